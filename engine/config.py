@@ -1,0 +1,224 @@
+"""Every knob of the engine, once, with its unit; and where our files live.
+
+`engine.toml` is written only here and only by the engine: atomically, and with keys we do not know kept
+as they are, so that an older Ragdoll does not eat a newer one's settings.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import tomlkit
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from tomlkit.exceptions import TOMLKitError
+
+from engine.core import SamplingParams
+from engine.errors import BadRequest
+
+GIB = 2**30
+MIB = 2**20
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="allow", validate_default=True)
+
+
+class LibrarySettings(_Table):
+    """Limits that keep one awful file from spoiling the rest."""
+
+    max_file_bytes: int = Field(512 * MIB, gt=0)
+    max_chunks_per_document: int = Field(50_000, gt=0)
+    parse_seconds: float = Field(120.0, gt=0)
+    parse_memory_bytes: int = Field(2 * GIB, ge=256 * MIB)
+    parser_processes: int = Field(1, ge=1, le=16)
+    chunk_tokens: int = Field(240, ge=32, le=240)
+    chunk_overlap_tokens: int = Field(32, ge=0, le=128)
+
+
+class EmbedderSettings(_Table):
+    """`model` is a sentence-transformers name or folder; "" is the one that comes with Ragdoll."""
+
+    model: str = ""
+    batch_size: int = Field(8, ge=1, le=512)
+    num_threads: int = Field(0, ge=0)
+
+
+class RetrievalSettings(_Table):
+    candidates: int = Field(50, ge=1, le=1000)
+    passages: int = Field(6, ge=1, le=64)
+    rrf_k: float = Field(10.0, gt=0)
+
+
+class GenerationSettings(_Table):
+    """`n_gpu_layers` None lets the plan choose; `num_threads` 0 means all physical cores."""
+
+    max_context: int = Field(8192, ge=128)
+    max_answer_tokens: int = Field(512, ge=1)
+    n_batch: int = Field(512, ge=1)
+    num_threads: int = Field(0, ge=0)
+    n_gpu_layers: int | None = Field(None, ge=0)
+    temperature: float = Field(0.2, ge=0, le=5)
+    top_k: int = Field(40, ge=0)
+    top_p: float = Field(0.95, gt=0, le=1)
+    min_p: float = Field(0.05, ge=0, le=1)
+    repeat_penalty: float = Field(1.1, gt=0, le=3)
+    seed: int | None = Field(None, ge=0)
+
+    def sampling(self) -> SamplingParams:
+        return SamplingParams(
+            max_tokens=self.max_answer_tokens,
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            min_p=self.min_p,
+            repeat_penalty=self.repeat_penalty,
+            seed=self.seed,
+        )
+
+
+class ModelsSettings(_Table):
+    """`current` is the GGUF that answers, "" for extractive answers only; `known` is what the picker offers."""
+
+    current: str = ""
+    known: tuple[str, ...] = ()
+
+
+class MemorySettings(_Table):
+    """Caches that would otherwise grow to their libraries' defaults (LanceDB: 6 + 1 GiB)."""
+
+    lance_index_cache_bytes: int = Field(128 * MIB, ge=0)
+    lance_metadata_cache_bytes: int = Field(64 * MIB, ge=0)
+    device_reserve_bytes: int = Field(512 * MIB, ge=0)
+
+
+class Settings(_Table):
+    library: LibrarySettings = LibrarySettings()
+    embedder: EmbedderSettings = EmbedderSettings()
+    retrieval: RetrievalSettings = RetrievalSettings()
+    generation: GenerationSettings = GenerationSettings()
+    models: ModelsSettings = ModelsSettings()
+    memory: MemorySettings = MemorySettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Our folders. `RAGDOLL_HOME` moves all of them; else they are the platform's."""
+
+    data: Path
+    config: Path
+    cache: Path
+    logs: Path
+    runtime: Path
+
+    @classmethod
+    def find(cls) -> Home:
+        override = os.environ.get("RAGDOLL_HOME")
+        if override:
+            return cls.under(Path(override))
+        dirs = platformdirs.PlatformDirs("ragdoll", appauthor=False)
+        return cls(
+            data=dirs.user_data_path,
+            config=dirs.user_config_path,
+            cache=dirs.user_cache_path,
+            logs=dirs.user_log_path,
+            runtime=dirs.user_runtime_path,
+        )
+
+    @classmethod
+    def under(cls, root: Path) -> Home:
+        root = root.expanduser().absolute()
+        return cls(root / "data", root / "config", root / "cache", root / "logs", root / "run")
+
+    @property
+    def library(self) -> Path:
+        return self.data / "library"
+
+    @property
+    def settings_file(self) -> Path:
+        return self.config / "engine.toml"
+
+    def create(self) -> None:
+        for folder in (self.library, self.config, self.cache, self.logs, self.runtime):
+            folder.mkdir(parents=True, exist_ok=True)
+
+
+class SettingsStore:
+    """The settings in force and their file; every change is validated as a whole before it is written."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._document = _read(file)
+        self.problem = ""
+        try:
+            self.settings = Settings.model_validate(self._document.unwrap())
+        except ValidationError as error:
+            # A hand-edited file with a slip must not keep the application from starting.
+            self.problem = f"{file.name} has a wrong value ({_fault(error)}); defaults are used until it is mended."
+            self.settings = Settings()
+
+    def change(self, changes: Mapping[str, Any]) -> Settings:
+        """Applies changes by dotted name (`{"generation.temperature": 0.7}`); all of them, or none.
+
+        Raises:
+            BadRequest: A name is unknown or a value out of range; the sentence says which.
+        """
+        tables = self.settings.model_dump()
+        for name, value in changes.items():
+            table, _, key = name.partition(".")
+            if key not in getattr(Settings.model_fields.get(table), "annotation", Settings).model_fields:
+                raise BadRequest(f"There is no setting named {name!r}.")
+            tables[table][key] = value
+        try:
+            settings = Settings.model_validate(tables)
+        except ValidationError as error:
+            raise BadRequest(f"That setting cannot be used: {_fault(error)}.") from error
+        self._write(changes)
+        self.settings = settings
+        return settings
+
+    def _write(self, changes: Mapping[str, Any]) -> None:
+        for name, value in changes.items():
+            table, _, key = name.partition(".")
+            section = self._document.setdefault(table, tomlkit.table())
+            if value is None:
+                section.pop(key, None)
+            else:
+                section[key] = list(value) if isinstance(value, tuple) else value
+        write_atomically(self._file, tomlkit.dumps(self._document).encode())
+
+
+def write_atomically(file: Path, content: bytes) -> None:
+    """Writes beside `file`, syncs, renames: a reader sees the old content or the new, never half."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(name, file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _read(file: Path) -> tomlkit.TOMLDocument:
+    try:
+        return tomlkit.parse(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return tomlkit.document()
+    except (TOMLKitError, UnicodeDecodeError):
+        # Unreadable: keep it for the user to look at, and start from defaults.
+        os.replace(file, file.with_suffix(".broken.toml"))
+        return tomlkit.document()
+
+
+def _fault(error: ValidationError) -> str:
+    fault = error.errors()[0]
+    return f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"

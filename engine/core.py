@@ -1,0 +1,246 @@
+"""The nouns of Ragdoll as frozen values: what flows between the parts, and belongs to none of them.
+
+A file becomes a `ParsedDocument` (pages of text with blocks marked in it), that becomes `Chunk`s,
+a chunk found for a question becomes a `Passage`, and a question ends as an `Answer`.
+Offsets are always character offsets into the text of one page (`ParsedPage.text`); a document
+without pages has exactly one, whose number is None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+if TYPE_CHECKING:
+    from pydantic_core.core_schema import CoreSchema
+
+DocumentState = Literal["pending", "indexed", "skipped", "failed", "offline"]
+BlockKind = Literal["heading", "paragraph", "list_item", "table_row", "code"]
+FinishReason = Literal["stop", "length"]
+Tier = Literal["gpu", "ram", "disk"]
+SpanState = Literal["resident", "streaming", "loading", "evicting"]
+
+DEFAULT_COLLECTION = "Documents"
+
+
+class _AnyText:
+    """Lets pydantic pass a str with surrogate escapes, which its own string check refuses.
+
+    Imports pydantic only when a message is built from this type, so that parser children stay light.
+    """
+
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        return core_schema.is_instance_schema(str)
+
+
+# File names are bytes; the ones that are not UTF-8 travel as surrogate escapes (`os.fsdecode`).
+PathText = Annotated[str, _AnyText()]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One structural unit, `page.text[start:end]`; the chunker never cuts a table row or a list item if it can help it.
+
+    `level` is the heading's depth (1 = top) and 0 for every other kind.
+    """
+
+    kind: BlockKind
+    start: int
+    end: int
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPage:
+    """The text of one page, or of a whole document that has none (`number` is None, else 1-based).
+
+    Blocks are in order, do not overlap, and leave out nothing but white space.
+    """
+
+    number: int | None
+    text: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedDocument:
+    """What a parser made of a file: `format` is the family by content (pdf, docx, markdown, html, text, code)."""
+
+    format: str
+    title: str
+    pages: tuple[ParsedPage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A passage-sized piece of one page: `text == page.text[start:end]`, under `heading` ("Book › Chapter")."""
+
+    ordinal: int
+    page: int | None
+    start: int
+    end: int
+    heading: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One file as the catalogue knows it; `path` is for showing and opening (surrogate escapes where not UTF-8)."""
+
+    document_id: int
+    collection: str
+    path: PathText
+    state: DocumentState
+    reason: str
+    size_bytes: int
+    mtime_ns: int
+    content_hash: str
+    format: str
+    num_chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A named set of folders and files, with its counts."""
+
+    name: str
+    folders: tuple[PathText, ...]
+    documents_by_state: dict[str, int]
+    num_chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A chunk chosen for a question, where it stands, and how well it fits (higher is better)."""
+
+    row_id: str
+    document_id: int
+    document: PathText
+    ordinal: int
+    page: int | None
+    start: int
+    end: int
+    heading: str
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A sentence the reader lifts out of a passage: `passages[passage].text[start:end] == text`."""
+
+    text: str
+    passage: int
+    document: PathText
+    page: int | None
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A marker such as "[2]" at `offset` of the answer text, and the index of the passage it points to (0-based)."""
+
+    marker: str
+    passage: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """How much of the library an answer rests on: "from 6 of 212 passages in 3 files"."""
+
+    passages_used: int
+    passages_found: int
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How the next token is chosen. temperature 0 is greedy; seed None is a fresh one each time.
+
+    `grammar` is GBNF text that forces the answer's form; `stop` ends the answer before the string appears in it.
+    """
+
+    max_tokens: int = 512
+    temperature: float = 0.2
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    repeat_penalty: float = 1.1
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    grammar: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the user asked.
+
+    `transcript` is what earlier answers of the same conversation returned, opaque to all but the prompt.
+    """
+
+    question_id: str
+    text: str
+    collection: str | None = None
+    conversation_id: str = ""
+    transcript: tuple[dict[str, Any], ...] = ()
+    top_k: int | None = None
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A finished answer. `model` is None when the answer is extractive: then the quotes are the answer."""
+
+    text: str
+    quotes: tuple[Quote, ...]
+    citations: tuple[Citation, ...]
+    passages: tuple[Passage, ...]
+    scope: Scope
+    model: str | None
+    finish_reason: FinishReason
+    segments: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """What a GGUF header says about the bytes of a model; exact, read before anything is loaded.
+
+    `layer_bytes[i]` are the weights of block i, `other_bytes` those of embeddings and output head;
+    `kv_bytes_per_cell_per_layer` is for f16 keys and values. The planner computes with nothing else.
+    """
+
+    name: str
+    architecture: str
+    num_layers: int
+    trained_context: int
+    layer_bytes: tuple[int, ...]
+    other_bytes: int
+    output_bytes: int
+    kv_bytes_per_cell_per_layer: int
+    vocabulary_size: int
+    file_bytes: int
+    has_chat_template: bool
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(self.layer_bytes) + self.other_bytes
+
+    def kv_bytes(self, num_cells: int) -> int:
+        """Bytes of an f16 KV cache of `num_cells` cells over all layers."""
+        return num_cells * self.num_layers * self.kv_bytes_per_cell_per_layer
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes that one owner holds in one tier, and what for ("layers 0–27", "cells of 'Lease questions'")."""
+
+    owner: str
+    what: str
+    tier: Tier
+    num_bytes: int
+    state: SpanState = "resident"

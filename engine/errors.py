@@ -1,0 +1,160 @@
+"""Everything that can go wrong in the engine, named once; each error is a sentence and a way out.
+
+RagdollError
+├── ProtocolError            a line on the pipe that is no message of ours
+├── BadRequest               a request whose arguments cannot be carried out as given
+├── LibraryError
+│   ├── LibraryHeld          another Ragdoll process holds this library
+│   ├── NothingThere         a path that was asked for does not exist
+│   ├── CatalogBroken        the catalogue cannot be opened or is from a newer version
+│   ├── DiskFull             no room to write what must be durable
+│   ├── EmbedderUnavailable  the embedding model cannot be loaded
+│   └── DocumentUnreadable   one file cannot be indexed; all others are
+│       ├── DocumentEmpty
+│       ├── DocumentUnsupported
+│       ├── DocumentEncrypted
+│       ├── DocumentTooLarge
+│       ├── DocumentNeedsOcr
+│       └── ParserGaveUp     the parser ran out of time or memory, or crashed
+├── ModelError
+│   ├── ModelFileInvalid     not a GGUF file, cut short, or of an unknown architecture
+│   ├── ModelNotFound
+│   └── ModelLoadFailed
+└── GenerationError
+    ├── PromptTooLong        question and instructions alone do not fit the context
+    ├── NoCells              no KV cell is free
+    └── DecodeFailed
+
+A document that is *skipped* (empty, unsupported, encrypted: nothing is wrong with us) and one that
+*failed* (broken, timed out, crashed) differ in `DocumentUnreadable.state`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+
+class RagdollError(Exception):
+    """Base of all our errors.
+
+    Args:
+        sentence: What happened, complete and readable by a person who has never seen the code.
+        way_out: What that person can do about it; empty when nothing needs doing.
+    """
+
+    def __init__(self, sentence: str, way_out: str = "") -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.way_out = way_out
+
+    @property
+    def kind(self) -> str:
+        """The class name: what the wire and scripts call this error."""
+        return type(self).__name__
+
+    def __str__(self) -> str:
+        return f"{self.sentence} {self.way_out}".strip()
+
+
+class ProtocolError(RagdollError):
+    """A line on the pipe is no message of ours, or speaks another protocol version."""
+
+
+class BadRequest(RagdollError):
+    """The request is well-formed, but its arguments cannot be carried out as given."""
+
+
+class LibraryError(RagdollError):
+    """Something about the user's documents or their index."""
+
+
+class LibraryHeld(LibraryError):
+    """Another Ragdoll process holds this data folder; there is one engine per library."""
+
+
+class NothingThere(LibraryError):
+    """A path that was asked for does not exist."""
+
+
+class CatalogBroken(LibraryError):
+    """The catalogue cannot be opened, or was written by a newer Ragdoll."""
+
+
+class DiskFull(LibraryError):
+    """There is no room on the disk for what must be durable."""
+
+
+class EmbedderUnavailable(LibraryError):
+    """The embedding model cannot be loaded, so nothing can be indexed or searched by meaning."""
+
+
+class DocumentUnreadable(LibraryError):
+    """The file is there but its text cannot be had; the rest of the folder is indexed."""
+
+    state: ClassVar[Literal["skipped", "failed"]] = "failed"
+
+
+class DocumentEmpty(DocumentUnreadable):
+    """The file holds no text at all."""
+
+    state = "skipped"
+
+
+class DocumentUnsupported(DocumentUnreadable):
+    """The file is of a kind we do not read (judged by its content, not its name)."""
+
+    state = "skipped"
+
+
+class DocumentEncrypted(DocumentUnreadable):
+    """The file needs a password that we do not have."""
+
+    state = "skipped"
+
+
+class DocumentTooLarge(DocumentUnreadable):
+    """The file, or the number of its chunks, is over the configured limit; the sentence names both."""
+
+    state = "skipped"
+
+
+class DocumentNeedsOcr(DocumentUnreadable):
+    """The pages are pictures of text."""
+
+    state = "skipped"
+
+
+class ParserGaveUp(DocumentUnreadable):
+    """The parser process ran out of time or memory on this file, or crashed."""
+
+
+class ModelError(RagdollError):
+    """Something about a model file."""
+
+
+class ModelFileInvalid(ModelError):
+    """The file is not a GGUF model, is cut short, or is of a kind llama.cpp cannot run."""
+
+
+class ModelNotFound(ModelError):
+    """No model file is where the settings or the request say it is."""
+
+
+class ModelLoadFailed(ModelError):
+    """llama.cpp refused the model although its header looked right."""
+
+
+class GenerationError(RagdollError):
+    """Something went wrong while writing an answer."""
+
+
+class PromptTooLong(GenerationError):
+    """Question and instructions alone do not fit the model's context."""
+
+
+class NoCells(GenerationError):
+    """No KV cell is free for the next tokens (`llama_decode` returned 1)."""
+
+
+class DecodeFailed(GenerationError):
+    """`llama_decode` failed; the sequence was trimmed to its last good position."""

@@ -1,0 +1,137 @@
+"""What the engine says while it works: frozen values handed to whoever subscribed, inside the process.
+
+The wire's notifications (protocol.py) are these, mapped in `__main__`; the command line and the tests
+listen to them directly. A listener is called on the thread that publishes, so it only queues and returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.core import Answer, Passage, Quote, Scope
+from engine.errors import RagdollError
+from engine.metrics import Timings
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseChanged:
+    """A long phase began ("loading libraries", "loading model"), or ended ("")."""
+
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexProgressed:
+    """Where the indexing job stands; rate and ETA are None until they are known."""
+
+    documents_done: int
+    documents_total: int
+    chunks_done: int
+    current: str
+    chunks_per_second: float | None
+    eta_seconds: float | None
+    is_paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFinished:
+    """What a job did. `skipped` and `failed` hold (path, reason)."""
+
+    indexed: int
+    unchanged: int
+    removed: int
+    skipped: tuple[tuple[str, str], ...]
+    failed: tuple[tuple[str, str], ...]
+    chunks: int
+    seconds: float
+    was_cancelled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFailed:
+    """The job stopped for a reason that concerns all files."""
+
+    error: RagdollError
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryChanged:
+    """Documents were added, changed or removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerStateChanged:
+    question_id: str
+    state: Literal["queued", "searching", "reading", "writing"]
+    ahead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PassagesFound:
+    """Retrieval is done: the passages, the reader's quotes, and how much of the library they are."""
+
+    question_id: str
+    passages: tuple[Passage, ...]
+    quotes: tuple[Quote, ...]
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class TokensGenerated:
+    """The next piece of text; whole characters only."""
+
+    question_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFinished:
+    question_id: str
+    answer: Answer
+    timings: Timings
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCancelled:
+    question_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFailed:
+    question_id: str
+    error: RagdollError
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStateChanged:
+    state: Literal["none", "loading", "loaded", "failed"]
+    path: str = ""
+    name: str = ""
+    fraction: float = 0.0
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryChanged:
+    """Somebody took or gave back bytes; the ledger holds the figures."""
+
+
+AnswerEnded = AnswerFinished | AnswerCancelled | AnswerFailed
+Event = (
+    PhaseChanged
+    | IndexProgressed
+    | IndexFinished
+    | IndexFailed
+    | LibraryChanged
+    | AnswerStateChanged
+    | PassagesFound
+    | TokensGenerated
+    | AnswerFinished
+    | AnswerCancelled
+    | AnswerFailed
+    | ModelStateChanged
+    | MemoryChanged
+)
+Publish = Callable[[Event], None]

@@ -1,0 +1,69 @@
+"""The times of one question, as the user feels them: everything counts from the moment it was asked.
+
+TTFT = asked → first token (queueing and retrieval included). Where no model writes, the first token is
+the moment the quotes appear.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Literal
+
+Mark = Literal[
+    "asked",
+    "retrieval_started",
+    "retrieval_ended",
+    "prefill_started",
+    "first_token",
+    "ended",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Durations in seconds, and token counts. Times that did not occur are 0."""
+
+    queued_s: float
+    retrieval_s: float
+    prefill_s: float
+    ttft_s: float
+    total_s: float
+    prompt_tokens: int
+    generated_tokens: int
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Decoding speed after the first token: 1 / TPOT."""
+        writing_s = self.total_s - self.ttft_s
+        return (self.generated_tokens - 1) / writing_s if self.generated_tokens > 1 and writing_s > 0 else 0.0
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Collects the marks of one question; owned by whichever worker holds the question at the moment."""
+
+    marks: dict[Mark, float] = field(default_factory=lambda: {"asked": time.monotonic()})
+    prompt_tokens: int = 0
+    generated_tokens: int = 0
+
+    def mark(self, name: Mark) -> None:
+        """Stamps `name` now; a second stamp of the same name is ignored."""
+        self.marks.setdefault(name, time.monotonic())
+
+    def seconds_between(self, start: Mark, end: Mark) -> float:
+        if start not in self.marks or end not in self.marks:
+            return 0.0
+        return max(0.0, self.marks[end] - self.marks[start])
+
+    def timings(self) -> Timings:
+        waited_for_writer = self.seconds_between("retrieval_ended", "prefill_started")
+        return Timings(
+            queued_s=self.seconds_between("asked", "retrieval_started") + waited_for_writer,
+            retrieval_s=self.seconds_between("retrieval_started", "retrieval_ended"),
+            prefill_s=self.seconds_between("prefill_started", "first_token"),
+            ttft_s=self.seconds_between("asked", "first_token"),
+            total_s=self.seconds_between("asked", "ended"),
+            prompt_tokens=self.prompt_tokens,
+            generated_tokens=self.generated_tokens,
+        )
