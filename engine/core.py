@@ -90,7 +90,7 @@ class Document:
     """One file as the catalogue knows it; `path` is for showing and opening (surrogate escapes where not UTF-8)."""
 
     document_id: int
-    collection: str
+    collections: tuple[str, ...]
     path: PathText
     state: DocumentState
     reason: str
@@ -156,6 +156,15 @@ class Scope:
     passages_used: int
     passages_found: int
     files: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What retrieval hands to generation for one question: passages best first, and the reader's quotes from them."""
+
+    passages: tuple[Passage, ...]
+    quotes: tuple[Quote, ...]
+    scope: Scope
 
 
 @dataclass(frozen=True, slots=True)
