@@ -219,21 +219,25 @@ class Answer:
 class ModelShape:
     """What a GGUF header says about the bytes of a model; exact, read before anything is loaded.
 
-    `layer_bytes[i]` are the weights of block i, `other_bytes` those of embeddings and output head;
-    `kv_bytes_per_cell_per_layer` is for f16 keys and values. The planner computes with nothing else.
+    `layer_bytes[i]` are the weights of block i, `other_bytes` those outside the blocks (embeddings, norms and
+    the output head), of which `output_bytes` follow the last layer to a device. `kv_cell_bytes[i]` is what one
+    token's f16 keys and values take in layer i. The planner computes with nothing else.
     """
 
     name: str
     architecture: str
-    num_layers: int
     trained_context: int
     layer_bytes: tuple[int, ...]
     other_bytes: int
     output_bytes: int
-    kv_bytes_per_cell_per_layer: int
+    kv_cell_bytes: tuple[int, ...]
     vocabulary_size: int
     file_bytes: int
     has_chat_template: bool
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.layer_bytes)
 
     @property
     def weight_bytes(self) -> int:
@@ -241,7 +245,7 @@ class ModelShape:
 
     def kv_bytes(self, num_cells: int) -> int:
         """Bytes of an f16 KV cache of `num_cells` cells over all layers."""
-        return num_cells * self.num_layers * self.kv_bytes_per_cell_per_layer
+        return num_cells * sum(self.kv_cell_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,96 @@
+"""The live picture of memory: the ledger's spans per tier beside what the machine has and others hold."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from engine.core import Span
+from engine.memory.hardware import Device, Hardware, probe
+from engine.memory.ledger import Ledger
+from engine.protocol import MemoryReply, TierSnapshot
+
+MIN_INTERVAL_S = 0.1
+IDLE_INTERVAL_S = 1.0
+
+
+def take_snapshot(
+    ledger: Ledger, hardware: Hardware, counters: Mapping[str, float], decisions: tuple[str, ...]
+) -> MemoryReply:
+    """Spans of every tier that exists; "other" is what is neither ours nor free."""
+    tiers = [_device_tier(ledger, device) for device in hardware.devices[:1]]
+    tiers.append(_ram_tier(ledger, hardware))
+    tiers.append(_tier("disk", "Disk", hardware.disk_capacity_bytes, hardware.disk_free_bytes, ledger.spans("disk")))
+    return MemoryReply(tiers=tuple(tiers), counters=dict(counters), decisions=decisions)
+
+
+def _device_tier(ledger: Ledger, device: Device) -> TierSnapshot:
+    return _tier(
+        "gpu", device.description or device.name, device.capacity_bytes, device.free_bytes, ledger.spans("gpu")
+    )
+
+
+def _ram_tier(ledger: Ledger, hardware: Hardware) -> TierSnapshot:
+    """RAM, with what our process holds beyond the named owners as the owner `runtime`."""
+    named = ledger.spans("ram")
+    runtime_bytes = max(0, hardware.process_bytes - sum(span.num_bytes for span in named))
+    runtime = Span("runtime", "interpreter and libraries", "ram", runtime_bytes)
+    return _tier("ram", "Memory", hardware.ram_capacity_bytes, hardware.ram_free_bytes, (*named, runtime))
+
+
+def _tier(kind: str, name: str, capacity_bytes: int, free_bytes: int, spans: tuple[Span, ...]) -> TierSnapshot:
+    held_bytes = sum(span.num_bytes for span in spans)
+    return TierSnapshot.model_validate(
+        {
+            "tier": kind,
+            "name": name,
+            "capacity_bytes": capacity_bytes,
+            "other_bytes": max(0, capacity_bytes - free_bytes - held_bytes),
+            "spans": spans,
+        }
+    )
+
+
+class SnapshotTicker:
+    """Publishes a picture when something changed, at most ten a second, and once a second for what others do."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        data_folder: Path,
+        devices: Callable[[], tuple[Device, ...]],
+        counters: Callable[[], Mapping[str, float]],
+        decisions: Callable[[], tuple[str, ...]],
+        publish: Callable[[MemoryReply], None],
+    ) -> None:
+        self._ledger, self._data_folder = ledger, data_folder
+        self._devices, self._counters, self._decisions = devices, counters, decisions
+        self._publish = publish
+        self._changed, self._stopped = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="memory-snapshot", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def note_change(self) -> None:
+        """A lease came, changed or went."""
+        self._changed.set()
+
+    def now(self) -> MemoryReply:
+        return take_snapshot(
+            self._ledger, probe(self._data_folder, self._devices()), self._counters(), self._decisions()
+        )
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._changed.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(MIN_INTERVAL_S):
+            self._changed.wait(IDLE_INTERVAL_S - MIN_INTERVAL_S)
+            self._changed.clear()
+            if not self._stopped.is_set():
+                self._publish(self.now())

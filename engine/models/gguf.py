@@ -1,0 +1,287 @@
+"""What a GGUF file is, read from its header alone: nothing is loaded, and a bad file is refused with a sentence.
+
+The format: magic, version, counts, then key-value metadata, then the tensor table, then aligned data
+(https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). The `gguf` package supplies block sizes; its
+reader maps and parses every token of the vocabulary, which takes seconds for a picker full of models,
+and answers a truncated file with numpy errors.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType
+
+from engine.core import ModelShape
+from engine.errors import ModelFileInvalid, ModelNotFound
+
+MAGIC = b"GGUF"
+READABLE_VERSIONS = (2, 3)
+DEFAULT_ALIGNMENT = 32
+# Bounds that no real model comes near; a header beyond them is garbage, not a reason to allocate.
+MAX_TENSORS, MAX_KEYS, MAX_DIMENSIONS = 1_000_000, 1_000_000, 8
+F16_BYTES = 2
+_SCALARS = {
+    GGUFValueType.UINT8: "B",
+    GGUFValueType.INT8: "b",
+    GGUFValueType.UINT16: "H",
+    GGUFValueType.INT16: "h",
+    GGUFValueType.UINT32: "I",
+    GGUFValueType.INT32: "i",
+    GGUFValueType.FLOAT32: "f",
+    GGUFValueType.BOOL: "?",
+    GGUFValueType.UINT64: "Q",
+    GGUFValueType.INT64: "q",
+    GGUFValueType.FLOAT64: "d",
+}
+_EMBEDDING_ARCHITECTURES = frozenset(
+    {"bert", "modern-bert", "nomic-bert", "nomic-bert-moe", "neo-bert", "jina-bert-v2", "jina-bert-v3", "eurobert"}
+)
+_SPLIT_NAME = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
+_BLOCK_NAME = re.compile(r"blk\.(\d+)\.")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorExtent:
+    """Where one tensor's bytes lie: `offset` counts from the start of the file."""
+
+    name: str
+    offset: int
+    num_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The metadata and the tensor table. Long arrays of the metadata are replaced by their length."""
+
+    metadata: Mapping[str, Any]
+    tensors: tuple[TensorExtent, ...]
+    file_bytes: int
+
+
+def read_shape(path: Path) -> ModelShape:
+    """The shape of the model in `path`, over all files of a split one.
+
+    Raises:
+        ModelNotFound: There is no such file.
+        ModelFileInvalid: It is no model that can write answers, or it is cut short.
+    """
+    headers = [read_header(part) for part in parts_of(path)]
+    metadata = headers[0].metadata
+    _require_writer(path, metadata)
+    tensors = [tensor for header in headers for tensor in header.tensors]
+    return _shape(path, metadata, tensors, sum(header.file_bytes for header in headers))
+
+
+def parts_of(path: Path) -> list[Path]:
+    """The files of a model: one, or all of a split (`…-00001-of-00003.gguf`), of which every one must be there."""
+    match = _SPLIT_NAME.search(path.name)
+    if match is None:
+        return [path]
+    stem, total = path.name[: match.start()], int(match[2])
+    parts = [path.with_name(f"{stem}-{number:05}-of-{total:05}.gguf") for number in range(1, total + 1)]
+    missing = [part.name for part in parts if not part.is_file()]
+    if missing:
+        raise ModelFileInvalid(
+            f"{path.name} is one part of a model in {total} files, and {missing[0]} is not beside it.",
+            "Download all parts into one folder.",
+        )
+    return parts
+
+
+def read_header(path: Path) -> Header:
+    """Header of one file, checked against the file's length.
+
+    Raises:
+        ModelNotFound: There is no such file.
+        ModelFileInvalid: Not GGUF, of an unreadable version, damaged or cut short.
+    """
+    try:
+        with path.open("rb") as stream:
+            file_bytes = stream.seek(0, 2)
+            if file_bytes < 24:
+                raise ModelFileInvalid(f"{path.name} is not a GGUF model: it holds only {file_bytes} bytes.")
+            with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as view:
+                return _parse(_Cursor(view, path.name), file_bytes)
+    except FileNotFoundError as error:
+        raise ModelNotFound(f"There is no model file at {path}.", "Choose another file.") from error
+    except OSError as error:
+        raise ModelFileInvalid(f"{path.name} cannot be read: {error.strerror or error}.") from error
+
+
+class _Cursor:
+    """Reads little-endian values in order and refuses to run past the end."""
+
+    def __init__(self, view: mmap.mmap, name: str) -> None:
+        self._view, self._name, self._at = view, name, 0
+
+    @property
+    def at(self) -> int:
+        return self._at
+
+    def take(self, num_bytes: int) -> bytes:
+        if num_bytes < 0 or self._at + num_bytes > len(self._view):
+            raise self.invalid("its header is cut short")
+        self._at += num_bytes
+        return self._view[self._at - num_bytes : self._at]
+
+    def skip(self, num_bytes: int) -> None:
+        if num_bytes < 0 or self._at + num_bytes > len(self._view):
+            raise self.invalid("its header is cut short")
+        self._at += num_bytes
+
+    def scalar(self, code: str) -> Any:
+        return struct.unpack(f"<{code}", self.take(struct.calcsize(code)))[0]
+
+    def string(self) -> str:
+        return self.take(self.scalar("Q")).decode("utf-8", "replace")
+
+    def invalid(self, why: str) -> ModelFileInvalid:
+        return ModelFileInvalid(
+            f"{self._name} cannot be used: {why}.", "Download it again, or choose another GGUF file."
+        )
+
+
+def _parse(cursor: _Cursor, file_bytes: int) -> Header:
+    if cursor.take(4) != MAGIC:
+        raise cursor.invalid("it is not a GGUF model")
+    version = cursor.scalar("I")
+    if version not in READABLE_VERSIONS:
+        raise cursor.invalid(f"it is GGUF version {version}, and only versions 2 and 3 can be read")
+    num_tensors, num_keys = cursor.scalar("Q"), cursor.scalar("Q")
+    if num_tensors > MAX_TENSORS or num_keys > MAX_KEYS:
+        raise cursor.invalid("its header is damaged")
+    metadata = dict(_key_value(cursor) for _ in range(num_keys))
+    table = [_tensor_info(cursor) for _ in range(num_tensors)]
+    alignment = int(metadata.get("general.alignment", DEFAULT_ALIGNMENT)) or DEFAULT_ALIGNMENT
+    data_start = -(-cursor.at // alignment) * alignment
+    tensors = tuple(TensorExtent(name, data_start + offset, size) for name, offset, size in table)
+    needed = max((tensor.offset + tensor.num_bytes for tensor in tensors), default=data_start)
+    if needed > file_bytes:
+        raise cursor.invalid(f"it is cut short: {file_bytes:,} of {needed:,} bytes are there")
+    return Header(metadata, tensors, file_bytes)
+
+
+def _key_value(cursor: _Cursor) -> tuple[str, Any]:
+    key = cursor.string()
+    return key, _value(cursor, cursor.scalar("I"))
+
+
+def _value(cursor: _Cursor, kind_number: int) -> Any:
+    try:
+        kind = GGUFValueType(kind_number)
+    except ValueError as error:
+        raise cursor.invalid("its header is damaged") from error
+    if kind is GGUFValueType.STRING:
+        return cursor.string()
+    if kind is GGUFValueType.ARRAY:
+        return _array(cursor)
+    return cursor.scalar(_SCALARS[kind])
+
+
+def _array(cursor: _Cursor) -> Any:
+    """Short number arrays (heads per layer) as a list; vocabularies and other long ones as their length."""
+    kind_number, length = cursor.scalar("I"), cursor.scalar("Q")
+    if kind_number == GGUFValueType.STRING:
+        for _ in range(length):
+            cursor.skip(cursor.scalar("Q"))
+        return length
+    if kind_number == GGUFValueType.ARRAY or kind_number not in _SCALARS:
+        raise cursor.invalid("its header is damaged")
+    code = _SCALARS[GGUFValueType(kind_number)]
+    if length > 4096:
+        cursor.skip(length * struct.calcsize(code))
+        return length
+    return list(struct.unpack(f"<{length}{code}", cursor.take(length * struct.calcsize(code))))
+
+
+def _tensor_info(cursor: _Cursor) -> tuple[str, int, int]:
+    name = cursor.string()
+    num_dimensions = cursor.scalar("I")
+    if num_dimensions > MAX_DIMENSIONS:
+        raise cursor.invalid("its tensor table is damaged")
+    count = 1
+    for _ in range(num_dimensions):
+        count *= cursor.scalar("Q")
+    kind_number, offset = cursor.scalar("I"), cursor.scalar("Q")
+    try:
+        block, block_bytes = GGML_QUANT_SIZES[GGMLQuantizationType(kind_number)]
+    except (ValueError, KeyError) as error:
+        raise cursor.invalid(f"tensor {name} has a number format ({kind_number}) that is not known here") from error
+    return name, offset, count // block * block_bytes
+
+
+def _require_writer(path: Path, metadata: Mapping[str, Any]) -> None:
+    """Refuses GGUF files that are no language model: projectors, adapters, embedders."""
+    architecture = str(metadata.get("general.architecture", ""))
+    kind = str(metadata.get("general.type", "model"))
+    other = "Choose the GGUF file of an instruct or chat model."
+    if not architecture:
+        raise ModelFileInvalid(f"{path.name} does not say which architecture it is.", other)
+    if architecture == "clip" or kind == "mmproj":
+        raise ModelFileInvalid(f"{path.name} is a vision projector that goes with a model, not a model.", other)
+    if kind == "adapter":
+        raise ModelFileInvalid(f"{path.name} is an adapter (LoRA) that goes with a model, not a model.", other)
+    if architecture in _EMBEDDING_ARCHITECTURES or f"{architecture}.pooling_type" in metadata:
+        raise ModelFileInvalid(f"{path.name} is an embedding model and cannot write answers.", other)
+
+
+def _shape(path: Path, metadata: Mapping[str, Any], tensors: list[TensorExtent], file_bytes: int) -> ModelShape:
+    architecture = str(metadata["general.architecture"])
+
+    def number(key: str, default: int = 0) -> Any:
+        return metadata.get(f"{architecture}.{key}", default)
+
+    num_layers = int(number("block_count"))
+    if num_layers < 1 or not tensors:
+        raise ModelFileInvalid(f"{path.name} holds no layers.", "Choose another GGUF file.")
+    layer_bytes, other_bytes, output_bytes = _bytes_by_place(tensors, num_layers)
+    return ModelShape(
+        name=str(metadata.get("general.name") or path.stem),
+        architecture=architecture,
+        trained_context=int(number("context_length")) or 2048,
+        layer_bytes=layer_bytes,
+        other_bytes=other_bytes,
+        output_bytes=output_bytes,
+        kv_cell_bytes=tuple(_kv_cell_bytes(number, num_layers)),
+        vocabulary_size=int(metadata.get("tokenizer.ggml.tokens") or number("vocab_size")),
+        file_bytes=file_bytes,
+        has_chat_template=bool(metadata.get("tokenizer.chat_template")),
+    )
+
+
+def _bytes_by_place(tensors: list[TensorExtent], num_layers: int) -> tuple[tuple[int, ...], int, int]:
+    """Bytes per layer, bytes outside the layers, and of those the output head's."""
+    layers, other, output = [0] * num_layers, 0, 0
+    for tensor in tensors:
+        match = _BLOCK_NAME.match(tensor.name)
+        if match and int(match[1]) < num_layers:
+            layers[int(match[1])] += tensor.num_bytes
+        else:
+            other += tensor.num_bytes
+            output += tensor.num_bytes if tensor.name.startswith("output") else 0
+    return tuple(layers), other, output
+
+
+def _kv_cell_bytes(number: Any, num_layers: int) -> Iterator[int]:
+    """f16 bytes of one token's keys and values, layer by layer; some architectures vary the heads per layer."""
+    heads = _per_layer(number("attention.head_count"), num_layers)
+    kv_heads = _per_layer(number("attention.head_count_kv") or number("attention.head_count"), num_layers)
+    width = int(number("embedding_length"))
+    for layer in range(num_layers):
+        head_width = width // max(1, heads[layer])
+        key_length = int(number("attention.key_length", head_width))
+        value_length = int(number("attention.value_length", head_width))
+        yield kv_heads[layer] * (key_length + value_length) * F16_BYTES
+
+
+def _per_layer(value: Any, num_layers: int) -> list[int]:
+    if isinstance(value, list):
+        return [int(entry) for entry in value[:num_layers]] + [0] * (num_layers - len(value))
+    return [int(value)] * num_layers
