@@ -1,0 +1,113 @@
+"""The small words of our visual language: labels by role, buttons by kind, chips, lines; each one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+
+from app import theme
+
+Role = Literal["plain", "hero", "title", "heading", "strong", "muted", "small", "section", "problem", "key"]
+Tone = Literal["plain", "good", "warn", "bad", "accent"]
+Kind = Literal["plain", "primary", "danger", "ghost", "picker", "link", "segment", "nav", "new"]
+
+
+def label(text: str = "", role: Role = "plain", *, wraps: bool = False, selectable: bool = False) -> QLabel:
+    """A plain-text label; never rich text, because file names and errors may hold anything."""
+    made = QLabel(text)
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    made.setProperty("role", role)
+    made.setWordWrap(wraps)
+    if selectable:
+        made.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return made
+
+
+def chip(text: str, tone: Tone = "plain") -> QLabel:
+    """A short state in a tinted pill; the words say it, the tint only helps."""
+    made = QLabel(text)
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    made.setProperty("chip", tone)
+    made.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+    return made
+
+
+def set_chip(made: QLabel, text: str, tone: Tone) -> None:
+    made.setText(text)
+    if made.property("chip") != tone:
+        theme.restyle(made, chip=tone)
+
+
+def button(
+    text: str, kind: Kind = "plain", icon: str = "", clicked: Callable[[], object] | None = None, colour: str = ""
+) -> QPushButton:
+    """A push button of a kind the style sheet knows; `icon` is one of resources/icons."""
+    made = QPushButton(text)
+    made.setProperty("kind", kind)
+    made.setAutoDefault(False)
+    made.setCursor(Qt.CursorShape.PointingHandCursor)
+    if icon:
+        theme.dress(made, icon, colour or ("on_accent" if kind == "primary" else "muted"))
+    if clicked is not None:
+        made.clicked.connect(lambda: clicked())
+    return made
+
+
+def tool(icon: str, name: str, clicked: Callable[[], object] | None = None, side: int = 18) -> QToolButton:
+    """An icon button; `name` is its tooltip and what a screen reader says."""
+    made = QToolButton()
+    made.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    made.setCursor(Qt.CursorShape.PointingHandCursor)
+    rename(made, name)
+    theme.dress(made, icon, side=side)
+    if clicked is not None:
+        made.clicked.connect(lambda: clicked())
+    return made
+
+
+def rename(made: QWidget, name: str) -> None:
+    """Gives a widget without visible text its name for eyes and for screen readers."""
+    made.setToolTip(name)
+    made.setAccessibleName(name)
+
+
+def line() -> QFrame:
+    made = QFrame()
+    made.setProperty("line", True)
+    made.setFixedHeight(1)
+    return made
+
+
+def card(kind: str = "true") -> QFrame:
+    made = QFrame()
+    made.setProperty("card", kind)
+    return made
+
+
+def row(*items: QWidget | int | None, spacing: int = 8) -> QHBoxLayout:
+    """Widgets from left to right; an int is a fixed gap in pixels, None takes the room that is left."""
+    made = QHBoxLayout()
+    _fill(made, items, spacing)
+    return made
+
+
+def column(*items: QWidget | int | None, spacing: int = 8) -> QVBoxLayout:
+    """Widgets from top to bottom; see `row`."""
+    made = QVBoxLayout()
+    _fill(made, items, spacing)
+    return made
+
+
+def _fill(box: QHBoxLayout | QVBoxLayout, items: tuple[QWidget | int | None, ...], spacing: int) -> None:
+    box.setContentsMargins(0, 0, 0, 0)
+    box.setSpacing(spacing)
+    for item in items:
+        if item is None:
+            box.addStretch(1)
+        elif isinstance(item, int):
+            box.addSpacing(item)
+        else:
+            box.addWidget(item)

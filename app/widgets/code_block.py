@@ -1,0 +1,87 @@
+"""A block of code in an answer: its language, a copy button, and lines that scroll sideways instead of wrapping."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QTimer, QUrl
+from PySide6.QtGui import QGuiApplication, QTextOption, QWheelEvent
+from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QVBoxLayout, QWidget
+
+from app import theme
+from app.widgets import bits
+from app.widgets.highlight import highlight
+
+_COPIED_SHOWN_MS = 1500
+
+
+class _Lines(QTextBrowser):
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("code")
+        self.setAccessibleName(self.tr("Code"))
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setOpenLinks(False)
+        self.setAcceptDrops(False)
+        self.setWordWrapMode(QTextOption.WrapMode.NoWrap)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.document().setDocumentMargin(0)
+        self.viewport().setAutoFillBackground(False)
+
+    def loadResource(self, _kind: int, _name: QUrl | str) -> object:
+        """Refuses, as all of an answer does."""
+        return None
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if event.angleDelta().x():
+            super().wheelEvent(event)
+        else:
+            event.ignore()
+
+    def fit(self) -> None:
+        bar = self.horizontalScrollBar()
+        extra = bar.sizeHint().height() if self.document().idealWidth() > self.viewport().width() else 0
+        self.setFixedHeight(round(self.document().size().height()) + extra + 2)
+
+
+class CodeBlock(QFrame):
+    """Takes code and its language; highlights it anew when either or the theme changes."""
+
+    def __init__(self, code: str, language: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("codeBlock")
+        self._code, self._language_name = code, language
+        self._language = bits.label(language, "small")
+        self._copy = bits.tool("copy", self.tr("Copy code"), self._on_copy, side=16)
+        self._lines = _Lines(self)
+        self._copied = QTimer(self, singleShot=True, interval=_COPIED_SHOWN_MS)
+        self._copied.timeout.connect(lambda: theme.dress(self._copy, "copy", side=16))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(14, 6, 8, 12)
+        layout.setSpacing(4)
+        layout.addLayout(bits.row(self._language, None, self._copy))
+        layout.addWidget(self._lines)
+        self._render()
+
+    @property
+    def code(self) -> str:
+        return self._code
+
+    def show_code(self, code: str, language: str) -> None:
+        self._code, self._language_name = code, language
+        self._language.setText(language)
+        self._render()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._render()
+
+    def _render(self) -> None:
+        mono = ", ".join(f"'{family}'" for family in theme.mono_families())
+        html = highlight(self._code, self._language_name, theme.current())
+        self._lines.setHtml(f'<pre style="font-family:{mono};margin:0;line-height:140%">{html}</pre>')
+        self._lines.fit()
+
+    def _on_copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._code)
+        theme.dress(self._copy, "check", "good", side=16)
+        self._copied.start()

@@ -1,0 +1,53 @@
+"""Figures as people read them: bytes, durations, counts and names of files, the same everywhere in the window."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QCoreApplication, QLocale
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def bytes_text(num_bytes: float) -> str:
+    """1536 → "1.5 KiB"; three significant digits at most."""
+    unit = 0
+    while num_bytes >= 1000 and unit < len(_UNITS) - 1:
+        num_bytes /= 1024
+        unit += 1
+    digits = 1 if unit and num_bytes < 99.95 else 0
+    return f"{QLocale().toString(float(num_bytes), 'f', digits)} {_UNITS[unit]}"
+
+
+def seconds_text(seconds: float) -> str:
+    """0.042 → "42 ms", 7.25 → "7.3 s", 95 → "1 min 35 s", 7300 → "2 h 1 min"."""
+    if seconds < 1:
+        return _tr("%1 ms").replace("%1", count_text(round(seconds * 1000)))
+    if seconds < 60:
+        return _tr("%1 s").replace("%1", QLocale().toString(seconds, "f", 1 if seconds < 10 else 0))
+    if seconds < 3600:
+        return _tr("%1 min %2 s").replace("%1", str(int(seconds // 60))).replace("%2", str(int(seconds % 60)))
+    return _tr("%1 h %2 min").replace("%1", str(int(seconds // 3600))).replace("%2", str(int(seconds % 3600 // 60)))
+
+
+def count_text(count: float) -> str:
+    """Whole numbers grouped as the locale does: 12,345."""
+    return QLocale().toString(round(count))
+
+
+def file_name(path: str) -> str:
+    """The last part of a path, showable whatever bytes it is made of."""
+    return printable(path.rstrip("/").rpartition("/")[2] or path)
+
+
+def printable(path: str) -> str:
+    """A path with what is not UTF-8 in it shown as replacement characters."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def place_text(document: str, page: int | None) -> str:
+    """ "lease.pdf · p. 7", or the name alone where there are no pages."""
+    name = file_name(document)
+    return name if page is None else _tr("%1 · p. %2").replace("%1", name).replace("%2", str(page))
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("figures", text)

@@ -1,0 +1,150 @@
+"""Markdown as a list of blocks that only ever changes at its end, so that streaming re-renders the tail alone.
+
+CommonMark never reopens a closed block: text appended to a document can change its last top-level block and
+add new ones, nothing before. So everything up to the last block is *sealed* and never parsed again.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+BlockKind = Literal["prose", "code"]
+CITE_SCHEME = "cite"
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_CITATION = re.compile(r"\[(\d{1,3})\](?!\()")
+_HAIR = "\N{THIN SPACE}"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One top-level block: HTML for prose; the bare text and its language for code."""
+
+    kind: BlockKind
+    content: str
+    language: str = ""
+
+
+class MarkdownStream:
+    """Owns the text so far and its blocks.
+
+    `num_parsed_chars` counts every character handed to the parser; tests hold the tail-only promise to it.
+    """
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._sealed_chars = 0
+        self._sealed: list[Block] = []
+        self._tail: list[Block] = []
+        self.num_parsed_chars = 0
+
+    @property
+    def text(self) -> str:
+        return self._text
+
+    @property
+    def blocks(self) -> list[Block]:
+        return self._sealed + self._tail
+
+    def append(self, piece: str) -> int:
+        """Adds text; returns the index of the first block that may differ from before."""
+        first_changed = len(self._sealed)
+        self._text += piece
+        self._parse_tail()
+        return first_changed
+
+    def replace(self, text: str) -> int:
+        """Takes a whole text; returns the index of the first block that may differ from before."""
+        if text.startswith(self._text):
+            return self.append(text[len(self._text) :])
+        self._text, self._sealed_chars, self._sealed, self._tail = "", 0, [], []
+        self.append(text)
+        return 0
+
+    def _parse_tail(self) -> None:
+        tail = self._text[self._sealed_chars :]
+        self.num_parsed_chars += len(tail)
+        parsed = _parse(tail)
+        if len(parsed) > 1:
+            self._sealed += [block for _, block in parsed[:-1]]
+            self._sealed_chars += _line_start(tail, parsed[-1][0])
+        self._tail = [block for _, block in parsed[-1:]]
+
+
+def _parse(text: str) -> list[tuple[int, Block]]:
+    """The top-level blocks of `text`, each with the line it starts at."""
+    tokens = _parser().parse(text)
+    return [(first_line, _block(group)) for first_line, group in _groups(tokens)]
+
+
+def _line_start(text: str, line: int) -> int:
+    """The offset at which the line of that number (0-based) starts, lines ended as CommonMark ends them."""
+    ends = (found.end() for found in _LINE_END.finditer(text))
+    return next(islice(ends, line - 1, None)) if line else 0
+
+
+def _groups(tokens: Sequence[Token]) -> list[tuple[int, list[Token]]]:
+    groups: list[tuple[int, list[Token]]] = []
+    depth = 0
+    for token in tokens:
+        if depth == 0 and token.nesting >= 0:
+            groups.append((token.map[0] if token.map else 0, []))
+        groups[-1][1].append(token)
+        depth += token.nesting
+    return groups
+
+
+def _block(tokens: list[Token]) -> Block:
+    first = tokens[0]
+    if first.type in ("fence", "code_block"):
+        return Block("code", first.content.rstrip("\n"), first.info.strip().split(" ")[0])
+    parser = _parser()
+    return Block("prose", parser.renderer.render(tokens, parser.options, {}))
+
+
+@cache
+def _parser() -> MarkdownIt:
+    # Imported at the first answer, not at the first paint.
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
+    parser.inline.ruler.before("link", "citation", _citation_rule)
+    parser.add_render_rule("citation", _render_citation)
+    parser.add_render_rule("image", _render_image)
+    parser.add_render_rule("s_open", lambda *_: "<s>")
+    return parser
+
+
+def _citation_rule(state: Any, silent: bool) -> bool:
+    """Makes "[3]" a citation token unless it is a link's text."""
+    found = _CITATION.match(state.src, state.pos)
+    if found is None:
+        return False
+    if not silent:
+        state.push("citation", "", 0).content = found[1]
+    state.pos = found.end()
+    return True
+
+
+def _render_citation(_self: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:
+    return citation_html(int(tokens[index].content))
+
+
+def citation_html(number: int) -> str:
+    """A chip for passage `number`, as the reader counts (1-based); markdown_view.py paints its background."""
+    return f'<a class="cite" href="{CITE_SCHEME}:{number}">{_HAIR}{number}{_HAIR}</a>'
+
+
+def _render_image(_self: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:
+    # Nothing is ever loaded: a picture is its caption.
+    return f"<i>{escape(tokens[index].content)}</i>"

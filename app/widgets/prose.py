@@ -1,0 +1,167 @@
+"""One block of an answer's prose: rich text as high as it needs to be, with citations drawn as small chips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt, QUrl, Signal
+from PySide6.QtGui import (
+    QColor,
+    QDesktopServices,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QTextBlock,
+    QTextOption,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QToolTip, QWidget
+
+from app import theme
+from app.widgets.markdown_blocks import CITE_SCHEME
+
+_OPENABLE = ("http", "https", "mailto")
+
+
+class Prose(QTextBrowser):
+    """Shows HTML we made ourselves; loads nothing, opens only web and mail links, and those outside."""
+
+    citation_clicked = Signal(int)  # the number as the reader sees it, 1-based
+    citation_hovered = Signal(int, QPoint)  # the same, and where a tooltip belongs; 0 when it is left
+
+    def __init__(self, html: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._html = ""
+        self.setObjectName("prose")
+        self.setAccessibleName(self.tr("Answer text"))
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setOpenLinks(False)
+        self.setAcceptDrops(False)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        self.document().setDocumentMargin(0)
+        self.viewport().setAutoFillBackground(False)
+        self.viewport().setMouseTracking(True)
+        self.anchorClicked.connect(self._on_anchor_clicked)
+        self.highlighted.connect(self._on_link_hovered)
+        if html:
+            self.show_html(html)
+
+    def show_html(self, html: str) -> None:
+        """Shows `html`; citations are links to `cite:n`."""
+        self._html = html
+        self.document().setDefaultStyleSheet(document_style())
+        self.setHtml(html)
+        # Only what has a link is a stop on the way of the Tab key.
+        has_links = "<a " in html
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus if has_links else Qt.FocusPolicy.ClickFocus)
+        self._fit()
+
+    def loadResource(self, _kind: int, _name: QUrl | str) -> object:
+        """Refuses: an answer never makes the window read a file or the network."""
+        return None
+
+    def sizeHint(self) -> QSize:
+        return QSize(320, self.height())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(80, 0)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()  # the conversation scrolls, not the block
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange and self._html:
+            self.show_html(self._html)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self.citation_hovered.emit(0, QPoint())
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        super().mousePressEvent(event)
+        QToolTip.hideText()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(theme.current().accent_soft))
+        for chip in self.citation_rects():
+            painter.drawRoundedRect(chip, 5, 5)
+        painter.end()
+        super().paintEvent(event)
+
+    def citation_rects(self) -> Iterator[QRectF]:
+        """Where the citations stand, in pixels of the viewport."""
+        if f"{CITE_SCHEME}:" not in self._html:
+            return
+        block = self.document().begin()
+        while block.isValid():
+            yield from self._rects_in(block)
+            block = block.next()
+
+    def _rects_in(self, block: QTextBlock) -> Iterator[QRectF]:
+        origin = self.document().documentLayout().blockBoundingRect(block).topLeft()
+        fragments = block.begin()
+        while not fragments.atEnd():
+            fragment = fragments.fragment()
+            if fragment.charFormat().anchorHref().startswith(f"{CITE_SCHEME}:"):
+                start = fragment.position() - block.position()
+                line = block.layout().lineForTextPosition(start)
+                if line.isValid():
+                    left, _ = line.cursorToX(start)  # type: ignore[misc]
+                    right, _ = line.cursorToX(start + fragment.length())  # type: ignore[misc]
+                    height = min(line.ascent() + line.descent(), line.height())
+                    top = origin.y() + line.y() + line.ascent() + line.descent() - height
+                    yield QRectF(origin.x() + left, top + 1, right - left, height - 2)
+            fragments += 1
+
+    def _fit(self) -> None:
+        document = self.document()
+        document.setTextWidth(self.viewport().width())
+        height = round(document.size().height()) + 1
+        if height != self.height():
+            self.setFixedHeight(height)
+
+    def _on_anchor_clicked(self, url: QUrl) -> None:
+        if url.scheme() == CITE_SCHEME:
+            self.citation_clicked.emit(int(url.path() or 0))
+        elif url.scheme() in _OPENABLE:
+            QDesktopServices.openUrl(url)
+
+    def _on_link_hovered(self, url: QUrl) -> None:
+        number = int(url.path() or 0) if url.scheme() == CITE_SCHEME else 0
+        where = self.cursor().pos()
+        self.citation_hovered.emit(number, where)
+        if not number:
+            QToolTip.showText(where, url.toString() if url.scheme() in _OPENABLE else "")
+
+
+def document_style() -> str:
+    """CSS for QTextDocument, which knows a small part of it, in the theme's colours."""
+    look = theme.current()
+    mono = ", ".join(f"'{family}'" for family in theme.mono_families())
+    return f"""
+      p {{ line-height: 145%; margin: 0; }}
+      li {{ line-height: 145%; margin-bottom: 3px; }}
+      ul, ol {{ margin: 0; }}
+      h1, h2, h3, h4 {{ margin: 4px 0 0 0; font-weight: 600; }}
+      h1 {{ font-size: x-large; }} h2 {{ font-size: large; }} h3, h4 {{ font-size: medium; }}
+      a {{ color: {look.accent}; text-decoration: none; }}
+      a.cite {{ color: {look.accent}; font-weight: 600; font-size: small; }}
+      code {{ font-family: {mono}; background-color: {look.sunken}; }}
+      pre {{ font-family: {mono}; background-color: {look.sunken}; }}
+      blockquote {{ color: {look.muted}; margin: 0 0 0 16px; }}
+      table {{ border-collapse: collapse; border: 1px solid {look.border}; }}
+      th {{ background-color: {look.sunken}; font-weight: 600; text-align: left; }}
+      th, td {{ border: 1px solid {look.border}; padding: 6px 12px; }}
+    """

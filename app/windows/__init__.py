@@ -1,0 +1,1 @@
+"""What is arranged: the window, its pages and its dialogs."""
