@@ -36,7 +36,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """One look at the machine. `process_bytes` is our own resident memory, children included."""
+    """One look at the machine. `process_bytes` is this process's own resident memory."""
 
     ram_capacity_bytes: int
     ram_free_bytes: int

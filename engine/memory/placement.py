@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.core import ModelShape
+from engine.core import ModelShape, Tier
 
 GIB = 2**30
 
@@ -25,6 +25,14 @@ class Placement:
     gpu_bytes: int
     ram_bytes: int
     sentence: str
+
+    def tier_of_layer(self, layer: int) -> Tier:
+        """The last layers are the ones on the device."""
+        return "gpu" if layer >= self.num_layers - self.n_gpu_layers else "ram"
+
+    @property
+    def tier_of_output(self) -> Tier:
+        return "gpu" if self.n_gpu_layers > self.num_layers else "ram"
 
 
 def place(

@@ -1,0 +1,53 @@
+"""Bytes of tokens become text that can be shown: whole characters only, and never a part of a stop string."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+
+
+class TextStream:
+    """Collects one answer's bytes and lets text go as soon as it can no longer change.
+
+    Held back are the bytes of an unfinished character and a tail that could still grow into a stop string.
+    """
+
+    def __init__(self, stop: Sequence[str] = ()) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._stop = tuple(text for text in stop if text)
+        self._held = ""
+        self.is_stopped = False
+
+    def feed(self, piece: bytes) -> str:
+        """Text that is safe to show after `piece`; once a stop string is complete, nothing more comes."""
+        if self.is_stopped:
+            return ""
+        self._held += self._decoder.decode(piece)
+        cut = self._first_stop()
+        if cut is not None:
+            self.is_stopped = True
+            return self._release(cut)
+        return self._release(len(self._held) - self._possible_stop_length())
+
+    def finish(self) -> str:
+        """What was held back, when no more tokens come."""
+        if self.is_stopped:
+            return ""
+        self._held += self._decoder.decode(b"", final=True)
+        return self._release(len(self._held))
+
+    def _release(self, length: int) -> str:
+        text, self._held = self._held[:length], self._held[length:]
+        return text
+
+    def _first_stop(self) -> int | None:
+        found = [at for at in (self._held.find(text) for text in self._stop) if at >= 0]
+        return min(found, default=None)
+
+    def _possible_stop_length(self) -> int:
+        """How many characters at the end could be the beginning of a stop string."""
+        longest = max((len(text) for text in self._stop), default=1) - 1
+        for length in range(min(longest, len(self._held)), 0, -1):
+            if any(text.startswith(self._held[-length:]) for text in self._stop):
+                return length
+        return 0
