@@ -1,4 +1,4 @@
-"""The look, as values: two frozen themes, the palette and style sheet made of one, fonts by locale, icons in its colours.
+"""The look, as values: two frozen themes; the palette, style sheet, icons made of one; fonts by locale.
 
 The colours are a ragdoll cat's: cream fur for surfaces, sapphire eyes for the one accent. Qt has no platform
 theme to ask everywhere (`setColorScheme` then does nothing), so we choose the theme ourselves from
@@ -87,7 +87,7 @@ LIGHT = Theme(
     code_string="#1f7a4d",
     code_number="#a85a00",
     code_name="#2e63cf",
-    owners=("#4f83e6", "#e0a23d", "#45a77c", "#b27bd0", "#d9776b", "#8c95a3", "#5bb3c4"),
+    owners=("#4f83e6", "#e0a23d", "#45a77c", "#b27bd0", "#d9776b", "#5bb3c4", "#a9a59c"),
 )
 
 DARK = Theme(
@@ -118,7 +118,7 @@ DARK = Theme(
     code_string="#8fd3a8",
     code_number="#e9b872",
     code_name="#8fb5fa",
-    owners=("#5c8df0", "#dba143", "#4fb287", "#b583d6", "#de8074", "#858d9b", "#5fb6c8"),
+    owners=("#5c8df0", "#dba143", "#4fb287", "#b583d6", "#de8074", "#5fb6c8", "#77746e"),
 )
 
 _in_force = LIGHT

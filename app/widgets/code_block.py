@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QTimer, QUrl
-from PySide6.QtGui import QGuiApplication, QTextOption, QWheelEvent
+from PySide6.QtGui import QGuiApplication, QResizeEvent, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QVBoxLayout, QWidget
 
 from app import theme
@@ -36,9 +36,15 @@ class _Lines(QTextBrowser):
         else:
             event.ignore()
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.fit()
+
     def fit(self) -> None:
-        bar = self.horizontalScrollBar()
-        extra = bar.sizeHint().height() if self.document().idealWidth() > self.viewport().width() else 0
+        # Without a width a document that was never shown has no height either.
+        self.document().setTextWidth(max(self.viewport().width(), self.document().idealWidth()))
+        is_wide = self.document().idealWidth() > self.viewport().width()
+        extra = self.horizontalScrollBar().sizeHint().height() if is_wide else 0
         self.setFixedHeight(round(self.document().size().height()) + extra + 2)
 
 
@@ -78,7 +84,7 @@ class CodeBlock(QFrame):
     def _render(self) -> None:
         mono = ", ".join(f"'{family}'" for family in theme.mono_families())
         html = highlight(self._code, self._language_name, theme.current())
-        self._lines.setHtml(f'<pre style="font-family:{mono};margin:0;line-height:140%">{html}</pre>')
+        self._lines.setHtml(f'<pre style="font-family:{mono};margin:0;line-height:112%">{html}</pre>')
         self._lines.fit()
 
     def _on_copy(self) -> None:

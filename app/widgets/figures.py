@@ -44,7 +44,7 @@ def printable(path: str) -> str:
 
 
 def place_text(document: str, page: int | None) -> str:
-    """ "lease.pdf · p. 7", or the name alone where there are no pages."""
+    """`lease.pdf · p. 7`, or the name alone where there are no pages."""
     name = file_name(document)
     return name if page is None else _tr("%1 · p. %2").replace("%1", name).replace("%2", str(page))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt, QUrl, Signal
 from PySide6.QtGui import (
@@ -13,6 +14,8 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
     QTextBlock,
+    QTextFormat,
+    QTextLine,
     QTextOption,
     QWheelEvent,
 )
@@ -43,6 +46,7 @@ class Prose(QTextBrowser):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.document().setDocumentMargin(0)
+        self.document().setIndentWidth(24)
         self.viewport().setAutoFillBackground(False)
         self.viewport().setMouseTracking(True)
         self.anchorClicked.connect(self._on_anchor_clicked)
@@ -97,6 +101,9 @@ class Prose(QTextBrowser):
         painter.setBrush(QColor(theme.current().accent_soft))
         for chip in self.citation_rects():
             painter.drawRoundedRect(chip, 5, 5)
+        painter.setBrush(QColor(theme.current().border_strong))
+        for bar in self._quote_bars():
+            painter.drawRoundedRect(bar, 1.5, 1.5)
         painter.end()
         super().paintEvent(event)
 
@@ -109,6 +116,18 @@ class Prose(QTextBrowser):
             yield from self._rects_in(block)
             block = block.next()
 
+    def _quote_bars(self) -> Iterator[QRectF]:
+        """The lines at the left of quoted blocks, which CSS borders of QTextDocument cannot draw."""
+        if "<blockquote" not in self._html:
+            return
+        layout = self.document().documentLayout()
+        block = self.document().begin()
+        while block.isValid():
+            if block.blockFormat().intProperty(QTextFormat.Property.BlockQuoteLevel):
+                text = layout.blockBoundingRect(block)
+                yield QRectF(0, text.top(), 3, text.height())
+            block = block.next()
+
     def _rects_in(self, block: QTextBlock) -> Iterator[QRectF]:
         origin = self.document().documentLayout().blockBoundingRect(block).topLeft()
         fragments = block.begin()
@@ -118,8 +137,7 @@ class Prose(QTextBrowser):
                 start = fragment.position() - block.position()
                 line = block.layout().lineForTextPosition(start)
                 if line.isValid():
-                    left, _ = line.cursorToX(start)  # type: ignore[misc]
-                    right, _ = line.cursorToX(start + fragment.length())  # type: ignore[misc]
+                    left, right = _x(line, start), _x(line, start + fragment.length())
                     height = min(line.ascent() + line.descent(), line.height())
                     top = origin.y() + line.y() + line.ascent() + line.descent() - height
                     yield QRectF(origin.x() + left, top + 1, right - left, height - 2)
@@ -146,13 +164,18 @@ class Prose(QTextBrowser):
             QToolTip.showText(where, url.toString() if url.scheme() in _OPENABLE else "")
 
 
+def _x(line: QTextLine, position: int) -> float:
+    # PySide's signature says `object`; it is a pair of the x and the position it belongs to.
+    return float(cast("tuple[float, int]", line.cursorToX(position))[0])
+
+
 def document_style() -> str:
     """CSS for QTextDocument, which knows a small part of it, in the theme's colours."""
     look = theme.current()
     mono = ", ".join(f"'{family}'" for family in theme.mono_families())
     return f"""
-      p {{ line-height: 145%; margin: 0; }}
-      li {{ line-height: 145%; margin-bottom: 3px; }}
+      p {{ line-height: 118%; margin: 0; }}
+      li {{ line-height: 118%; margin-bottom: 4px; }}
       ul, ol {{ margin: 0; }}
       h1, h2, h3, h4 {{ margin: 4px 0 0 0; font-weight: 600; }}
       h1 {{ font-size: x-large; }} h2 {{ font-size: large; }} h3, h4 {{ font-size: medium; }}

@@ -1,0 +1,70 @@
+"""The veil shown while something is dragged over the window: "Drop to add to Documents"."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QObject, QRectF, Qt
+from PySide6.QtGui import QColor, QDragEnterEvent, QDragMoveEvent, QDropEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QWidget
+
+from app import theme
+
+
+def dropped_paths(event: QDropEvent) -> tuple[str, ...]:
+    """The local folders and files of a drop, as they are: the engine expands folders, not we."""
+    return tuple(path for url in event.mimeData().urls() if (path := url.toLocalFile()))
+
+
+class DropOverlay(QWidget):
+    """Covers its parent while visible; lets the mouse and the drop through to the window below."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._covered = parent
+        self._sentence = ""
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setAccessibleDescription(self.tr("Shown while files are dragged over the window"))
+        parent.installEventFilter(self)
+        self.hide()
+
+    @property
+    def sentence(self) -> str:
+        return self._sentence
+
+    def offer(self, event: QDragEnterEvent | QDragMoveEvent, collection: str) -> None:
+        """Takes a drag that holds folders or files, and says where they would go."""
+        if not dropped_paths(event):
+            return
+        event.setDropAction(Qt.DropAction.CopyAction)
+        event.accept()
+        self._sentence = self.tr("Drop to add to %1").replace("%1", collection)
+        self.setGeometry(self._covered.rect())
+        self.raise_()
+        self.show()
+        self.update()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Resize and self.isVisible():
+            self.setGeometry(self._covered.rect())
+        return super().eventFilter(watched, event)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        look = theme.current()
+        veil = QColor(look.window)
+        veil.setAlphaF(0.88)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.fillRect(self.rect(), veil)
+        frame = QRectF(self.rect()).adjusted(24.5, 24.5, -24.5, -24.5)
+        painter.setPen(QPen(QColor(look.accent), 2, Qt.PenStyle.DashLine))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRoundedRect(frame, 20, 20)
+        middle = frame.center()
+        picture = theme.pixmap("drop", 48, look.accent, self.devicePixelRatioF())
+        painter.drawPixmap(round(middle.x() - 24), round(middle.y() - 64), picture)
+        big = self.font()
+        big.setPointSizeF(big.pointSizeF() * 1.5)
+        big.setBold(True)
+        painter.setFont(big)
+        painter.setPen(QColor(look.text))
+        painter.drawText(frame.translated(0, 16), Qt.AlignmentFlag.AlignCenter, self._sentence)
+        painter.end()

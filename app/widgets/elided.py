@@ -1,0 +1,44 @@
+"""One line of text that gives way: cut with an ellipsis to the room there is, whole in the tooltip."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QPainter, QPaintEvent, QPalette
+from PySide6.QtWidgets import QLabel, QSizePolicy, QStyle, QWidget
+
+from app.widgets.bits import Role
+
+
+class ElidedLabel(QLabel):
+    """A label that may become as narrow as its layout likes."""
+
+    def __init__(
+        self,
+        text: str = "",
+        role: Role = "plain",
+        mode: Qt.TextElideMode = Qt.TextElideMode.ElideMiddle,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(text, parent)
+        self._mode = mode
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setProperty("role", role)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(24, super().minimumSizeHint().height())
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        shown = self.fontMetrics().elidedText(self.text(), self._mode, self.width())
+        self.setToolTip(self.text() if shown != self.text() else "")
+        painter = QPainter(self)
+        self.style().drawItemText(
+            painter,
+            self.rect(),
+            QStyle.visualAlignment(self.layoutDirection(), self.alignment()).value,
+            self.palette(),
+            self.isEnabled(),
+            shown,
+            QPalette.ColorRole.WindowText,
+        )
+        painter.end()

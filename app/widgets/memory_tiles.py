@@ -1,0 +1,133 @@
+"""What a tier of memory looks like as tiles: pure arithmetic from a snapshot to fractions and to a row of colours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QT_TRANSLATE_NOOP
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.protocol import Span, TierSnapshot
+
+_LAYERS = re.compile(r"(?i)layers?\s+(\d+)\s*(?:[–-]|to)\s*(\d+)")
+_LAYER = re.compile(r"(?i)layers?\s+(\d+)")
+# Narrower tiles have no gap after them: they would be nothing but gap.
+_MIN_GAPPED_PIXELS = 5
+_STRIPE_PIXELS = 3
+
+MODEL, KV, INDEX, EMBEDDER, TREE, SELF, OTHER = range(7)
+KIND_NAMES: tuple[str, ...] = (
+    str(QT_TRANSLATE_NOOP("memory", "Model layers")),
+    str(QT_TRANSLATE_NOOP("memory", "KV cells of chats")),
+    str(QT_TRANSLATE_NOOP("memory", "Index")),
+    str(QT_TRANSLATE_NOOP("memory", "Embedder and reader")),
+    str(QT_TRANSLATE_NOOP("memory", "Knowledge tree")),
+    str(QT_TRANSLATE_NOOP("memory", "Ragdoll itself")),
+    str(QT_TRANSLATE_NOOP("memory", "Other programs")),
+)
+# An owner belongs to the first kind that has one of these words in its name.
+_WORDS = (
+    (KV, ("kv", "cell", "sequence")),
+    (TREE, ("tree", "knowledge")),
+    (EMBEDDER, ("embed", "reader", "rerank")),
+    (INDEX, ("index", "partition", "shard", "lance", "library")),
+    (MODEL, ("model", "weight", "layer", "compute", "generation")),
+)
+
+GAP = 0
+FREE = 1
+_FIRST_KIND = 2
+NUM_KINDS = len(KIND_NAMES)
+# Two shades of each kind alternate from tile to tile, so that neighbours can be told apart.
+NUM_COLOURS = _FIRST_KIND + 2 * NUM_KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A stretch of a lane: from `start` to `end` as fractions of the tier's capacity.
+
+    `label` is what a wide tile shows ("12" for layer 12); `is_moving` covers streaming, loading and evicting.
+    """
+
+    kind: int
+    owner: str
+    what: str
+    label: str
+    num_bytes: int
+    state: str
+    start: float = 0.0
+    end: float = 0.0
+
+    @property
+    def is_moving(self) -> bool:
+        return self.state != "resident"
+
+
+def tiles(tier: TierSnapshot) -> tuple[Tile, ...]:
+    """The tier's spans as tiles from left to right, ordered by kind; a run of model layers becomes a tile each."""
+    pieces = [tile for span in tier.spans for tile in _split(span)]
+    if tier.other_bytes:
+        pieces.append(Tile(OTHER, "", "", "", tier.other_bytes, "resident"))
+    pieces.sort(key=lambda tile: tile.kind)
+    capacity = max(tier.capacity_bytes, sum(tile.num_bytes for tile in pieces), 1)
+    return tuple(_placed(pieces, capacity))
+
+
+def kind_of(owner: str) -> int:
+    """The kind an owner's name tells of; whatever has no word for itself is Ragdoll itself."""
+    name = owner.lower()
+    return next((kind for kind, words in _WORDS if any(word in name for word in words)), SELF)
+
+
+def kinds_shown(lanes: Sequence[Sequence[Tile]]) -> tuple[int, ...]:
+    """The kinds that occur, in the order of the legend."""
+    return tuple(sorted({tile.kind for lane in lanes for tile in lane}))
+
+
+def colour_row(lane: Sequence[Tile], width: int) -> NDArray[np.uint8]:
+    """A colour index per pixel, shape (width,): see GAP, FREE and `colour_index`; moving tiles are striped."""
+    import numpy as np  # after the first paint: importing it takes longer than painting the window
+
+    row = np.full(width, FREE, dtype=np.uint8)
+    for _, run in groupby(lane, key=lambda tile: tile.kind):
+        for position, tile in enumerate(run):
+            left, right = round(tile.start * width), round(tile.end * width)
+            row[left:right] = colour_index(tile.kind, position % 2)
+            if tile.is_moving:
+                stripes = (np.arange(left, right) // _STRIPE_PIXELS) % 2 == 1
+                row[left:right][stripes] = FREE
+            if right - left >= _MIN_GAPPED_PIXELS:
+                row[right - 1] = GAP
+    return row
+
+
+def colour_index(kind: int, shade: int) -> int:
+    return _FIRST_KIND + 2 * kind + shade
+
+
+def _split(span: Span) -> Iterator[Tile]:
+    kind = kind_of(span.owner)
+    whole = Tile(kind, span.owner, span.what, "", span.num_bytes, span.state)
+    run = _LAYERS.search(span.what) if kind == MODEL else None
+    if run is None:
+        one = _LAYER.search(span.what) if kind == MODEL else None
+        yield replace(whole, label=one[1] if one else span.what)
+        return
+    first, last = int(run[1]), int(run[2])
+    num_layers = max(1, last - first + 1)
+    for layer in range(first, first + num_layers):
+        yield replace(whole, label=str(layer), num_bytes=span.num_bytes // num_layers)
+
+
+def _placed(pieces: Sequence[Tile], capacity: int) -> Iterator[Tile]:
+    start = 0
+    for tile in pieces:
+        yield replace(tile, start=start / capacity, end=(start + tile.num_bytes) / capacity)
+        start += tile.num_bytes

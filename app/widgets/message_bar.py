@@ -1,0 +1,87 @@
+"""A notice or an error across the top of the page: a sentence, the way out, at most one button; never a dialog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QAccessible, QAccessibleEvent
+from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
+
+from app import theme
+from app.widgets import bits
+
+Severity = Literal["notice", "warning", "error"]
+_ICONS = {"notice": ("info", "accent"), "warning": ("warning", "warn"), "error": ("failed", "bad")}
+
+
+class MessageBar(QWidget):
+    """Shows one message at a time; a newer one takes the place of the older. Hidden while there is none."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._severity: Severity = "notice"
+        self._action: Callable[[], object] | None = None
+        self._card = QFrame()
+        self._icon = QLabel()
+        self._sentence = bits.label("", wraps=True, selectable=True)
+        self._way_out = bits.label("", "small", wraps=True, selectable=True)
+        self._button = bits.button("", "plain", clicked=self._on_action)
+        self._close = bits.tool("close", self.tr("Dismiss this message"), self.clear, side=16)
+        words = bits.column(self._sentence, self._way_out, spacing=2)
+        inner = bits.row(self._icon, spacing=12)
+        inner.addLayout(words, 1)
+        inner.addWidget(self._button)
+        inner.addWidget(self._close)
+        inner.setContentsMargins(14, 8, 8, 8)
+        self._card.setLayout(inner)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 12, 16, 0)
+        layout.addWidget(self._card)
+        self.hide()
+
+    @property
+    def sentence(self) -> str:
+        return self._sentence.text()
+
+    def show_message(
+        self,
+        severity: Severity,
+        sentence: str,
+        way_out: str = "",
+        action: str = "",
+        on_action: Callable[[], object] | None = None,
+    ) -> None:
+        """`action` is the text of the button; the message goes away when it is pressed."""
+        self._severity, self._action = severity, on_action
+        self._sentence.setText(sentence)
+        self._way_out.setText(way_out)
+        self._way_out.setVisible(bool(way_out))
+        self._button.setText(action)
+        self._button.setVisible(bool(action))
+        theme.restyle(self._card, card=severity)
+        self._paint_icon()
+        self.show()
+        self.setAccessibleName(f"{sentence} {way_out}".strip())
+        QAccessible.updateAccessibility(QAccessibleEvent(self, QAccessible.Event.Alert))
+
+    def clear(self) -> None:
+        self._action = None
+        self.hide()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._paint_icon()
+
+    def _on_action(self) -> None:
+        action = self._action
+        self.clear()
+        if action is not None:
+            action()
+
+    def _paint_icon(self) -> None:
+        name, colour = _ICONS[self._severity]
+        self._icon.setPixmap(theme.pixmap(name, 20, getattr(theme.current(), colour), self.devicePixelRatioF()))
+        self._icon.setAlignment(Qt.AlignmentFlag.AlignTop)

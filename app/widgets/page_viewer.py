@@ -1,0 +1,216 @@
+"""A page of a document with the passage marked: a picture for PDF, text for everything else."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QUrl, Signal
+from PySide6.QtGui import QColor, QDesktopServices, QKeyEvent, QResizeEvent, QTextCursor, QTextOption, QWheelEvent
+from PySide6.QtWidgets import QFrame, QStackedWidget, QTextBrowser, QTextEdit, QVBoxLayout, QWidget
+
+from app import theme
+from app.widgets import bits
+from app.widgets.empty_state import EmptyState
+from app.widgets.figures import file_name, printable
+from app.widgets.page_picture import ZOOM_STEP, PagePicture
+
+if TYPE_CHECKING:
+    from engine.protocol import PageReply
+
+
+class _PageText(QTextBrowser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("pageText")
+        self.setAccessibleName(self.tr("Text of the page"))
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setOpenLinks(False)
+        self.setAcceptDrops(False)
+        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        self.document().setDocumentMargin(20)
+        self._mark_position: int | None = None
+
+    def loadResource(self, _kind: int, _name: QUrl | str) -> object:
+        """Refuses: showing a document never reads another file."""
+        return None
+
+    def show_text(self, text: str, start: int, end: int) -> None:
+        """`text` with the characters from `start` to `end` marked and scrolled to."""
+        self.setPlainText(text)
+        marked = QTextEdit.ExtraSelection()
+        marked.cursor = QTextCursor(self.document())
+        marked.cursor.setPosition(_utf16(text, start))
+        marked.cursor.setPosition(_utf16(text, end), QTextCursor.MoveMode.KeepAnchor)
+        marked.format.setBackground(QColor(theme.current().mark))
+        self.setExtraSelections([marked] if end > start else [])
+        self._mark_position = _utf16(text, start) if end > start else 0
+        self._scroll_to_mark()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keeps the mark in sight until the reader has scrolled: a view not shown yet has no size to scroll by."""
+        super().resizeEvent(event)
+        self._scroll_to_mark()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        self._mark_position = None
+        super().wheelEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        self._mark_position = None
+        super().keyPressEvent(event)
+
+    def _scroll_to_mark(self) -> None:
+        if self._mark_position is None:
+            return
+        here = QTextCursor(self.document())
+        here.setPosition(self._mark_position)
+        self.setTextCursor(here)
+        bar, rect = self.verticalScrollBar(), self.cursorRect(here)
+        bar.setValue(bar.value() + rect.top() - self.viewport().height() // 3)
+
+
+class PageViewer(QWidget):
+    """Shows `PageReply`s and asks for others; which document is open is known to whoever connects the signals."""
+
+    page_wanted = Signal(int)  # 1-based
+    closed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._document = ""
+        self._reply: PageReply | None = None
+        self._name = bits.label("", "strong")
+        self._where = bits.label("", "small")
+        self._previous = bits.tool("chevron-left", self.tr("Previous page"), lambda: self._turn(-1))
+        self._next = bits.tool("chevron-right", self.tr("Next page"), lambda: self._turn(1))
+        self._zoom_out = bits.tool("zoom-out", self.tr("Smaller"), lambda: self._zoom(1 / ZOOM_STEP))
+        self._zoom_in = bits.tool("zoom-in", self.tr("Larger"), lambda: self._zoom(ZOOM_STEP))
+        self._fit = bits.tool("fit-width", self.tr("Fit the width"), lambda: self.picture.set_zoom(1.0))
+        self.open_outside = bits.tool("open-external", self.tr("Open in default app"), self._on_open_outside)
+        back = bits.tool("chevron-left", self.tr("Back to the sources"), self.closed.emit)
+        self.picture, self.text = PagePicture(), _PageText()
+        self._notice = EmptyState("file-text", self.tr("Opening the page…"))
+        self._stack = QStackedWidget()
+        for shown in (self._notice, self.picture, self.text):
+            self._stack.addWidget(shown)
+        head = bits.row(back, spacing=4)
+        head.addLayout(bits.column(self._name, self._where, spacing=0), 1)
+        head.addWidget(self.open_outside)
+        head.setContentsMargins(8, 8, 8, 4)
+        foot = bits.row(
+            self._previous, self._next, None, self._zoom_out, self._zoom_in, self._fit, spacing=2
+        )  # fmt: skip
+        foot.setContentsMargins(8, 4, 8, 8)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(head)
+        layout.addWidget(self._stack, 1)
+        layout.addLayout(foot)
+
+    @property
+    def reply(self) -> PageReply | None:
+        """What is shown; None while a page is being opened or could not be."""
+        return self._reply
+
+    @property
+    def notice(self) -> str:
+        """The sentence in place of a page; "" while a page is shown."""
+        return self._notice.sentence if self._stack.currentWidget() is self._notice else ""
+
+    def show_opening(self, document: str, page: int | None) -> None:
+        """Tells at once which document was meant, before its page is there."""
+        self._reply = None
+        self._name_document(document)
+        self._where.setText("" if page is None else self.tr("Page %1").replace("%1", str(page)))
+        self._show_notice(self.tr("Opening the page…"))
+
+    def show_problem(self, sentence: str) -> None:
+        self._reply = None
+        self._show_notice(sentence)
+
+    def show_page(self, reply: PageReply) -> None:
+        self._reply = reply
+        self._name_document(reply.document)
+        self._where.setText(self._where_text(reply))
+        if reply.image_png and not self._show_picture(reply):
+            return
+        if not reply.image_png:
+            self._show_text(reply)
+        self._enable()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange and self._reply is not None and not self._reply.image_png:
+            self._show_text(self._reply)
+
+    def _show_picture(self, reply: PageReply) -> bool:
+        try:
+            png = base64.b64decode(reply.image_png, validate=True)
+        except binascii.Error:
+            png = b""
+        if not self.picture.show_picture(png, reply.marks):
+            self.show_problem(self.tr("The picture of this page cannot be shown."))
+            return False
+        self.picture.setAccessibleDescription(
+            self.tr("%1, a picture with %2 marked places")
+            .replace("%1", self._where.text())
+            .replace("%2", str(len(reply.marks)))
+        )
+        self._stack.setCurrentWidget(self.picture)
+        return True
+
+    def _show_text(self, reply: PageReply) -> None:
+        # Shown first: only a laid-out view can scroll to the mark.
+        self._stack.setCurrentWidget(self.text)
+        self.text.show_text(reply.text, reply.mark_start - reply.text_start, reply.mark_end - reply.text_start)
+
+    def _name_document(self, document: str) -> None:
+        self._document = document
+        self._name.setText(file_name(document))
+        self._name.setToolTip(printable(document))
+
+    def _where_text(self, reply: PageReply) -> str:
+        if reply.page is None:
+            return self.tr("Part of the text") if reply.text_start else ""
+        if not reply.num_pages:
+            return self.tr("Page %1").replace("%1", str(reply.page))
+        words = self.tr("Page %1 of %2")
+        return words.replace("%1", str(reply.page)).replace("%2", str(reply.num_pages))
+
+    def _show_notice(self, sentence: str) -> None:
+        self._notice.show_sentence(sentence)
+        self._stack.setCurrentWidget(self._notice)
+        self._enable()
+
+    def _enable(self) -> None:
+        reply = self._reply
+        page = reply.page if reply else None
+        num_pages = reply.num_pages if reply else 0
+        self._previous.setEnabled(page is not None and page > 1)
+        self._next.setEnabled(page is not None and page < num_pages)
+        for control in (self._zoom_out, self._zoom_in, self._fit):
+            control.setVisible(self._stack.currentWidget() is not self._notice)
+        self._fit.setVisible(self._stack.currentWidget() is self.picture)
+
+    def _turn(self, step: int) -> None:
+        if self._reply is not None and self._reply.page is not None:
+            self.page_wanted.emit(self._reply.page + step)
+
+    def _zoom(self, factor: float) -> None:
+        if self._stack.currentWidget() is self.picture:
+            self.picture.set_zoom(self.picture.zoom * factor)
+        elif factor > 1:
+            self.text.zoomIn(1)
+        else:
+            self.text.zoomOut(1)
+
+    def _on_open_outside(self) -> None:
+        QDesktopServices.openUrl(QUrl.fromLocalFile(self._document))
+
+
+def _utf16(text: str, offset: int) -> int:
+    """Qt counts UTF-16 units, we count characters."""
+    return len(text[: max(0, offset)].encode("utf-16-le", "surrogatepass")) // 2

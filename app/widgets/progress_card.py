@@ -1,0 +1,82 @@
+"""What the indexing job is doing: files, chunks, rate, time left, current file; pause, resume, cancel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QProgressBar, QVBoxLayout, QWidget
+
+from app import theme
+from app.widgets import bits
+from app.widgets.elided import ElidedLabel
+from app.widgets.figures import count_text, printable, seconds_text
+
+if TYPE_CHECKING:
+    from engine.protocol import IndexProgress
+
+
+class ProgressCard(QFrame):
+    """Shown while there is a job; `show_progress(None)` hides it."""
+
+    pause_wanted = Signal()
+    resume_wanted = Signal()
+    cancel_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("card", True)
+        self._is_paused = False
+        self._title = bits.label(self.tr("Indexing"), "strong")
+        self._figures = bits.label("", "small")
+        self._current = ElidedLabel("", "small", Qt.TextElideMode.ElideLeft)
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setAccessibleName(self.tr("Indexing progress"))
+        self._pause = bits.tool("pause", self.tr("Pause indexing"), self._on_pause)
+        self._cancel = bits.tool("close", self.tr("Cancel indexing"), self.cancel_wanted.emit)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 10, 10, 14)
+        layout.setSpacing(6)
+        layout.addLayout(bits.row(self._title, self._figures, None, self._pause, self._cancel, spacing=8))
+        layout.addWidget(self._bar)
+        layout.addWidget(self._current)
+        self.hide()
+
+    def show_progress(self, progress: IndexProgress | None) -> None:
+        self.setVisible(progress is not None)
+        if progress is None:
+            return
+        self._bar.setRange(0, progress.documents_total)  # 0 of 0: busy, the files are still being counted
+        self._bar.setValue(progress.documents_done)
+        self._figures.setText(" · ".join(self._facts(progress)))
+        self._current.setText(printable(progress.current))
+        self._set_paused(progress.is_paused)
+
+    @property
+    def figures(self) -> str:
+        return self._figures.text()
+
+    def _facts(self, progress: IndexProgress) -> list[str]:
+        done, total = count_text(progress.documents_done), count_text(progress.documents_total)
+        facts = [
+            self.tr("%1 of %2 files").replace("%1", done).replace("%2", total)
+            if progress.documents_total
+            else self.tr("counting files"),
+            self.tr("%1 chunks").replace("%1", count_text(progress.chunks_done)),
+        ]
+        if progress.chunks_per_second is not None and not progress.is_paused:
+            facts.append(self.tr("%1 chunks/s").replace("%1", count_text(progress.chunks_per_second)))
+        if progress.eta_seconds is not None and not progress.is_paused:
+            facts.append(self.tr("%1 left").replace("%1", seconds_text(max(1.0, progress.eta_seconds))))
+        return facts
+
+    def _set_paused(self, is_paused: bool) -> None:
+        self._title.setText(self.tr("Indexing is paused") if is_paused else self.tr("Indexing"))
+        if is_paused != self._is_paused:
+            self._is_paused = is_paused
+            bits.rename(self._pause, self.tr("Resume indexing") if is_paused else self.tr("Pause indexing"))
+            theme.dress(self._pause, "resume" if is_paused else "pause")
+
+    def _on_pause(self) -> None:
+        (self.resume_wanted if self._is_paused else self.pause_wanted).emit()

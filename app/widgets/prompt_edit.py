@@ -1,0 +1,124 @@
+"""Where a question is written: Enter sends, Shift+Enter breaks the line, it grows to eight lines."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
+
+from app import theme
+from app.widgets import bits
+
+MAX_LINES = 8
+
+
+class _Field(QPlainTextEdit):
+    entered = Signal()
+    focus_changed = Signal(bool)
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        # A text edit swallows dropped folders as text, and traps the Tab key, unless told otherwise.
+        self.setAcceptDrops(False)
+        self.setTabChangesFocus(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.viewport().setAutoFillBackground(False)
+        self.document().setDocumentMargin(2)
+        self.textChanged.connect(self._fit)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if is_enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self.entered.emit()
+            return
+        super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.focus_changed.emit(True)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.focus_changed.emit(False)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        # A plain text layout counts in lines, not pixels.
+        lines = min(max(1, round(self.document().size().height())), MAX_LINES)
+        self.setFixedHeight(lines * self.fontMetrics().lineSpacing() + 8)
+
+
+class PromptEdit(QFrame):
+    """The card at the foot of a chat: the field, and one button that sends, or stops while an answer is written."""
+
+    submitted = Signal(str)
+    stop_requested = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("prompt")
+        self._is_busy = False
+        self.field = _Field(self)
+        self.field.setPlaceholderText(self.tr("Ask your files…"))
+        self.field.setAccessibleName(self.tr("Your question"))
+        self.field.setAccessibleDescription(self.tr("Enter sends, Shift and Enter begins a new line"))
+        self.button = bits.tool("send", self.tr("Send (Enter)"), self._on_button, side=20)
+        self.button.setProperty("kind", "send")
+        theme.dress(self.button, "send", "on_accent", side=20)
+        self.button.setFixedSize(34, 34)
+        self.button.setEnabled(False)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 10, 10, 10)
+        line = QHBoxLayout()
+        line.setSpacing(8)
+        line.addWidget(self.field, 1, Qt.AlignmentFlag.AlignVCenter)
+        line.addWidget(self.button, 0, Qt.AlignmentFlag.AlignBottom)
+        layout.addLayout(line)
+        self.field.entered.connect(self._submit)
+        self.field.textChanged.connect(self._enable)
+        self.field.focus_changed.connect(lambda has: theme.restyle(self, focused=has))
+        self.setFocusProxy(self.field)
+
+    @property
+    def text(self) -> str:
+        return self.field.toPlainText()
+
+    def set_text(self, text: str) -> None:
+        self.field.setPlainText(text)
+        cursor = self.field.textCursor()
+        cursor.movePosition(cursor.MoveOperation.End)
+        self.field.setTextCursor(cursor)
+
+    def set_busy(self, is_busy: bool) -> None:
+        """While busy the button stops the answer; a question can still be written, but not sent."""
+        if is_busy == self._is_busy:
+            return
+        self._is_busy = is_busy
+        bits.rename(self.button, self.tr("Stop (Esc)") if is_busy else self.tr("Send (Enter)"))
+        theme.dress(self.button, "stop" if is_busy else "send", "on_accent", side=20)
+        self._enable()
+
+    def _enable(self) -> None:
+        self.button.setEnabled(self._is_busy or bool(self.text.strip()))
+
+    def _on_button(self) -> None:
+        if self._is_busy:
+            self.stop_requested.emit()
+        else:
+            self._submit()
+
+    def _submit(self) -> None:
+        text = self.text.strip()
+        if text and not self._is_busy:
+            self.field.clear()
+            self.submitted.emit(text)

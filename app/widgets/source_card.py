@@ -1,0 +1,94 @@
+"""One passage as a card: its number, file and page, how well it fits, and its first lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+
+from app import theme
+from app.widgets import bits
+from app.widgets.elided import ElidedLabel
+from app.widgets.figures import file_name, printable
+
+if TYPE_CHECKING:
+    from engine.protocol import Passage
+
+_SNIPPET_CHARS = 220
+
+
+class ScoreBar(QWidget):
+    """How well a passage fits, as a share of the best one's score; the tooltip says the figures."""
+
+    def __init__(self, share: float, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._share = min(1.0, max(0.0, share))
+        self.setFixedSize(QSize(40, 4))
+        self.setAccessibleDescription(self.tr("Fits %1 % as well as the best").replace("%1", str(round(share * 100))))
+        self.setToolTip(self.accessibleDescription())
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        look = theme.current()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(look.border))
+        painter.drawRoundedRect(QRectF(self.rect()), 2, 2)
+        painter.setBrush(QColor(look.accent))
+        painter.drawRoundedRect(QRectF(0, 0, self.width() * self._share, self.height()), 2, 2)
+        painter.end()
+
+
+class SourceCard(QFrame):
+    """`opened` when it is clicked or Enter is pressed on it."""
+
+    opened = Signal()
+
+    def __init__(self, number: int, passage: Passage, best_score: float, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("sourceCard")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        page = "" if passage.page is None else self.tr("p. %1").replace("%1", str(passage.page))
+        name = file_name(passage.document)
+        self.setAccessibleName(f"{number}: {name} {page}".strip())
+        self.setAccessibleDescription(passage.text)
+        self.setToolTip(printable(passage.document))
+        share = passage.score / best_score if best_score > 0 else 0.0
+        top = bits.row(bits.chip(str(number), "accent"), spacing=8)
+        top.addWidget(ElidedLabel(name, "strong"), 1)
+        top.addWidget(ScoreBar(share))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 10, 12, 12)
+        layout.setSpacing(6)
+        layout.addLayout(top)
+        where = " · ".join(part for part in (page, passage.heading) if part)
+        if where:
+            layout.addWidget(ElidedLabel(where, "small", Qt.TextElideMode.ElideRight))
+        layout.addWidget(bits.label(snippet(passage.text), wraps=True))
+
+    def set_selected(self, is_selected: bool) -> None:
+        if bool(self.property("selected")) != is_selected:
+            theme.restyle(self, selected=is_selected)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton and self.rect().contains(event.position().toPoint()):
+            self.opened.emit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space):
+            self.opened.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+def snippet(text: str) -> str:
+    """The beginning of a passage on one line, cut at a word."""
+    flat = " ".join(text.split())
+    if len(flat) <= _SNIPPET_CHARS:
+        return flat
+    cut = flat[:_SNIPPET_CHARS]
+    # Chinese has no spaces to cut at.
+    return (cut.rsplit(" ", 1)[0] if " " in cut[-24:] else cut) + "…"

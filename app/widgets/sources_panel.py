@@ -1,0 +1,92 @@
+"""The passages an answer rests on, as cards; a click opens the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+
+from app.widgets import bits
+from app.widgets.empty_state import EmptyState
+from app.widgets.source_card import SourceCard
+
+if TYPE_CHECKING:
+    from engine.protocol import Passage
+
+
+class SourcesPanel(QWidget):
+    """Shows one answer's passages; numbers are 1-based as in the text, indices 0-based as in `passages`."""
+
+    opened = Signal(int)  # index of the passage whose page is wanted
+    closed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._passages: tuple[Passage, ...] = ()
+        self._cards: list[SourceCard] = []
+        self._title = bits.label(self.tr("Sources"), "heading")
+        self._count = bits.label("", "small")
+        close = bits.tool("close", self.tr("Hide sources"), self.closed.emit)
+        head = bits.row(self._title, self._count, None, close, spacing=8)
+        head.setContentsMargins(16, 10, 8, 6)
+        self._scroll = QScrollArea()
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        column = QWidget()
+        column.setObjectName("column")
+        self._column = QVBoxLayout(column)
+        self._column.setContentsMargins(12, 4, 12, 16)
+        self._column.setSpacing(8)
+        self._column.addStretch(1)
+        self._scroll.setWidget(column)
+        self._empty = EmptyState("quote", self.tr("The passages an answer rests on appear here."))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(head)
+        layout.addWidget(self._scroll, 1)
+        layout.addWidget(self._empty, 1)
+        self._show_which()
+
+    @property
+    def passages(self) -> tuple[Passage, ...]:
+        return self._passages
+
+    def cards(self) -> tuple[SourceCard, ...]:
+        return tuple(self._cards)
+
+    def show_passages(self, passages: Sequence[Passage]) -> None:
+        if tuple(passages) == self._passages:
+            return
+        self._passages = tuple(passages)
+        self._drop_cards()
+        best = max((passage.score for passage in passages), default=0.0)
+        for index, passage in enumerate(passages):
+            card = SourceCard(index + 1, passage, best)
+            card.opened.connect(lambda index=index: self.opened.emit(index))
+            self._column.insertWidget(index, card)
+            self._cards.append(card)
+        self._count.setText(str(len(passages)) if passages else "")
+        self._scroll.verticalScrollBar().setValue(0)
+        self._show_which()
+
+    def select(self, index: int | None) -> None:
+        """Marks the card at `index` and scrolls to it; None marks none."""
+        for position, card in enumerate(self._cards):
+            card.set_selected(position == index)
+            if position == index:
+                self._scroll.ensureWidgetVisible(card, 0, 16)
+
+    def _drop_cards(self) -> None:
+        for card in self._cards:
+            self._column.removeWidget(card)
+            card.hide()
+            card.deleteLater()
+        self._cards.clear()
+
+    def _show_which(self) -> None:
+        self._scroll.setVisible(bool(self._passages))
+        self._empty.setVisible(not self._passages)

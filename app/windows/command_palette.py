@@ -1,0 +1,95 @@
+"""Ctrl+K: type a few letters, pick a command or a chat, press Enter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QObject, QSize, Qt
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QDialog, QFrame, QLineEdit, QListWidget, QListWidgetItem, QVBoxLayout, QWidget
+
+from app import theme
+from app.widgets import bits
+
+_WIDTH_PX, _HEIGHT_PX, _ROW_PX = 560, 400, 38
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Something that can be done; `hint` is its shortcut or what kind of thing it is."""
+
+    title: str
+    run: Callable[[], object]
+    icon: str = "command"
+    hint: str = ""
+
+
+def matching(commands: Sequence[Command], typed: str) -> list[Command]:
+    """Commands whose title holds every typed word, those that begin with the first word before the others."""
+    words = typed.casefold().split()
+    found = [command for command in commands if all(word in command.title.casefold() for word in words)]
+    if words:
+        found.sort(key=lambda command: not command.title.casefold().startswith(words[0]))
+    return found
+
+
+class CommandPalette(QDialog):
+    """Made for one use: shows, runs at most one command, closes."""
+
+    def __init__(self, commands: Sequence[Command], parent: QWidget | None = None) -> None:
+        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
+        self.setWindowTitle(self.tr("Search and commands"))
+        self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
+        self.resize(_WIDTH_PX, _HEIGHT_PX)
+        self._commands = tuple(commands)
+        self.field = QLineEdit()
+        self.field.setPlaceholderText(self.tr("Search chats and commands…"))
+        self.field.setAccessibleName(self.tr("Search chats and commands"))
+        self.list = QListWidget()
+        self.list.setAccessibleName(self.tr("Matching chats and commands"))
+        self.list.setIconSize(QSize(18, 18))
+        self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        popup = QFrame()
+        popup.setObjectName("popup")
+        inner = bits.column(self.field, self.list, spacing=8)
+        inner.setContentsMargins(12, 12, 12, 8)
+        popup.setLayout(inner)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(popup)
+        self.field.textChanged.connect(self._show_matches)
+        self.field.installEventFilter(self)
+        self.list.itemClicked.connect(lambda _item: self._run_current())
+        self._show_matches("")
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Lets the arrow keys move in the list while the field keeps the focus."""
+        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
+            if event.key() in (Qt.Key.Key_Down, Qt.Key.Key_Up):
+                step = 1 if event.key() == Qt.Key.Key_Down else -1
+                self.list.setCurrentRow((self.list.currentRow() + step) % max(1, self.list.count()))
+                return True
+            if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+                self._run_current()
+                return True
+        return super().eventFilter(watched, event)
+
+    def titles(self) -> list[str]:
+        return [self.list.item(row).text().partition("   ")[0] for row in range(self.list.count())]
+
+    def _show_matches(self, typed: str) -> None:
+        self.list.clear()
+        for command in matching(self._commands, typed):
+            text = f"{command.title}   {command.hint}" if command.hint else command.title
+            item = QListWidgetItem(theme.icon(command.icon, theme.current().muted), text)
+            item.setSizeHint(QSize(0, _ROW_PX))
+            item.setData(Qt.ItemDataRole.UserRole, command)
+            self.list.addItem(item)
+        self.list.setCurrentRow(0)
+
+    def _run_current(self) -> None:
+        item = self.list.currentItem()
+        self.accept()
+        if item is not None:
+            item.data(Qt.ItemDataRole.UserRole).run()
