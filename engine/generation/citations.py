@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from engine.core import Citation, Quote
 
-# "[1]", "[1, 2]", "[1][2]", "【1】"; not "arr[1]" and not the Markdown link "[1](…)".
-_MARKER = re.compile(r"(?<![\w`])(?:\[|【)\s*\d{1,3}(?:\s*[,;]\s*\d{1,3})*\s*(?:\]|】)(?!\()")
+# "[1]", "[1, 2]", "[1][2]", "【1】", also right after a word, as models write it; not the Markdown link "[1](…)".
+_MARKER = re.compile(r"(?<![0-9_`])(?:\[|【)\s*\d{1,3}(?:\s*[,;]\s*\d{1,3})*\s*(?:\]|】)(?!\()")
 _FENCE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
 

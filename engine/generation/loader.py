@@ -87,6 +87,11 @@ class ModelLoader:
         shape = self._writer.shape
         self._publish(ModelStateChanged("loaded", str(path), shape.name, fraction=1.0, sentence=self.decision))
 
+    def load_when_needed(self, path: Path, n_gpu_layers: int | None) -> None:
+        """Makes `path` the model that the next question loads."""
+        self.unload()
+        self._wanted = (path, n_gpu_layers)
+
     def unload(self) -> None:
         """Frees the model; answers are quotes from then on."""
         self._wanted = None

@@ -49,10 +49,11 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class UseModel:
-    """Load this file (or, with None, unload) before the next question."""
+    """Answer with this file from the next question on (None: with quotes); load it now, or when first needed."""
 
     path: Path | None
     n_gpu_layers: int | None = None
+    is_urgent: bool = True
 
 
 class GenerationWorker:
@@ -109,8 +110,10 @@ class GenerationWorker:
         try:
             if command.path is None:
                 self._loader.unload()
-            else:
+            elif command.is_urgent:
                 self._loader.load(command.path, command.n_gpu_layers)
+            else:
+                self._loader.load_when_needed(command.path, command.n_gpu_layers)
         except ModelError as error:
             # The loader has published it as the model's state.
             log.warning("%s", error)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from engine.core import Span
-from engine.memory.hardware import Device, Hardware, probe
+from engine.memory.hardware import Device, Hardware
 from engine.memory.ledger import Ledger
 from engine.protocol import MemoryReply, TierSnapshot
 
@@ -55,18 +54,8 @@ def _tier(kind: str, name: str, capacity_bytes: int, free_bytes: int, spans: tup
 class SnapshotTicker:
     """Publishes a picture when something changed, at most ten a second, and once a second for what others do."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        data_folder: Path,
-        devices: Callable[[], tuple[Device, ...]],
-        counters: Callable[[], Mapping[str, float]],
-        decisions: Callable[[], tuple[str, ...]],
-        publish: Callable[[MemoryReply], None],
-    ) -> None:
-        self._ledger, self._data_folder = ledger, data_folder
-        self._devices, self._counters, self._decisions = devices, counters, decisions
-        self._publish = publish
+    def __init__(self, look: Callable[[], MemoryReply], publish: Callable[[MemoryReply], None]) -> None:
+        self._look, self._publish = look, publish
         self._changed, self._stopped = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="memory-snapshot", daemon=True)
 
@@ -76,11 +65,6 @@ class SnapshotTicker:
     def note_change(self) -> None:
         """A lease came, changed or went."""
         self._changed.set()
-
-    def now(self) -> MemoryReply:
-        return take_snapshot(
-            self._ledger, probe(self._data_folder, self._devices()), self._counters(), self._decisions()
-        )
 
     def stop(self) -> None:
         self._stopped.set()
@@ -93,4 +77,4 @@ class SnapshotTicker:
             self._changed.wait(IDLE_INTERVAL_S - MIN_INTERVAL_S)
             self._changed.clear()
             if not self._stopped.is_set():
-                self._publish(self.now())
+                self._publish(self._look())

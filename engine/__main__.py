@@ -1,0 +1,87 @@
+"""`python -m engine`: the engine process, speaking the protocol over stdin and stdout (see protocol.py).
+
+Order matters here: stdout is taken before anything else is imported, so that no native print can reach the
+pipe; parser children are started by exec, never forked, because torch, lancedb and llama.cpp are not fork-safe.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from engine.stdio import take_stdout
+
+if __name__ == "__main__":
+    _protocol_stream = take_stdout()
+
+import ctypes
+import faulthandler
+import logging
+import os
+import signal
+from contextlib import suppress
+from types import FrameType
+from typing import BinaryIO
+
+# PR_SET_PDEATHSIG in <sys/prctl.h>.
+_PR_SET_PDEATHSIG = 1
+_NICENESS = 5
+_OOM_SCORE_ADJ = 300
+# One busy Python thread makes a token 3-6 times slower at the default of 5 ms.
+_SWITCH_INTERVAL_S = 0.0001
+
+
+class _Terminated(BaseException):
+    """SIGTERM arrived; unwinds the main thread out of its read."""
+
+
+def main(stream: BinaryIO) -> int:
+    """Serves the window until it goes away. `stream` is what stdout was."""
+    parent = os.getppid()
+    _behave_as_a_child(parent)
+    from engine.config import Home
+    from engine.engine import Engine
+    from engine.host import Host
+    from engine.outlet import Outlet
+
+    host = Host(Outlet(stream))
+    try:
+        host.open(lambda publish: Engine(Home.find(), publish, warm=True))
+        host.serve(sys.stdin.buffer)
+    except _Terminated:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        host.close()
+    return 0
+
+
+def _behave_as_a_child(parent: int) -> None:
+    """Ends with the window, yields to it, and is the first to go when memory runs out (after the parsers)."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    faulthandler.enable()
+    os.environ.setdefault("GGML_NO_BACKTRACE", "1")
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    signal.signal(signal.SIGTERM, _on_terminate)
+    if hasattr(signal, "SIGINT"):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        _die_with(parent)
+        with suppress(OSError):
+            os.nice(_NICENESS)
+        with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+            file.write(str(_OOM_SCORE_ADJ))
+
+
+def _die_with(parent: int) -> None:
+    """Asks the kernel for SIGTERM when the thread that started us ends, and checks that it has not already."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        raise SystemExit(1)
+
+
+def _on_terminate(number: int, frame: FrameType | None) -> None:
+    raise _Terminated
+
+
+if __name__ == "__main__":
+    sys.exit(main(_protocol_stream))

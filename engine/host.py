@@ -1,0 +1,184 @@
+"""The engine as a process: requests come in by lines, replies and notifications go out, until stdin ends.
+
+The main thread only reads and dispatches, so a ping is answered whatever the engine is busy with; requests
+that touch the disk run on a small pool.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from engine import __version__, protocol
+from engine.core import Question
+from engine.engine import Engine
+from engine.errors import ProtocolError, RagdollError
+from engine.events import Event, PhaseChanged
+from engine.notices import notice_of
+from engine.outlet import Outlet
+from engine.protocol import MAX_LINE_BYTES, Message, Nothing, Request, RequestRefused
+
+log = logging.getLogger(__name__)
+MAX_GARBAGE_LINES = 20
+Handler = Callable[[Any], Message]
+
+
+class Host:
+    """Joins one engine to one pair of pipes."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+        self._engine: Engine | None = None
+        self._refusal: RagdollError | None = None
+        self._phase = ""
+        self._is_stopping = threading.Event()
+        self._pool = ThreadPoolExecutor(max_workers=3, thread_name_prefix="request")
+
+    def open(self, open_engine: Callable[[Callable[[Event], None]], Engine]) -> None:
+        """Says `ready` and opens the engine; if that cannot be, every request is answered with the reason."""
+        ready = protocol.Ready(protocol_version=protocol.PROTOCOL_VERSION, pid=os.getpid(), engine_version=__version__)
+        self._outlet.notify(ready)
+        try:
+            self._engine = open_engine(self.publish)
+            self._engine.start_ticker(lambda memory: self._outlet.notify(protocol.MemorySnapshot(memory=memory)))
+        except RagdollError as error:
+            log.error("%s", error)
+            self._refusal = error
+
+    def publish(self, event: Event) -> None:
+        """The engine's listener: called on its threads, so it only queues."""
+        if isinstance(event, PhaseChanged):
+            self._phase = event.phase
+        notice = notice_of(event)
+        if notice is not None:
+            self._outlet.notify(notice)
+
+    def serve(self, stream: BinaryIO) -> None:
+        """Reads requests until the window closes the pipe, asks for shutdown, or sends nothing but garbage."""
+        garbage = 0
+        while not self._is_stopping.is_set() and (line := stream.readline(MAX_LINE_BYTES + 1)):
+            try:
+                request = protocol.decode_request(line)
+            except RequestRefused as error:
+                self._outlet.send(protocol.encode_error(error.request_id, error))
+            except ProtocolError as error:
+                garbage += 1
+                log.warning("%s", error)
+                if garbage > MAX_GARBAGE_LINES:
+                    break
+            else:
+                self._dispatch(request)
+
+    def close(self) -> None:
+        """Ends the engine and writes what is still to be said."""
+        self._is_stopping.set()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._engine is not None:
+            self._engine.close()
+        self._outlet.close()
+
+    def _dispatch(self, request: Request) -> None:
+        if request.method is protocol.PING:
+            self._outlet.send(protocol.encode_result(request.id, protocol.Pong(phase=self._phase)))
+        elif request.method is protocol.SHUTDOWN:
+            self._outlet.send(protocol.encode_result(request.id, Nothing()))
+            self._is_stopping.set()
+        elif request.method in (protocol.ASK, protocol.CANCEL):
+            # In the order they came, and at once: both only queue.
+            self._reply(request)
+        else:
+            self._pool.submit(self._reply, request)
+
+    def _reply(self, request: Request) -> None:
+        try:
+            line = protocol.encode_result(request.id, self._handle(request))
+        except RagdollError as error:
+            line = protocol.encode_error(request.id, error)
+        except Exception as error:  # the edge of the process: a bug in one request must not end it
+            log.exception("request %s failed", request.method.name)
+            failure = RagdollError(f"The engine could not do that: {error}.", "Look into the log, and try again.")
+            line = protocol.encode_error(request.id, failure)
+        self._outlet.send(line)
+
+    def _handle(self, request: Request) -> Message:
+        if self._engine is None:
+            raise self._refusal or RagdollError("The engine is closed.")
+        handler = _HANDLERS[request.method.name]
+        return handler(self._engine, request.params) or Nothing()
+
+
+def _ask(engine: Engine, params: protocol.Ask) -> None:
+    question = Question(
+        question_id=params.question_id,
+        text=params.text,
+        collection=params.collection,
+        conversation_id=params.conversation_id,
+        transcript=params.transcript,
+        top_k=params.top_k,
+        sampling=params.sampling or engine.settings.generation.sampling(),
+    )
+    engine.submit(question)
+
+
+def _search(engine: Engine, params: protocol.Search) -> Message:
+    evidence = engine.search(params.query, params.top_k, params.collection)
+    return protocol.SearchReply(passages=evidence.passages, scope=evidence.scope)
+
+
+def _page(engine: Engine, params: protocol.PageRequest) -> Message:
+    view = engine.page(params.document_id, params.page, params.start, params.end, params.width_px)
+    document = engine.document(params.document_id)
+    return protocol.PageReply(
+        document=document.path,
+        page=view.page,
+        num_pages=view.num_pages,
+        image_png=base64.b64encode(view.image_png).decode("ascii"),
+        marks=view.marks,
+        text=view.text,
+        text_start=view.text_start,
+        mark_start=view.mark_start,
+        mark_end=view.mark_end,
+    )
+
+
+def _documents(engine: Engine, params: protocol.ListDocuments) -> Message:
+    documents, total = engine.documents(params.collection, params.states, params.offset, params.limit)
+    return protocol.DocumentsReply(documents=documents, total=total)
+
+
+def _models(engine: Engine, params: Nothing) -> Message:
+    return protocol.ModelsReply(models=engine.models(), current=engine.settings.models.current)
+
+
+_HANDLERS: dict[str, Callable[[Engine, Any], Message | None]] = {
+    protocol.SETTINGS_GET.name: lambda engine, _: protocol.SettingsReply(settings=engine.settings.model_dump()),
+    protocol.SETTINGS_SET.name: lambda engine, params: protocol.SettingsReply(
+        settings=engine.change_settings(params.changes).model_dump()
+    ),
+    protocol.ADD.name: lambda engine, params: engine.start_adding(params.paths, params.collection),
+    protocol.REMOVE.name: lambda engine, params: protocol.Removed(documents=engine.remove(params.paths)),
+    protocol.REINDEX.name: lambda engine, params: engine.start_reindexing(params.paths),
+    protocol.PAUSE.name: lambda engine, _: engine.pause_indexing(),
+    protocol.RESUME.name: lambda engine, _: engine.resume_indexing(),
+    protocol.CANCEL_INDEXING.name: lambda engine, _: engine.cancel_indexing(),
+    protocol.LIBRARY.name: lambda engine, _: protocol.LibraryReply(
+        collections=engine.collections(), disk_bytes=engine.disk_bytes()
+    ),
+    protocol.DOCUMENTS.name: _documents,
+    protocol.PAGE.name: _page,
+    protocol.ASK.name: _ask,
+    protocol.CANCEL.name: lambda engine, params: engine.cancel(params.question_id),
+    protocol.SEARCH.name: _search,
+    protocol.MODELS.name: _models,
+    protocol.MODELS_ADD.name: lambda engine, params: engine.add_model(Path(params.path)),
+    protocol.MODELS_FORGET.name: lambda engine, params: engine.forget_model(Path(params.path)),
+    protocol.MODELS_USE.name: lambda engine, params: engine.use_model(Path(params.path), params.n_gpu_layers),
+    protocol.MODELS_UNLOAD.name: lambda engine, _: engine.use_model(None),
+    protocol.MEMORY.name: lambda engine, _: engine.memory(),
+}

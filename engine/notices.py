@@ -1,0 +1,64 @@
+"""What the engine says inside the process, as what goes over the wire: a pure mapping, event by event."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from engine import events, protocol
+
+
+def notice_of(event: events.Event) -> protocol.Notice | None:
+    """The notification for an event; None where the wire has its own (memory snapshots are sent by the ticker)."""
+    match event:
+        case events.PhaseChanged(phase):
+            return protocol.Phase(phase=phase)
+        case events.IndexProgressed():
+            return protocol.IndexProgress(**asdict(event))
+        case events.IndexFinished():
+            return _index_finished(event)
+        case events.IndexFailed(error):
+            return protocol.IndexFailed(kind=error.kind, sentence=error.sentence, way_out=error.way_out)
+        case events.LibraryChanged():
+            return protocol.LibraryChanged()
+        case events.ModelStateChanged():
+            return protocol.ModelState(**asdict(event))
+        case events.MemoryChanged():
+            return None
+        case _:
+            return _answer_notice(event)
+
+
+def _answer_notice(event: events.Event) -> protocol.Notice | None:
+    match event:
+        case events.AnswerStateChanged(question_id, state, ahead):
+            return protocol.AnswerState(question_id=question_id, state=state, ahead=ahead)
+        case events.PassagesFound(question_id, passages, quotes, scope):
+            return protocol.AnswerFound(question_id=question_id, passages=passages, quotes=quotes, scope=scope)
+        case events.TokensGenerated(question_id, text):
+            return protocol.AnswerTokens(question_id=question_id, text=text)
+        case events.AnswerFinished(question_id, answer, timings):
+            wire_timings = protocol.Timings(**asdict(timings))
+            return protocol.AnswerFinished(question_id=question_id, answer=answer, timings=wire_timings)
+        case events.AnswerCancelled(question_id):
+            return protocol.AnswerCancelled(question_id=question_id)
+        case events.AnswerFailed(question_id, error):
+            return protocol.AnswerFailed(
+                question_id=question_id, kind=error.kind, sentence=error.sentence, way_out=error.way_out
+            )
+    return None
+
+
+def _index_finished(event: events.IndexFinished) -> protocol.IndexFinished:
+    def problems(pairs: tuple[tuple[str, str], ...]) -> tuple[protocol.DocumentProblem, ...]:
+        return tuple(protocol.DocumentProblem(path=path, reason=reason) for path, reason in pairs)
+
+    return protocol.IndexFinished(
+        indexed=event.indexed,
+        unchanged=event.unchanged,
+        removed=event.removed,
+        skipped=problems(event.skipped),
+        failed=problems(event.failed),
+        chunks=event.chunks,
+        seconds=event.seconds,
+        was_cancelled=event.was_cancelled,
+    )

@@ -1,0 +1,81 @@
+"""The one thread that writes to the window: lines in order, of snapshots only the newest, tokens never dropped.
+
+The queue is bounded, so a window that stops reading slows the engine down instead of filling its memory.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import BinaryIO
+
+from engine.protocol import Notice, encode_notice
+
+MAX_WAITING_LINES = 10_000
+
+
+class Outlet:
+    """Queues lines from any thread; `close` writes what is left, and a broken pipe silently ends it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._lines: OrderedDict[object, bytes] = OrderedDict()
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="outlet", daemon=True)
+        self._thread.start()
+
+    def notify(self, notice: Notice) -> None:
+        """Queues a notification; a newer one of a coalescing kind replaces the one still waiting."""
+        line = encode_notice(notice)
+        if notice.coalesces:
+            with self._changed:
+                # At the end of the queue, so that it cannot overtake what was said before it.
+                self._lines.pop(notice.method, None)
+                self._lines[notice.method] = line
+                self._changed.notify_all()
+        else:
+            self.send(line)
+
+    def send(self, line: bytes) -> None:
+        """Queues a line that must arrive; waits while the queue is full."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or len(self._lines) < MAX_WAITING_LINES)
+            self._lines[object()] = line
+            self._changed.notify_all()
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        """Writes what is waiting and ends; gives up on a window that does not read."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while (line := self._next()) is not None:
+            try:
+                self._write(line)
+            except OSError:
+                # The window is gone; the reader sees the end of stdin and stops the engine.
+                self._abandon()
+                return
+
+    def _write(self, line: bytes) -> None:
+        view = memoryview(line)
+        while view:
+            view = view[self._stream.write(view) or 0 :]
+
+    def _next(self) -> bytes | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._lines or self._is_closed)
+            if not self._lines:
+                return None
+            _, line = self._lines.popitem(last=False)
+            self._changed.notify_all()
+            return line
+
+    def _abandon(self) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._lines.clear()
+            self._changed.notify_all()

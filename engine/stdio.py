@@ -1,0 +1,17 @@
+"""Keeps standard output for us alone: whatever native code prints goes to stderr instead.
+
+A stray `printf` in llama.cpp, MuPDF or torch would corrupt the protocol, or a script's JSON.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import BinaryIO
+
+
+def take_stdout() -> BinaryIO:
+    """Points fd 1 at stderr for the rest of the process; returns what stdout was, as an unbuffered binary stream."""
+    ours = os.dup(1)
+    os.dup2(2, 1)
+    os.set_inheritable(ours, False)
+    return os.fdopen(ours, "wb", buffering=0)

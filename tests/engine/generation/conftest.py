@@ -1,0 +1,82 @@
+"""A generation worker on a tiny model, and a way to wait for the end of a question."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.config import Settings
+from engine.core import Citation, Evidence, Passage, Question, Quote, SamplingParams, Scope
+from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event, ModelStateChanged
+from engine.generation.loader import ModelLoader
+from engine.generation.worker import GenerationWorker
+from engine.inflight import QuestionInFlight
+from engine.memory.ledger import Ledger
+from tests.helpers.tiny_gguf import write_tiny_model
+
+ENDS = (AnswerFinished, AnswerCancelled, AnswerFailed)
+PASSAGES = tuple(
+    Passage(
+        f"r{n}", n, f"/lib/doc{n}.md", 0, None, 0, 20, "", f"Threads share state number {n} through a mutex.", 1 / n
+    )
+    for n in (1, 2, 3)
+)
+EVIDENCE = Evidence(PASSAGES, (Quote("Threads share state", 0, "/lib/doc1.md", None, 0, 19, 0.9),), Scope(3, 8, 3))
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny.gguf")
+
+
+class Desk:
+    """The worker with its ledger, everything it said, and the questions put to it."""
+
+    def __init__(self, data_folder: Path) -> None:
+        self.events: list[Event] = []
+        self._said: queue.Queue[Event] = queue.Queue()
+        self.ledger = Ledger()
+        self.known: set[int] | None = None
+        self.loader = ModelLoader(lambda: Settings(), data_folder, self.ledger, self._take)
+        self.worker = GenerationWorker(self.loader, self._known, quote_answer, self._take)
+        self.worker.start()
+
+    def ask(self, text: str, question_id: str = "q", transcript=(), **sampling) -> QuestionInFlight:
+        params = SamplingParams(**{"max_tokens": 24, "temperature": 0.0, "seed": 7, **sampling})
+        in_flight = QuestionInFlight(Question(question_id, text, transcript=transcript, sampling=params))
+        self.worker.submit(in_flight, EVIDENCE)
+        return in_flight
+
+    def end_of(self, question_id: str = "q") -> Event:
+        return self.wait_for(lambda event: isinstance(event, ENDS) and event.question_id == question_id)
+
+    def model_state(self, state: str) -> ModelStateChanged:
+        return self.wait_for(lambda event: isinstance(event, ModelStateChanged) and event.state == state)
+
+    def wait_for(self, is_wanted) -> Event:
+        while True:
+            event = self._said.get(timeout=60)
+            if is_wanted(event):
+                return event
+
+    def _known(self, ids):
+        return ids if self.known is None else self.known
+
+    def _take(self, event: Event) -> None:
+        self.events.append(event)
+        self._said.put(event)
+
+
+def quote_answer(quotes) -> tuple[str, tuple[Citation, ...]]:
+    return "“Threads share state” [1]", (Citation("[1]", 0, 22),)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    yield desk
+    desk.worker.stop()
+    assert desk.ledger.spans() == ()

@@ -1,0 +1,181 @@
+"""Tests for engine.generation.worker, with real models of a few hundred kilobytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ModelFileInvalid, PromptTooLong
+from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, AnswerStateChanged, TokensGenerated
+from engine.generation.worker import UseModel
+from tests.helpers.shared_data import shared_file
+from tests.helpers.tiny_gguf import write_tiny_model
+
+
+def written(desk, question_id: str = "q") -> str:
+    pieces = [e.text for e in desk.events if isinstance(e, TokensGenerated) and e.question_id == question_id]
+    return "".join(pieces)
+
+
+def test_without_a_model_the_quotes_are_the_answer(desk):
+    desk.ask("How?")
+    end = desk.end_of()
+    assert isinstance(end, AnswerFinished)
+    assert (end.answer.model, end.answer.text) == (None, "“Threads share state” [1]")
+    assert written(desk) == end.answer.text
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+def test_tokens_stream_and_add_up_to_the_answer(desk, tmp_path: Path, architecture: str):
+    desk.worker.use(UseModel(write_tiny_model(tmp_path / "m.gguf", architecture=architecture)))
+    desk.ask("How?")
+    end = desk.end_of()
+    assert isinstance(end, AnswerFinished)
+    assert end.answer.model == f"tiny-{architecture}"
+    assert written(desk) == end.answer.text != ""
+    assert end.timings.prompt_tokens > 20
+    assert 0 < end.timings.generated_tokens <= 24
+    assert end.timings.total_s >= end.timings.ttft_s > 0
+
+
+def test_a_trained_model_writes_words(desk):
+    desk.worker.use(UseModel(shared_file("models/stories260K-f32.gguf")))
+    desk.ask("Tell me of Lily and the dog", max_tokens=60)
+    end = desk.end_of()
+    assert isinstance(end, AnswerFinished)
+    assert sum(word.isalpha() for word in end.answer.text.split()) >= 5
+
+
+def test_a_grammar_forces_the_answer_and_its_citation_is_parsed(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    desk.ask("How?", grammar='root ::= "Through a mutex [2]."')
+    end = desk.end_of()
+    assert end.answer.text == "Through a mutex [2]."
+    assert [(citation.marker, citation.passage) for citation in end.answer.citations] == [("[2]", 1)]
+    assert end.answer.finish_reason == "stop"
+
+
+def test_an_answer_without_markers_falls_back_to_the_quotes(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    desk.ask("How?", grammar='root ::= "Through a mutex."')
+    assert [citation.passage for citation in desk.end_of().answer.citations] == [0]
+
+
+def test_a_stop_string_ends_the_answer_before_it_appears(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    desk.ask("How?", grammar='root ::= "one STOP two"', stop=("STOP",))
+    end = desk.end_of()
+    assert (end.answer.text, end.answer.finish_reason) == ("one ", "stop")
+
+
+def test_the_token_budget_ends_an_answer_as_too_long(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    desk.ask("How?", max_tokens=3, grammar='root ::= "abcdefgh"')
+    end = desk.end_of()
+    assert (end.answer.finish_reason, end.timings.generated_tokens) == ("length", 3)
+
+
+def test_the_same_seed_gives_the_same_answer(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    texts = []
+    for question_id in ("a", "b"):
+        desk.ask("How?", question_id, temperature=1.0, seed=11)
+        texts.append(desk.end_of(question_id).answer.text)
+    assert texts[0] == texts[1]
+
+
+def test_a_conversation_keeps_its_context_and_its_cells(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    desk.ask("First?", "a", grammar='root ::= "Yes [1]."')
+    first = desk.end_of("a")
+    desk.ask("Second?", "b", transcript=first.answer.segments, grammar='root ::= "No [1]."')
+    second = desk.end_of("b")
+    assert second.timings.prompt_tokens > first.timings.prompt_tokens
+    assert [segment["role"] for segment in second.answer.segments] == ["user", "assistant"]
+
+
+def test_what_a_removed_document_said_is_not_read_again(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    desk.ask("First?", "a", grammar='root ::= "Yes [1]."')
+    segments = desk.end_of("a").answer.segments
+    desk.ask("Second?", "b", transcript=segments)
+    with_all = desk.end_of("b").timings.prompt_tokens
+    desk.known = {1}
+    desk.ask("Second?", "c", transcript=segments)
+    assert desk.end_of("c").timings.prompt_tokens < with_all
+
+
+def test_cancelling_stops_between_tokens_and_the_worker_lives(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    in_flight = desk.ask("How?", "a", max_tokens=100_000, grammar='root ::= "a" root')
+    desk.wait_for(lambda event: isinstance(event, TokensGenerated))
+    in_flight.cancelled.set()
+    assert isinstance(desk.end_of("a"), AnswerCancelled)
+    desk.ask("How?", "b")
+    assert isinstance(desk.end_of("b"), AnswerFinished)
+
+
+def test_a_question_cancelled_while_it_waits_is_never_begun(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    desk.ask("How?", "a")
+    in_flight = desk.ask("How?", "b")
+    in_flight.cancelled.set()
+    assert isinstance(desk.end_of("b"), AnswerCancelled)
+    assert AnswerStateChanged("b", "writing") not in desk.events
+
+
+def test_a_question_too_long_for_the_model_fails_with_a_sentence(desk, tmp_path: Path):
+    desk.worker.use(UseModel(write_tiny_model(tmp_path / "small.gguf", context=128)))
+    desk.ask("why " * 200)
+    end = desk.end_of()
+    assert isinstance(end, AnswerFailed)
+    assert isinstance(end.error, PromptTooLong)
+
+
+@pytest.mark.expects_warnings
+def test_a_model_file_cut_short_fails_with_a_sentence_and_leaves_nothing(desk, tiny_model: Path, tmp_path: Path):
+    broken = tmp_path / "cut.gguf"
+    broken.write_bytes(tiny_model.read_bytes()[:-4096])
+    desk.worker.use(UseModel(broken))
+    assert "cut short" in desk.model_state("failed").sentence
+    desk.ask("How?")
+    end = desk.end_of()
+    assert isinstance(end, AnswerFailed)
+    assert isinstance(end.error, ModelFileInvalid)
+    assert desk.ledger.spans() == ()
+
+
+def test_every_byte_of_a_model_is_in_the_ledger_while_it_is_loaded(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    desk.model_state("loaded")
+    assert desk.ledger.held_bytes("ram", "weights") == desk.loader.writer().shape.weight_bytes
+    assert desk.ledger.held_bytes("ram", "kv") == desk.loader.writer().shape.kv_bytes(2048)
+    assert desk.ledger.held_bytes("ram", "workspace") > 0
+    desk.worker.use(UseModel(None))
+    desk.model_state("none")
+    assert desk.ledger.spans() == ()
+
+
+def test_a_model_named_in_the_settings_is_loaded_by_the_first_question(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model, is_urgent=False))
+    desk.ask("How?")
+    assert desk.end_of().answer.model == "tiny-llama"
+
+
+def test_the_context_is_what_the_model_was_trained_for_and_no_more_than_the_settings_allow(desk, tmp_path: Path):
+    desk.worker.use(UseModel(write_tiny_model(tmp_path / "long.gguf", context=65536)))
+    desk.model_state("loaded")
+    assert any(span.what == "8,192 cells" for span in desk.ledger.spans("ram"))
+
+
+def test_cells_shared_with_the_last_prompt_are_not_read_again(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    desk.ask("Same question?", "a", max_tokens=1)
+    desk.end_of("a")
+    cache = desk.loader.writer().cache
+    before = cache.num_tokens
+    desk.ask("Same question?", "b", max_tokens=1)
+    end = desk.end_of("b")
+    assert cache.num_tokens == before
+    assert end.answer.text == written(desk, "a")

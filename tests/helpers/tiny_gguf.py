@@ -1,0 +1,99 @@
+"""A GGUF model of a few hundred kilobytes with random weights: real in form, noise in meaning, the same for a seed."""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+
+import numpy as np
+from gguf import GGUFWriter, TokenType
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+BOS, EOS = 1, 2
+
+
+def write_tiny_model(
+    path: Path,
+    *,
+    architecture: str = "llama",
+    layers: int = 2,
+    dim: int = 64,
+    ff: int = 96,
+    heads: int = 4,
+    kv_heads: int = 2,
+    context: int = 2048,
+    chat_template: str | None = CHATML,
+    seed: int = 0,
+) -> Path:
+    """Writes a model that llama.cpp loads; any text can be tokenised (bytes as fallback)."""
+    writer = GGUFWriter(path, architecture)
+    writer.add_name(f"tiny-{architecture}")
+    writer.add_block_count(layers)
+    writer.add_context_length(context)
+    writer.add_embedding_length(dim)
+    writer.add_feed_forward_length(ff)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(kv_heads)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(dim // heads)
+    vocabulary = _write_vocabulary(writer)
+    writer.add_vocab_size(vocabulary)
+    if chat_template:
+        writer.add_chat_template(chat_template)
+    for name, tensor in _tensors(architecture, layers, dim, ff, heads, kv_heads, vocabulary, seed):
+        writer.add_tensor(name, tensor)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def _write_vocabulary(writer: GGUFWriter) -> int:
+    entries = [("<unk>", TokenType.UNKNOWN), ("<s>", TokenType.CONTROL), ("</s>", TokenType.CONTROL)]
+    entries += [(f"<0x{byte:02X}>", TokenType.BYTE) for byte in range(256)]
+    entries += [("<|im_start|>", TokenType.CONTROL), ("<|im_end|>", TokenType.CONTROL)]
+    pieces = ["\u2581", *string.printable[:95], *("\u2581" + letter for letter in string.ascii_letters)]
+    entries += [(piece, TokenType.NORMAL) for piece in dict.fromkeys(pieces)]
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list([text.encode() for text, _ in entries])
+    writer.add_token_scores(
+        [-float(rank) if kind == TokenType.NORMAL else 0.0 for rank, (_, kind) in enumerate(entries)]
+    )
+    writer.add_token_types([kind for _, kind in entries])
+    writer.add_bos_token_id(BOS)
+    writer.add_eos_token_id(EOS)
+    writer.add_unk_token_id(0)
+    writer.add_add_bos_token(True)
+    return len(entries)
+
+
+def _tensors(
+    architecture: str, layers: int, dim: int, ff: int, heads: int, kv_heads: int, vocabulary: int, seed: int
+) -> list[tuple[str, np.ndarray]]:
+    random = np.random.default_rng(seed)
+    kv_dim = dim // heads * kv_heads
+
+    def matrix(rows: int, columns: int) -> np.ndarray:
+        return (random.standard_normal((rows, columns)) / columns**0.5).astype(np.float32)
+
+    tensors = [("token_embd.weight", matrix(vocabulary, dim))]
+    for layer in range(layers):
+        shapes = {
+            "attn_q": (dim, dim),
+            "attn_k": (kv_dim, dim),
+            "attn_v": (kv_dim, dim),
+            "attn_output": (dim, dim),
+            "ffn_gate": (ff, dim),
+            "ffn_up": (ff, dim),
+            "ffn_down": (dim, ff),
+        }
+        tensors += [(f"blk.{layer}.{name}.weight", matrix(*shape)) for name, shape in shapes.items()]
+        tensors += [(f"blk.{layer}.{name}.weight", np.ones(dim, np.float32)) for name in ("attn_norm", "ffn_norm")]
+        if architecture == "qwen2":
+            widths = {"attn_q": dim, "attn_k": kv_dim, "attn_v": kv_dim}
+            tensors += [(f"blk.{layer}.{name}.bias", np.zeros(width, np.float32)) for name, width in widths.items()]
+    return [*tensors, ("output_norm.weight", np.ones(dim, np.float32)), ("output.weight", matrix(vocabulary, dim))]
