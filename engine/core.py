@@ -43,13 +43,15 @@ PathText = Annotated[str, _AnyText()]
 class Block:
     """One structural unit, `page.text[start:end]`; the chunker never cuts a table row or a list item if it can help it.
 
-    `level` is the heading's depth (1 = top) and 0 for every other kind.
+    `level` is the heading's depth (1 = top) and 0 for every other kind. `label` is what a heading says where
+    its span holds markup as well ("## Using `Arc`" says "Using Arc"); "" means that the span says it.
     """
 
     kind: BlockKind
     start: int
     end: int
     level: int = 0
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,10 @@ class ParsedPage:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """What a parser made of a file: `format` is the family by content (pdf, docx, markdown, html, text, code)."""
+    """What a parser made of a file: `format` is the family by content (pdf, docx, markdown, html, text, code).
+
+    `title` is the document's own, "" where it has none; a file's name is no title.
+    """
 
     format: str
     title: str
@@ -86,8 +91,49 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadDocument:
+    """What the parser process hands to the indexer: a file's chunks in order; `num_pages` is 0 where there are none."""
+
+    format: str
+    title: str
+    num_pages: int
+    chunks: tuple[Chunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """A page with a span marked: a picture with marks (PDF), or text as a window around the span.
+
+    Fields as in `protocol.PageReply`, but `image_png` is the PNG itself, b"" when the page is text.
+    Each mark is (x0, y0, x1, y1) in fractions of the picture's size, from its top left corner.
+    """
+
+    page: int | None
+    num_pages: int
+    image_png: bytes = b""
+    marks: tuple[tuple[float, float, float, float], ...] = ()
+    text: str = ""
+    text_start: int = 0
+    mark_start: int = 0
+    mark_end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A regular file as it lies on the disk now."""
+
+    path: PathText
+    size_bytes: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
-    """One file as the catalogue knows it; `path` is for showing and opening (surrogate escapes where not UTF-8)."""
+    """One file as the catalogue knows it; `path` is for showing and opening (surrogate escapes where not UTF-8).
+
+    Size, time and `content_hash` are of the content that was read last ("": never read). `num_pages` is 0 where
+    there are none. `embedder` is the identity of the model whose vectors are stored, "" where none are.
+    """
 
     document_id: int
     collections: tuple[str, ...]
@@ -99,6 +145,9 @@ class Document:
     content_hash: str
     format: str
     num_chunks: int
+    title: str = ""
+    num_pages: int = 0
+    embedder: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 RagdollError
 ├── ProtocolError            a line on the pipe that is no message of ours
 ├── BadRequest               a request whose arguments cannot be carried out as given
+├── Cancelled                the work was stopped because its asker no longer wants it
 ├── LibraryError
 │   ├── LibraryHeld          another Ragdoll process holds this library
 │   ├── NothingThere         a path that was asked for does not exist
@@ -31,6 +32,7 @@ A document that is *skipped* (empty, unsupported, encrypted: nothing is wrong wi
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar, Literal
 
 
@@ -62,6 +64,10 @@ class ProtocolError(RagdollError):
 
 class BadRequest(RagdollError):
     """The request is well-formed, but its arguments cannot be carried out as given."""
+
+
+class Cancelled(RagdollError):
+    """The work was stopped because its asker no longer wants it; nothing is wrong."""
 
 
 class LibraryError(RagdollError):
@@ -158,3 +164,14 @@ class NoCells(GenerationError):
 
 class DecodeFailed(GenerationError):
     """`llama_decode` failed; the sequence was trimmed to its last good position."""
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error of the system, of SQLite or of LanceDB means that a disk has no room (or a quota is used up)."""
+    if isinstance(error, DiskFull):
+        return True
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    # SQLite says it in words; LanceDB hands Rust's io::Error through as a RuntimeError.
+    text = str(error).lower()
+    return any(words in text for words in ("disk is full", "os error 28", "os error 122", "no space left on device"))

@@ -1,0 +1,233 @@
+"""Chunks: a document's structure packed into passages of bounded size, each a span of one page under its headings.
+
+A heading begins a chunk and stays with what follows. Paragraphs, list items, table rows and code definitions
+stay whole when they fit. A section that needs several chunks is cut into about equal ones that overlap a little;
+small sections of one parent share a chunk. No chunk crosses a page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from engine.core import Block, Chunk, ParsedDocument, ParsedPage
+from engine.library.splitting import Cost, Piece, meter, overlap, split
+
+SEPARATOR = " › "
+MAX_HEADING_TOKENS = 40
+_MAX_LABEL_CHARACTERS = 200
+_ESTIMATED_TOKEN = re.compile(r"[A-Za-z0-9]{1,6}|[^\sA-Za-z0-9]")
+
+
+def chunk(
+    document: ParsedDocument, count_tokens: Callable[[str], int], max_tokens: int, overlap_tokens: int
+) -> list[Chunk]:
+    """The document's chunks in order.
+
+    `count_tokens(indexed_text(chunk)) <= max_tokens` holds for each, provided that `count_tokens` never needs
+    more for two texts joined than for both alone. Each text is counted a bounded number of times.
+
+    Args:
+        document: Pages with their blocks.
+        count_tokens: The embedder's measure, without special tokens.
+        max_tokens: The most that one chunk may cost together with its heading line.
+        overlap_tokens: About how much of a chunk is repeated at the start of the next one of its section.
+    """
+    cost = meter(count_tokens, max_tokens)
+    outline = _Outline(document.title)
+    chunks: list[Chunk] = []
+    for page in document.pages:
+        for section in _joined(_sections(page, outline, cost), max_tokens):
+            heading, budget = _headed(section.path, max_tokens, cost)
+            for start, end in _packed(page.text, section, budget, min(overlap_tokens, budget // 4), cost):
+                chunks.append(Chunk(len(chunks), page.number, start, end, heading, page.text[start:end]))
+    return chunks
+
+
+def indexed_text(chunk: Chunk) -> str:
+    """What is embedded and counted for a chunk: its heading path on one line, shortened, then its text."""
+    heading = shortened(chunk.heading)
+    return f"{heading}\n{chunk.text}" if heading else chunk.text
+
+
+def shortened(heading: str) -> str:
+    """A heading path of at most 40 tokens (estimated): outer headings go first, then the innermost one's end."""
+    parts = heading.split(SEPARATOR)
+    while len(parts) > 1 and estimate_tokens(SEPARATOR.join(parts)) > MAX_HEADING_TOKENS:
+        del parts[0]
+    return _first_tokens(SEPARATOR.join(parts), MAX_HEADING_TOKENS)
+
+
+def estimate_tokens(text: str) -> int:
+    """Tokens by rule of thumb, where no tokenizer is at hand: six ASCII letters make one, any other sign is one."""
+    return sum(1 for _ in _ESTIMATED_TOKEN.finditer(text))
+
+
+def _first_tokens(text: str, limit: int) -> str:
+    for count, token in enumerate(_ESTIMATED_TOKEN.finditer(text)):
+        if count == limit:
+            return text[: token.start()].rstrip()
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """Neighbouring pieces of a page that belong under one path of headings."""
+
+    path: tuple[str, ...]
+    pieces: tuple[Piece, ...]
+
+    @property
+    def cost(self) -> int:
+        return sum(piece.cost for piece in self.pieces)
+
+    @property
+    def has_heading(self) -> bool:
+        return self.pieces[0].kind == "heading"
+
+    @property
+    def is_bare(self) -> bool:
+        """Headings and nothing below them."""
+        return self.pieces[-1].kind == "heading"
+
+
+class _Outline:
+    """The headings in force where the reader stands; carried from page to page."""
+
+    def __init__(self, title: str) -> None:
+        self._title = _one_line(title)
+        self._open: list[tuple[int, str]] = []
+
+    def enter(self, level: int, label: str) -> None:
+        self._open = [heading for heading in self._open if heading[0] < level]
+        self._open.append((level, _one_line(label)))
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        labels = tuple(label for _, label in self._open if label)
+        if not self._title or (labels and labels[0].casefold() == self._title.casefold()):
+            return labels
+        return (self._title, *labels)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:_MAX_LABEL_CHARACTERS].rstrip()
+
+
+def _sections(page: ParsedPage, outline: _Outline, cost: Cost) -> Iterator[_Section]:
+    pieces: list[Piece] = []
+    lead = 0
+    for block in page.blocks:
+        if block.kind == "heading":
+            if pieces:
+                yield _Section(outline.path, tuple(pieces))
+                pieces = []
+            outline.enter(block.level, block.label or page.text[block.start : block.end])
+        pieces.append(_piece(page.text, block, lead, cost))
+        lead = block.end
+    if pieces:
+        yield _Section(outline.path, tuple(pieces))
+
+
+def _piece(text: str, block: Block, lead: int, cost: Cost) -> Piece:
+    return Piece(block.start, block.end, cost(text[lead : block.end]), block.kind)
+
+
+def _joined(sections: Iterable[_Section], max_tokens: int) -> list[_Section]:
+    """Sections with the fragments among them joined to a neighbour."""
+    joined: list[_Section] = []
+    for section in sections:
+        merged = _merged(joined[-1], section, max_tokens) if joined else None
+        joined[-1:] = [merged] if merged else [*joined[-1:], section]
+    if len(joined) > 1 and joined[-1].is_bare and joined[-2].cost + joined[-1].cost <= max_tokens // 2:
+        last = joined.pop()
+        joined[-1] = _Section(joined[-1].path, joined[-1].pieces + last.pieces)
+    return joined
+
+
+def _merged(first: _Section, second: _Section, max_tokens: int) -> _Section | None:
+    """Both as one, or None where they had better stay apart."""
+    pieces = first.pieces + second.pieces
+    if first.is_bare:
+        return _Section(second.path, pieces) if first.cost <= max_tokens // 4 else None
+    if second.is_bare:
+        return None
+    total, tiny = first.cost + second.cost, max_tokens // 10
+    if _related(first.path, second.path):
+        if total <= max_tokens // 2:
+            return _Section(_common(first.path, second.path), pieces)
+        if min(first.cost, second.cost) <= tiny and total <= max_tokens * 3 // 4:
+            return _Section(max(first, second, key=lambda section: section.cost).path, pieces)
+    elif not first.has_heading and first.cost <= tiny and total <= max_tokens * 3 // 4:
+        # What is left of the last page's section, or a running title: too little to stand alone.
+        return _Section(second.path, pieces)
+    return None
+
+
+def _related(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
+    """Children of one parent, or a parent and its first child."""
+    return first == second[:-1] or (first[:-1] == second[:-1] and len(first) == len(second))
+
+
+def _common(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    return first if first == second[: len(first)] else first[:-1]
+
+
+def _headed(path: tuple[str, ...], max_tokens: int, cost: Cost) -> tuple[str, int]:
+    """The heading of a section's chunks, and the tokens that it leaves for their text."""
+    heading = SEPARATOR.join(path)
+    price = cost(shortened(heading) + "\n") if heading else 0
+    # An alphabet that the tokenizer spells out letter by letter must not crowd out the text.
+    return (heading, max_tokens - price) if price <= max_tokens // 2 else ("", max_tokens)
+
+
+def _packed(text: str, section: _Section, budget: int, overlap_tokens: int, cost: Cost) -> Iterator[tuple[int, int]]:
+    """Spans of at most `budget` tokens each that together cover the section."""
+    pieces = list(_fitting(text, section.pieces, budget, budget - overlap_tokens, cost))
+    remaining = sum(piece.cost for piece in pieces)
+    num_chunks = max(1, -(-remaining // (budget - overlap_tokens)))
+    packer = _Packer(budget, target=remaining / num_chunks if remaining > budget else budget, tiny=budget // 10)
+    previous: list[Piece] = []
+    index = 0
+    while index < len(pieces):
+        repeated = overlap(text, previous, overlap_tokens, cost) if previous and overlap_tokens else None
+        if repeated and repeated.cost + pieces[index].cost > budget:
+            repeated = None
+        previous = packer.take(pieces, index, repeated.cost if repeated else 0, remaining)
+        remaining -= sum(piece.cost for piece in previous)
+        index += len(previous)
+        yield (repeated or previous[0]).start, previous[-1].end
+
+
+@dataclass(frozen=True, slots=True)
+class _Packer:
+    """How full a chunk becomes: to `target`, at most to `budget`, and rather over the target than leave a crumb."""
+
+    budget: int
+    target: float
+    tiny: int
+
+    def take(self, pieces: list[Piece], first: int, used: int, remaining: int) -> list[Piece]:
+        """As many pieces from `first` on as make the next chunk, `used` tokens of which are taken; at least one."""
+        taken: list[Piece] = []
+        fresh = 0
+        for index in range(first, len(pieces)):
+            piece = pieces[index]
+            if taken and (used + fresh + piece.cost > self.budget or self._is_full(taken, fresh, remaining - fresh)):
+                break
+            taken.append(piece)
+            fresh += piece.cost
+        return taken
+
+    def _is_full(self, taken: list[Piece], fresh: int, left: int) -> bool:
+        return fresh >= self.target and left > self.tiny and taken[-1].kind != "heading"
+
+
+def _fitting(text: str, pieces: tuple[Piece, ...], budget: int, limit: int, cost: Cost) -> Iterator[Piece]:
+    """The pieces, those split that fit no chunk; what follows a heading must fit together with it."""
+    headings = 0
+    for piece in pieces:
+        room = budget - headings if headings <= budget // 2 else budget
+        yield from split(text, piece, min(limit, room), cost) if piece.cost > room else (piece,)
+        headings = headings + piece.cost if piece.kind == "heading" else 0

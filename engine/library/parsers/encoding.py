@@ -1,0 +1,117 @@
+"""Bytes of any encoding become valid Unicode: no lone surrogates, no NULs, lines that end in one newline."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from charset_normalizer import from_bytes
+
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_JAPANESE_SHIFTS = (b"\x1b$B", b"\x1b$@")
+_CONTROLS = bytes(set(range(32)) - {*b"\t\n\r\f\b\x1b"}) + b"\x7f"
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+_NEWLINE = re.compile(r"\r\n?|\x0b|\x85|\u2028")
+# What files without a mark are written in, the most usual first; unlimited guessing ends in Mac Latin 2 and EBCDIC.
+_USUAL = (
+    "cp1252", "cp1250", "cp1251", "koi8_r", "cp1253", "gb18030", "cp932", "cp949", "big5", "euc_jp",
+    "iso2022_jp", "cp1254", "cp1255", "cp1256", "cp874",
+)  # fmt: skip
+_COHERENCE_TIE = 0.03
+_SAMPLE_BYTES = 64 * 2**10
+# Half a character at the end of a sample is no error.
+_LONGEST_CHARACTER_BYTES = 4
+
+
+def decode(data: bytes, declared: str = "") -> str:
+    """The text of a file; `declared` is an encoding that the file itself names, tried before guessing."""
+    encoding = encoding_of(data, declared)
+    return clean(data.decode(encoding, errors="replace"))
+
+
+def clean(text: str) -> str:
+    """The text without what no font shows and no database stores; form feeds end paragraphs, so they stay."""
+    return _UNPRINTABLE.sub("", _NEWLINE.sub("\n", text))
+
+
+def encoding_of(data: bytes, declared: str = "") -> str:
+    """How to decode the data: by byte-order mark, zeros, UTF-8's own evidence, declaration, statistics."""
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            return encoding
+    wide = _wide_encoding(data)
+    if wide:
+        return wide
+    if any(shift in data[:_SAMPLE_BYTES] for shift in _JAPANESE_SHIFTS):
+        return "iso2022_jp"
+    if _is_utf8(data):
+        return "utf-8"
+    if declared and _decodes(data, declared):
+        return declared
+    return _guessed(data[:_SAMPLE_BYTES])
+
+
+def is_binary(head: bytes) -> bool:
+    """Whether the beginning of a file is no text in any encoding."""
+    if any(head.startswith(mark) for mark, _ in _BYTE_ORDER_MARKS) or _wide_encoding(head):
+        return False
+    controls = sum(head.count(control) for control in _CONTROLS)
+    return b"\0" in head or controls * 20 > len(head)
+
+
+def sample_text(head: bytes) -> str:
+    """The beginning of a text, good enough to look for ASCII marks in it."""
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if head.startswith(mark):
+            return head.decode(encoding, errors="replace")
+    return head.decode(_wide_encoding(head) or "utf-8", errors="replace")
+
+
+def _wide_encoding(data: bytes) -> str:
+    """UTF-16 without a mark, as zeros in every other byte; "" where it is not."""
+    sample = data[: _SAMPLE_BYTES // 2 * 2]
+    even, odd = sample[::2].count(0), sample[1::2].count(0)
+    half = max(1, len(sample) // 2)
+    if odd > 0.4 * half and even == 0:
+        return "utf-16-le"
+    return "utf-16-be" if even > 0.4 * half and odd == 0 else ""
+
+
+def _is_utf8(data: bytes) -> bool:
+    """Whether the data is UTF-8, or nearly: a bad byte in a long text does not make it Latin-1."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        sample = data[:_SAMPLE_BYTES].decode("utf-8", errors="replace")
+        faults = sample.count("\ufffd")
+        return 0 < faults * 20 < sum(1 for character in sample if character > "\x7f")
+    return True
+
+
+def _decodes(data: bytes, encoding: str) -> bool:
+    try:
+        codecs.lookup(encoding)
+        data[: -_LONGEST_CHARACTER_BYTES or None].decode(encoding, errors="strict")
+    except (LookupError, UnicodeError):
+        return False
+    return True
+
+
+def _guessed(sample: bytes) -> str:
+    """By the statistics of languages; among encodings that fit as well, the most usual one."""
+    matches = list(from_bytes(sample, cp_isolation=list(_USUAL)))
+    if not matches:
+        return _USUAL[0]
+    best = matches[0]
+    ties = {
+        match.encoding
+        for match in matches
+        if match.chaos <= best.chaos and match.coherence >= best.coherence - _COHERENCE_TIE
+    }
+    return next(encoding for encoding in _USUAL if encoding in ties)

@@ -1,0 +1,79 @@
+"""The register of families: which module reads what `sniff` recognises, and what to say about all the rest."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.core import ParsedDocument
+from engine.errors import DocumentEmpty, DocumentEncrypted, DocumentUnreadable, DocumentUnsupported
+from engine.library.parsers.limits import Limits, check_file
+from engine.library.parsers.sniff import HEAD_BYTES, TAIL_BYTES, Kind, sniff
+
+Parse = Callable[[Path, Limits], ParsedDocument]
+
+# Imported when the first file of the family comes: a child that reads Markdown never loads PDFium.
+FAMILIES = {
+    "pdf": "engine.library.parsers.pdf",
+    "docx": "engine.library.parsers.docx",
+    "markdown": "engine.library.parsers.markdown",
+    "html": "engine.library.parsers.html",
+    "text": "engine.library.parsers.text",
+    "lines": "engine.library.parsers.lines",
+    "code": "engine.library.parsers.code",
+}
+
+
+def parse(path: Path, limits: Limits) -> ParsedDocument:
+    """The file's text with its structure.
+
+    Raises:
+        DocumentUnreadable: Or one of its kinds; the sentence says why the file cannot be read.
+    """
+    kind = recognise(path, limits)
+    document = _parser(kind)(path, limits)
+    if not any(page.blocks for page in document.pages):
+        raise DocumentEmpty("There is no text in the file.")
+    return document
+
+
+def recognise(path: Path, limits: Limits) -> Kind:
+    """What the file is, by its content.
+
+    Raises:
+        DocumentUnreadable: It is missing, empty, too large, no ordinary file, or we may not read it.
+    """
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise DocumentUnreadable("This is no ordinary file.")
+        check_file(status.st_size, limits)
+        if status.st_size == 0:
+            raise DocumentEmpty("The file is empty.")
+        return sniff(*_ends(path, status.st_size), path.name)
+    except FileNotFoundError as error:
+        raise DocumentUnreadable("The file is no longer there.") from error
+    except PermissionError as error:
+        raise DocumentUnreadable("Ragdoll is not allowed to read the file.", "Check its permissions.") from error
+    except OSError as error:
+        raise DocumentUnreadable(f"The file cannot be read from the disk: {error.strerror or error}.") from error
+
+
+def _ends(path: Path, num_bytes: int) -> tuple[bytes, bytes]:
+    with open(path, "rb") as stream:
+        head = stream.read(HEAD_BYTES)
+        stream.seek(max(0, num_bytes - TAIL_BYTES))
+        return head, stream.read(TAIL_BYTES)
+
+
+def _parser(kind: Kind) -> Parse:
+    if kind.family == "encrypted_office":
+        raise DocumentEncrypted("The document is protected by a password.", "Save a copy without the password.")
+    module = FAMILIES.get(kind.family)
+    if module is None:
+        raise DocumentUnsupported(f"This is {kind.what}, which Ragdoll does not read yet.")
+    parser: Parse = importlib.import_module(module).parse
+    return parser

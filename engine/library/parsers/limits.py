@@ -1,0 +1,60 @@
+"""What a parser may take, and the sentence for a file that wants more."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from engine.errors import DocumentTooLarge
+
+MIB = 2**20
+GIB = 2**30
+# Office files shrink to a tenth, tables of zeros to a hundredth; a thousandth is a trap.
+MAX_RATIO = 500
+_UNITS = ("KB", "MB", "GB")
+_RATIO_COUNTS_FROM_BYTES = 64 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes of the file itself, and bytes that its compressed parts may unpack to."""
+
+    max_file_bytes: int = 512 * MIB
+    max_unpacked_bytes: int = GIB
+
+
+def check_file(num_bytes: int, limits: Limits) -> None:
+    if num_bytes > limits.max_file_bytes:
+        raise DocumentTooLarge(
+            f"The file has {size(num_bytes)}, more than the limit of {size(limits.max_file_bytes)}.",
+            "The limit can be raised in the settings.",
+        )
+
+
+def check_unpacked(packed_bytes: int, unpacked_bytes: int, limits: Limits) -> None:
+    """Refuses compressed content that would unpack to too much, judged before anything is unpacked."""
+    ceiling = limits.max_unpacked_bytes
+    if unpacked_bytes > _RATIO_COUNTS_FROM_BYTES:
+        ceiling = min(ceiling, max(packed_bytes, 1) * MAX_RATIO)
+    if unpacked_bytes > ceiling:
+        raise DocumentTooLarge(
+            f"The file has {size(packed_bytes)} but unpacks to {size(unpacked_bytes)}, "
+            f"more than the limit of {size(ceiling)}."
+        )
+
+
+def check_chunks(num_chunks: int, max_chunks: int) -> None:
+    if num_chunks > max_chunks:
+        raise DocumentTooLarge(
+            f"The file would make {num_chunks:,} passages, more than the limit of {max_chunks:,}.",
+            "The limit can be raised in the settings.",
+        )
+
+
+def size(num_bytes: int) -> str:
+    """A size for people: "812 bytes", "4.0 KB", "1.5 GB" (powers of 1024, as file managers count)."""
+    if num_bytes < 1024:
+        return "1 byte" if num_bytes == 1 else f"{num_bytes} bytes"
+    power = min(len(_UNITS), int(math.log2(num_bytes) // 10))
+    value = num_bytes / 1024**power
+    return f"{value:,.1f} {_UNITS[power - 1]}" if value < 10 else f"{value:,.0f} {_UNITS[power - 1]}"

@@ -1,0 +1,89 @@
+"""Markdown: the source stays as it is, so that it can be shown, with its structure marked in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from engine.core import Block, BlockKind, ParsedDocument, ParsedPage
+from engine.library.parsers.encoding import decode
+from engine.library.parsers.limits import Limits
+from engine.library.parsers.text import trimmed
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S)
+_TITLE = re.compile(r"^title[ \t]*:[ \t]*(.+?)[ \t]*$", re.M)
+_LEAVES: dict[str, BlockKind] = {
+    "heading_open": "heading",
+    "paragraph_open": "paragraph",
+    "tr_open": "table_row",
+    "fence": "code",
+    "code_block": "code",
+    "html_block": "paragraph",
+}
+_SPOKEN = ("text", "code_inline")
+
+
+def parse(path: Path, limits: Limits) -> ParsedDocument:
+    text = decode(path.read_bytes())
+    matter = _FRONT_MATTER.match(text)
+    title = _TITLE.search(matter.group(1) or "") if matter else None
+    blocks = tuple(_blocks(text, matter.end() if matter else 0))
+    return ParsedDocument("markdown", title.group(1).strip("\"'") if title else "", (ParsedPage(None, text, blocks),))
+
+
+def _blocks(text: str, body_start: int) -> Iterator[Block]:
+    """The structure from `body_start` on; text that is no Markdown block (front matter, rules, references) between."""
+    end = 0
+    for block in _marked(text, body_start):
+        if block.start < end:
+            continue
+        yield from _between(text, end, block.start)
+        yield block
+        end = block.end
+    yield from _between(text, end, len(text))
+
+
+def _between(text: str, start: int, end: int) -> Iterator[Block]:
+    block = trimmed(text, start, end)
+    if block:
+        yield block
+
+
+def _marked(text: str, body_start: int) -> Iterator[Block]:
+    body = text[body_start:]
+    line_starts = [body_start, *(body_start + match.end() for match in re.finditer("\n", body)), len(text)]
+    tokens = MarkdownIt("commonmark").enable("table").parse(body)
+    items: list[int] = []
+    for index, token in enumerate(tokens):
+        if token.type == "list_item_open" and token.map:
+            items.append(token.map[0])
+        elif token.type == "list_item_close":
+            items.pop()
+        elif token.type in _LEAVES and token.map:
+            first, last = token.map
+            block = trimmed(text, line_starts[first], line_starts[min(last, len(line_starts) - 1)])
+            if block:
+                yield _as(block, token, tokens[index + 1 : index + 2], in_list=bool(items))
+
+
+def _as(block: Block, token: Token, content: list[Token], *, in_list: bool) -> Block:
+    kind = _LEAVES[token.type]
+    if kind == "heading":
+        label = _spoken(content[0]) if content else ""
+        return replace(block, kind=kind, level=int(token.tag[1]), label=label)
+    return replace(block, kind="list_item" if in_list and kind == "paragraph" else kind)
+
+
+def _spoken(inline: Token) -> str:
+    """A heading without its markup: "Using `Arc<T>`" says "Using Arc<T>"."""
+    words = (" " if child.type == "softbreak" else child.content for child in inline.children or () if _is_said(child))
+    return "".join(words) or inline.content
+
+
+def _is_said(token: Token) -> bool:
+    return token.type in _SPOKEN or token.type in ("softbreak", "hardbreak")

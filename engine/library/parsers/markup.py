@@ -1,0 +1,55 @@
+"""Builds the text of a page out of blocks, for formats whose source is not what people read (HTML, DOCX)."""
+
+from __future__ import annotations
+
+import re
+
+from engine.core import Block, BlockKind, ParsedPage
+from engine.library.parsers.encoding import clean
+
+CELL_SEPARATOR = " | "
+# What programs write into a title property when nobody else did.
+_PROGRAM_TITLE = re.compile(
+    r"(?:microsoft (?:word|powerpoint|excel)\b.*|untitled.*|no title|title|(?:word|powerpoint|pdf) (?:document|presentation)"
+    r"|document\d*|slide \d+|print(?:out)?|.*\.(?:docx?|pdf|pptx?|xlsx?|indd|qxd|tex|dvi|ps|odt|rtf|html?|fm|p65|cdr|ai))",
+    re.I,
+)
+
+
+class PageBuilder:
+    """Collects blocks in order, a blank line between two of them, a line end between items of a list or table."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._blocks: list[Block] = []
+        self._length = 0
+
+    def add(self, kind: BlockKind, text: str, level: int = 0) -> None:
+        text = clean(text).strip()
+        if not text:
+            return
+        gap = self._gap(kind)
+        start = self._length + len(gap)
+        self._texts += (gap, text)
+        self._length = start + len(text)
+        self._blocks.append(Block(kind, start, self._length, level))
+
+    def page(self, number: int | None = None) -> ParsedPage:
+        return ParsedPage(number, "".join(self._texts), tuple(self._blocks))
+
+    def _gap(self, kind: BlockKind) -> str:
+        if not self._blocks:
+            return ""
+        return "\n" if kind == self._blocks[-1].kind and kind in ("list_item", "table_row") else "\n\n"
+
+
+def row(cells: list[str]) -> str:
+    """A table row in one line: "a | b | c", "" when all cells are empty."""
+    texts = [" ".join(cell.split()) for cell in cells]
+    return CELL_SEPARATOR.join(texts).strip() if any(texts) else ""
+
+
+def sane_title(title: str) -> str:
+    """A title property as people meant it, "" for what only a program can have put there."""
+    title = " ".join(clean(title).split())
+    return "" if _PROGRAM_TITLE.fullmatch(title) or not any(map(str.isalpha, title)) else title

@@ -1,0 +1,253 @@
+"""Tells by its first and last bytes what a file is; its name only decides between texts that look alike.
+
+Pure: no file is opened here. `sniff` knows more formats than we read, so that a file we skip can be named.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from engine.library.parsers.encoding import is_binary, sample_text
+
+HEAD_BYTES = 64 * 2**10
+TAIL_BYTES = 64 * 2**10
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`family` is the key of a parser, if there is one; `what` completes "This is …"."""
+
+    family: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    """`magic` at `offset`. A weak one is short enough to begin a text, and counts in binary files only."""
+
+    magic: bytes
+    kind: Kind
+    offset: int = 0
+    is_weak: bool = False
+
+
+def sniff(head: bytes, tail: bytes, name: str) -> Kind:
+    """What the file is.
+
+    Args:
+        head: The first 64 KiB, or all.
+        tail: The last 64 KiB, or all; may overlap with the head.
+        name: The file's name, for its ending.
+    """
+    if _is_pdf(head, tail):
+        return PDF
+    if head[:4] in (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"):
+        return _zipped(head, tail)
+    if head.startswith(_OLE):
+        return _compound(head + tail, name)
+    found = _by_signature(head)
+    if found is not None:
+        return found
+    return BINARY if is_binary(head) else _text(sample_text(head), name)
+
+
+PDF = Kind("pdf", "a PDF document")
+DOCX = Kind("docx", "a Word document")
+HTML = Kind("html", "a web page")
+MARKDOWN = Kind("markdown", "a Markdown text")
+TEXT = Kind("text", "a plain text")
+CODE = Kind("code", "source code")
+LINES = Kind("lines", "a text of records, one a line")
+BINARY = Kind("binary", "a file of binary data")
+
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ZIP = Kind("zip", "a ZIP archive")
+_MP4 = Kind("mp4", "an MP4 video")
+_TIFF = Kind("tiff", "a TIFF picture")
+_MP3 = Kind("mp3", "an MP3 sound")
+_FONT = Kind("font", "a font")
+_EXECUTABLE = Kind("executable", "a program")
+
+_SIGNATURES = (
+    _Signature(b"\x89PNG\r\n\x1a\n", Kind("png", "a PNG picture")),
+    _Signature(b"\xff\xd8\xff", Kind("jpeg", "a JPEG picture")),
+    _Signature(b"GIF87a", Kind("gif", "a GIF picture")),
+    _Signature(b"GIF89a", Kind("gif", "a GIF picture")),
+    _Signature(b"II*\x00", _TIFF),
+    _Signature(b"MM\x00*", _TIFF),
+    _Signature(b"II+\x00", _TIFF),
+    _Signature(b"WEBP", Kind("webp", "a WebP picture"), offset=8),
+    _Signature(b"WAVE", Kind("wav", "a WAV sound"), offset=8),
+    _Signature(b"AVI ", Kind("avi", "an AVI video"), offset=8),
+    _Signature(b"BM", Kind("bmp", "a BMP picture"), is_weak=True),
+    _Signature(b"\x00\x00\x01\x00", Kind("ico", "an icon")),
+    _Signature(b"8BPS", Kind("psd", "a Photoshop picture"), is_weak=True),
+    _Signature(b"\x00\x00\x00\x0cjP  ", Kind("jp2", "a JPEG 2000 picture")),
+    _Signature(b"ftypheic", Kind("heic", "a HEIC picture"), offset=4),
+    _Signature(b"ftypmif1", Kind("heic", "a HEIC picture"), offset=4),
+    _Signature(b"ftypavif", Kind("avif", "an AVIF picture"), offset=4),
+    _Signature(b"ftypM4A", Kind("m4a", "an M4A sound"), offset=4),
+    _Signature(b"ftypqt", Kind("mov", "a QuickTime video"), offset=4),
+    _Signature(b"ftyp", _MP4, offset=4),
+    _Signature(b"\x1aE\xdf\xa3", Kind("matroska", "a Matroska or WebM video")),
+    _Signature(b"\x00\x00\x01\xba", Kind("mpeg", "an MPEG video")),
+    _Signature(b"\x00\x00\x01\xb3", Kind("mpeg", "an MPEG video")),
+    _Signature(b"FLV\x01", Kind("flv", "a Flash video")),
+    _Signature(b"\x30\x26\xb2\x75\x8e\x66\xcf\x11", Kind("wmv", "a Windows Media file")),
+    _Signature(b"ID3", _MP3, is_weak=True),
+    _Signature(b"\xff\xfb", _MP3, is_weak=True),
+    _Signature(b"\xff\xf3", _MP3, is_weak=True),
+    _Signature(b"\xff\xf2", _MP3, is_weak=True),
+    _Signature(b"fLaC", Kind("flac", "a FLAC sound"), is_weak=True),
+    _Signature(b"OggS", Kind("ogg", "an Ogg sound or video"), is_weak=True),
+    _Signature(b"MThd", Kind("midi", "a MIDI file"), is_weak=True),
+    _Signature(b"AIFF", Kind("aiff", "an AIFF sound"), offset=8),
+    _Signature(b"\x1f\x8b", Kind("gzip", "a gzip archive")),
+    _Signature(b"BZh", Kind("bzip2", "a bzip2 archive"), is_weak=True),
+    _Signature(b"\xfd7zXZ\x00", Kind("xz", "an xz archive")),
+    _Signature(b"7z\xbc\xaf\x27\x1c", Kind("7z", "a 7-Zip archive")),
+    _Signature(b"Rar!\x1a\x07", Kind("rar", "a RAR archive")),
+    _Signature(b"\x28\xb5\x2f\xfd", Kind("zstd", "a Zstandard archive")),
+    _Signature(b"\x04\x22\x4d\x18", Kind("lz4", "an LZ4 archive")),
+    _Signature(b"ustar", Kind("tar", "a tar archive"), offset=257),
+    _Signature(b"\x7fELF", _EXECUTABLE),
+    _Signature(b"MZ", _EXECUTABLE, is_weak=True),
+    _Signature(b"\xcf\xfa\xed\xfe", _EXECUTABLE),
+    _Signature(b"\xce\xfa\xed\xfe", _EXECUTABLE),
+    _Signature(b"\xca\xfe\xba\xbe", Kind("class", "a Java class or a program")),
+    _Signature(b"\x00asm", Kind("wasm", "a WebAssembly program")),
+    _Signature(b"SQLite format 3\x00", Kind("sqlite", "an SQLite database")),
+    _Signature(b"GGUF", Kind("gguf", "a language model"), is_weak=True),
+    _Signature(b"PAR1", Kind("parquet", "a Parquet table"), is_weak=True),
+    _Signature(b"ARROW1", Kind("arrow", "an Arrow table"), is_weak=True),
+    _Signature(b"\x89HDF\r\n\x1a\n", Kind("hdf5", "an HDF5 file")),
+    _Signature(b"\x93NUMPY", Kind("numpy", "a NumPy array")),
+    _Signature(b"\x00\x01\x00\x00\x00", _FONT),
+    _Signature(b"OTTO\x00", _FONT),
+    _Signature(b"wOFF", _FONT, is_weak=True),
+    _Signature(b"wOF2", _FONT, is_weak=True),
+    _Signature(b"BOOKMOBI", Kind("mobi", "a Kindle book"), offset=60),
+    _Signature(b"AT&TFORM", Kind("djvu", "a DjVu document")),
+    _Signature(b"\xffWPC", Kind("wordperfect", "a WordPerfect document")),
+    _Signature(b"!BDN", Kind("pst", "an Outlook mail store"), is_weak=True),
+    _Signature(b"{\\rtf", Kind("rtf", "an RTF document")),
+    _Signature(b"%!PS", Kind("postscript", "a PostScript document")),
+)
+
+_OPEN_DOCUMENTS = (
+    (b"application/epub+zip", Kind("epub", "an EPUB book")),
+    (b"application/vnd.oasis.opendocument.text", Kind("odt", "an OpenDocument text")),
+    (b"application/vnd.oasis.opendocument.spreadsheet", Kind("ods", "an OpenDocument spreadsheet")),
+    (b"application/vnd.oasis.opendocument.presentation", Kind("odp", "an OpenDocument presentation")),
+    (b"application/vnd.oasis.opendocument", Kind("odf", "an OpenDocument file")),
+)
+_OFFICE_PARTS = (
+    (b"word/document", DOCX),
+    (b"ppt/presentation", Kind("pptx", "a PowerPoint presentation")),
+    (b"xl/workbook", Kind("xlsx", "an Excel workbook")),
+    (b"visio/document", Kind("vsdx", "a Visio drawing")),
+    (b"META-INF/MANIFEST.MF", Kind("jar", "a Java archive")),
+    (b"AndroidManifest.xml", Kind("apk", "an Android application")),
+)
+
+_ENCRYPTED_OFFICE = Kind("encrypted_office", "an Office document with a password")
+_COMPOUNDS = (
+    ("EncryptedPackage", _ENCRYPTED_OFFICE),
+    ("WordDocument", Kind("doc", "an old Word document (.doc)")),
+    ("PowerPoint Document", Kind("ppt", "an old PowerPoint presentation (.ppt)")),
+    ("Workbook", Kind("xls", "an old Excel workbook (.xls)")),
+    ("__substg1.0_", Kind("msg", "an Outlook message")),
+)
+_COMPOUND_NAMES = {".doc": 1, ".dot": 1, ".ppt": 2, ".pps": 2, ".xls": 3, ".xlt": 3, ".msg": 4}
+
+_MARKDOWN_NAMES = {".md", ".markdown", ".mdown", ".mkd", ".mkdn", ".mdx", ".qmd", ".rmd"}
+_HTML_NAMES = {".html", ".htm", ".xhtml", ".xht", ".shtml"}
+_LINES_NAMES = {".csv", ".tsv", ".tab", ".log", ".jsonl", ".ndjson"}
+_CODE_NAMES = {
+    ".ada", ".adb", ".ads", ".asm", ".awk", ".bas", ".bash", ".bat", ".bzl", ".c", ".cc", ".cfg", ".cjs", ".clj",
+    ".cljs", ".cmake", ".cmd", ".conf", ".cpp", ".cs", ".css", ".cu", ".cxx", ".d", ".dart", ".diff", ".el", ".elm",
+    ".env", ".erl", ".ex", ".exs", ".f", ".f90", ".fish", ".fs", ".glsl", ".go", ".gradle", ".graphql", ".groovy",
+    ".h", ".hcl", ".hh", ".hpp", ".hrl", ".hs", ".ini", ".java", ".jl", ".js", ".json", ".json5", ".jsx", ".kt",
+    ".kts", ".less", ".lisp", ".lua", ".m", ".mak", ".mjs", ".mk", ".ml", ".mli", ".mm", ".nim", ".nix", ".pas",
+    ".patch", ".php", ".pl", ".pm", ".pp", ".properties", ".proto", ".ps1", ".py", ".pyi", ".pyx", ".r", ".rb",
+    ".rkt", ".rs", ".sass", ".scala", ".scm", ".scss", ".sh", ".sol", ".sql", ".svelte", ".swift", ".tcl", ".tf",
+    ".thrift", ".toml", ".ts", ".tsx", ".v", ".vb", ".vhd", ".vhdl", ".vim", ".vue", ".xml", ".xsd", ".xsl", ".yaml",
+    ".yml", ".zig", ".zsh",
+}  # fmt: skip
+_CODE_FILES = {"makefile", "dockerfile", "cmakelists.txt", "jenkinsfile", "vagrantfile", "gemfile", "rakefile"}
+
+_MARKUP_START = re.compile(r"\s*(?:<\?xml[^>]*\?>\s*|<!--.*?-->\s*)*<(!doctype\s+)?([a-z][\w:.-]*)", re.I | re.S)
+_HTML_FRAGMENT = re.compile(r"<(?:body|head|div|p|table|span|h[1-6]|ul|ol|br|title|article|section)\b", re.I)
+_MAIL_HEADER = re.compile(r"(?:[A-Za-z][\w-]*:[^\n]*\n(?:[ \t][^\n]*\n)*){3,}")
+_MAIL_FIELDS = re.compile(r"^(?:received|return-path|mime-version|message-id|from|date):", re.I | re.M)
+
+
+def _is_pdf(head: bytes, tail: bytes) -> bool:
+    if head.startswith(b"%PDF-"):
+        return True
+    # Junk before the header is common (mail gateways, byte-order marks), but so are texts about PDF.
+    return b"%PDF-" in head[:1024] and (b"startxref" in tail or b"%%EOF" in tail)
+
+
+def _zipped(head: bytes, tail: bytes) -> Kind:
+    """Archive members are named in the first entry and in the directory at the end."""
+    for mimetype, kind in _OPEN_DOCUMENTS:
+        if mimetype in head[:256]:
+            return kind
+    for member, kind in _OFFICE_PARTS:
+        if member in tail or member in head:
+            return kind
+    return _ZIP
+
+
+def _compound(content: bytes, name: str) -> Kind:
+    """An OLE file by the names of its streams, which are UTF-16; its directory may lie anywhere, hence the hint."""
+    for stream, kind in _COMPOUNDS:
+        if stream.encode("utf-16-le") in content:
+            return kind
+    index = _COMPOUND_NAMES.get(_ending(name))
+    return _COMPOUNDS[index][1] if index is not None else Kind("ole", "an old Office file")
+
+
+def _by_signature(head: bytes) -> Kind | None:
+    binary = is_binary(head)
+    for signature in _SIGNATURES:
+        if head.startswith(signature.magic, signature.offset) and (binary or not signature.is_weak):
+            return signature.kind
+    return None
+
+
+def _text(text: str, name: str) -> Kind:
+    """Which text it is. Markup counts by content, unless the name says that the text only quotes it."""
+    ending = _ending(name)
+    start = _MARKUP_START.match(text)
+    tag = start.group(2).lower() if start else ""
+    if start and (tag == "html" or (tag in ("head", "body") and ending not in _MARKDOWN_NAMES)):
+        return HTML
+    if tag == "svg":
+        return Kind("svg", "an SVG picture")
+    if ending in _HTML_NAMES and _HTML_FRAGMENT.search(text):
+        return HTML
+    if ending in (".eml", ".mbox", ".mht", ".mhtml") and _is_mail(text):
+        return Kind("mail", "a mail message")
+    if ending == ".ipynb" and '"cells"' in text:
+        return Kind("ipynb", "a Jupyter notebook")
+    return _plain(ending, PurePath(name).name.lower())
+
+
+def _plain(ending: str, name: str) -> Kind:
+    if ending in _MARKDOWN_NAMES:
+        return MARKDOWN
+    if ending in _LINES_NAMES:
+        return LINES
+    return CODE if ending in _CODE_NAMES or name in _CODE_FILES else TEXT
+
+
+def _is_mail(text: str) -> bool:
+    return bool(_MAIL_HEADER.match(text.lstrip("\n"))) or len(_MAIL_FIELDS.findall(text[:4096])) >= 2
+
+
+def _ending(name: str) -> str:
+    return PurePath(name).suffix.lower()

@@ -1,0 +1,69 @@
+"""Plain text in any encoding: paragraphs between blank lines, list items, underlined headings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from engine.core import Block, ParsedDocument, ParsedPage
+from engine.library.parsers.encoding import decode
+from engine.library.parsers.limits import Limits
+
+_GAP = re.compile(r"\n[ \t\f]*\n\s*|\f\s*")
+_LINE = re.compile(r"[^\n]*\S[^\n]*")
+_LIST_MARK = re.compile(r"[ \t]*(?:[-*+•‣◦·–]|\d{1,3}[.)]|\(?[a-z][.)])[ \t]+\S")
+_UNDERLINED = re.compile(r"[^\n]{1,120}\n[ \t]*(=|-|~){3,}[ \t]*")
+# Lines longer than any editor wraps at are paragraphs by themselves.
+_LONG_LINE_CHARACTERS = 120
+
+
+def parse(path: Path, limits: Limits) -> ParsedDocument:
+    text = decode(path.read_bytes())
+    return ParsedDocument("text", "", (ParsedPage(None, text, tuple(paragraphs(text))),))
+
+
+def paragraphs(text: str) -> Iterator[Block]:
+    """The blocks of a text without markup."""
+    start = 0
+    for gap in (*_GAP.finditer(text), None):
+        end = gap.start() if gap else len(text)
+        block = trimmed(text, start, end)
+        if block:
+            yield from _structured(text, block)
+        start = gap.end() if gap else end
+
+
+def trimmed(text: str, start: int, end: int) -> Block | None:
+    """A paragraph of `text[start:end]` without the white space around it; None where there is nothing else."""
+    body = text[start:end]
+    lead, tail = len(body) - len(body.lstrip()), len(body.rstrip())
+    return Block("paragraph", start + lead, start + tail) if tail > lead else None
+
+
+def _structured(text: str, block: Block) -> Iterator[Block]:
+    """A paragraph as what it looks like: a heading, list items, lines, or just itself."""
+    underlined = _UNDERLINED.fullmatch(text, block.start, block.end)
+    if underlined:
+        label = text[block.start : block.end].split("\n")[0].strip()
+        yield Block("heading", block.start, block.end, 1 if underlined.group(1) == "=" else 2, label)
+        return
+    lines = list(_LINE.finditer(text, block.start, block.end))
+    if any(_LIST_MARK.match(line.group()) for line in lines):
+        yield from _list_items(lines)
+    elif len(lines) > 1 and block.end - block.start > _LONG_LINE_CHARACTERS * len(lines):
+        yield from (Block("paragraph", *line.span()) for line in lines)
+    else:
+        yield block
+
+
+def _list_items(lines: list[re.Match[str]]) -> Iterator[Block]:
+    """Marked lines with the unmarked ones that continue them; what stands before the first mark is a paragraph."""
+    item = Block("list_item" if _LIST_MARK.match(lines[0].group()) else "paragraph", *lines[0].span())
+    for line in lines[1:]:
+        if _LIST_MARK.match(line.group()):
+            yield item
+            item = Block("list_item", *line.span())
+        else:
+            item = Block(item.kind, item.start, line.end())
+    yield item

@@ -1,0 +1,128 @@
+"""Cuts text that is too long for one chunk where it hurts least: at sentence ends, then words, then characters.
+
+All costs are upper bounds in tokens. They add up because each piece is measured together with the white space
+before it: for every tokenizer that never needs more tokens for `a + b` than for `a` and `b` alone, a run of
+pieces costs at most the sum of its pieces.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from engine.core import BlockKind
+
+Cost = Callable[[str], int]
+
+# A tokenizer may call a megabyte of base64 one unknown token, and indentation none at all.
+MAX_CHARACTERS_PER_TOKEN = 16
+
+_SENTENCE_END = re.compile(r"[.!?…؟۔।॥።][\"'”’»)\]]*\s+|[。！？｡．][”’」』）】]*\s*|\n[ \t]*\n\s*")
+_LINE_END = re.compile(r"\n+")
+_BLANK_LINE = re.compile(r"\n[ \t]*\n\s*")
+_CELL_END = re.compile(r"\s\|\s")
+_WORD_START = re.compile(r"(?<=\s)\S|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_SEAMS: dict[BlockKind, tuple[re.Pattern[str], ...]] = {
+    "code": (_BLANK_LINE, _LINE_END),
+    "table_row": (_CELL_END, _SENTENCE_END),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`text[start:end]`, which a chunk holds whole; `cost` includes the white space before it."""
+
+    start: int
+    end: int
+    cost: int
+    kind: BlockKind
+
+
+def meter(count_tokens: Callable[[str], int], max_tokens: int) -> Cost:
+    """A cost that no text escapes by being one endless token, and that counts nothing longer than it needs to."""
+
+    def cost(text: str) -> int:
+        floor = -(-len(text) // MAX_CHARACTERS_PER_TOKEN)
+        return floor if floor > max_tokens else max(floor, count_tokens(text))
+
+    return cost
+
+
+def split(text: str, piece: Piece, limit: int, cost: Cost) -> Iterator[Piece]:
+    """The piece in smaller ones of at most `limit` tokens, in order, without a gap but white space."""
+    seams = _SEAMS.get(piece.kind, (_SENTENCE_END,))
+    return _split(text, piece, limit, cost, seams)
+
+
+def overlap(text: str, pieces: list[Piece], limit: int, cost: Cost) -> Piece | None:
+    """The last words of a run of pieces, whole sentences or pieces where such fit; None where nothing does."""
+    start, end = pieces[0].start, pieces[-1].end
+    window = max(start + 1, end - limit * MAX_CHARACTERS_PER_TOKEN // 2)
+    seams = {piece.start for piece in pieces if piece.start >= window}
+    seams.update(match.end() for match in _SENTENCE_END.finditer(text, window - 1, end) if match.end() < end)
+    tail = _longest_tail(text, sorted(seams), end, limit, cost)
+    if tail is None and pieces[-1].kind in ("paragraph", "list_item"):
+        words = [match.start() for match in _WORD_START.finditer(text, window, end)]
+        tail = _longest_tail(text, words, end, limit, cost)
+    return tail
+
+
+def _longest_tail(text: str, starts: list[int], end: int, limit: int, cost: Cost) -> Piece | None:
+    index = bisect.bisect_left(starts, True, key=lambda start: cost(text[start:end]) <= limit)
+    if index == len(starts):
+        return None
+    return Piece(starts[index], end, cost(text[starts[index] : end]), "paragraph")
+
+
+def _split(text: str, piece: Piece, limit: int, cost: Cost, seams: tuple[re.Pattern[str], ...]) -> Iterator[Piece]:
+    if piece.cost <= limit:
+        yield piece
+    elif not seams:
+        yield from _halved(text, piece, limit, cost)
+    else:
+        for part in _parts(text, piece, cost, seams[0]):
+            yield from _split(text, part, limit, cost, seams[1:])
+
+
+def _parts(text: str, piece: Piece, cost: Cost, seam: re.Pattern[str]) -> Iterator[Piece]:
+    lead = start = piece.start
+    cuts = [match.end() for match in seam.finditer(text, piece.start, piece.end)]
+    for cut in (*cuts, piece.end):
+        end = start + len(text[start:cut].rstrip())
+        if end > start:
+            yield Piece(start, end, cost(text[lead:end]), piece.kind)
+            lead = end
+        start = cut
+
+
+def _halved(text: str, piece: Piece, limit: int, cost: Cost) -> Iterator[Piece]:
+    middle = _middle(text, piece.start, piece.end)
+    if piece.cost <= limit or not piece.start < middle < piece.end:
+        yield piece
+        return
+    left_end = piece.start + len(text[piece.start : middle].rstrip())
+    right_start = piece.end - len(text[middle : piece.end].lstrip())
+    left = Piece(piece.start, left_end, cost(text[piece.start : left_end]), piece.kind)
+    right = Piece(right_start, piece.end, cost(text[left_end : piece.end]), piece.kind)
+    yield from _halved(text, left, limit, cost)
+    yield from _halved(text, right, limit, cost)
+
+
+def _middle(text: str, start: int, end: int) -> int:
+    """The white space nearest to the middle, else the middle itself, but not between a letter and its accent."""
+    middle, reach = (start + end) // 2, (end - start) // 4
+    after = re.compile(r"\s").search(text, middle, middle + reach)
+    before = max(text.rfind(space, middle - reach, middle) for space in " \n\t\u3000")
+    spaces = [position for position in (before, after.start() if after else -1) if position > start]
+    if spaces:
+        return min(spaces, key=lambda position: abs(position - middle)) + 1
+    while middle > start + 1 and _continues(text[middle]):
+        middle -= 1
+    return middle
+
+
+def _continues(character: str) -> bool:
+    return bool(unicodedata.combining(character)) or character in "\u200d\ufe0f"
