@@ -96,7 +96,7 @@ def pinned(pyproject: str, name: str) -> str:
     raise Missing(f"pyproject.toml pins no version of {name}.", "Restore that file from the repository.")
 
 
-def set_up(root: Path, extras: frozenset[str], for_display: bool) -> Path:
+def set_up(root: Path, extras: frozenset[str]) -> Path:
     """Brings `.venv` up to date and returns its Python; does next to nothing when it is.
 
     Raises:
@@ -109,11 +109,10 @@ def set_up(root: Path, extras: frozenset[str], for_display: bool) -> Path:
     key = stamp_key(pyproject, root, sys.version_info[:2], platform.machine())
     wanted, found = Stamp(key, extras, os.environ.get("CMAKE_ARGS", "")), Stamp.read(stamp_file)
     if found is not None and found.serves(wanted) and python.exists():
-        _warn_of(system_needs.missing_libraries(for_display))
         return python
 
     say(f"Setting Ragdoll up in {environment}; this is done once.")
-    _provide_for(root, environment, python, for_display)
+    _provide_for(root, environment, python)
     stamp_file.unlink(missing_ok=True)
     rebuilds_llama = wanted.cmake_args not in ("", found.cmake_args if found else "")
     _install(Pip(python, environment / "bootstrap.log", say, sys.stderr), root, pyproject, extras, rebuilds_llama)
@@ -123,9 +122,9 @@ def set_up(root: Path, extras: frozenset[str], for_display: bool) -> Path:
     return python
 
 
-def _provide_for(root: Path, environment: Path, python: Path, for_display: bool) -> None:
+def _provide_for(root: Path, environment: Path, python: Path) -> None:
     """The system's part, and an empty environment where there is none that works."""
-    needs = [system_needs.missing_build_tools(), system_needs.missing_libraries(for_display)]
+    needs = [system_needs.missing_build_tools(), system_needs.missing_libraries()]
     works = _version_of(python) == sys.version_info[:2]
     if not works:
         system_needs.check_room(root)
@@ -227,11 +226,12 @@ def _obey(arguments: Sequence[str]) -> int:
         print(HELP)
         return 0
     if command == "test" and not rest:
-        return run_checks(set_up(ROOT, frozenset({"test"}), for_display=False), ROOT)
+        return run_checks(set_up(ROOT, frozenset({"test"})), ROOT)
     if command == "run":
-        _become(set_up(ROOT, frozenset(), for_display=False).with_name("ragdoll"), rest)
+        _become(set_up(ROOT, frozenset()).with_name("ragdoll"), rest)
     if command == "open":
-        python = set_up(ROOT, frozenset(), for_display=True)
+        python = set_up(ROOT, frozenset())
+        _warn_of(system_needs.missing_libraries())
         system_needs.check_display(os.environ)
         os.chdir(ROOT)
         _become(python, ["-m", "app"])

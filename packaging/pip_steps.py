@@ -86,11 +86,14 @@ def _applies(requirement: str, machine: str) -> bool:
 
 
 def meaning(log: str) -> tuple[str, str]:
-    """What a failed pip run comes to: a sentence and a way out."""
+    """What a failed pip run comes to: a sentence and a way out. What nobody foresaw is quoted."""
     for pattern, sentence, way_out in _MEANINGS:
         if re.search(pattern, log):
             return sentence, way_out
-    return "pip could not install what Ragdoll needs.", "The log says why; starting again takes up where this stopped."
+    last = [f"    {line[:200]}" for line in log.splitlines() if line.strip()][-8:]
+    return "\n".join(
+        ["pip could not install what Ragdoll needs:", *last]
+    ), "Starting again takes up where this stopped."
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ class Pip:
         """
         if not self.try_install(title, *arguments, patience=patience):
             sentence, way_out = meaning(self._last_run())
-            raise Missing(f"{sentence}\n{self._last_lines()}", f"{way_out}\nThe whole log: {self.log}")
+            raise Missing(sentence, f"{way_out}\nThe whole log: {self.log}")
 
     def try_install(self, title: str, *arguments: str, patience: str = "") -> bool:
         """Runs `pip install`; False when it failed."""
@@ -160,10 +163,6 @@ class Pip:
 
     def _last_run(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace").rpartition("\n$ pip install ")[2]
-
-    def _last_lines(self) -> str:
-        lines = [line for line in self._last_run().splitlines() if line.strip()]
-        return "\n".join(f"    {line[:200]}" for line in lines[-8:])
 
 
 def install_torch(pip: Pip, version: str, has_gpu: bool) -> None:

@@ -7,6 +7,7 @@ that has them. Only the standard library is used: this runs before anything is i
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import platform
 import shutil
@@ -28,8 +29,7 @@ QT_LIBRARIES = {
     "libxkbcommon.so.0": "libxkbcommon0",
     "libfontconfig.so.1": "libfontconfig1",
     "libdbus-1.so.3": "libdbus-1-3",
-}
-X11_LIBRARIES = {
+    # The rest only under X11.
     "libxcb-cursor.so.0": "libxcb-cursor0",
     "libxcb-icccm.so.4": "libxcb-icccm4",
     "libxcb-keysyms.so.1": "libxcb-keysyms1",
@@ -66,14 +66,13 @@ class Need:
         return bool(self.names)
 
 
-def missing_libraries(for_display: bool, loads: Callable[[str], bool] | None = None) -> Need:
-    """Which of Qt's system libraries cannot be loaded; the X11 ones count only `for_display`."""
+def missing_libraries(loads: Callable[[str], bool] | None = None) -> Need:
+    """Which of Qt's system libraries cannot be loaded."""
     if platform.system() != "Linux":
         return Need((), (), "")
     loads = loads or _loads
-    wanted = {**QT_LIBRARIES, **(X11_LIBRARIES if for_display else {})}
-    names = tuple(name for name in wanted if not loads(name))
-    return Need(names, _packages(wanted, names), "Without them the window cannot open.")
+    names = tuple(name for name in QT_LIBRARIES if not loads(name))
+    return Need(names, _packages(QT_LIBRARIES, names), "Without them the window cannot open.")
 
 
 def missing_build_tools(which: Callable[[str], str | None] = shutil.which) -> Need:
@@ -204,6 +203,7 @@ def _loads(library: str) -> bool:
 
 
 def _importable(module: str) -> bool:
+    importlib.invalidate_caches()  # apt may just have brought it
     try:
         __import__(module)
     except ImportError:
