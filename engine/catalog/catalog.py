@@ -1,0 +1,235 @@
+"""The catalogue as its owner sees it: every change to the truth about collections, roots and documents.
+
+The index worker alone changes documents; roots may be entered by whoever takes the user's wish, so that it is
+kept from that moment on. Each method is one transaction, durable when it returns.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.catalog.database import Database
+from engine.catalog.reader import CatalogReader, Root, id_list, name_key, span
+from engine.core import FoundFile, ReadDocument
+from engine.errors import BadRequest, DocumentUnreadable, NothingThere
+
+CATALOG_NAME = "catalog.sqlite"
+
+_IDS = "document_id IN (SELECT value FROM json_each(?))"
+_NO_ROWS = "format = '', title = '', num_pages = 0, num_chunks = 0, embedder = '', shard = NULL"
+_COVERED = "EXISTS (SELECT 1 FROM roots r WHERE {path} >= r.first AND {path} < r.last)"
+
+
+class Catalog(CatalogReader):
+    """Reads as `CatalogReader`, and writes."""
+
+    @classmethod
+    def open(cls, library: Path) -> Catalog:
+        """Opens the catalogue in the folder `library`, creating or migrating it.
+
+        Raises:
+            CatalogBroken: It is damaged, cannot be opened, or comes from a newer Ragdoll. It is left as it is.
+            DiskFull: There is no room to create it.
+        """
+        return cls(Database(library / CATALOG_NAME))
+
+    def close(self) -> None:
+        self._database.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Makes all changes in the block one: after a crash either all of them happened, or none."""
+        with self._database.transaction():
+            yield
+
+    # --- roots and collections ---
+
+    def add_root(self, collection: str, path: str, is_folder: bool, device: int) -> Root:
+        """Enters a folder or file into a collection, which is created if need be; its survey is still to come.
+
+        What the user removed at or below the path before is wanted again.
+
+        Raises:
+            BadRequest: The collection's name is blank.
+        """
+        if not name_key(collection):
+            raise BadRequest("A collection needs a name.")
+        first, last = span(path, is_folder)
+        raw = os.fsencode(path)
+        with self._database.transaction() as writer:
+            collection_id = _collection_id(writer, collection)
+            writer.execute(
+                "INSERT INTO roots (collection_id, path, first, last, is_folder, device) VALUES (?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT DO UPDATE SET first = excluded.first, last = excluded.last, device = excluded.device,"
+                " is_folder = excluded.is_folder, is_surveyed = 0",
+                (collection_id, raw, first, last, is_folder, device),
+            )
+            writer.execute("DELETE FROM exclusions WHERE path = ? OR (path >= ? AND path < ?)", (raw, first, last))
+            return next(root for root in self.roots(collection) if root.path == path)
+
+    def mark_surveyed(self, root: Root, device: int | None = None) -> None:
+        """The root's files have been entered; `device` is where the root is now, if that has changed."""
+        with self._database.transaction() as writer:
+            writer.execute(
+                "UPDATE roots SET is_surveyed = 1, device = coalesce(?, device) WHERE root_id = ?",
+                (device, root.root_id),
+            )
+
+    def give_up_surveys(self) -> None:
+        """Surveys still wanted are not any more; roots of which nothing was ever entered are forgotten."""
+        with self._database.transaction() as writer:
+            writer.execute(
+                "DELETE FROM roots WHERE NOT is_surveyed AND NOT EXISTS"
+                " (SELECT 1 FROM documents d WHERE d.path >= roots.first AND d.path < roots.last)"
+            )
+            writer.execute("UPDATE roots SET is_surveyed = 1")
+            _drop_empty_collections(writer)
+
+    def forget(self, path: str) -> frozenset[int]:
+        """Takes `path` and all below it out of the library, in every collection; returns the ids of the documents.
+
+        Where a root above it stays, the path is excluded, so that a rescan does not bring it back.
+
+        Raises:
+            NothingThere: Nothing at or below `path` is in the library.
+        """
+        raw = os.fsencode(path)
+        first, last = span(path, is_folder=True)
+        with self._database.transaction() as writer:
+            ids = frozenset(document.document_id for document in self.documents_under(path))
+            roots = writer.execute(
+                "DELETE FROM roots WHERE path = ? OR (path >= ? AND path < ?)", (raw, first, last)
+            ).rowcount
+            if not ids and not roots:
+                raise NothingThere(f"Nothing at {_shown(path)} is in the library.", "The library page lists what is.")
+            covered = _COVERED.format(path="?1")
+            writer.execute(f"INSERT OR IGNORE INTO exclusions SELECT ?1 WHERE {covered}", (raw,))
+            writer.execute(f"DELETE FROM exclusions WHERE NOT {_COVERED.format(path='exclusions.path')}")
+            _drop_empty_collections(writer)
+            self.remove_documents(ids)
+        return ids
+
+    def delete_collection(self, name: str) -> frozenset[int]:
+        """Deletes a collection with its roots; returns the ids of the documents that were in no other.
+
+        Raises:
+            NothingThere: No collection is called so.
+        """
+        with self._database.transaction() as writer:
+            ids = self.document_ids_in_collection(name)
+            writer.execute("DELETE FROM collections WHERE name_key = ?", (name_key(name),))
+            writer.execute(f"DELETE FROM exclusions WHERE NOT {_COVERED.format(path='exclusions.path')}")
+            rows = writer.execute(
+                f"SELECT d.document_id FROM documents d WHERE d.{_IDS} AND NOT {_COVERED.format(path='d.path')}",
+                (id_list(ids),),
+            )
+            orphans = frozenset(row[0] for row in rows)
+            self.remove_documents(orphans)
+        return orphans
+
+    # --- documents: coming and going ---
+
+    def add_documents(self, files: Iterable[FoundFile]) -> None:
+        """Enters new files as pending; paths that are known already stay as they are."""
+        with self._database.transaction() as writer:
+            writer.executemany(
+                "INSERT INTO documents (path, size_bytes, mtime_ns) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                ((os.fsencode(file.path), file.size_bytes, file.mtime_ns) for file in files),
+            )
+
+    def relocate(self, document_id: int, file: FoundFile) -> None:
+        """The document lies at another path now; its id, rows and state stay."""
+        with self._database.transaction() as writer:
+            writer.execute(
+                "UPDATE documents SET path = ?, size_bytes = ?, mtime_ns = ?, absence = '' WHERE document_id = ?",
+                (os.fsencode(file.path), file.size_bytes, file.mtime_ns, document_id),
+            )
+
+    def remove_documents(self, document_ids: Iterable[int]) -> None:
+        """Forgets documents. Their ids are never given again, so rows they leave behind belong to nobody."""
+        with self._database.transaction() as writer:
+            writer.execute(f"DELETE FROM documents WHERE {_IDS}", (id_list(document_ids),))
+
+    def mark_offline(self, document_ids: Iterable[int], reason: str) -> None:
+        """The files are out of reach for `reason`; what is indexed of them stays and can be searched."""
+        with self._database.transaction() as writer:
+            writer.execute(f"UPDATE documents SET absence = ? WHERE {_IDS}", (reason, id_list(document_ids)))
+
+    def mark_present(self, document_ids: Iterable[int]) -> None:
+        """The files are within reach; their state is what it was before."""
+        with self._database.transaction() as writer:
+            writer.execute(f"UPDATE documents SET absence = '' WHERE {_IDS}", (id_list(document_ids),))
+
+    # --- documents: their states ---
+
+    def mark_pending(self, document_ids: Iterable[int], forget_content: bool = False) -> None:
+        """The files are to be read (again); until then what is stored of them stays.
+
+        `forget_content` has them read even if their content turns out to be the same.
+        """
+        forgotten = ", content_hash = ''" if forget_content else ""
+        with self._database.transaction() as writer:
+            writer.execute(
+                f"UPDATE documents SET state = 'pending', reason = ''{forgotten} WHERE {_IDS}", (id_list(document_ids),)
+            )
+
+    def mark_indexed(
+        self, document_id: int, file: FoundFile, content_hash: str, read: ReadDocument, embedder: str, shard: int
+    ) -> None:
+        """The document's rows are durable in LanceDB. Call it after they are, never before."""
+        num_chunks = len(read.chunks)
+        with self._database.transaction() as writer:
+            writer.execute(
+                "UPDATE documents SET state = 'indexed', reason = '', absence = '', size_bytes = ?, mtime_ns = ?,"
+                " content_hash = ?, format = ?, title = ?, num_pages = ?, num_chunks = ?, embedder = ?, shard = ?"
+                " WHERE document_id = ?",
+                (file.size_bytes, file.mtime_ns, content_hash, read.format, read.title, read.num_pages, num_chunks,
+                 embedder, shard, document_id),
+            )  # fmt: skip
+            writer.execute("UPDATE arrivals SET num_chunks = num_chunks + ?", (num_chunks,))
+
+    def mark_unchanged(self, document_id: int, file: FoundFile) -> None:
+        """Time or size differ from what was noted, but the content is what is stored."""
+        with self._database.transaction() as writer:
+            writer.execute(
+                "UPDATE documents SET state = 'indexed', reason = '', absence = '', size_bytes = ?, mtime_ns = ?"
+                " WHERE document_id = ?",
+                (file.size_bytes, file.mtime_ns, document_id),
+            )
+
+    def mark_unreadable(
+        self, document_id: int, error: DocumentUnreadable, file: FoundFile | None = None, content_hash: str = ""
+    ) -> None:
+        """The document is skipped or has failed, as the error says. Call it after its rows are gone from LanceDB."""
+        with self._database.transaction() as writer:
+            writer.execute(
+                f"UPDATE documents SET state = ?, reason = ?, absence = '', size_bytes = coalesce(?, size_bytes),"
+                f" mtime_ns = coalesce(?, mtime_ns), content_hash = ?, {_NO_ROWS} WHERE document_id = ?",
+                (error.state, str(error), file and file.size_bytes, file and file.mtime_ns, content_hash, document_id),
+            )
+
+    def set_pending_aside(self, reason: str) -> None:
+        """Pending documents wait no longer: those with stored rows count as indexed, the others as skipped."""
+        with self._database.transaction() as writer:
+            writer.execute("UPDATE documents SET state = 'indexed' WHERE state = 'pending' AND embedder != ''")
+            writer.execute("UPDATE documents SET state = 'skipped', reason = ? WHERE state = 'pending'", (reason,))
+
+
+def _collection_id(writer: sqlite3.Connection, name: str) -> int:
+    writer.execute(
+        "INSERT INTO collections (name, name_key) VALUES (?, ?) ON CONFLICT DO NOTHING", (name.strip(), name_key(name))
+    )
+    row = writer.execute("SELECT collection_id FROM collections WHERE name_key = ?", (name_key(name),)).fetchone()
+    return int(row[0])
+
+
+def _drop_empty_collections(writer: sqlite3.Connection) -> None:
+    writer.execute("DELETE FROM collections WHERE collection_id NOT IN (SELECT collection_id FROM roots)")
+
+
+def _shown(path: str) -> str:
+    return os.fsencode(path).decode(errors="replace")

@@ -1,0 +1,132 @@
+"""The catalogue's file: one connection that writes, one that reads, each behind its own lock.
+
+With write-ahead logging the reader never waits for the writer's fsync, so a question is not held up by a
+document that is just being recorded. SQLite's errors leave here as ours.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from engine.catalog.migrations import migrate
+from engine.errors import CatalogBroken, DiskFull, RagdollError, is_disk_full
+
+_BUSY_SECONDS = 30.0
+
+
+class Database:
+    """Rows out, transactions in; safe from any thread. Transactions of one thread nest, those of others wait."""
+
+    def __init__(self, file: Path) -> None:
+        """Opens `file`, creating or migrating it.
+
+        Raises:
+            CatalogBroken: The file is damaged, cannot be opened, or comes from a newer Ragdoll. It is left as it is.
+            DiskFull: There is no room to create it.
+        """
+        self._file = file
+        self._write_lock, self._read_lock = threading.RLock(), threading.Lock()
+        self._writing_thread: int | None = None
+        with self._errors_told():
+            self._writer = _connect(file)
+            try:
+                _configure(self._writer)
+                migrate(self._writer, file)
+                self._reader = _connect(file)
+            except BaseException:
+                self._writer.close()
+                raise
+            self._reader.execute("PRAGMA query_only = ON")
+
+    def close(self) -> None:
+        """Closes both connections, once nobody uses them. A second call does nothing."""
+        with self._write_lock, self._read_lock:
+            self._reader.close()
+            self._writer.close()
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        """All rows of a query: what is committed, and inside a transaction of this thread also what is not yet."""
+        with self._errors_told():
+            if self._writing_thread == threading.get_ident():
+                return self._writer.execute(sql, parameters).fetchall()
+            with self._read_lock:
+                return self._reader.execute(sql, parameters).fetchall()
+
+    def row(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Row | None:
+        rows = self.rows(sql, parameters)
+        return rows[0] if rows else None
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All of the block or nothing; durable when it is left. An inner transaction is part of the outer one."""
+        with self._write_lock, self._errors_told():
+            if self._writing_thread is not None:
+                yield self._writer
+                return
+            self._writer.execute("BEGIN IMMEDIATE")
+            self._writing_thread = threading.get_ident()
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                # A full disk has rolled it back already.
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+            finally:
+                self._writing_thread = None
+
+    @contextmanager
+    def _errors_told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            told = _told(error, self._file)
+            if told is None:
+                raise
+            raise told from error
+
+
+def _connect(file: Path) -> sqlite3.Connection:
+    # isolation_level None: transactions begin where we say so, not where the sqlite3 module guesses.
+    connection = sqlite3.connect(file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+def _configure(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    # FULL, not WAL's usual NORMAL: that may forget the last commits when the power fails. A forgotten removal
+    # would bring a removed document back, and a forgotten id would be given again to another file while LanceDB
+    # holds the first one's rows under it. An fsync per document is nothing beside embedding it.
+    connection.execute("PRAGMA synchronous = FULL")
+    faults = [row[0] for row in connection.execute("PRAGMA quick_check(1)")]
+    if faults != ["ok"]:
+        raise sqlite3.DatabaseError(f"malformed: {faults[0]}")
+
+
+def _told(error: sqlite3.DatabaseError, file: Path) -> RagdollError | None:
+    """Our error for SQLite's, or None where the fault is in our own use of it."""
+    if is_disk_full(error):
+        return DiskFull(
+            f"The disk that holds {file.parent} is full.",
+            "Free some space and try again; what is indexed so far is kept.",
+        )
+    text = str(error)
+    if any(words in text for words in ("malformed", "not a database", "disk I/O error")):
+        return CatalogBroken(
+            f"The catalogue of the library, {file}, is damaged ({text}).",
+            "Put a copy of it back, or move it away to start an empty library. Your documents are untouched.",
+        )
+    if any(words in text for words in ("unable to open", "readonly", "locked")):
+        return CatalogBroken(
+            f"The catalogue of the library, {file}, cannot be opened for writing ({text}).",
+            "Check that the folder and the file belong to you and that no other program holds them.",
+        )
+    return None

@@ -1,0 +1,97 @@
+"""The catalogue's shape and how it came about: steps that only go forward, each recorded in the file itself.
+
+To change the shape: add a function `m002_…` below and list it in MIGRATIONS. Never edit one that was released.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.errors import CatalogBroken
+
+
+def m001_initial(connection: sqlite3.Connection) -> None:
+    """Collections, the roots in them, and the documents below the roots.
+
+    Paths are the bytes of `os.fsencode`. A root's documents are those with `first <= path < last`, so a document
+    belongs to every collection with a root above it and is stored once. AUTOINCREMENT, because the id of a removed
+    document must never be given to another one. `absence` says why a document is out of reach just now
+    ("" when it is not); its state outlives that.
+    """
+    connection.execute("""
+        CREATE TABLE collections (
+            collection_id INTEGER PRIMARY KEY AUTOINCREMENT,
+            name TEXT NOT NULL,
+            name_key TEXT NOT NULL UNIQUE
+        ) STRICT""")
+    connection.execute("""
+        CREATE TABLE roots (
+            root_id INTEGER PRIMARY KEY AUTOINCREMENT,
+            collection_id INTEGER NOT NULL REFERENCES collections ON DELETE CASCADE,
+            path BLOB NOT NULL,
+            first BLOB NOT NULL,
+            last BLOB NOT NULL,
+            is_folder INTEGER NOT NULL,
+            device INTEGER NOT NULL,
+            is_surveyed INTEGER NOT NULL DEFAULT 0,
+            UNIQUE (collection_id, path)
+        ) STRICT""")
+    connection.execute("""
+        CREATE TABLE documents (
+            document_id INTEGER PRIMARY KEY AUTOINCREMENT,
+            path BLOB NOT NULL UNIQUE,
+            size_bytes INTEGER NOT NULL,
+            mtime_ns INTEGER NOT NULL,
+            content_hash TEXT NOT NULL DEFAULT '',
+            state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'indexed', 'skipped', 'failed')),
+            reason TEXT NOT NULL DEFAULT '',
+            absence TEXT NOT NULL DEFAULT '',
+            format TEXT NOT NULL DEFAULT '',
+            title TEXT NOT NULL DEFAULT '',
+            num_pages INTEGER NOT NULL DEFAULT 0,
+            num_chunks INTEGER NOT NULL DEFAULT 0,
+            embedder TEXT NOT NULL DEFAULT '',
+            shard INTEGER
+        ) STRICT""")
+    connection.execute("CREATE INDEX documents_by_size ON documents (size_bytes)")
+    connection.execute("CREATE INDEX documents_by_state ON documents (state)")
+    # What the user removed although a root above it stays: a rescan must not bring it back.
+    connection.execute("CREATE TABLE exclusions (path BLOB PRIMARY KEY) STRICT, WITHOUT ROWID")
+    # Chunks ever written, in arrival order; removals do not lower it, so a sealed shard never grows again.
+    connection.execute("CREATE TABLE arrivals (num_chunks INTEGER NOT NULL) STRICT")
+    connection.execute("INSERT INTO arrivals VALUES (0)")
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m001_initial,)
+
+
+def migrate(connection: sqlite3.Connection, file: Path) -> None:
+    """Brings the file to the present shape, each step in a transaction of its own.
+
+    Raises:
+        CatalogBroken: The file has been through a step that this Ragdoll does not know.
+    """
+    connection.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NULL) STRICT")
+    applied = {row[0] for row in connection.execute("SELECT name FROM migrations")}
+    if applied - {step.__name__ for step in MIGRATIONS}:
+        raise CatalogBroken(
+            f"The library was last used by a newer Ragdoll; this one cannot read {file}.",
+            "Start the newer Ragdoll, or update this one.",
+        )
+    for step in MIGRATIONS:
+        if step.__name__ not in applied:
+            _apply(connection, step)
+
+
+def _apply(connection: sqlite3.Connection, step: Callable[[sqlite3.Connection], None]) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        step(connection)
+        connection.execute("INSERT INTO migrations VALUES (?, datetime('now'))", (step.__name__,))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

@@ -1,0 +1,238 @@
+"""What anybody may ask the catalogue, from any thread: collections, roots, and the documents below them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.catalog.database import Database
+from engine.core import Collection, Document, DocumentState
+from engine.errors import NothingThere
+
+STATES: tuple[DocumentState, ...] = ("pending", "indexed", "skipped", "failed", "offline")
+
+_SHOWN_STATE = "CASE WHEN d.absence = '' THEN d.state ELSE 'offline' END"
+_SELECT = f"""
+    SELECT d.document_id, d.path, {_SHOWN_STATE} AS state, iif(d.absence = '', d.reason, d.absence) AS reason,
+        d.size_bytes, d.mtime_ns, d.content_hash, d.format, d.num_chunks, d.title, d.num_pages, d.embedder
+    FROM documents d"""
+_IN_COLLECTION = (
+    """EXISTS (SELECT 1 FROM roots r WHERE r.collection_id = ? AND d.path >= r.first AND d.path < r.last)"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A folder or file that the user put into a collection.
+
+    `device` is the file system it was on; `is_surveyed` is False until its files have been looked at once.
+    """
+
+    root_id: int
+    collection: str
+    path: str
+    is_folder: bool
+    device: int
+    is_surveyed: bool
+
+    def covers(self, path: str) -> bool:
+        """Whether a document at `path` belongs to this root."""
+        first, last = span(self.path, self.is_folder)
+        return first <= os.fsencode(path) < last
+
+
+def span(path: str, is_folder: bool) -> tuple[bytes, bytes]:
+    """The half-open range of paths below a folder ("/a/" up to "/a0", the sign after the slash), or of one file."""
+    raw = os.fsencode(path)
+    return (raw.rstrip(b"/") + b"/", raw.rstrip(b"/") + b"0") if is_folder else (raw, raw + b"\0")
+
+
+def name_key(name: str) -> str:
+    """Names that differ only in case or composition are one collection, shown as it was written first."""
+    return unicodedata.normalize("NFC", name.strip()).casefold()
+
+
+def id_list(document_ids: Iterable[int]) -> str:
+    """Ids as the one JSON parameter of `IN (SELECT value FROM json_each(?))`; the number of parameters is limited."""
+    return json.dumps(list(document_ids))
+
+
+class CatalogReader:
+    """Questions to the catalogue. Every answer is a frozen value of the moment it was asked."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # --- collections and roots ---
+
+    def collection_names(self) -> tuple[str, ...]:
+        return tuple(row["name"] for row in self._database.rows("SELECT name FROM collections ORDER BY name_key"))
+
+    def require_collection(self, name: str) -> str:
+        """The collection's name as it was written first.
+
+        Raises:
+            NothingThere: No collection is called so; the way out names those there are.
+        """
+        return str(self._collection_row(name)["name"])
+
+    def collections(self) -> tuple[Collection, ...]:
+        return tuple(
+            Collection(
+                name=name,
+                folders=tuple(root.path for root in self.roots(name)),
+                documents_by_state=self.documents_by_state(name),
+                num_chunks=self.num_chunks(name),
+            )
+            for name in self.collection_names()
+        )
+
+    def roots(self, collection: str | None = None) -> tuple[Root, ...]:
+        """What the user added, ordered by collection and path."""
+        rows = self._database.rows(
+            "SELECT r.*, c.name FROM roots r JOIN collections c USING (collection_id)"
+            " WHERE ?1 IS NULL OR c.name_key = ?1 ORDER BY c.name_key, r.path",
+            (None if collection is None else name_key(collection),),
+        )
+        return tuple(_root(row) for row in rows)
+
+    def exclusions(self) -> frozenset[str]:
+        """Files and folders below roots that the user removed from the library."""
+        return frozenset(os.fsdecode(row["path"]) for row in self._database.rows("SELECT path FROM exclusions"))
+
+    # --- documents ---
+
+    def documents(
+        self, collection: str | None = None, states: Sequence[DocumentState] = (), offset: int = 0, limit: int = 500
+    ) -> tuple[tuple[Document, ...], int]:
+        """One page of documents ordered by path, and how many there are in all; no states means every state.
+
+        Raises:
+            NothingThere: No collection is called so.
+        """
+        where, parameters = self._filter(collection, states)
+        page = self._select(f"WHERE {where} ORDER BY d.path LIMIT ? OFFSET ?", (*parameters, limit, offset))
+        return page, self._count(f"SELECT count(*) FROM documents d WHERE {where}", parameters)
+
+    def documents_in_state(self, state: DocumentState) -> tuple[Document, ...]:
+        """All documents in a state, ordered by path."""
+        where, parameters = self._filter(None, (state,))
+        return self._select(f"WHERE {where} ORDER BY d.path", parameters)
+
+    def document(self, document_id: int) -> Document | None:
+        return _first(self._select("WHERE d.document_id = ?", (document_id,)))
+
+    def documents_by_id(self, document_ids: Iterable[int]) -> dict[int, Document]:
+        """Those of the ids that are known. A row of LanceDB whose document is not among them must not be cited."""
+        found = self._select("WHERE d.document_id IN (SELECT value FROM json_each(?))", (id_list(document_ids),))
+        return {document.document_id: document for document in found}
+
+    def paths_of(self, document_ids: Iterable[int]) -> dict[int, str]:
+        """Where the known ones of these documents lie; cheaper than `documents_by_id`."""
+        rows = self._database.rows(
+            "SELECT document_id, path FROM documents WHERE document_id IN (SELECT value FROM json_each(?))",
+            (id_list(document_ids),),
+        )
+        return {row["document_id"]: os.fsdecode(row["path"]) for row in rows}
+
+    def document_by_path(self, path: str) -> Document | None:
+        return _first(self._select("WHERE d.path = ?", (os.fsencode(path),)))
+
+    def documents_under(self, path: str) -> tuple[Document, ...]:
+        """The document at `path`, and all below it if it is a folder; ordered by path."""
+        raw = os.fsencode(path)
+        first, last = span(path, is_folder=True)
+        return self._select("WHERE d.path = ? OR (d.path >= ? AND d.path < ?) ORDER BY d.path", (raw, first, last))
+
+    def documents_of_size(self, size_bytes: int) -> tuple[Document, ...]:
+        """Documents whose content, when it was read, was so long."""
+        return self._select("WHERE d.size_bytes = ? AND d.content_hash != ''", (size_bytes,))
+
+    def document_ids(self, states: Sequence[DocumentState] = ()) -> frozenset[int]:
+        where, parameters = self._filter(None, states)
+        return self._ids(f"SELECT d.document_id FROM documents d WHERE {where}", parameters)
+
+    def document_ids_in_collection(self, collection: str) -> frozenset[int]:
+        """The ids of a collection's documents in whatever state: what a search in it is confined to.
+
+        Raises:
+            NothingThere: No collection is called so.
+        """
+        where, parameters = self._filter(collection, ())
+        return self._ids(f"SELECT d.document_id FROM documents d WHERE {where}", parameters)
+
+    def documents_by_state(self, collection: str | None = None) -> dict[str, int]:
+        """Counts for each state, zeros included. Raises as `documents` does."""
+        where, parameters = self._filter(collection, ())
+        rows = self._database.rows(
+            f"SELECT {_SHOWN_STATE} AS shown, count(*) AS number FROM documents d WHERE {where} GROUP BY shown",
+            parameters,
+        )
+        return dict.fromkeys(STATES, 0) | {row["shown"]: row["number"] for row in rows}
+
+    def num_chunks(self, collection: str | None = None) -> int:
+        """Chunks of all documents, or of a collection's. Raises as `documents` does."""
+        where, parameters = self._filter(collection, ())
+        return self._count(f"SELECT coalesce(sum(d.num_chunks), 0) FROM documents d WHERE {where}", parameters)
+
+    def num_chunks_arrived(self) -> int:
+        """Chunks ever written, removed ones included."""
+        return self._count("SELECT num_chunks FROM arrivals", ())
+
+    # --- how it is asked ---
+
+    def _filter(self, collection: str | None, states: Sequence[DocumentState]) -> tuple[str, tuple[object, ...]]:
+        conditions, parameters = ["true"], list[object]()
+        if collection is not None:
+            conditions.append(_IN_COLLECTION)
+            parameters.append(self._collection_row(collection)["collection_id"])
+        if states:
+            conditions.append(f"{_SHOWN_STATE} IN (SELECT value FROM json_each(?))")
+            parameters.append(json.dumps(list(states)))
+        return " AND ".join(conditions), tuple(parameters)
+
+    def _collection_row(self, name: str) -> sqlite3.Row:
+        row = self._database.row("SELECT * FROM collections WHERE name_key = ?", (name_key(name),))
+        if row is None:
+            names = self.collection_names()
+            known = f"There are: {', '.join(names)}." if names else "The library is empty; add a folder first."
+            raise NothingThere(f"There is no collection named {name!r}.", known)
+        return row
+
+    def _select(self, clause: str, parameters: Sequence[object]) -> tuple[Document, ...]:
+        rows = self._database.rows(f"{_SELECT} {clause}", parameters)
+        spans = [(*span(root.path, root.is_folder), root.collection) for root in self.roots()] if rows else []
+        return tuple(_document(row, spans) for row in rows)
+
+    def _count(self, sql: str, parameters: Sequence[object]) -> int:
+        row = self._database.row(sql, parameters)
+        return int(row[0]) if row is not None else 0
+
+    def _ids(self, sql: str, parameters: Sequence[object]) -> frozenset[int]:
+        return frozenset(row[0] for row in self._database.rows(sql, parameters))
+
+
+def _root(row: sqlite3.Row) -> Root:
+    return Root(
+        root_id=row["root_id"],
+        collection=row["name"],
+        path=os.fsdecode(row["path"]),
+        is_folder=bool(row["is_folder"]),
+        device=row["device"],
+        is_surveyed=bool(row["is_surveyed"]),
+    )
+
+
+def _document(row: sqlite3.Row, spans: Sequence[tuple[bytes, bytes, str]]) -> Document:
+    fields = {key: row[key] for key in row.keys()}  # noqa: SIM118 - a Row iterates over its values
+    path = fields.pop("path")
+    collections = dict.fromkeys(name for first, last, name in spans if first <= path < last)
+    return Document(path=os.fsdecode(path), collections=tuple(collections), **fields)
+
+
+def _first(documents: tuple[Document, ...]) -> Document | None:
+    return documents[0] if documents else None

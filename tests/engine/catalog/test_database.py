@@ -1,0 +1,167 @@
+"""Tests for engine.catalog.database and engine.catalog.migrations."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from engine.catalog import Catalog, database
+from engine.catalog.database import Database
+from engine.core import FoundFile
+from engine.errors import CatalogBroken, DiskFull
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "catalog.sqlite"
+
+
+def test_a_new_catalogue_is_created_and_opened_again(file: Path) -> None:
+    Database(file).close()
+
+    reopened = Database(file)
+
+    assert [row["name"] for row in reopened.rows("SELECT name FROM migrations")] == ["m001_initial"]
+    reopened.close()
+
+
+def test_a_catalogue_of_a_newer_ragdoll_is_refused_and_kept(file: Path) -> None:
+    Database(file).close()
+    with sqlite3.connect(file) as newer:
+        newer.execute("INSERT INTO migrations VALUES ('m999_of_tomorrow', '2090-01-01')")
+    newer.close()
+
+    with pytest.raises(CatalogBroken, match=r"newer Ragdoll.*update"):
+        Database(file)
+
+    assert file.exists()
+
+
+@pytest.mark.parametrize("content", [b"not a database at all" * 300, b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_damaged_file_is_told_and_never_deleted(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+
+    with pytest.raises(CatalogBroken, match=r"damaged.*move it away") as refusal:
+        Database(file)
+
+    assert str(file) in refusal.value.sentence
+    assert file.read_bytes() == content
+
+
+def test_damage_in_the_middle_of_the_file_is_found_when_it_is_opened(file: Path) -> None:
+    catalog = Catalog(Database(file))
+    catalog.add_documents(FoundFile(f"/docs/{'x' * 200}{i}", i, i) for i in range(500))
+    catalog.close()
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 8192] = b"\xa5" * 8192
+    file.write_bytes(content)
+
+    with pytest.raises(CatalogBroken, match="damaged"):
+        Database(file)
+
+
+def test_a_folder_in_the_files_place_is_told(file: Path) -> None:
+    file.mkdir()
+
+    with pytest.raises(CatalogBroken, match="cannot be opened"):
+        Database(file)
+
+
+def test_a_full_disk_is_told_and_nothing_of_the_transaction_stays(file: Path) -> None:
+    opened = Database(file)
+    with opened.transaction() as writer:
+        writer.execute("CREATE TABLE notes (text TEXT)")
+    pages = opened.row("PRAGMA page_count")
+    assert pages is not None
+    opened._writer.execute(f"PRAGMA max_page_count = {pages[0] + 2}")
+
+    def write_much() -> None:
+        with opened.transaction() as writer:
+            for _ in range(100):
+                writer.execute("INSERT INTO notes VALUES (?)", ("x" * 4000,))
+
+    with pytest.raises(DiskFull, match=r"full.*Free some space"):
+        write_much()
+
+    assert opened.rows("SELECT * FROM notes") == []
+    with opened.transaction() as writer:
+        writer.execute("INSERT INTO notes VALUES ('fits')")
+    opened.close()
+
+
+def test_a_failed_migration_leaves_the_old_shape(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Database(file).close()
+
+    def m002_half(connection: sqlite3.Connection) -> None:
+        connection.execute("CREATE TABLE half (a)")
+        raise RuntimeError("power cut")
+
+    from engine.catalog import migrations
+
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, m002_half))
+    with pytest.raises(RuntimeError):
+        Database(file)
+    monkeypatch.undo()
+
+    reopened = Database(file)
+    assert reopened.rows("SELECT name FROM sqlite_master WHERE name = 'half'") == []
+    reopened.close()
+
+
+def test_what_is_not_committed_is_seen_by_the_writing_thread_alone(file: Path) -> None:
+    opened = Database(file)
+    seen: list[int] = []
+
+    def look() -> None:
+        seen.append(len(opened.rows("SELECT * FROM collections")))
+
+    with opened.transaction() as writer:
+        writer.execute("INSERT INTO collections (name, name_key) VALUES ('A', 'a')")
+        look()
+        other = threading.Thread(target=look)
+        other.start()
+        other.join()
+    look()
+
+    assert seen == [1, 0, 1]
+    opened.close()
+
+
+def test_an_inner_transaction_falls_with_the_outer_one(file: Path) -> None:
+    opened = Database(file)
+
+    def crash() -> None:
+        with opened.transaction():
+            with opened.transaction() as writer:
+                writer.execute("INSERT INTO collections (name, name_key) VALUES ('A', 'a')")
+            raise RuntimeError("crash")
+
+    with pytest.raises(RuntimeError, match="crash"):
+        crash()
+
+    assert opened.rows("SELECT * FROM collections") == []
+    opened.close()
+
+
+def test_commits_are_synced_to_the_disk(file: Path) -> None:
+    opened = Database(file)
+
+    with opened.transaction() as writer:
+        assert writer.execute("PRAGMA synchronous").fetchone()[0] == 2
+        assert writer.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+
+    opened.close()
+
+
+def test_faults_of_our_own_are_not_dressed_up(file: Path) -> None:
+    opened = Database(file)
+
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        opened.rows("SELECT * FROM nowhere")
+
+    assert database._told(sqlite3.OperationalError("no such table: nowhere"), file) is None
+    opened.close()
