@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,12 +123,16 @@ class Home:
         if override:
             return cls.under(Path(override))
         dirs = platformdirs.PlatformDirs("ragdoll", appauthor=False)
+        with warnings.catch_warnings():
+            # Sessions without XDG_RUNTIME_DIR (ssh, cron) get a folder in /tmp, which is fine.
+            warnings.simplefilter("ignore")
+            runtime = dirs.user_runtime_path
         return cls(
             data=dirs.user_data_path,
             config=dirs.user_config_path,
             cache=dirs.user_cache_path,
             logs=dirs.user_log_path,
-            runtime=dirs.user_runtime_path,
+            runtime=runtime,
         )
 
     @classmethod

@@ -1,0 +1,41 @@
+"""Tests for engine.models.shelf."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.config import Settings
+from engine.memory.hardware import Device, Hardware
+from engine.models import shelf
+from tests.helpers.tiny_gguf import write_tiny_model
+
+GPU = Device("GPU0", "A consumer GPU", 8 * 2**30, 6 * 2**30)
+
+
+def hardware(*devices: Device) -> Hardware:
+    return Hardware(16 * 2**30, 8 * 2**30, 2**40, 2**39, 2**27, devices)
+
+
+def test_an_entry_says_how_a_model_fits(tmp_path: Path):
+    path = write_tiny_model(tmp_path / "m.gguf", layers=2)
+    assert shelf.entry(path, Settings(), hardware()).fit == "All 2 layers in memory (no GPU found)."
+    with_gpu = shelf.entry(path, Settings(), hardware(GPU))
+    assert (with_gpu.planned_gpu_layers, with_gpu.fit) == (3, "All 2 layers on the GPU.")
+
+
+def test_a_file_that_vanished_keeps_its_place_with_the_reason(tmp_path: Path):
+    entry = shelf.entry(tmp_path / "gone.gguf", Settings(), hardware())
+    assert entry.name == "gone"
+    assert "no model file" in entry.problem
+
+
+def test_a_model_stands_on_the_shelf_once_newest_last():
+    known = shelf.with_model(("/a.gguf", "/b.gguf"), Path("/a.gguf"))
+    assert known == ("/b.gguf", "/a.gguf")
+    assert shelf.without_model(known, Path("/b.gguf")) == ("/a.gguf",)
+
+
+def test_a_model_is_found_by_path_file_name_or_stem():
+    known = ("/models/tiny.gguf",)
+    assert {shelf.named(known, name) for name in ("tiny", "tiny.gguf", "/models/tiny.gguf")} == {Path(known[0])}
+    assert shelf.named(known, "other") is None

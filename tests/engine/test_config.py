@@ -1,0 +1,88 @@
+"""Tests for engine.config."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from engine.config import Home, Settings, SettingsStore, write_atomically
+from engine.errors import BadRequest
+
+
+def test_folders_come_from_the_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("RAGDOLL_HOME")
+    for name in ("DATA", "CONFIG", "CACHE", "STATE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+    home = Home.find()
+    assert home.library == tmp_path / "data" / "ragdoll" / "library"
+    assert home.settings_file == tmp_path / "config" / "ragdoll" / "engine.toml"
+    assert home.cache == tmp_path / "cache" / "ragdoll"
+    assert home.logs.is_relative_to(tmp_path / "state")
+
+
+def test_ragdoll_home_moves_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RAGDOLL_HOME", str(tmp_path / "portable"))
+    home = Home.find()
+    folders = (home.data, home.config, home.cache, home.logs, home.runtime)
+    assert all(folder.is_relative_to(tmp_path / "portable") for folder in folders)
+
+
+def test_a_change_is_in_force_and_on_disk(tmp_path: Path):
+    file = tmp_path / "engine.toml"
+    SettingsStore(file).change({"generation.temperature": 0.9, "models.known": ("/a.gguf",)})
+    again = SettingsStore(file).settings
+    assert (again.generation.temperature, again.models.known) == (0.9, ("/a.gguf",))
+
+
+def test_unknown_keys_and_comments_of_the_file_are_kept(tmp_path: Path):
+    file = tmp_path / "engine.toml"
+    file.write_text('# mine\n[future]\nkey = "kept"\n[generation]\ntemperature = 0.5\n')
+    SettingsStore(file).change({"generation.seed": 4})
+    text = file.read_text()
+    assert "# mine" in text
+    assert tomllib.loads(text) == {"future": {"key": "kept"}, "generation": {"temperature": 0.5, "seed": 4}}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"generation.temperature": -1}, {"generation.nothing": 1}, {"nothing": 1}, {"no.thing": 1}, {"x": {}}]
+)
+def test_a_wrong_change_is_refused_and_changes_nothing(tmp_path: Path, changes: dict):
+    store = SettingsStore(tmp_path / "engine.toml")
+    with pytest.raises(BadRequest):
+        store.change({"generation.seed": 4, **changes})
+    assert store.settings == Settings()
+    assert not (tmp_path / "engine.toml").exists()
+
+
+def test_none_takes_a_setting_back_to_its_default(tmp_path: Path):
+    store = SettingsStore(tmp_path / "engine.toml")
+    store.change({"generation.n_gpu_layers": 4})
+    store.change({"generation.n_gpu_layers": None})
+    assert SettingsStore(tmp_path / "engine.toml").settings.generation.n_gpu_layers is None
+
+
+def test_a_file_with_a_wrong_value_gives_defaults_and_says_so(tmp_path: Path):
+    file = tmp_path / "engine.toml"
+    file.write_text("[generation]\ntemperature = 99\n")
+    store = SettingsStore(file)
+    assert store.settings == Settings()
+    assert "temperature" in store.problem
+    assert "99" in file.read_text()
+
+
+def test_a_file_that_is_no_toml_is_set_aside(tmp_path: Path):
+    file = tmp_path / "engine.toml"
+    file.write_text("{{{")
+    assert SettingsStore(file).settings == Settings()
+    assert (tmp_path / "engine.broken.toml").read_text() == "{{{"
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path):
+    file = tmp_path / "f"
+    write_atomically(file, b"old")
+    with pytest.raises(TypeError):
+        write_atomically(file, "text")  # type: ignore[arg-type]
+    assert file.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name != "ragdoll-home"] == ["f"]

@@ -1,0 +1,59 @@
+"""Tests for engine.notices."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from engine import events, protocol
+from engine.core import Answer, Citation, Passage, Quote, Scope
+from engine.errors import DiskFull
+from engine.metrics import Timings
+from engine.notices import notice_of
+
+PASSAGE = Passage("r", 1, "/a.md", 0, 2, 0, 3, "h", "abc", 0.5)
+QUOTE = Quote("abc", 0, "/a.md", 2, 0, 3, 0.9)
+SCOPE = Scope(1, 2, 1)
+ANSWER = Answer("abc [1]", (QUOTE,), (Citation("[1]", 0, 4),), (PASSAGE,), SCOPE, None, "stop", ({"role": "user"},))
+EXAMPLES: list[events.Event] = [
+    events.PhaseChanged("loading model"),
+    events.IndexProgressed(1, 2, 3, "/a.md", None, 4.5),
+    events.IndexFinished(1, 2, 3, (("/s", "empty"),), (("/f", "broken"),), 4, 5.0),
+    events.IndexFailed(DiskFull("The disk is full.", "Make room.")),
+    events.LibraryChanged(),
+    events.AnswerStateChanged("q", "queued", 2),
+    events.PassagesFound("q", (PASSAGE,), (QUOTE,), SCOPE),
+    events.TokensGenerated("q", "ab"),
+    events.AnswerFinished("q", ANSWER, Timings(0, 0, 0, 0, 1, 2, 3)),
+    events.AnswerCancelled("q"),
+    events.AnswerFailed("q", DiskFull("The disk is full.")),
+    events.ModelStateChanged("loaded", "/m.gguf", "m", 1.0, "fits"),
+    events.MemoryChanged(),
+]
+
+
+@pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: type(event).__name__)
+def test_every_event_survives_the_wire(event: events.Event):
+    notice = notice_of(event)
+    if isinstance(event, events.MemoryChanged):
+        assert notice is None
+        return
+    assert notice is not None
+    assert protocol.decode_message(protocol.encode_notice(notice)) == notice
+
+
+def test_no_event_is_forgotten_here():
+    assert {type(event) for event in EXAMPLES} == set(get_args(events.Event))
+
+
+def test_an_answer_arrives_as_it_was_finished():
+    notice = notice_of(EXAMPLES[8])
+    assert isinstance(notice, protocol.AnswerFinished)
+    assert notice.answer == ANSWER
+
+
+def test_problems_keep_path_and_reason():
+    notice = notice_of(EXAMPLES[2])
+    assert isinstance(notice, protocol.IndexFinished)
+    assert notice.failed == (protocol.DocumentProblem(path="/f", reason="broken"),)

@@ -1,0 +1,56 @@
+"""Tests for engine.questions and metrics."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.core import Question
+from engine.errors import BadRequest
+from engine.events import AnswerCancelled, AnswerFailed
+from engine.inflight import QuestionInFlight
+from engine.metrics import Timeline, Timings
+from engine.questions import OpenQuestions
+
+
+def test_a_question_ends_once():
+    questions = OpenQuestions()
+    questions.add(QuestionInFlight(Question("q", "Why?")))
+    assert questions.end(AnswerCancelled("q"))
+    assert not questions.end(AnswerFailed("q", BadRequest("late")))
+    assert questions.all() == ()
+
+
+def test_an_id_may_be_used_again_only_when_its_question_has_ended():
+    questions = OpenQuestions()
+    questions.add(QuestionInFlight(Question("q", "Why?")))
+    with pytest.raises(BadRequest):
+        questions.add(QuestionInFlight(Question("q", "Again?")))
+    questions.end(AnswerCancelled("q"))
+    questions.add(QuestionInFlight(Question("q", "Again?")))
+
+
+def test_cancelling_sets_the_flag_and_is_harmless_too_late():
+    questions = OpenQuestions()
+    in_flight = QuestionInFlight(Question("q", "Why?"))
+    questions.add(in_flight)
+    questions.cancel("q")
+    questions.cancel("unknown")
+    assert in_flight.cancelled.is_set()
+
+
+def test_a_timeline_adds_up():
+    timeline = Timeline({"asked": 1.0, "retrieval_started": 1.5, "retrieval_ended": 2.0, "prefill_started": 2.25})
+    timeline.marks |= {"first_token": 3.25, "ended": 5.25}
+    timeline.prompt_tokens, timeline.generated_tokens = 100, 5
+    timings = timeline.timings()
+    assert timings == Timings(0.75, 0.5, 1.0, 2.25, 4.25, 100, 5)
+    assert timings.queued_s + timings.retrieval_s + timings.prefill_s == timings.ttft_s
+    assert timings.tokens_per_s == 2.0
+
+
+def test_a_mark_is_set_once():
+    timeline = Timeline()
+    timeline.mark("first_token")
+    first = timeline.marks["first_token"]
+    timeline.mark("first_token")
+    assert timeline.marks["first_token"] == first
