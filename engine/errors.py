@@ -10,6 +10,7 @@ RagdollError
 │   ├── CatalogBroken        the catalogue cannot be opened or is from a newer version
 │   ├── DiskFull             no room to write what must be durable
 │   ├── EmbedderUnavailable  the embedding model cannot be loaded
+│   ├── EmbedderMismatch     the library's vectors come from another embedding model
 │   └── DocumentUnreadable   one file cannot be indexed; all others are
 │       ├── DocumentEmpty
 │       ├── DocumentUnsupported
@@ -92,6 +93,10 @@ class DiskFull(LibraryError):
 
 class EmbedderUnavailable(LibraryError):
     """The embedding model cannot be loaded, so nothing can be indexed or searched by meaning."""
+
+
+class EmbedderMismatch(LibraryError):
+    """The library's vectors come from another embedding model than the settings name; the two do not compare."""
 
 
 class DocumentUnreadable(LibraryError):

@@ -1,0 +1,1 @@
+"""Partitions: where chunks and their vectors live on disk, and how they are found again."""

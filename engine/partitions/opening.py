@@ -1,0 +1,98 @@
+"""Opening the table: what a killed process left half-made is set aside, what is missing is made.
+
+A `create_table` that was killed leaves a folder that LanceDB lists and cannot open. It is renamed, not
+deleted: the catalogue still knows the documents, so they are simply indexed again.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import lancedb
+from lancedb.db import DBConnection
+from lancedb.table import Table
+
+from engine.config import MemorySettings
+from engine.errors import EmbedderMismatch, LibraryError
+from engine.partitions.schema import IDENTITY_KEY, INDICES, LAYOUT, LAYOUT_KEY, chunk_schema
+
+log = logging.getLogger(__name__)
+
+TABLE = "chunks"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTable:
+    """An open table, the session that bounds its caches, and the folders of tables that could not be opened."""
+
+    table: Table
+    session: lancedb.Session
+    set_aside: tuple[Path, ...]
+
+
+def open_table(folder: Path, dimensions: int, identity: str, settings: MemorySettings) -> OpenedTable:
+    """Opens `chunks` in `folder`, or makes it, with all its indices."""
+    folder.mkdir(parents=True, exist_ok=True)
+    session = lancedb.Session(
+        index_cache_size_bytes=settings.lance_index_cache_bytes,
+        metadata_cache_size_bytes=settings.lance_metadata_cache_bytes,
+    )
+    connection = lancedb.connect(folder, session=session)
+    set_aside = _set_broken_tables_aside(connection, folder)
+    if TABLE in connection.list_tables().tables:
+        table = connection.open_table(TABLE)
+        _check(table, identity, dimensions)
+    else:
+        table = connection.create_table(TABLE, schema=chunk_schema(dimensions, identity))
+    _complete_indices(table)
+    return OpenedTable(table, session, set_aside)
+
+
+def _set_broken_tables_aside(connection: DBConnection, folder: Path) -> tuple[Path, ...]:
+    broken = [name for name in connection.list_tables().tables if _is_broken(connection, name)]
+    return tuple(_set_aside(folder / f"{name}.lance") for name in broken)
+
+
+def _is_broken(connection: DBConnection, name: str) -> bool:
+    """Whether a table cannot be opened or its rows cannot be read, and the system is not to blame."""
+    try:
+        # A row, not a count: counts come from the manifest and hold when the data is gone.
+        connection.open_table(name).search().limit(1).to_arrow()
+    except (RuntimeError, ValueError, OSError) as error:
+        if re.search(r"os error (?!2\b)\d+|permission denied|too many open files", str(error), re.IGNORECASE):
+            raise
+        log.warning("The table %r cannot be opened and is set aside: %s", name, error)
+        return True
+    return False
+
+
+def _set_aside(folder: Path) -> Path:
+    aside = folder.with_name(f"{folder.stem}.broken-{time.time_ns()}")
+    folder.rename(aside)
+    return aside
+
+
+def _check(table: Table, identity: str, dimensions: int) -> None:
+    metadata = table.schema.metadata or {}
+    if metadata.get(LAYOUT_KEY) != LAYOUT:
+        raise LibraryError(
+            "The index was made by another version of Ragdoll.", "Use that version, or choose another data folder."
+        )
+    made_by = metadata.get(IDENTITY_KEY, b"").decode()
+    if made_by != identity or table.schema != chunk_schema(dimensions, identity):
+        raise EmbedderMismatch(
+            f"The library was indexed with the embedding model {made_by!r}, but {identity!r} is set.",
+            "Choose the first one again in the settings, or use a new data folder for the other.",
+        )
+
+
+def _complete_indices(table: Table) -> None:
+    """Makes the indices that are not there: all of them for a new table, the rest after a kill in between."""
+    present = {column for index in table.list_indices() for column in index.columns}
+    for column, config in INDICES.items():
+        if column not in present:
+            table.create_index(column, config=config)

@@ -1,0 +1,105 @@
+"""The shape of the table `chunks`, in Arrow's words, and the road from our rows to Arrow and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+from lancedb.index import FTS, BTree
+
+from engine.partitions.rows import ChunkRow, Hit
+from engine.partitions.stop_words import STOP_WORDS
+
+# Changes when rows written before could no longer be read or searched alike.
+LAYOUT = b"1"
+IDENTITY_KEY, LAYOUT_KEY = b"ragdoll.embedder", b"ragdoll.layout"
+
+HIT_COLUMNS = ["row_id", "document_id", "page", "ordinal", "start", "end", "heading", "text"]
+TEXT_COLUMN, HANGUL_COLUMN, VECTOR_COLUMN = "indexed_text", "text_ngram", "vector"
+
+_HANGUL = re.compile(r"[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
+
+INDICES: Mapping[str, BTree | FTS] = {
+    "document_id": BTree(),
+    "shard": BTree(),
+    "content_key": BTree(),
+    # ICU finds word boundaries in Chinese, Japanese and Thai, where the default tokenizer finds none.
+    TEXT_COLUMN: FTS(base_tokenizer="icu", language="English", custom_stop_words=sorted(STOP_WORDS)),
+    # Korean glues particles to its words; pairs of syllables find the word inside.
+    HANGUL_COLUMN: FTS(
+        base_tokenizer="ngram", ngram_min_length=2, ngram_max_length=2, stem=False, remove_stop_words=False
+    ),
+}
+
+
+def chunk_schema(dimensions: int, identity: str) -> pa.Schema:
+    """Columns of `chunks`; the embedder's identity travels in the metadata."""
+    return pa.schema(
+        [
+            pa.field("row_id", pa.string(), nullable=False),
+            pa.field("document_id", pa.int64(), nullable=False),
+            pa.field("content_key", pa.string(), nullable=False),
+            pa.field("shard", pa.int32(), nullable=False),
+            pa.field("page", pa.int32()),
+            pa.field("ordinal", pa.int32(), nullable=False),
+            pa.field("start", pa.int64(), nullable=False),
+            pa.field("end", pa.int64(), nullable=False),
+            pa.field("heading", pa.string(), nullable=False),
+            pa.field("text", pa.string(), nullable=False),
+            pa.field(TEXT_COLUMN, pa.string(), nullable=False),
+            pa.field(HANGUL_COLUMN, pa.string()),
+            pa.field(VECTOR_COLUMN, pa.list_(pa.float32(), dimensions), nullable=False),
+        ],
+        metadata={IDENTITY_KEY: identity.encode(), LAYOUT_KEY: LAYOUT},
+    )
+
+
+def has_hangul(text: str) -> bool:
+    return _HANGUL.search(text) is not None
+
+
+def storable(text: str) -> str:
+    """The text with lone surrogates replaced one for one: Arrow is UTF-8, and offsets must stay."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def to_arrow(rows: Sequence[ChunkRow], schema: pa.Schema) -> pa.Table:
+    columns: dict[str, Any] = {
+        name: [getattr(row, name) for row in rows]
+        for name in ("row_id", "document_id", "content_key", "shard", "page", "ordinal", "start", "end")
+    }
+    for name in ("heading", "text", TEXT_COLUMN):
+        columns[name] = [storable(getattr(row, name)) for row in rows]
+    columns[HANGUL_COLUMN] = [text if has_hangul(text) else None for text in columns[TEXT_COLUMN]]
+    columns[VECTOR_COLUMN] = _vector_array(rows, schema.field(VECTOR_COLUMN).type)
+    return pa.table(columns, schema=schema)
+
+
+def _vector_array(rows: Sequence[ChunkRow], column: pa.DataType) -> pa.Array:
+    if wrong := [row.row_id for row in rows if row.vector.shape != (column.list_size,)]:
+        raise ValueError(f"row {wrong[0]} has no vector of {column.list_size} numbers")
+    flat = np.concatenate([row.vector for row in rows]) if rows else np.zeros(0)
+    return pa.FixedSizeListArray.from_arrays(pa.array(flat.astype(np.float32)), type=column)
+
+
+def to_rows(table: pa.Table) -> list[ChunkRow]:
+    vectors = to_vectors(table)
+    plain = table.drop_columns([VECTOR_COLUMN, HANGUL_COLUMN]).to_pylist()
+    return [ChunkRow(**fields, vector=vector) for fields, vector in zip(plain, vectors, strict=True)]
+
+
+def to_vectors(table: pa.Table) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """The vector column as (n, d), copied out of Arrow's buffers."""
+    column = table.column(VECTOR_COLUMN).combine_chunks()
+    return np.array(column.flatten(), dtype=np.float32).reshape(len(column), column.type.list_size)
+
+
+def to_hits(table: pa.Table, scores: Sequence[float]) -> list[Hit]:
+    """Best first; equal scores in the order of their row ids, so that a search gives one answer."""
+    found = [
+        Hit(**fields, score=score) for fields, score in zip(table.select(HIT_COLUMNS).to_pylist(), scores, strict=True)
+    ]
+    return sorted(found, key=lambda hit: (-hit.score, hit.row_id))

@@ -1,0 +1,317 @@
+"""The table `chunks`: the durable record of every chunk, written per document in one commit, searched at once.
+
+This package alone knows LanceDB and Arrow; they are imported when a table is opened, not before.
+
+Threads: one writer at a time (a lock sees to it), any number of readers. All share one handle, so a reader
+sees what the writer committed before it began. Versions are kept for an hour: a read that began before a
+clean-up ends on its old version, and one that still lost its files begins anew on the latest.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from engine.config import MemorySettings
+from engine.errors import DiskFull, LibraryError
+from engine.memory.ledger import Ledger
+from engine.partitions.rows import ChunkRow, Hit, Vectors
+
+if TYPE_CHECKING:
+    from lancedb.table import Table
+
+    from engine.partitions.opening import OpenedTable
+
+__all__ = ["ChunkRow", "ChunkTable", "Hit"]
+
+# A row without an index costs each question about 0.1 ms, each commit costs the next one about 0.05 ms.
+UNINDEXED_ROWS_LIMIT = 1000
+COMMITS_LIMIT = 200
+
+_KEEP_VERSIONS = timedelta(hours=1)
+_MAX_QUERY_CHARACTERS = 8000
+_KEYS_PER_LOOKUP = 500
+_LEDGER_STEP_BYTES = 2**20
+
+T = TypeVar("T")
+
+
+class ChunkTable:
+    """Chunks with their vectors and their word index. Made by `open`; `close` gives the memory back."""
+
+    def __init__(self, opened: OpenedTable, folder: Path, ledger: Ledger) -> None:
+        self._table: Table = opened.table
+        self._session = opened.session
+        self._folder = folder
+        self.set_aside = opened.set_aside
+        self._writing = threading.RLock()
+        self._rows_to_index = _unindexed_rows(self._table)
+        self._commits = 0
+        self._cache_lease = ledger.take("index", "LanceDB's caches", "ram", 0)
+        self._disk_lease = ledger.take("index", "chunks, vectors and word index", "disk", self.num_bytes())
+
+    @classmethod
+    def open(cls, folder: Path, dimensions: int, identity: str, settings: MemorySettings, ledger: Ledger) -> ChunkTable:
+        """The table in `folder`, made if it is not there.
+
+        What lies there and cannot be opened is renamed, never deleted; `set_aside` lists it.
+
+        Raises:
+            EmbedderMismatch: Its vectors come from another embedding model.
+            DiskFull: There is no room to make it.
+            LibraryError: It cannot be opened for a reason that renaming would not mend.
+        """
+        from engine.partitions.opening import open_table
+
+        with _reported("The index cannot be opened"):
+            return cls(open_table(folder, dimensions, identity, settings), folder, ledger)
+
+    def close(self) -> None:
+        """Lets go of the table and its caches. A second call does nothing."""
+        self._cache_lease.release()
+        self._disk_lease.release()
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def put_document(self, document_id: int, rows: Sequence[ChunkRow]) -> None:
+        """Makes `rows` all there is of a document: one commit, so nobody ever sees half of it. Raises as below."""
+        self.put_documents({document_id: rows})
+
+    def put_documents(self, documents: Mapping[int, Sequence[ChunkRow]]) -> None:
+        """Makes the rows of each document all there is of it, all documents in one commit.
+
+        Raises:
+            DiskFull: Nothing was written.
+            LibraryError: Nothing was written, for the reason in the sentence.
+        """
+        from engine.partitions.schema import to_arrow
+
+        rows = [row for of_document in documents.values() for row in of_document]
+        if stray := [row.row_id for id_, of_one in documents.items() for row in of_one if row.document_id != id_]:
+            raise ValueError(f"row {stray[0]} belongs to another document")
+        if not rows:
+            self.delete_documents(documents)
+            return
+        new = to_arrow(rows, self._table.schema)
+        with self._writing, _reported("The index could not be written"):
+            (
+                self._table.merge_insert("row_id")
+                .when_matched_update_all()
+                .when_not_matched_insert_all()
+                .when_not_matched_by_source_delete(_in_documents(documents))
+                .execute(new)
+            )
+            self._rows_to_index += len(rows)
+            self._commits += 1
+
+    def delete_documents(self, document_ids: Collection[int]) -> None:
+        """Removes all rows of these documents, and looks that none is left.
+
+        Raises:
+            DiskFull: Nothing was removed.
+            LibraryError: Rows are left, or the table cannot be written.
+        """
+        if not document_ids:
+            return
+        with self._writing, _reported("The index could not be written"):
+            self._table.delete(_in_documents(document_ids))
+            self._commits += 1
+            left = self._table.count_rows(_in_documents(document_ids))
+        if left:
+            raise LibraryError(
+                f"{left} passages of removed documents are still in the index.",
+                "Please remove the documents again; if it happens again, restart Ragdoll.",
+            )
+
+    def is_optimize_due(self) -> bool:
+        """Whether so much was written since `optimize` that questions and commits have become slower."""
+        return self._rows_to_index >= UNINDEXED_ROWS_LIMIT or self._commits >= COMMITS_LIMIT
+
+    def optimize(self) -> None:
+        """Brings new rows into the indices, joins small files, drops versions older than an hour.
+
+        Raises:
+            DiskFull: Nothing is lost; it can be done again when there is room.
+            LibraryError: Likewise, for the reason in the sentence.
+        """
+        with self._writing, _reported("The index could not be tidied up"):
+            self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
+            self._rows_to_index = self._commits = 0
+        self._disk_lease.resize(self.num_bytes())
+        self._note_caches()
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def search_text(self, query: str, limit: int, document_ids: Collection[int] | None = None) -> list[Hit]:
+        """The `limit` rows that fit the words of `query` best by BM25; any text is a query, operators are words.
+
+        Args:
+            query: What the user typed.
+            limit: At most this many hits.
+            document_ids: Only rows of these documents; None means all.
+        """
+        from engine.partitions.schema import HANGUL_COLUMN, TEXT_COLUMN, has_hangul, storable
+
+        words = storable(query[:_MAX_QUERY_CHARACTERS]).replace("\0", " ").strip()
+        if not words or limit < 1 or _is_nothing(document_ids):
+            return []
+        hits = self._match(words, TEXT_COLUMN, limit, document_ids)
+        if has_hangul(words):
+            hits = _best_of_both(hits, self._match(words, HANGUL_COLUMN, limit, document_ids), limit)
+        return hits
+
+    def search_vectors(
+        self, vectors: Vectors, limit: int, document_ids: Collection[int] | None = None
+    ) -> list[list[Hit]]:
+        """For each of the (q, d) unit vectors the `limit` rows with the largest cosine."""
+        from engine.partitions.schema import HIT_COLUMNS, VECTOR_COLUMN, to_hits
+
+        if not len(vectors) or limit < 1 or _is_nothing(document_ids):
+            return [[] for _ in vectors]
+
+        def nearest() -> Any:
+            query: Any = self._table.search(np.asarray(vectors, dtype=np.float32), VECTOR_COLUMN, query_type="vector")
+            query = query.distance_type("dot").select([*HIT_COLUMNS, "_distance"]).limit(limit)
+            return _scoped(query, document_ids).to_arrow()
+
+        found = self._read(nearest)
+        which = found["query_index"].to_numpy() if "query_index" in found.column_names else np.zeros(len(found))
+        cosines = 1.0 - found["_distance"].to_numpy()
+        places = [np.flatnonzero(which == index) for index in range(len(vectors))]
+        return [to_hits(found.take(rows), cosines[rows].tolist()) for rows in places]
+
+    def vectors_by_content_key(self, keys: Collection[str]) -> dict[str, Vectors]:
+        """The vectors of those keys that are in the table: what was embedded once is not embedded again."""
+        from engine.partitions.schema import VECTOR_COLUMN, to_vectors
+
+        wanted = sorted(set(keys))
+        vectors: dict[str, Vectors] = {}
+        for start in range(0, len(wanted), _KEYS_PER_LOOKUP):
+            where = f"content_key IN ({', '.join(map(_quoted, wanted[start : start + _KEYS_PER_LOOKUP]))})"
+            found = self._scan(["content_key", VECTOR_COLUMN], where)
+            vectors.update(zip(found["content_key"].to_pylist(), to_vectors(found), strict=True))
+        return vectors
+
+    def document_ids(self) -> set[int]:
+        """All documents that have rows."""
+        return set(np.unique(self._scan(["document_id"])["document_id"].to_numpy()).tolist())
+
+    def rows_of(self, document_id: int) -> list[ChunkRow]:
+        """All rows of a document, in the order of the text."""
+        from engine.partitions.schema import to_rows
+
+        found = self._scan(self._table.schema.names, _in_documents([document_id]))
+        return sorted(to_rows(found), key=lambda row: row.ordinal)
+
+    def count_rows(self, document_id: int | None = None) -> int:
+        where = None if document_id is None else _in_documents([document_id])
+        return self._read(lambda: int(self._table.count_rows(where)))
+
+    def num_bytes(self) -> int:
+        """Bytes on disk, old versions included."""
+        return sum(_file_bytes(file) for file in self._folder.rglob("*"))
+
+    def _match(self, words: str, column: str, limit: int, document_ids: Collection[int] | None) -> list[Hit]:
+        from lancedb.query import MatchQuery
+
+        from engine.partitions.schema import HIT_COLUMNS, to_hits
+
+        def matching() -> Any:
+            # MatchQuery, because the plain string form reads quotes and operators as a language.
+            # mypy cannot see the defaults that pydantic's Field gives.
+            query: Any = self._table.search(MatchQuery(words, column), query_type="fts")  # type: ignore[call-arg]
+            return _scoped(query.select([*HIT_COLUMNS, "_score"]).limit(limit), document_ids).to_arrow()
+
+        found = self._read(matching)
+        return to_hits(found, found["_score"].to_pylist())
+
+    def _scan(self, columns: list[str], where: str | None = None) -> Any:
+        query = self._table.search().select(columns)
+        return self._read((query.where(where) if where else query).to_arrow)
+
+    def _read(self, read: Callable[[], T]) -> T:
+        with _reported("The index could not be read"):
+            try:
+                result = read()
+            except RuntimeError as error:
+                if "not found" not in str(error).lower():
+                    raise
+                # The version we read was cleaned up meanwhile (it was over an hour old).
+                self._table.checkout_latest()  # type: ignore[no-untyped-call]
+                result = read()
+        self._note_caches()
+        return result
+
+    def _note_caches(self) -> None:
+        """Tells the ledger what LanceDB's caches hold, when that has changed by more than a trifle."""
+        num_bytes = int(self._session.size_bytes)
+        if abs(num_bytes - self._cache_lease.num_bytes) >= _LEDGER_STEP_BYTES:
+            self._cache_lease.resize(num_bytes)
+
+
+@contextmanager
+def _reported(sentence: str) -> Iterator[None]:
+    """Turns what LanceDB raises (RuntimeError, ValueError, OSError by case) into our errors."""
+    try:
+        yield
+    except (RuntimeError, ValueError, OSError) as error:
+        raise as_library_error(sentence, error) from error
+
+
+def as_library_error(sentence: str, error: Exception) -> LibraryError:
+    """Our error for one of LanceDB's, whose messages carry the system's code as "os error 28"."""
+    said = str(error)
+    if re.search(r"os error 28\b|no space left", said, re.IGNORECASE):
+        return DiskFull("The disk is full; the index could not be written.", "Free some space and start again.")
+    reason = said.strip().splitlines()[0] if said.strip() else type(error).__name__
+    return LibraryError(f"{sentence}: {reason}", "Restart Ragdoll; if it happens again, see the log.")
+
+
+def _unindexed_rows(table: Table) -> int:
+    from engine.partitions.schema import TEXT_COLUMN
+
+    statistics = table.index_stats(f"{TEXT_COLUMN}_idx")
+    return statistics.num_unindexed_rows if statistics else 0
+
+
+def _scoped(query: Any, document_ids: Collection[int] | None) -> Any:
+    return query if document_ids is None else query.where(_in_documents(document_ids), prefilter=True)
+
+
+def _in_documents(document_ids: Collection[int]) -> str:
+    return f"document_id IN ({', '.join(str(int(id_)) for id_ in sorted(document_ids))})"
+
+
+def _is_nothing(document_ids: Collection[int] | None) -> bool:
+    return document_ids is not None and not document_ids
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _file_bytes(file: Path) -> int:
+    try:
+        return file.stat().st_size if file.is_file() else 0
+    except FileNotFoundError:  # cleaned up while we looked
+        return 0
+
+
+def _best_of_both(words: Sequence[Hit], syllables: Sequence[Hit], limit: int) -> list[Hit]:
+    """Joins two rankings whose scores do not compare: each counts relative to its best."""
+    best: dict[str, tuple[float, Hit]] = {}
+    for ranking in (words, syllables):
+        top = max((hit.score for hit in ranking), default=0.0) or 1.0
+        for hit in ranking:
+            share = hit.score / top
+            if hit.row_id not in best or best[hit.row_id][0] < share:
+                best[hit.row_id] = (share, hit)
+    ranked = sorted(best.items(), key=lambda item: (-item[1][0], item[0]))
+    return [hit for _, (_, hit) in ranked[:limit]]
