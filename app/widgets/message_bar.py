@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QAccessible, QAccessibleEvent
-from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app import theme
 from app.widgets import bits
+from app.widgets.picture import Picture
 
 Severity = Literal["notice", "warning", "error"]
 _ICONS = {"notice": ("info", "accent"), "warning": ("warning", "warn"), "error": ("failed", "bad")}
@@ -21,10 +21,9 @@ class MessageBar(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._severity: Severity = "notice"
         self._action: Callable[[], object] | None = None
         self._card = QFrame()
-        self._icon = QLabel()
+        self._icon = Picture("info", "accent")
         self._sentence = bits.label("", wraps=True, selectable=True)
         self._way_out = bits.label("", "small", wraps=True, selectable=True)
         self._button = bits.button("", "plain", clicked=self._on_action)
@@ -54,14 +53,14 @@ class MessageBar(QWidget):
         on_action: Callable[[], object] | None = None,
     ) -> None:
         """`action` is the text of the button; the message goes away when it is pressed."""
-        self._severity, self._action = severity, on_action
+        self._action = on_action
         self._sentence.setText(sentence)
         self._way_out.setText(way_out)
         self._way_out.setVisible(bool(way_out))
         self._button.setText(action)
         self._button.setVisible(bool(action))
         theme.restyle(self._card, card=severity)
-        self._paint_icon()
+        self._icon.show_icon(*_ICONS[severity])
         self.show()
         self.setAccessibleName(f"{sentence} {way_out}".strip())
         QAccessible.updateAccessibility(QAccessibleEvent(self, QAccessible.Event.Alert))
@@ -70,18 +69,8 @@ class MessageBar(QWidget):
         self._action = None
         self.hide()
 
-    def changeEvent(self, event: QEvent) -> None:
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
-            self._paint_icon()
-
     def _on_action(self) -> None:
         action = self._action
         self.clear()
         if action is not None:
             action()
-
-    def _paint_icon(self) -> None:
-        name, colour = _ICONS[self._severity]
-        self._icon.setPixmap(theme.pixmap(name, 20, getattr(theme.current(), colour), self.devicePixelRatioF()))
-        self._icon.setAlignment(Qt.AlignmentFlag.AlignTop)

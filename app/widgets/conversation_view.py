@@ -1,0 +1,182 @@
+"""A conversation as a column of turns; only forty of them exist as widgets, and it follows the newest text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+
+from app.widgets.turn_widget import TurnWidget
+
+if TYPE_CHECKING:
+    from app.models.turns import TurnView
+
+MAX_TURN_WIDGETS = 40
+_STEP = 20
+_COLUMN_PX = 760
+_NEAR_EDGE_PX = 120
+_AT_END_PX = 24
+
+
+class ConversationView(QScrollArea):
+    """Give it all turns with `show_turns`, single ones with `update_turn`; signals carry the turn's index."""
+
+    source_wanted = Signal(int, int)  # turn, passage
+    selected = Signal(int)
+    retry_wanted = Signal(int)
+    edited = Signal(int, str)
+    branch_wanted = Signal(int, int)  # turn, −1 or +1
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._turns: list[TurnView] = []
+        self._first = 0
+        self._views: list[TurnWidget] = []
+        self._follows = True
+        self._is_moving = False
+        self._content = QWidget()
+        self._content.setObjectName("column")
+        self._column = QVBoxLayout(self._content)
+        self._column.setSpacing(28)
+        self._column.addStretch(1)
+        self.setWidget(self._content)
+        self._content.installEventFilter(self)
+        self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
+        self._shift = QTimer(self, singleShot=True, interval=0)
+        self._shift.timeout.connect(self._shift_window)
+
+    @property
+    def is_following(self) -> bool:
+        """Whether new text keeps the end in sight; scrolling up ends it, scrolling to the end resumes it."""
+        return self._follows
+
+    def turn_views(self) -> tuple[TurnWidget, ...]:
+        return tuple(self._views)
+
+    def view_of(self, index: int) -> TurnWidget | None:
+        position = index - self._first
+        return self._views[position] if 0 <= position < len(self._views) else None
+
+    def show_turns(self, turns: Sequence[TurnView]) -> None:
+        """Shows a conversation from its end; views of turns that are the same as before stay."""
+        old = self._turns
+        self._turns = list(turns)
+        same = _common_length(old, self._turns)
+        self._drop(max(0, same - self._first))
+        if same < self._first or not self._views:
+            self._drop(0)
+            self._first = max(0, len(self._turns) - MAX_TURN_WIDGETS)
+        for index in range(self._first + len(self._views), len(self._turns)):
+            self._append(index)
+        self._trim_front()
+        self.scroll_to_end()
+
+    def update_turn(self, index: int, turn: TurnView) -> None:
+        """Shows a turn that has changed."""
+        self._turns[index] = turn
+        view = self.view_of(index)
+        if view is not None:
+            view.show_turn(turn)
+
+    def scroll_to_end(self) -> None:
+        self._follows = True
+        self._to_end()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest) and self._follows:
+            self._to_end()
+        return super().eventFilter(watched, event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        side = max(24, (self.viewport().width() - _COLUMN_PX) // 2)
+        self._column.setContentsMargins(side, 24, side, 24)
+        if self._follows:
+            self._to_end()
+
+    def _append(self, index: int) -> None:
+        self._views.append(self._new_view(index))
+        # The stretch stays last.
+        self._column.insertWidget(self._column.count() - 1, self._views[-1])
+
+    def _prepend(self, index: int) -> None:
+        self._views.insert(0, self._new_view(index))
+        self._column.insertWidget(0, self._views[0])
+
+    def _new_view(self, index: int) -> TurnWidget:
+        view = TurnWidget(self._turns[index])
+        view.source_wanted.connect(lambda passage: self.source_wanted.emit(index, passage))
+        view.selected.connect(lambda: self.selected.emit(index))
+        view.retry_wanted.connect(lambda: self.retry_wanted.emit(index))
+        view.edited.connect(lambda text: self.edited.emit(index, text))
+        view.branch_wanted.connect(lambda step: self.branch_wanted.emit(index, step))
+        return view
+
+    def _drop(self, keep: int) -> None:
+        while len(self._views) > keep:
+            self._discard(self._views.pop())
+
+    def _discard(self, view: TurnWidget) -> None:
+        self._column.removeWidget(view)
+        view.hide()
+        view.deleteLater()
+
+    def _trim_front(self) -> None:
+        while len(self._views) > MAX_TURN_WIDGETS:
+            self._discard(self._views.pop(0))
+            self._first += 1
+
+    def _on_scrolled(self, value: int) -> None:
+        bar = self.verticalScrollBar()
+        if not self._is_moving:
+            self._follows = value >= bar.maximum() - _AT_END_PX and self._shows_last()
+        if value < _NEAR_EDGE_PX or value > bar.maximum() - _NEAR_EDGE_PX:
+            self._shift.start()
+
+    def _shows_last(self) -> bool:
+        return self._first + len(self._views) >= len(self._turns)
+
+    def _shift_window(self) -> None:
+        """Makes older turns near the top, newer ones near the bottom; what leaves at the other end is dropped."""
+        bar = self.verticalScrollBar()
+        if self._first > 0 and bar.value() < _NEAR_EDGE_PX and not self._follows:
+            anchor = self._views[0]
+            for _ in range(min(_STEP, self._first)):
+                self._first -= 1
+                self._prepend(self._first)
+            self._drop(MAX_TURN_WIDGETS)
+            self._keep_in_place(anchor, bar.value())
+        elif not self._shows_last() and bar.value() > bar.maximum() - _NEAR_EDGE_PX:
+            anchor, before = self._views[-1], self._views[-1].y() - bar.value()
+            start = self._first + len(self._views)
+            for index in range(start, min(start + _STEP, len(self._turns))):
+                self._append(index)
+            self._trim_front()
+            self._keep_in_place(anchor, -before)
+
+    def _keep_in_place(self, anchor: TurnWidget, offset: int) -> None:
+        self._column.activate()
+        self._content.adjustSize()
+        self._is_moving = True
+        self.verticalScrollBar().setValue(anchor.y() + offset)
+        self._is_moving = False
+
+    def _to_end(self) -> None:
+        self._is_moving = True
+        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
+        self._is_moving = False
+
+
+def _common_length(old: Sequence[TurnView], new: Sequence[TurnView]) -> int:
+    same = 0
+    for before, after in zip(old, new, strict=False):
+        if before != after:
+            break
+        same += 1
+    return same

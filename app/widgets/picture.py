@@ -1,0 +1,31 @@
+"""An icon that is only looked at, redrawn in the theme's colour whenever the theme changes."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtWidgets import QLabel, QWidget
+
+from app import theme
+
+
+class Picture(QLabel):
+    """`colour` is a field of Theme; the words beside a picture say what it says."""
+
+    def __init__(self, icon: str, colour: str = "muted", side: int = 20, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._icon, self._colour, self._side = icon, colour, side
+        self.setAlignment(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)
+        self._draw()
+
+    def show_icon(self, icon: str, colour: str) -> None:
+        self._icon, self._colour = icon, colour
+        self._draw()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._draw()
+
+    def _draw(self) -> None:
+        colour = getattr(theme.current(), self._colour)
+        self.setPixmap(theme.pixmap(self._icon, self._side, colour, self.devicePixelRatioF()))

@@ -1,0 +1,85 @@
+"""The question as it was asked, at the right, with the buttons to copy it or ask it differently."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QGuiApplication, QResizeEvent
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+
+from app.widgets import bits
+from app.widgets.prompt_edit import PromptEdit
+
+_WIDEST_SHARE = 0.82
+
+
+class QuestionBubble(QWidget):
+    """Turns into a prompt while it is edited; the edited question becomes a branch, nothing is erased."""
+
+    edited = Signal(str)
+
+    def __init__(self, question: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._question = question
+        self._text = bits.label(question, wraps=True, selectable=True)
+        self._bubble = QFrame()
+        self._bubble.setProperty("card", "bubble")
+        inner = QVBoxLayout(self._bubble)
+        inner.setContentsMargins(16, 10, 16, 10)
+        inner.addWidget(self._text)
+        self._edit = bits.tool("rename", self.tr("Edit the question"), self._on_edit, side=16)
+        copy = bits.tool("copy", self.tr("Copy the question"), self._on_copy, side=16)
+        self._tools = QWidget()
+        self._tools.setLayout(bits.row(None, copy, self._edit, spacing=0))
+        self._editor: PromptEdit | None = None
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(2)
+        self._layout.addWidget(self._bubble, 0, Qt.AlignmentFlag.AlignRight)
+        self._layout.addWidget(self._tools)
+
+    @property
+    def question(self) -> str:
+        return self._question
+
+    def set_editable(self, is_editable: bool) -> None:
+        self._edit.setEnabled(is_editable)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        # A wrapping label takes any width it is given: give it no more than its longest line needs.
+        widest = int(self.width() * _WIDEST_SHARE)
+        lines = self._question.splitlines() or [""]
+        natural = max(self._text.fontMetrics().horizontalAdvance(line) for line in lines) + 36
+        width = min(widest, natural)
+        self._bubble.setFixedWidth(max(48, width))
+        self._bubble.setFixedHeight(self._text.heightForWidth(max(12, width - 32)) + 20)
+
+    def _on_copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._question)
+
+    def _on_edit(self) -> None:
+        if self._editor is not None:
+            self._close_editor()
+            return
+        self._editor = PromptEdit()
+        self._editor.field.setAccessibleName(self.tr("Edit the question"))
+        self._editor.set_text(self._question)
+        self._editor.submitted.connect(self._on_edited)
+        self._layout.insertWidget(0, self._editor)
+        self._bubble.hide()
+        self._editor.setFocus()
+
+    def _on_edited(self, text: str) -> None:
+        self._close_editor()
+        self.edited.emit(text)
+
+    def _close_editor(self) -> None:
+        if self._editor is not None:
+            self._layout.removeWidget(self._editor)
+            self._editor.hide()
+            self._editor.deleteLater()
+            self._editor = None
+        self._bubble.show()

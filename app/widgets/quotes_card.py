@@ -1,0 +1,111 @@
+"""What the reader lifted out of the files, shown at once: before the model speaks, or instead of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+
+from app import theme
+from app.widgets import bits
+from app.widgets.elided import ElidedLabel
+from app.widgets.figures import place_text, printable
+
+if TYPE_CHECKING:
+    from engine.protocol import Quote
+
+
+class QuoteLine(QFrame):
+    """One quote and where it stands; `opened` by a click or Enter."""
+
+    opened = Signal()
+
+    def __init__(self, quote: Quote, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("quote")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        place = place_text(quote.document, quote.page)
+        self.setAccessibleName(self.tr("Quote from %1").replace("%1", place))
+        self.setAccessibleDescription(quote.text)
+        self.setToolTip(printable(quote.document))
+        text = " ".join(quote.text.split())
+        foot = bits.row(bits.chip(str(quote.passage + 1), "accent"), ElidedLabel(place, "small"), spacing=8)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 2, 8, 2)
+        layout.setSpacing(6)
+        layout.addWidget(bits.label(text, wraps=True))
+        layout.addLayout(foot)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton and self.rect().contains(event.position().toPoint()):
+            self.opened.emit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space):
+            self.opened.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+class QuotesCard(QFrame):
+    """A card of quotes that can be folded to its title; hidden while there are none."""
+
+    opened = Signal(int)  # index of the passage a quote comes from
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("card", True)
+        self._quotes: tuple[Quote, ...] = ()
+        self._is_open = True
+        self._title = bits.label("", "section")
+        self._fold = bits.tool("chevron-up", self.tr("Hide the quotes"), self._on_fold, side=16)
+        self._body = QWidget()
+        self._lines = QVBoxLayout(self._body)
+        self._lines.setContentsMargins(0, 4, 0, 4)
+        self._lines.setSpacing(14)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 6, 8, 8)
+        layout.setSpacing(2)
+        layout.addLayout(bits.row(self._title, None, self._fold))
+        layout.addWidget(self._body)
+        self.hide()
+
+    @property
+    def quotes(self) -> tuple[Quote, ...]:
+        return self._quotes
+
+    def show_quotes(self, quotes: Sequence[Quote]) -> None:
+        if tuple(quotes) == self._quotes:
+            return
+        self._quotes = tuple(quotes)
+        while (item := self._lines.takeAt(0)) is not None:
+            if (old := item.widget()) is not None:
+                old.hide()
+                old.deleteLater()
+        for quote in quotes:
+            line = QuoteLine(quote)
+            line.opened.connect(lambda index=quote.passage: self.opened.emit(index))
+            self._lines.addWidget(line)
+        found = self.tr("1 quote from your files") if len(quotes) == 1 else self.tr("%1 quotes from your files")
+        self._title.setText(found.replace("%1", str(len(quotes))))
+        self.setVisible(bool(quotes))
+
+    @property
+    def is_open(self) -> bool:
+        return self._is_open
+
+    def set_open(self, is_open: bool) -> None:
+        """Folded, only the title is seen: the written answer has taken the quotes' place."""
+        if is_open == self._is_open:
+            return
+        self._is_open = is_open
+        self._body.setVisible(is_open)
+        theme.dress(self._fold, "chevron-up" if is_open else "chevron-down", side=16)
+        bits.rename(self._fold, self.tr("Hide the quotes") if is_open else self.tr("Show the quotes"))
+
+    def _on_fold(self) -> None:
+        self.set_open(not self._is_open)

@@ -1,0 +1,201 @@
+"""A turn of a conversation: the question, what is going on, the quotes at once, the answer, and what can be done."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QCoreApplication, QPoint, Signal
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QGuiApplication
+from PySide6.QtWidgets import QToolTip, QVBoxLayout, QWidget
+
+from app import theme
+from app.widgets import bits
+from app.widgets.figures import count_text, place_text, seconds_text
+from app.widgets.markdown_view import MarkdownView
+from app.widgets.outcome_line import OutcomeLine
+from app.widgets.question_bubble import QuestionBubble
+from app.widgets.quotes_card import QuotesCard
+from app.widgets.source_card import snippet
+from app.widgets.spinner import Spinner
+
+if TYPE_CHECKING:
+    from app.models.turns import TurnView
+
+_TOOLTIP_MS = 20_000
+
+
+class TurnWidget(QWidget):
+    """Shows a `TurnView`, again whenever it has changed; what is the same stays untouched."""
+
+    source_wanted = Signal(int)  # index of a passage
+    selected = Signal()  # its sources should be shown
+    retry_wanted = Signal()  # the same question again, as a branch
+    edited = Signal(str)  # another question in its place, as a branch
+    branch_wanted = Signal(int)  # −1 the branch before, +1 the branch after
+    grew = Signal()
+
+    def __init__(self, turn: TurnView, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._turn = turn
+        self._was_running = not turn.has_ended
+        self.bubble = QuestionBubble(turn.question)
+        self._spinner, self._state = Spinner(), bits.label("", "muted")
+        self._state_line = QWidget()
+        self._state_line.setLayout(bits.row(self._spinner, self._state, None, spacing=8))
+        self.quotes, self.markdown, self.outcome = QuotesCard(), MarkdownView(), OutcomeLine()
+        self._note = bits.label("", "small", wraps=True)
+        self.scope = bits.button("", "link", clicked=self.selected.emit)
+        self.copy = bits.tool("copy", self.tr("Copy the answer"), self._on_copy, side=16)
+        self.regenerate = bits.tool("regenerate", self.tr("Answer again (Ctrl+R)"), self.retry_wanted.emit, side=16)
+        self._branches = self._branch_switch()
+        self._foot = QWidget()
+        self._foot.setLayout(
+            bits.row(self.copy, self.regenerate, self._branches, 8, self.scope, None, spacing=2)
+        )  # fmt: skip
+        self._arrange()
+        self._connect()
+        self.show_turn(turn)
+
+    @property
+    def turn(self) -> TurnView:
+        return self._turn
+
+    def show_turn(self, turn: TurnView) -> None:
+        self._turn = turn
+        is_running = not turn.has_ended
+        self._state_line.setVisible(is_running)
+        self._state.setText(self._state_sentence(turn))
+        self.quotes.show_quotes(turn.quotes)
+        self._show_answer(turn, is_running)
+        self._show_outcome(turn)
+        self._show_foot(turn, is_running)
+        self.bubble.set_editable(not is_running)
+        if self._was_running and not is_running:
+            self._announce(turn)
+        self._was_running = is_running
+
+    @property
+    def state_sentence(self) -> str:
+        """What the state line says; "" once the answer has ended."""
+        return self._state.text() if self._was_running else ""
+
+    def _arrange(self) -> None:
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(12)
+        for part in (self.bubble, self._state_line, self.quotes, self.markdown, self._note, self.outcome, self._foot):
+            layout.addWidget(part)
+
+    def _connect(self) -> None:
+        self.bubble.edited.connect(self.edited)
+        self.quotes.opened.connect(self.source_wanted)
+        self.markdown.citation_clicked.connect(lambda number: self.source_wanted.emit(number - 1))
+        self.markdown.citation_hovered.connect(self._on_citation_hovered)
+        self.markdown.grew.connect(self.grew)
+        self.outcome.retry_wanted.connect(self.retry_wanted)
+
+    def _branch_switch(self) -> QWidget:
+        self._branch_text = bits.label("", "small")
+        self.earlier = bits.tool("chevron-left", self.tr("Earlier branch"), lambda: self.branch_wanted.emit(-1), 16)
+        self.later = bits.tool("chevron-right", self.tr("Later branch"), lambda: self.branch_wanted.emit(1), 16)
+        switch = QWidget()
+        switch.setLayout(bits.row(self.earlier, self._branch_text, self.later, spacing=0))
+        return switch
+
+    def _show_answer(self, turn: TurnView, is_running: bool) -> None:
+        # Without a model the quotes are the answer; its text would say the same again.
+        is_extractive = turn.state == "finished" and turn.model is None and bool(turn.quotes)
+        text = "" if is_extractive else turn.text
+        if text != self.markdown.text:
+            if is_running and text.startswith(self.markdown.text):
+                self.markdown.append(text[len(self.markdown.text) :])
+            else:
+                self.markdown.show_text(text)
+        self.markdown.setVisible(bool(text))
+        if not is_running:
+            self.markdown.finish()
+            if self._was_running or not self.markdown.text:
+                self.quotes.set_open(not text)
+        self._note.setText(self.tr("No model is chosen, so the answer is these quotes.") if is_extractive else "")
+        self._note.setVisible(is_extractive)
+
+    def _show_outcome(self, turn: TurnView) -> None:
+        if turn.state == "failed":
+            self.outcome.show_failure(turn.error_sentence)
+        elif turn.state == "cancelled":
+            self.outcome.show_stopped(turn.error_sentence)
+        else:
+            self.outcome.hide()
+
+    def _show_foot(self, turn: TurnView, is_running: bool) -> None:
+        self._foot.setVisible(not is_running)
+        self.copy.setEnabled(bool(turn.text))
+        self.scope.setVisible(bool(turn.passages))
+        self.scope.setText(scope_sentence(turn))
+        self.scope.setToolTip(timing_sentence(turn))
+        self._branches.setVisible(turn.num_branches > 1)
+        self._branch_text.setText(f"{turn.branch_index + 1}/{turn.num_branches}")
+        self.earlier.setEnabled(turn.branch_index > 0)
+        self.later.setEnabled(turn.branch_index + 1 < turn.num_branches)
+
+    def _state_sentence(self, turn: TurnView) -> str:
+        if turn.state == "queued" and turn.ahead:
+            return self.tr("Waiting; %1 before this one…").replace("%1", str(turn.ahead))
+        if turn.state == "reading" and turn.passages:
+            return self.tr("Reading %1 passages…").replace("%1", str(len(turn.passages)))
+        return {
+            "queued": self.tr("Waiting…"),
+            "searching": self.tr("Searching…"),
+            "reading": self.tr("Reading…"),
+            "writing": self.tr("Writing…"),
+        }.get(turn.state, "")
+
+    def _announce(self, turn: TurnView) -> None:
+        words = {"finished": self.tr("The answer is complete."), "cancelled": self.tr("The answer was stopped.")}
+        spoken = words.get(turn.state, turn.error_sentence)
+        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, spoken))
+
+    def _on_citation_hovered(self, number: int, where: QPoint) -> None:
+        if not 0 < number <= len(self._turn.passages):
+            QToolTip.hideText()
+            return
+        passage = self._turn.passages[number - 1]
+        place = place_text(passage.document, passage.page)
+        look = theme.current()
+        heading = f"<br><span style='color:{look.muted}'>{escape(passage.heading)}</span>" if passage.heading else ""
+        tip = f"<p><b>{escape(place)}</b>{heading}</p><p>{escape(snippet(passage.text))}</p>"
+        QToolTip.showText(where, tip, self, msecShowTime=_TOOLTIP_MS)
+
+    def _on_copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._turn.text)
+        theme.dress(self.copy, "check", "good", side=16)
+
+
+def scope_sentence(turn: TurnView) -> str:
+    """`from 6 of 212 passages in 3 files`: how much of the library the answer rests on."""
+    scope = turn.scope
+    if scope is None:
+        return ""
+    words = _tr("from %1 of %2 passages in 1 file") if scope.files == 1 else _tr("from %1 of %2 passages in %3 files")
+    figures = (scope.passages_used, scope.passages_found, scope.files)
+    for place, figure in zip(("%1", "%2", "%3"), figures, strict=True):
+        words = words.replace(place, count_text(figure))
+    return words
+
+
+def timing_sentence(turn: TurnView) -> str:
+    """`First token after 1.2 s · 31 tokens/s · 4.8 s in all`; "" while there are no timings."""
+    timings = turn.timings
+    if timings is None:
+        return ""
+    parts = [_tr("First token after %1").replace("%1", seconds_text(timings.ttft_s))]
+    writing_s = timings.total_s - timings.ttft_s
+    if timings.generated_tokens > 1 and writing_s > 0:
+        parts.append(_tr("%1 tokens/s").replace("%1", f"{(timings.generated_tokens - 1) / writing_s:.1f}"))
+    parts.append(_tr("%1 in all").replace("%1", seconds_text(timings.total_s)))
+    return " · ".join(parts)
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("TurnView", text)

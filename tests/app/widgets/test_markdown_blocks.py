@@ -1,0 +1,102 @@
+"""Tests for app.widgets.markdown_blocks."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from app.widgets.markdown_blocks import Block, MarkdownStream
+
+ANSWER = """# Notice
+
+The lease requires **three months** [1], the addendum *30 days* [2].
+
+| Clause | Notice |
+|---|---|
+| §4.2 | 3 months [1] |
+
+- 中文：提前三十天。[2]
+- second
+
+  with a paragraph of its own
+
+```python
+def f() -> int:
+    return 1
+```
+
+> quoted
+
+Setext
+======
+
+the end\u2028of [3](http://example.org) it
+"""
+
+
+def whole(text: str) -> list[Block]:
+    stream = MarkdownStream()
+    stream.append(text)
+    return stream.blocks
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_blocks_streamed_in_any_pieces_equal_blocks_of_the_whole(seed):
+    chance, stream, rest = random.Random(seed), MarkdownStream(), ANSWER
+    while rest:
+        length = chance.randint(1, 12)
+        stream.append(rest[:length])
+        rest = rest[length:]
+        assert stream.blocks == whole(stream.text)
+
+
+def test_blocks_before_the_first_changed_one_are_as_before():
+    stream = MarkdownStream()
+    for character in ANSWER:
+        before = stream.blocks
+        first_changed = stream.append(character)
+        assert stream.blocks[:first_changed] == before[:first_changed]
+
+
+def test_only_the_tail_is_parsed_again():
+    stream = MarkdownStream()
+    stream.append("A paragraph of some length.\n\n" * 200 + "tail")
+    before = stream.num_parsed_chars
+    stream.append(" grows")
+    assert stream.num_parsed_chars - before == len("tail grows")
+
+
+def test_an_unclosed_fence_is_code():
+    assert whole("```python\nx = 1") == [Block("code", "x = 1", "python")]
+
+
+def test_html_is_shown_as_text():
+    (block,) = whole("a <script>alert(1)</script> <img src='file:///etc/passwd'> b")
+    assert "<script" not in block.content
+    assert "<img" not in block.content
+
+
+def test_pictures_are_their_captions():
+    (block,) = whole("![a cat](https://example.org/cat.png)")
+    assert "<img" not in block.content
+    assert "a cat" in block.content
+
+
+def test_citations_are_links_but_link_texts_and_code_are_not():
+    (block,) = whole("yes [12], no [1](http://example.org), no `[3]`")
+    assert 'href="cite:12"' in block.content
+    assert 'cite:1"' not in block.content
+    assert "cite:3" not in block.content
+
+
+@pytest.mark.parametrize("target", ["javascript:alert(1)", "file:///etc/passwd", "data:text/html,x"])
+def test_dangerous_links_are_no_links(target):
+    assert "href" not in whole(f"[x]({target})")[0].content
+
+
+def test_another_text_replaces_all_blocks():
+    stream = MarkdownStream()
+    stream.append("one\n\ntwo")
+    assert stream.replace("three") == 0
+    assert stream.blocks == whole("three")
