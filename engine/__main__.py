@@ -22,6 +22,10 @@ from contextlib import suppress
 from types import FrameType
 from typing import BinaryIO
 
+from engine import __version__
+from engine.outlet import Outlet
+from engine.protocol import PROTOCOL_VERSION, Ready
+
 # PR_SET_PDEATHSIG in <sys/prctl.h>.
 _PR_SET_PDEATHSIG = 1
 _NICENESS = 5
@@ -38,12 +42,14 @@ def main(stream: BinaryIO) -> int:
     """Serves the window until it goes away. `stream` is what stdout was."""
     parent = os.getppid()
     _behave_as_a_child(parent)
+    outlet = Outlet(stream)
+    outlet.notify(Ready(protocol_version=PROTOCOL_VERSION, pid=os.getpid(), engine_version=__version__))
+    # Said already, so that the window knows us before numpy and llama.cpp are loaded.
     from engine.config import Home
     from engine.engine import Engine
     from engine.host import Host
-    from engine.outlet import Outlet
 
-    host = Host(Outlet(stream))
+    host = Host(outlet)
     try:
         host.open(lambda publish: Engine(Home.find(), publish, warm=True))
         host.serve(sys.stdin.buffer)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import base64
 import logging
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from engine import __version__, protocol
+from engine import protocol
 from engine.core import Question
 from engine.engine import Engine
 from engine.errors import ProtocolError, RagdollError
@@ -41,9 +40,7 @@ class Host:
         self._pool = ThreadPoolExecutor(max_workers=3, thread_name_prefix="request")
 
     def open(self, open_engine: Callable[[Callable[[Event], None]], Engine]) -> None:
-        """Says `ready` and opens the engine; if that cannot be, every request is answered with the reason."""
-        ready = protocol.Ready(protocol_version=protocol.PROTOCOL_VERSION, pid=os.getpid(), engine_version=__version__)
-        self._outlet.notify(ready)
+        """Opens the engine; if that cannot be, every request is answered with the reason."""
         try:
             self._engine = open_engine(self.publish)
             self._engine.start_ticker(lambda memory: self._outlet.notify(protocol.MemorySnapshot(memory=memory)))
