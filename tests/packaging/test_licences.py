@@ -10,6 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import resources
 from tests.helpers.licences import declared, is_allowed
 
 # Metadata that says it in other words; each looked up by hand in the package's own licence file.
@@ -55,6 +56,13 @@ def test_exceptions_are_still_needed(root: Path) -> None:
     closure = required(root)
 
     assert [name for name in READ_BY_HAND if name not in closure or is_allowed(declared(closure[name]))] == []
+
+
+def test_every_dependency_is_on_the_page_that_we_ship(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = resources.text("licences/third-party.md")
+
+    assert [line for line in project["dependencies"] if f"| {Requirement(line).name}" not in page] == []
 
 
 @pytest.mark.parametrize(
