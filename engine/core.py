@@ -58,7 +58,7 @@ class Block:
 class ParsedPage:
     """The text of one page, or of a whole document that has none (`number` is None, else 1-based).
 
-    Blocks are in order, do not overlap, and leave out nothing but white space.
+    Blocks are in order, do not overlap, and leave out nothing but white space and markup that is never shown.
     """
 
     number: int | None

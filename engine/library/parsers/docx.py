@@ -14,13 +14,18 @@ from pathlib import Path
 
 from lxml import etree
 
-from engine.core import ParsedDocument
+from engine.core import BlockKind, ParsedDocument
 from engine.errors import DocumentUnreadable
 from engine.library.parsers.archive import Package, opened
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import PageBuilder, row, sane_title
 
-_HEADING_STYLE = re.compile(r"heading (\d)")
+# Word's own styles keep their English names in every language; the other forms are what publishers call theirs.
+_HEADING_STYLE = re.compile(r"head(?:ing)?[ _-]?([1-9a-i])")
+_TITLE_STYLE = re.compile(r"(?:(?:book|part|chapter|appendix|section|frontmatter)[ _-]?)?title")
+_CODE_STYLE = re.compile(
+    r"(?!.*(?:label|caption|listing)).*(?:\bcode|code(?:wide|block|annotated)?\b|preformatted|macro text).*"
+)
 _CONTENTS_STYLE = re.compile(r"toc \d|table of figures|index \d")
 _REMOVED = {"del", "moveFrom", "delText", "instrText", "pPr", "rPr", "Fallback"}
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
@@ -38,6 +43,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
             raise DocumentUnreadable("The Word document is damaged: its text is missing.")
         walk = _Walk(_styles(package), _notes(package))
         walk.blocks(body)
+        walk.end_code()
         return ParsedDocument("docx", _title(package), (walk.builder.page(),))
 
 
@@ -49,6 +55,14 @@ class _Style:
     level: int = 0
     is_list: bool = False
 
+    @property
+    def is_title(self) -> bool:
+        return _TITLE_STYLE.fullmatch(self.name) is not None
+
+    @property
+    def is_code(self) -> bool:
+        return _CODE_STYLE.fullmatch(self.name) is not None
+
 
 class _Walk:
     """One pass over the body in reading order."""
@@ -57,6 +71,7 @@ class _Walk:
         self.builder = PageBuilder()
         self._styles = styles
         self._notes = notes
+        self._code: list[str] = []
         self._has_title = False
 
     def blocks(self, container: etree._Element) -> None:
@@ -72,7 +87,7 @@ class _Walk:
     def _paragraph(self, element: etree._Element) -> None:
         inline = _Inline()
         inline.gather(element)
-        self._styled(element, "".join(inline.texts).strip())
+        self._styled(element, "".join(inline.texts))
         for box in inline.boxes:
             self.blocks(box)
         for note in inline.notes:
@@ -83,15 +98,26 @@ class _Walk:
         properties = _child(element, "pPr")
         style = self._styles.get(_value(_child(properties, "pStyle")), _Style())
         level = _level(properties) or style.level
-        if _CONTENTS_STYLE.match(style.name):
+        if style.is_code:
+            self._code.append(text)
+        elif _CONTENTS_STYLE.match(style.name):
             return
-        if style.name == "title":
+        elif style.is_title:
             self._has_title = True
-            self.builder.add("heading", text, level=1)
+            self._add("heading", text, level=1)
         elif level and len(text) <= _MAX_HEADING_CHARACTERS:
-            self.builder.add("heading", text, level + self._has_title)
+            self._add("heading", text, level + self._has_title)
         else:
-            self.builder.add("list_item" if _is_list(properties, style) else "paragraph", text)
+            self._add("list_item" if _is_list(properties, style) else "paragraph", text)
+
+    def _add(self, kind: BlockKind, text: str, level: int = 0) -> None:
+        self.end_code()
+        self.builder.add(kind, text, level)
+
+    def end_code(self) -> None:
+        """Paragraphs in a code style are the lines of one listing, which ends here."""
+        self.builder.add("code", "\n".join(self._code))
+        self._code.clear()
 
     def _table(self, table: etree._Element) -> None:
         rows = [list(_cells(element)) for element in _rows(table)]
@@ -101,7 +127,7 @@ class _Walk:
                     self.blocks(cell)
             return
         for cells in rows:
-            self.builder.add("table_row", row([_cell_text(cell) for cell in cells]))
+            self._add("table_row", row([_cell_text(cell) for cell in cells]))
 
 
 class _Inline:
@@ -144,10 +170,15 @@ def _style(style_id: str, elements: dict[str, etree._Element]) -> _Style:
         own_name = _value(_child(element, "name")).lower()
         heading = _HEADING_STYLE.fullmatch(own_name)
         name = name or own_name
-        level = level or _level(properties) or (int(heading.group(1)) if heading else 0)
-        is_list = is_list or _child(properties, "numPr") is not None or own_name.startswith("list ")
+        level = level or _level(properties) or (_rank(heading.group(1)) if heading else 0)
+        is_list = is_list or _child(properties, "numPr") is not None or own_name.startswith("list")
         style_id = _value(_child(element, "basedOn"))
     return _Style(name, level, is_list)
+
+
+def _rank(sign: str) -> int:
+    """The level that "heading 2" or "head b" names."""
+    return int(sign) if sign.isdigit() else ord(sign) - ord("a") + 1
 
 
 def _notes(package: Package) -> dict[tuple[str, str], etree._Element]:

@@ -17,6 +17,8 @@ from engine.library.parsers.text import trimmed
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S)
 _TITLE = re.compile(r"^title[ \t]*:[ \t]*(.+?)[ \t]*$", re.M)
+# Rules, table delimiters, link definitions, comments and lone tags: read by programs, shown to nobody.
+_UNSHOWN = re.compile(r"(?:[\s*_|:=-]+|\[[^\]\n]+\]:[^\n]*(?:\n|\Z)|<!--.*?-->|</?[a-zA-Z][^<>]*>)*", re.S)
 _LEAVES: dict[str, BlockKind] = {
     "heading_open": "heading",
     "paragraph_open": "paragraph",
@@ -37,21 +39,26 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 
 def _blocks(text: str, body_start: int) -> Iterator[Block]:
-    """The structure from `body_start` on; text that is no Markdown block (front matter, rules, references) between."""
+    """The structure from `body_start` on, and what stands between: front matter, for one."""
     end = 0
     for block in _marked(text, body_start):
         if block.start < end:
             continue
         yield from _between(text, end, block.start)
-        yield block
+        if block.kind != "paragraph" or _is_shown(text, block):
+            yield block
         end = block.end
     yield from _between(text, end, len(text))
 
 
 def _between(text: str, start: int, end: int) -> Iterator[Block]:
     block = trimmed(text, start, end)
-    if block:
+    if block and _is_shown(text, block):
         yield block
+
+
+def _is_shown(text: str, block: Block) -> bool:
+    return _UNSHOWN.fullmatch(text, block.start, block.end) is None
 
 
 def _marked(text: str, body_start: int) -> Iterator[Block]:

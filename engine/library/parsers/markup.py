@@ -10,8 +10,9 @@ from engine.library.parsers.encoding import clean
 CELL_SEPARATOR = " | "
 # What programs write into a title property when nobody else did.
 _PROGRAM_TITLE = re.compile(
-    r"(?:microsoft (?:word|powerpoint|excel)\b.*|untitled.*|no title|title|(?:word|powerpoint|pdf) (?:document|presentation)"
-    r"|document\d*|slide \d+|print(?:out)?|.*\.(?:docx?|pdf|pptx?|xlsx?|indd|qxd|tex|dvi|ps|odt|rtf|html?|fm|p65|cdr|ai))",
+    r"(?:microsoft (?:word|powerpoint|excel)\b.*|untitled.*|no title|title|document\d*|slide \d+|print(?:out)?"
+    r"|(?:word|powerpoint|pdf) (?:document|presentation)"
+    r"|.*\.(?:docx?|pdf|pptx?|xlsx?|indd|qxd|tex|dvi|ps|odt|rtf|html?|fm|p65|cdr|ai))",
     re.I,
 )
 

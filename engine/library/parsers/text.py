@@ -12,7 +12,7 @@ from engine.library.parsers.limits import Limits
 
 _GAP = re.compile(r"\n[ \t\f]*\n\s*|\f\s*")
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
-_LIST_MARK = re.compile(r"[ \t]*(?:[-*+•‣◦·–]|\d{1,3}[.)]|\(?[a-z][.)])[ \t]+\S")
+LIST_MARK = re.compile(r"[ \t]*(?:[-*+•‣◦·–]|\d{1,3}[.)]|\(?[a-z][.)])[ \t]+\S")
 _UNDERLINED = re.compile(r"[^\n]{1,120}\n[ \t]*(=|-|~){3,}[ \t]*")
 # Lines longer than any editor wraps at are paragraphs by themselves.
 _LONG_LINE_CHARACTERS = 120
@@ -49,7 +49,7 @@ def _structured(text: str, block: Block) -> Iterator[Block]:
         yield Block("heading", block.start, block.end, 1 if underlined.group(1) == "=" else 2, label)
         return
     lines = list(_LINE.finditer(text, block.start, block.end))
-    if any(_LIST_MARK.match(line.group()) for line in lines):
+    if any(LIST_MARK.match(line.group()) for line in lines):
         yield from _list_items(lines)
     elif len(lines) > 1 and block.end - block.start > _LONG_LINE_CHARACTERS * len(lines):
         yield from (Block("paragraph", *line.span()) for line in lines)
@@ -59,9 +59,9 @@ def _structured(text: str, block: Block) -> Iterator[Block]:
 
 def _list_items(lines: list[re.Match[str]]) -> Iterator[Block]:
     """Marked lines with the unmarked ones that continue them; what stands before the first mark is a paragraph."""
-    item = Block("list_item" if _LIST_MARK.match(lines[0].group()) else "paragraph", *lines[0].span())
+    item = Block("list_item" if LIST_MARK.match(lines[0].group()) else "paragraph", *lines[0].span())
     for line in lines[1:]:
-        if _LIST_MARK.match(line.group()):
+        if LIST_MARK.match(line.group()):
             yield item
             item = Block("list_item", *line.span())
         else:

@@ -1,0 +1,215 @@
+"""From the characters of a PDF page to text in paragraphs; pure, and the same each time for the same page.
+
+The text of a page must not depend on other pages: a citation is marked by laying its page out anew and asking
+for the characters behind a span (`PageLayout.characters`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.core import BlockKind
+from engine.library.parsers.pdfium import Box
+from engine.library.parsers.text import LIST_MARK
+
+_HYPHEN = 2
+_LINE_ENDS = (10, 13)
+_UNSHOWN = frozenset((*range(9), 11, *range(14, 32), 127, 0xAD, 0xFFFE, 0xFFFF, *range(0x200B, 0x2010)))
+_LIGATURES = {
+    0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st",
+}  # fmt: skip
+_IDEOGRAPH = re.compile(r"[\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef]")
+_SENTENCE_END = re.compile(r"[.!?:;。！？…][\"'”’)\]]*$")
+# Their hyphen is part of the word, wherever the line ends.
+_COMPOUND_STARTS = {"well", "self", "non", "quasi"}
+_SAME_SIZE = 1.15
+_SHORT_LINE = 0.75
+_SIZE_SAMPLE = 5
+# Exponents and indices rise and fall by less than this, in multiples of the letters' size.
+_SAME_LINE_STEP = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A line as it stands on the page, in letters of `size` points; `indices[i]` is the character behind `text[i]`."""
+
+    text: str
+    indices: tuple[int, ...]
+    box: Box
+    size: float
+    is_hyphenated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """`text[start:end]` of the page, set in letters of `size` points."""
+
+    start: int
+    end: int
+    kind: BlockKind
+    size: float
+    num_lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class PageLayout:
+    """A page's text with its paragraphs; `indices[i]` is the character behind `text[i]`, -1 where we put a space."""
+
+    text: str
+    indices: tuple[int, ...]
+    paragraphs: tuple[Paragraph, ...]
+
+    def characters(self, start: int, end: int) -> tuple[int, int] | None:
+        """The first of PDFium's characters in `text[start:end]` and their number; None where there are none."""
+        behind = [index for index in self.indices[start:end] if index >= 0]
+        return (behind[0], behind[-1] - behind[0] + 1) if behind else None
+
+
+def lines(codes: Sequence[int], box: Callable[[int], Box]) -> Iterator[TextLine]:
+    """The lines of a page with anything to read in them."""
+    start = 0
+    for index, code in enumerate((*codes, _LINE_ENDS[0])):
+        if code == _HYPHEN or code in _LINE_ENDS:
+            line = _line(codes, start, index, box, is_hyphenated=code == _HYPHEN)
+            if line:
+                yield line
+            start = index + 1
+
+
+def layout(text_lines: Sequence[TextLine]) -> PageLayout:
+    """The page's text: lines joined to paragraphs, with a blank line between two of those."""
+    builder = _Builder(_hyphenated_words(text_lines))
+    for group in _groups(text_lines):
+        builder.add(group)
+    return PageLayout("".join(builder.characters), tuple(builder.indices), tuple(builder.paragraphs))
+
+
+def _line(
+    codes: Sequence[int], start: int, end: int, box: Callable[[int], Box], *, is_hyphenated: bool
+) -> TextLine | None:
+    pairs = [(sign, index) for index in range(start, end) for sign in _shown(codes, index)]
+    while pairs and pairs[0][0].isspace():
+        del pairs[0]
+    while pairs and pairs[-1][0].isspace():
+        del pairs[-1]
+    if not pairs:
+        return None
+    first, last = box(pairs[0][1]), box(pairs[-1][1])
+    whole = Box(first.left, min(first.bottom, last.bottom), last.right, max(first.top, last.top))
+    text, indices = "".join(sign for sign, _ in pairs), tuple(index for _, index in pairs)
+    return TextLine(text, indices, whole, _size(pairs, box), is_hyphenated)
+
+
+def _size(pairs: Sequence[tuple[str, int]], box: Callable[[int], Box]) -> float:
+    """The usual height of the line's letters; signs of mathematics come from fonts of odd proportions."""
+    letters = [index for sign, index in pairs if sign.isalnum()] or [index for _, index in pairs]
+    sample = letters[:: max(1, len(letters) // _SIZE_SAMPLE)]
+    return statistics.median(box(index).height for index in sample)
+
+
+def _shown(codes: Sequence[int], index: int) -> str:
+    code = codes[index]
+    if code in _LIGATURES:
+        return _LIGATURES[code]
+    if 0xD800 <= code < 0xDC00 and index + 1 < len(codes) and 0xDC00 <= codes[index + 1] < 0xE000:
+        return chr(0x10000 + (code - 0xD800) * 0x400 + codes[index + 1] - 0xDC00)
+    if code in _UNSHOWN or 0xD800 <= code < 0xE000 or code > 0x10FFFF:
+        return ""
+    return " " if chr(code).isspace() else chr(code)
+
+
+def _groups(text_lines: Sequence[TextLine]) -> Iterator[list[TextLine]]:
+    leading = _leading(text_lines)
+    right = max((line.box.right for line in text_lines), default=0.0)
+    group: list[TextLine] = []
+    for line in text_lines:
+        if group and _begins_paragraph(group[-1], line, leading, right):
+            yield group
+            group = []
+        group.append(line)
+    if group:
+        yield group
+
+
+def _leading(text_lines: Sequence[TextLine]) -> float:
+    """The usual distance from one line to the next, in multiples of the letters' size."""
+    steps = [_step(above, below) for above, below in itertools.pairwise(text_lines)]
+    usual = [step for step in steps if 0.5 < step < 2.5]
+    return statistics.median(usual) if usual else 1.2
+
+
+def _step(above: TextLine, below: TextLine) -> float:
+    return (above.box.bottom - below.box.bottom) / max(1.0, above.size, below.size)
+
+
+def _begins_paragraph(above: TextLine, line: TextLine, leading: float, right: float) -> bool:
+    step = _step(above, line)
+    if above.is_hyphenated:
+        return False
+    if abs(step) < _SAME_LINE_STEP and line.box.left >= above.box.right - 1:
+        return False
+    if max(above.size, line.size) > _SAME_SIZE * max(1.0, min(above.size, line.size)):
+        return True
+    if step < 0 or step > 1.3 * leading:
+        return True
+    if LIST_MARK.match(line.text):
+        return True
+    ends = _SENTENCE_END.search(above.text) is not None
+    is_indented = line.box.left - above.box.left > 0.8 * line.size
+    is_short = above.box.right < right * _SHORT_LINE
+    return ends and (is_indented or is_short)
+
+
+class _Builder:
+    """Joins lines into the page's text and keeps account of the characters."""
+
+    def __init__(self, hyphenated_words: set[str]) -> None:
+        self.characters: list[str] = []
+        self.indices: list[int] = []
+        self.paragraphs: list[Paragraph] = []
+        self._hyphenated_words = hyphenated_words
+
+    def add(self, group: Sequence[TextLine]) -> None:
+        if self.characters:
+            self._own("\n\n")
+        start = len(self.characters)
+        for above, line in zip((None, *group), group, strict=False):
+            if above is not None:
+                self._own(self._joint(above, line))
+            self.characters += line.text
+            self.indices += line.indices
+        kind: BlockKind = "list_item" if LIST_MARK.match(group[0].text) else "paragraph"
+        size = statistics.median(line.size for line in group)
+        self.paragraphs.append(Paragraph(start, len(self.characters), kind, size, len(group)))
+
+    def _own(self, text: str) -> None:
+        self.characters += text
+        self.indices += [-1] * len(text)
+
+    def _joint(self, above: TextLine, line: TextLine) -> str:
+        if above.is_hyphenated:
+            return "" if self._is_one_word(above.text, line.text) else "-"
+        return "" if _IDEOGRAPH.match(above.text[-1]) and _IDEOGRAPH.match(line.text[0]) else " "
+
+    def _is_one_word(self, above: str, below: str) -> bool:
+        first, second = _last_word(above), _first_word(below)
+        if not second[:1].islower() or first.lower() in _COMPOUND_STARTS:
+            return False
+        return f"{first}-{second}".lower() not in self._hyphenated_words
+
+
+def _hyphenated_words(text_lines: Sequence[TextLine]) -> set[str]:
+    """Words that the page writes with a hyphen inside a line, so the hyphen at a line's end may be theirs."""
+    return {word.lower() for line in text_lines for word in re.findall(r"\w+-\w+", line.text)}
+
+
+def _last_word(text: str) -> str:
+    return re.split(r"\W", text)[-1]
+
+
+def _first_word(text: str) -> str:
+    return re.split(r"\W", text, maxsplit=1)[0]

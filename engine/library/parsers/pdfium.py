@@ -1,0 +1,152 @@
+"""PDFium with types: the only module that touches pypdfium2, its untyped helpers and its raw functions."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pypdfium2  # type: ignore[import-untyped]
+import pypdfium2.raw as raw  # type: ignore[import-untyped]
+
+from engine.errors import DocumentEncrypted, DocumentUnreadable
+
+# Coordinates are mapped through integers; this many steps across a page is finer than any screen.
+_STEPS = 100_000
+_PICTURE_DEPTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle on a page in points, its origin at the bottom left."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    @property
+    def height(self) -> float:
+        return self.top - self.bottom
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Pixels row by row without padding; 1, 3 or 4 bytes each (grey, RGB, RGBA)."""
+
+    width: int
+    height: int
+    num_channels: int
+    rows: tuple[bytes, ...]
+
+
+class PdfFile:
+    """An open PDF."""
+
+    def __init__(self, document: Any) -> None:
+        self._document = document
+
+    def __len__(self) -> int:
+        return len(self._document)
+
+    @property
+    def title(self) -> str:
+        return str(self._document.get_metadata_value("Title"))
+
+    def show_forms(self) -> None:
+        """Lets filled-in fields appear in pictures of pages loaded from now on."""
+        self._document.init_forms()
+
+    @contextmanager
+    def page(self, index: int) -> Iterator[PdfPage | None]:
+        """A page by its 0-based index, None when it is broken; valid inside the `with` block."""
+        try:
+            page = self._document[index]
+            text = page.get_textpage()
+        except pypdfium2.PdfiumError:
+            yield None
+            return
+        try:
+            yield PdfPage(page, text)
+        finally:
+            text.close()
+            page.close()
+
+
+class PdfPage:
+    """One page: its characters in reading order, where they stand, and how it looks."""
+
+    def __init__(self, page: Any, text: Any) -> None:
+        self._page = page
+        self._text = text
+
+    def codes(self) -> list[int]:
+        """Each character's code point. Line ends are PDFium's own, 2 is a hyphen that ends a line, 0 is unknown."""
+        # Not FPDFText_GetText: that is UCS-2, and mangles what lies beyond the basic plane.
+        handle, unicode = self._text.raw, raw.FPDFText_GetUnicode
+        return [unicode(handle, index) for index in range(self._text.count_chars())]
+
+    def box(self, index: int) -> Box:
+        """The character's cell, as high as its font."""
+        rectangle = raw.FS_RECTF()
+        raw.FPDFText_GetLooseCharBox(self._text.raw, index, rectangle)
+        return Box(rectangle.left, rectangle.bottom, rectangle.right, rectangle.top)
+
+    def has_pictures(self) -> bool:
+        objects = self._page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=_PICTURE_DEPTH)
+        return next(iter(objects), None) is not None
+
+    def rectangles(self, first: int, count: int) -> list[tuple[float, float, float, float]]:
+        """Where characters stand as (x0, y0, x1, y1) in fractions of the page's picture, from its top left."""
+        boxes = [self._text.get_rect(index) for index in range(self._text.count_rects(first, count))]
+        return [self._fractions(*box) for box in boxes]
+
+    def picture(self, width_px: int, max_px: int) -> Picture:
+        """The page `width_px` wide, less if it would exceed `max_px` in either direction."""
+        width, height = self._page.get_size()
+        scale = min(width_px / width, max_px / width, max_px / height)
+        bitmap = self._page.render(scale=scale, rev_byteorder=True)
+        row_bytes = bitmap.width * bitmap.n_channels
+        pixels = bytes(bitmap.buffer)
+        rows = tuple(pixels[start : start + row_bytes] for start in range(0, len(pixels), bitmap.stride))
+        return Picture(bitmap.width, bitmap.height, bitmap.n_channels, rows[: bitmap.height])
+
+    def _fractions(self, left: float, bottom: float, right: float, top: float) -> tuple[float, float, float, float]:
+        (x0, y0), (x1, y1) = self._on_picture(left, top), self._on_picture(right, bottom)
+        return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
+
+    def _on_picture(self, x: float, y: float) -> tuple[float, float]:
+        across, down = ctypes.c_int(), ctypes.c_int()
+        raw.FPDF_PageToDevice(self._page.raw, 0, 0, _STEPS, _STEPS, 0, x, y, across, down)
+        return tuple(min(1.0, max(0.0, value.value / _STEPS)) for value in (across, down))  # type: ignore[return-value]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[PdfFile]:
+    """The PDF, opened with the empty password if it needs one.
+
+    Raises:
+        DocumentEncrypted: It needs a password, or protection that PDFium does not know.
+        DocumentUnreadable: It is broken.
+    """
+    # A stream, because PDFium takes no names that are not UTF-8.
+    with open(path, "rb") as stream:
+        try:
+            document = pypdfium2.PdfDocument(stream)
+        except pypdfium2.PdfiumError as error:
+            raise _refusal(error) from error
+        try:
+            yield PdfFile(document)
+        finally:
+            document.close()
+
+
+def _refusal(error: Any) -> DocumentUnreadable:
+    if error.err_code == raw.FPDF_ERR_PASSWORD:
+        return DocumentEncrypted("The PDF needs a password.", "Save a copy without the password.")
+    if error.err_code == raw.FPDF_ERR_SECURITY:
+        return DocumentEncrypted("The PDF is protected in a way that cannot be opened here.")
+    return DocumentUnreadable("The PDF is damaged: its structure cannot be read.")

@@ -1,0 +1,210 @@
+"""The engine's side of parsing: child processes read files, so that none can hang, bloat or crash the engine.
+
+A call borrows a child; one that runs out of time or memory, crashes, or is no longer wanted is killed, and the
+next call starts another. Children are executed, never forked, so it does not matter what the engine has loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from engine.core import Chunk, PageView, ReadDocument
+from engine.errors import (
+    Cancelled,
+    DocumentEmpty,
+    DocumentEncrypted,
+    DocumentNeedsOcr,
+    DocumentTooLarge,
+    DocumentUnreadable,
+    DocumentUnsupported,
+    ParserGaveUp,
+)
+from engine.library.parsers.frames import Head, unpack_chunk
+from engine.library.parsers.limits import Limits
+from engine.library.parsers.process import ParserProcess, Part
+
+_TICK_SECONDS = 0.1
+_ERRORS: dict[str, type[DocumentUnreadable]] = {
+    error.__name__: error
+    for error in (
+        DocumentUnreadable,
+        DocumentEmpty,
+        DocumentUnsupported,
+        DocumentEncrypted,
+        DocumentTooLarge,
+        DocumentNeedsOcr,
+        ParserGaveUp,
+    )
+}
+
+
+class ParserPool:
+    """Up to `processes` parser children; safe to use from any thread.
+
+    Args:
+        processes: How many files are read at once; a child starts when it is first needed.
+        seconds: How long one file may take.
+        memory_bytes: Address space that a child may have.
+    """
+
+    def __init__(self, processes: int, seconds: float, memory_bytes: int) -> None:
+        self._seconds = seconds
+        self._memory_bytes = memory_bytes
+        # A place is free: with the child that sits there, or None where one has to be started.
+        self._places: queue.LifoQueue[ParserProcess | None] = queue.LifoQueue()
+        for _ in range(processes):
+            self._places.put(None)
+        self._lock = threading.Lock()
+        self._children: set[ParserProcess] = set()
+        self._closed = threading.Event()
+        # PDEATHSIG follows the thread that starts a process, so all are started by one that lives as long as we do.
+        self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="parser-start")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def read(
+        self,
+        path: str,
+        tokenizer_file: Path | None,
+        max_tokens: int,
+        overlap_tokens: int,
+        max_file_bytes: int,
+        max_chunks: int,
+        cancelled: threading.Event | None = None,
+    ) -> ReadDocument:
+        """A file's chunks.
+
+        Args:
+            path: The file; surrogate escapes stand for bytes that are not UTF-8.
+            tokenizer_file: The embedder's `tokenizer.json`; None counts by rule of thumb.
+            max_tokens: The most that a chunk may cost with its heading.
+            overlap_tokens: What neighbouring chunks of a section share.
+            max_file_bytes: Larger files are refused unread.
+            max_chunks: Files with more chunks are refused.
+            cancelled: Stops the work when set.
+
+        Raises:
+            DocumentUnreadable: The file has no text for us; the sentence says why.
+            Cancelled: `cancelled` was set, or the pool was closed.
+        """
+        parts = self._ask(
+            {
+                "do": "read",
+                "path": os.path.abspath(path),
+                "tokenizer": os.path.abspath(tokenizer_file) if tokenizer_file else None,
+                "max_tokens": max_tokens,
+                "overlap_tokens": overlap_tokens,
+                "max_file_bytes": max_file_bytes,
+                "max_chunks": max_chunks,
+            },
+            cancelled,
+        )
+        chunks: tuple[Chunk, ...] = tuple(
+            unpack_chunk(fields) for head, _ in parts for fields in head.get("chunks", ())
+        )
+        result = parts[-1][0]["result"]
+        return ReadDocument(result["format"], result["title"], result["num_pages"], chunks)
+
+    def page(self, path: str, page: int | None, start: int, end: int, width_px: int) -> PageView:
+        """A page with `start..end` of its text marked: a picture of a PDF page, else the text around the span.
+
+        Raises:
+            DocumentUnreadable: The file cannot be read any more, or has no such page.
+            Cancelled: The pool was closed.
+        """
+        parts = self._ask(
+            {
+                "do": "page",
+                "path": os.path.abspath(path),
+                "page": page,
+                "start": start,
+                "end": end,
+                "width_px": width_px,
+                "max_file_bytes": Limits().max_file_bytes,
+            }
+        )
+        head, image = parts[-1]
+        fields: dict[str, Any] = dict(head["result"])
+        marks = tuple((x0, y0, x1, y1) for x0, y0, x1, y1 in fields.pop("marks"))
+        return PageView(**fields, marks=marks, image_png=image)
+
+    def memory_bytes(self) -> int:
+        """Resident bytes of all children, for the ledger."""
+        with self._lock:
+            children = list(self._children)
+        return sum(child.resident_bytes() for child in children)
+
+    def close(self) -> None:
+        """Ends all children; calls under way raise `Cancelled`. Closing twice is harmless."""
+        with self._lock:
+            self._closed.set()
+            children, self._children = self._children, set()
+        for child in children:
+            child.kill()
+        self._starter.shutdown(wait=True)
+
+    def _ask(self, command: Head, cancelled: threading.Event | None = None) -> list[Part]:
+        def is_unwanted() -> bool:
+            return self._closed.is_set() or (cancelled is not None and cancelled.is_set())
+
+        with self._place(is_unwanted) as child:
+            parts = child.ask(command, self._seconds, is_unwanted)
+        for head, _ in parts:
+            if "error" in head:
+                raise _refusal(head["error"])
+        return parts
+
+    @contextmanager
+    def _place(self, is_unwanted: Callable[[], bool]) -> Iterator[ParserProcess]:
+        """A child for one call, started if need be; it goes back to its place if it lives."""
+        child = self._take(is_unwanted)
+        try:
+            if child is None or not child.is_alive:
+                self._forget(child)
+                child = None
+                child = self._start()
+            yield child
+        finally:
+            if child is not None and not child.is_alive:
+                self._forget(child)
+                child = None
+            self._places.put(child)
+
+    def _take(self, is_unwanted: Callable[[], bool]) -> ParserProcess | None:
+        while not is_unwanted():
+            with contextlib.suppress(queue.Empty):
+                return self._places.get(timeout=_TICK_SECONDS)
+        raise Cancelled("Reading the file was cancelled.")
+
+    def _start(self) -> ParserProcess:
+        with self._lock:
+            if self._closed.is_set():
+                raise Cancelled("Reading the file was cancelled.")
+            child = self._starter.submit(ParserProcess, self._memory_bytes).result()
+            self._children.add(child)
+            return child
+
+    def _forget(self, child: ParserProcess | None) -> None:
+        if child is not None:
+            child.kill()
+            with self._lock:
+                self._children.discard(child)
+
+
+def _refusal(error: dict[str, str]) -> DocumentUnreadable:
+    return _ERRORS.get(error["kind"], DocumentUnreadable)(error["sentence"], error["way_out"])

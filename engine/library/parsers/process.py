@@ -1,0 +1,169 @@
+"""One parser child as the engine sees it: a command goes in, the frames of its answer come out, or it is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from engine.errors import Cancelled, ParserGaveUp
+from engine.library.parsers.frames import Head, read_frame, write_frame
+
+Part = tuple[Head, bytes]
+
+# How soon an unwanted call notices.
+_TICK_SECONDS = 0.1
+# A cold disk and a busy machine can make an import take this long.
+_START_SECONDS = 180.0
+_EXIT_SECONDS = 10.0
+_PACKAGE_ROOT = Path(__file__).resolve().parents[3]
+
+
+class ParserProcess:
+    """A running child. It belongs to one call at a time; only `kill` and `resident_bytes` may come from elsewhere."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "engine.library.parsers.child", str(os.getpid()), str(memory_bytes)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=_PACKAGE_ROOT,
+            env=_environment(),
+        )
+        self._parts: queue.SimpleQueue[Part | None] = queue.SimpleQueue()
+        # A thread rather than `select`, which knows no pipes on Windows.
+        self._reader = threading.Thread(target=self._receive, name="parser-answers", daemon=True)
+        self._reader.start()
+        self._is_ready = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def resident_bytes(self) -> int:
+        try:
+            return int(psutil.Process(self._process.pid).memory_info().rss)
+        except psutil.Error:
+            return 0
+
+    def ask(self, command: Head, seconds: float, is_unwanted: Callable[[], bool]) -> list[Part]:
+        """The parts of the answer to a command; the child does not survive a call that ends otherwise.
+
+        Raises:
+            ParserGaveUp: The time was up, or the child died.
+            Cancelled: `is_unwanted` said so.
+        """
+        try:
+            if not self._is_ready:
+                self._next(time.monotonic() + _START_SECONDS, is_unwanted)
+                self._is_ready = True
+            return self._answer(command, seconds, is_unwanted)
+        except TimeoutError as error:
+            self.kill()
+            raise ParserGaveUp(f"Reading the file took longer than {seconds:g} s.") from error
+        except EOFError as error:
+            self.kill()
+            if is_unwanted():
+                raise Cancelled("Reading the file was cancelled.") from error
+            raise self._post_mortem() from error
+        except BaseException:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """Ends the child at once and waits for it; harmless when it is dead already."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        self._reap()
+
+    def _answer(self, command: Head, seconds: float, is_unwanted: Callable[[], bool]) -> list[Part]:
+        deadline = time.monotonic() + seconds
+        self._send(command)
+        parts: list[Part] = []
+        while True:
+            part = self._next(deadline, is_unwanted)
+            if "end" in part[0]:
+                break
+            parts.append(part)
+        if part[0]["is_last"]:
+            self._reap()
+        return parts
+
+    def _send(self, command: Head) -> None:
+        assert self._process.stdin is not None
+        try:
+            write_frame(self._process.stdin, command)  # type: ignore[arg-type]
+        except (OSError, ValueError) as error:
+            # The pipe has no reader any more, or `kill` has closed it meanwhile.
+            raise EOFError from error
+
+    def _next(self, deadline: float, is_unwanted: Callable[[], bool]) -> Part:
+        """The next frame; TimeoutError when it is too late, EOFError when the child is gone."""
+        while True:
+            if is_unwanted():
+                raise Cancelled("Reading the file was cancelled.")
+            try:
+                part = self._parts.get(timeout=max(0.0, min(_TICK_SECONDS, deadline - time.monotonic())))
+            except queue.Empty:
+                if time.monotonic() >= deadline:
+                    raise TimeoutError from None
+                continue
+            if part is None:
+                raise EOFError
+            return part
+
+    def _receive(self) -> None:
+        assert self._process.stdout is not None
+        with contextlib.suppress(ValueError, OSError):
+            while (part := read_frame(self._process.stdout)) is not None:  # type: ignore[arg-type]
+                self._parts.put(part)
+        self._parts.put(None)
+
+    def _post_mortem(self) -> ParserGaveUp:
+        code = self._process.returncode
+        if code is None:
+            return ParserGaveUp("The parser hangs on this file and cannot be stopped.")
+        if code == -signal.SIGKILL:
+            return ParserGaveUp("The system ended the parser on this file, most likely for want of memory.")
+        if code < 0:
+            return ParserGaveUp(f"The parser crashed on this file ({signal.Signals(-code).name}).")
+        return ParserGaveUp(f"The parser ended on this file without an answer (exit code {code}).")
+
+    def _reap(self) -> None:
+        try:
+            self._process.wait(_EXIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            # It waits for a disk or a server that does not answer; not even SIGKILL reaches it there.
+            return
+        self._reader.join()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                # What was still buffered for a dead process has nowhere to go.
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+
+def _environment() -> dict[str, str]:
+    """Ours, such that the child finds this package and stays on one thread and few heaps."""
+    paths = (str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH", ""))
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "TOKENIZERS_PARALLELISM": "false",
+        "RAYON_NUM_THREADS": "1",
+        "MALLOC_ARENA_MAX": "2",
+    }

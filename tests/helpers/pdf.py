@@ -1,0 +1,131 @@
+"""Writes small PDF files by hand: pages of positioned text, a picture without text, a password."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_PADDING = bytes.fromhex("28BF4E5E4E758A4164004E56FFFA01082E2E00B6D0683E802F0CA9FE6453697A")
+_FILE_ID = b"0123456789abcdef"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Text at a distance in points from the left edge; `size` is the font's, `gap` the distance to the line above."""
+
+    text: str
+    size: float = 11
+    left: float = 72
+    gap: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    lines: Sequence[Line] = ()
+    has_picture: bool = False
+    rotation: int = 0
+
+
+def pdf(pages: Iterable[Page | str], title: str = "", password: str | None = None) -> bytes:
+    """A PDF of these pages; a str is a page of plain lines. With a password even an empty one, it is encrypted."""
+    pages = [page if isinstance(page, Page) else Page([Line(text) for text in page.split("\n")]) for page in pages]
+    key = _key(password) if password is not None else None
+    count = len(pages)
+    kids = " ".join(f"{5 + 2 * index} 0 R" for index in range(count))
+    objects: list[bytes] = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Kids [{kids}] /Count {count} >>".encode(),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+        _stream(b"/Type /XObject /Subtype /Image /Width 2 /Height 2 /ColorSpace /DeviceGray /BitsPerComponent 8",
+                b"\x00\x80\x80\xff", key, 4),
+    ]  # fmt: skip
+    for index, page in enumerate(pages):
+        objects.append(
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Rotate {page.rotation} /Contents {6 + 2 * index} 0 R"
+            " /Resources << /Font << /F1 3 0 R >> /XObject << /Im1 4 0 R >> >> >>".encode()
+        )
+        objects.append(_stream(b"", _content(page), key, 6 + 2 * index))
+    info = len(objects) + 1
+    objects.append(b"<< /Title " + _string(_encrypted(title.encode("cp1252"), key, info)) + b" >>")
+    if key is not None:
+        objects.append(_security(password or ""))
+    return _file(objects, info, is_encrypted=key is not None)
+
+
+def _content(page: Page) -> bytes:
+    parts = [b"q 400 0 0 400 100 200 cm /Im1 Do Q"] if page.has_picture else []
+    top = 842.0 - 72
+    for line in page.lines:
+        top -= line.gap if line.gap is not None else line.size * 1.2
+        text = _string(line.text.encode("cp1252"))
+        parts.append(f"BT /F1 {line.size} Tf {line.left} {top:.2f} Td ".encode() + text + b" Tj ET")
+    return b"\n".join(parts)
+
+
+def _string(data: bytes) -> bytes:
+    return b"<" + data.hex().encode() + b">"
+
+
+def _stream(entries: bytes, data: bytes, key: bytes | None, number: int) -> bytes:
+    data = _encrypted(data, key, number)
+    return b"<< " + entries + b" /Length %d >>\nstream\n" % len(data) + data + b"\nendstream"
+
+
+def _file(objects: list[bytes], info: int, *, is_encrypted: bool) -> bytes:
+    out = bytearray(b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n")
+    offsets = []
+    for number, body in enumerate(objects, start=1):
+        offsets.append(len(out))
+        out += b"%d 0 obj\n" % number + body + b"\nendobj\n"
+    start = len(out)
+    out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    out += b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    out += b"trailer\n<< /Size %d /Root 1 0 R /Info %d 0 R" % (len(objects) + 1, info)
+    if is_encrypted:
+        out += b" /Encrypt %d 0 R /ID [%s %s]" % (len(objects), _string(_FILE_ID), _string(_FILE_ID))
+    return bytes(out + b" >>\nstartxref\n%d\n%%%%EOF\n" % start)
+
+
+# The standard security handler, revision 2 (40-bit RC4): ISO 32000-1, 7.6.3. The owner has the user's password.
+
+
+def _padded(password: str) -> bytes:
+    return (password.encode("latin-1") + _PADDING)[:32]
+
+
+def _owner_entry(password: str) -> bytes:
+    return _rc4(hashlib.md5(_padded(password)).digest()[:5], _padded(password))
+
+
+def _key(password: str) -> bytes:
+    permissions = (-4 & 0xFFFFFFFF).to_bytes(4, "little")
+    return hashlib.md5(_padded(password) + _owner_entry(password) + permissions + _FILE_ID).digest()[:5]
+
+
+def _security(password: str) -> bytes:
+    user_entry = _rc4(_key(password), _PADDING)
+    entries = b"/O " + _string(_owner_entry(password)) + b" /U " + _string(user_entry)
+    return b"<< /Filter /Standard /V 1 /R 2 /P -4 " + entries + b" >>"
+
+
+def _encrypted(data: bytes, key: bytes | None, number: int) -> bytes:
+    if key is None:
+        return data
+    return _rc4(hashlib.md5(key + number.to_bytes(3, "little") + b"\0\0").digest()[:10], data)
+
+
+def _rc4(key: bytes, data: bytes) -> bytes:
+    state = list(range(256))
+    j = 0
+    for i in range(256):
+        j = (j + state[i] + key[i % len(key)]) % 256
+        state[i], state[j] = state[j], state[i]
+    out = bytearray()
+    i = j = 0
+    for byte in data:
+        i = (i + 1) % 256
+        j = (j + state[i]) % 256
+        state[i], state[j] = state[j], state[i]
+        out.append(byte ^ state[(state[i] + state[j]) % 256])
+    return bytes(out)
