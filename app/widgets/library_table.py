@@ -1,30 +1,33 @@
-"""The documents of a collection as a table: file, state, chunks, size; state in words and by icon."""
+"""The documents as a table: file, state, chunks, size, reason; state in words and by icon."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import (
-    QAbstractTableModel,
-    QCoreApplication,
-    QModelIndex,
-    QPersistentModelIndex,
-    QPoint,
-    Qt,
-    Signal,
+from PySide6.QtCore import QCoreApplication, QModelIndex, QPersistentModelIndex, QPoint, Qt, Signal
+from PySide6.QtGui import QPainter
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QMenu,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+    QWidget,
 )
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView, QWidget
 
 from app import theme
 from app.widgets.bits import Tone
-from app.widgets.figures import bytes_text, count_text, file_name, printable
+from app.widgets.figures import bytes_text, count_text
 
 if TYPE_CHECKING:
+    from app.models.documents import DocumentsTable
     from engine.protocol import Document
 
 _ROW_PX = 36
-FILE, FOLDER, STATE, CHUNKS, SIZE = range(5)
+# The order of DocumentsTable's columns, known here without importing the models before the first paint.
+NAME, STATE, CHUNKS, SIZE, REASON = range(5)
 Index = QModelIndex | QPersistentModelIndex
 
 STATES: dict[str, tuple[str, str, Tone]] = {
@@ -49,67 +52,45 @@ def state_name(state: str) -> str:
     return names.get(state, state)
 
 
-class _Rows(QAbstractTableModel):
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._documents: tuple[Document, ...] = ()
-        self._headers = (self.tr("File"), self.tr("Folder"), self.tr("State"), self.tr("Chunks"), self.tr("Size"))
+class _Cells(QStyledItemDelegate):
+    """Puts the state's icon before its word, and figures as people read them."""
 
-    def show(self, documents: Sequence[Document]) -> None:
-        self.beginResetModel()
-        self._documents = tuple(documents)
-        self.endResetModel()
+    def __init__(self, table: LibraryTable) -> None:
+        super().__init__(table)
+        self._table = table
 
-    def document(self, row: int) -> Document:
-        return self._documents[row]
-
-    def rowCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(self._documents)
-
-    def columnCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(self._headers)
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole.value
-    ) -> object:
-        if orientation == Qt.Orientation.Horizontal and role == Qt.ItemDataRole.DisplayRole:
-            return self._headers[section]
-        return None
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole.value) -> object:
-        document, column = self._documents[index.row()], index.column()
-        if role == Qt.ItemDataRole.DisplayRole:
-            return self._text(document, column)
-        if role == Qt.ItemDataRole.DecorationRole and column == STATE:
+    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802 - Qt's name
+        super().initStyleOption(option, index)
+        document = self._table.document_at(index.row())
+        if document is None:
+            return
+        column = index.column()
+        if column == STATE:
             icon, colour, _ = STATES[document.state]
-            return theme.icon(icon, getattr(theme.current(), colour))
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return document.reason if column == STATE and document.reason else printable(document.path)
-        if role == Qt.ItemDataRole.TextAlignmentRole and column in (CHUNKS, SIZE):
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        return None
+            option.icon = theme.icon(icon, getattr(theme.current(), colour))
+            option.features |= QStyleOptionViewItem.ViewItemFeature.HasDecoration
+            option.text = state_name(document.state)
+        elif column == CHUNKS:
+            option.text = count_text(document.num_chunks) if document.num_chunks else "–"
+        elif column == SIZE:
+            option.text = bytes_text(document.size_bytes)
 
-    def _text(self, document: Document, column: int) -> str:
-        return (
-            file_name(document.path),
-            printable(document.path.rpartition("/")[0]),
-            state_name(document.state),
-            count_text(document.num_chunks) if document.num_chunks else "–",
-            bytes_text(document.size_bytes),
-        )[column]
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        # No dotted frame around one cell: whole rows are selected.
+        option.state &= ~QStyle.StateFlag.State_HasFocus
+        super().paint(painter, option, index)
 
 
 class LibraryTable(QTableView):
-    """Shows documents; asks for one to be opened (double click, Enter) and for some to be re-indexed or removed."""
+    """A view of DocumentsTable; some documents can be wished indexed again, or removed."""
 
-    opened = Signal(object)  # Document
     reindex_wanted = Signal(list)  # paths
     remove_wanted = Signal(list)  # paths
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._rows = _Rows(self)
-        self.setModel(self._rows)
+        self._documents: DocumentsTable | None = None
+        self.setItemDelegate(_Cells(self))
         self.setAccessibleName(self.tr("Documents"))
         self.setShowGrid(False)
         self.setTabKeyNavigation(False)
@@ -119,29 +100,36 @@ class LibraryTable(QTableView):
         self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.verticalHeader().hide()
         self.verticalHeader().setDefaultSectionSize(_ROW_PX)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.customContextMenuRequested.connect(self._on_menu)
+
+    def show_documents(self, documents: DocumentsTable) -> None:
+        self._documents = documents
+        self.setModel(documents)
         header = self.horizontalHeader()
         header.setHighlightSections(False)
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-        header.setSectionResizeMode(FILE, QHeaderView.ResizeMode.Stretch)
-        header.setSectionResizeMode(FOLDER, QHeaderView.ResizeMode.Stretch)
-        for column, width in ((STATE, 120), (CHUNKS, 84), (SIZE, 96)):
+        header.setSectionResizeMode(NAME, QHeaderView.ResizeMode.Stretch)
+        for column, width in ((STATE, 116), (CHUNKS, 80), (SIZE, 92), (REASON, 260)):
             self.setColumnWidth(column, width)
-        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        self.customContextMenuRequested.connect(self._on_menu)
-        self.activated.connect(lambda index: self.opened.emit(self._rows.document(index.row())))
 
-    def show_documents(self, documents: Sequence[Document]) -> None:
-        self._rows.show(documents)
+    def document_at(self, row: int) -> Document | None:
+        return self._documents.document(row) if self._documents is not None else None
 
     def selected_paths(self) -> list[str]:
-        return [self._rows.document(index.row()).path for index in self.selectionModel().selectedRows()]
+        rows = (self.document_at(index.row()) for index in self.selectionModel().selectedRows())
+        return [document.path for document in rows if document is not None]
 
-    def _on_menu(self, where: QPoint) -> None:
-        paths = self.selected_paths()
-        if not paths:
-            return
+    def menu_for(self, paths: list[str]) -> QMenu:
+        """What can be done with the selected documents."""
         menu = QMenu(self)
         menu.addAction(self.tr("Index again"), lambda: self.reindex_wanted.emit(paths))
         menu.addAction(self.tr("Remove from the library…"), lambda: self.remove_wanted.emit(paths))
-        menu.exec(self.viewport().mapToGlobal(where))
-        menu.deleteLater()
+        return menu
+
+    def _on_menu(self, where: QPoint) -> None:
+        paths = self.selected_paths()
+        if paths:
+            menu = self.menu_for(paths)
+            menu.exec(self.viewport().mapToGlobal(where))
+            menu.deleteLater()

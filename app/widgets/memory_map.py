@@ -1,4 +1,4 @@
-"""The placement map: one lane per tier, its legend, and the same facts as a table beside it."""
+"""The placement map: one lane per tier, and the legend of what occurs in them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QHeaderView,
     QLabel,
-    QTableWidget,
-    QTableWidgetItem,
     QVBoxLayout,
     QWidget,
 )
@@ -20,7 +16,7 @@ from PySide6.QtWidgets import (
 from app import theme
 from app.widgets import bits, memory_tiles
 from app.widgets.figures import bytes_text
-from app.widgets.memory_lane import MemoryLane, kind_name, state_name
+from app.widgets.memory_lane import MemoryLane, kind_name
 
 if TYPE_CHECKING:
     from engine.protocol import TierSnapshot
@@ -117,43 +113,3 @@ class MemoryMap(QWidget):
             self._legend.addSpacing(8)
         self._legend.addStretch(1)
         self._legend.addWidget(bits.label(self.tr("Striped: moving"), "small"))
-
-
-class MemoryTable(QTableWidget):
-    """The map's facts as rows: tier, owner, what for, bytes, state."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(0, 5, parent)
-        self._tiers: tuple[TierSnapshot, ...] = ()
-        self.setHorizontalHeaderLabels(
-            [self.tr("Where"), self.tr("Who"), self.tr("What for"), self.tr("Size"), self.tr("State")]
-        )
-        self.setAccessibleName(self.tr("Memory as a table"))
-        self.verticalHeader().hide()
-        self.setShowGrid(False)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setTabKeyNavigation(False)
-        self.horizontalHeader().setHighlightSections(False)
-        self.horizontalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-        self.horizontalHeader().setSectionResizeMode(2, QHeaderView.ResizeMode.Stretch)
-
-    def show_tiers(self, tiers: Sequence[TierSnapshot]) -> None:
-        if tuple(tiers) == self._tiers:
-            return
-        self._tiers = tuple(tiers)
-        rows = [row for tier in tiers for row in self._rows(tier)]
-        self.setRowCount(len(rows))
-        for index, cells in enumerate(rows):
-            for column, text in enumerate(cells):
-                self.setItem(index, column, QTableWidgetItem(text))
-
-    def _rows(self, tier: TierSnapshot) -> list[tuple[str, ...]]:
-        rows: list[tuple[str, ...]] = [
-            (tier.name, kind_name(memory_tiles.kind_of(span.owner)), span.what, bytes_text(span.num_bytes),
-             state_name(span.state))
-            for span in tier.spans
-        ]  # fmt: skip
-        rows.append((tier.name, kind_name(memory_tiles.OTHER), "", bytes_text(tier.other_bytes), ""))
-        rows.append((tier.name, self.tr("Free"), "", bytes_text(tier.free_bytes), ""))
-        return rows

@@ -1,0 +1,198 @@
+"""The chats in the rail: search, pinned ones marked, renamed in place, deleted with an undo instead of a question."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import (
+    QEvent,
+    QIdentityProxyModel,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QPoint,
+    QSize,
+    Qt,
+    QTimer,
+    Signal,
+)
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QAbstractItemView, QLineEdit, QListView, QMenu, QStyledItemDelegate, QVBoxLayout, QWidget
+
+from app import theme
+from app.widgets import bits
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QStyleOptionViewItem
+
+    from app.models.chat_list import ChatListModel
+
+_ROW_PX = 32
+UNDO_MS = 8000
+Index = QModelIndex | QPersistentModelIndex
+
+
+class UndoBar(QWidget):
+    """Offers to take back the last deletion for a while."""
+
+    undone = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._timer = QTimer(self, singleShot=True, interval=UNDO_MS)
+        self._timer.timeout.connect(self.hide)
+        self.button = bits.button(self.tr("Undo"), "link", clicked=self._on_undo)
+        line = bits.row(bits.label(self.tr("Chat deleted"), "small"), None, self.button)
+        line.setContentsMargins(10, 4, 6, 4)
+        self.setLayout(line)
+        self.hide()
+
+    def offer(self) -> None:
+        self.show()
+        self._timer.start()
+
+    def _on_undo(self) -> None:
+        self._timer.stop()
+        self.hide()
+        self.undone.emit()
+
+
+class _Titles(QIdentityProxyModel):
+    """The chats with what only a view needs: a pin before pinned ones, and titles that can be edited."""
+
+    renamed = Signal(str, str)
+
+    def __init__(self, chats: ChatListModel, parent: QObject) -> None:
+        super().__init__(parent)
+        self._chats = chats
+        self.setSourceModel(chats)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        if role == Qt.ItemDataRole.EditRole:
+            return super().data(index, Qt.ItemDataRole.DisplayRole)
+        is_pinned = bool(super().data(index, self._chats.PINNED_ROLE))
+        if role == Qt.ItemDataRole.DecorationRole and is_pinned:
+            return theme.icon("pin", theme.current().muted)
+        if role == Qt.ItemDataRole.AccessibleDescriptionRole and is_pinned:
+            return self.tr("Pinned")
+        return super().data(index, role)
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        return super().flags(index) | Qt.ItemFlag.ItemIsEditable
+
+    def setData(self, index: Index, value: object, role: int = Qt.ItemDataRole.EditRole) -> bool:  # noqa: N802
+        if role != Qt.ItemDataRole.EditRole:
+            return False
+        self.renamed.emit(str(super().data(index, self._chats.ID_ROLE)), str(value))
+        return True
+
+
+class _Rows(QStyledItemDelegate):
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        return QSize(super().sizeHint(option, index).width(), _ROW_PX)
+
+
+class ChatListPanel(QWidget):
+    """Shows a ChatListModel and hands it the wishes about its chats; opening one is the window's business."""
+
+    opened = Signal(str)  # conversation id
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._chats: ChatListModel | None = None
+        self._current = ""
+        self.search = QLineEdit()
+        self.search.setProperty("kind", "search")
+        self.search.setPlaceholderText(self.tr("Search chats"))
+        self.search.setAccessibleName(self.tr("Search chats"))
+        self.search.setAcceptDrops(False)
+        self.list = QListView()
+        self.list.setAccessibleName(self.tr("Chats"))
+        self.list.setItemDelegate(_Rows(self.list))
+        self.list.setUniformItemSizes(True)
+        self.list.setIconSize(QSize(14, 14))
+        self.list.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
+        self.list.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.list.setTextElideMode(Qt.TextElideMode.ElideRight)
+        self.list.viewport().setAutoFillBackground(False)
+        self.list.installEventFilter(self)
+        self.list.clicked.connect(lambda index: self.opened.emit(self.id_at(index)))
+        self.list.activated.connect(lambda index: self.opened.emit(self.id_at(index)))
+        self.list.customContextMenuRequested.connect(self._on_menu)
+        self._nothing = bits.label("", "small", wraps=True)
+        self._nothing.setContentsMargins(10, 0, 10, 0)
+        self.undo = UndoBar()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 8, 0, 0)
+        layout.setSpacing(6)
+        layout.addWidget(self.search)
+        layout.addWidget(self._nothing)
+        layout.addWidget(self.list, 1)
+        layout.addWidget(self.undo)
+        self._show_nothing()
+
+    def attach(self, chats: ChatListModel) -> None:
+        self._chats = chats
+        titles = _Titles(chats, self)
+        titles.renamed.connect(chats.rename)
+        self.list.setModel(titles)
+        self.search.textChanged.connect(chats.set_filter)
+        self.undo.undone.connect(chats.undo_delete)
+        chats.chat_deleted.connect(lambda _id, _title: self.undo.offer())
+        for changed in (chats.rowsInserted, chats.rowsRemoved, chats.modelReset, chats.rowsMoved):
+            changed.connect(self._on_rows_changed)
+        self._on_rows_changed()
+
+    def show_current(self, conversation_id: str) -> None:
+        """Marks the chat that is open; "" marks none."""
+        self._current = conversation_id
+        row = self._chats.row_of(conversation_id) if self._chats is not None else None
+        index = QModelIndex() if row is None else self.list.model().index(row, 0)
+        self.list.setCurrentIndex(index)
+        if row is None:
+            self.list.clearSelection()
+
+    def id_at(self, index: Index) -> str:
+        return str(index.data(self._chats.ID_ROLE)) if self._chats is not None else ""
+
+    def menu_for(self, index: QModelIndex) -> QMenu:
+        """What can be done with a chat."""
+        chats, chat_id = self._chats, self.id_at(index)
+        menu = QMenu(self)
+        if chats is None:
+            return menu
+        is_pinned = bool(index.data(chats.PINNED_ROLE))
+        menu.addAction(self.tr("Rename"), lambda: self.list.edit(index))
+        pin = self.tr("Unpin") if is_pinned else self.tr("Pin")
+        menu.addAction(pin, lambda: chats.set_pinned(chat_id, not is_pinned))
+        menu.addSeparator()
+        menu.addAction(self.tr("Delete"), lambda: chats.delete(chat_id))
+        return menu
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """The Delete key deletes the chat under the keyboard's cursor, as F2 renames it."""
+        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
+            index = self.list.currentIndex()
+            if event.key() == Qt.Key.Key_Delete and index.isValid() and self._chats is not None:
+                self._chats.delete(self.id_at(index))
+                return True
+        return super().eventFilter(watched, event)
+
+    def _on_rows_changed(self) -> None:
+        self.show_current(self._current)
+        self._show_nothing()
+
+    def _show_nothing(self) -> None:
+        num_chats = self._chats.rowCount() if self._chats is not None else 0
+        self._nothing.setText(
+            self.tr("No chat matches.") if self.search.text() else self.tr("Your chats appear here.")
+        )  # fmt: skip
+        self._nothing.setVisible(not num_chats)
+
+    def _on_menu(self, where: QPoint) -> None:
+        index = self.list.indexAt(where)
+        if index.isValid():
+            menu = self.menu_for(index)
+            menu.exec(self.list.viewport().mapToGlobal(where))
+            menu.deleteLater()

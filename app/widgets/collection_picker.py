@@ -1,0 +1,55 @@
+"""Which collection a chat asks: a button with a menu, "All files" being the first choice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QActionGroup
+from PySide6.QtWidgets import QMenu, QPushButton, QWidget
+
+from app import theme
+
+
+class CollectionPicker(QPushButton):
+    """`chosen` carries a collection's name, or None for all."""
+
+    chosen = Signal(object)  # str | None
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._names: tuple[str, ...] = ()
+        self._current: str | None = None
+        self.setProperty("kind", "picker")
+        self.setAutoDefault(False)
+        theme.dress(self, "library")
+        self._menu = QMenu(self)
+        self.setMenu(self._menu)
+        self.show_collections((), None)
+
+    @property
+    def current(self) -> str | None:
+        return self._current
+
+    def show_collections(self, names: Sequence[str], current: str | None) -> None:
+        self._names, self._current = tuple(names), current
+        text = current if current is not None else self.tr("All files")
+        self.setText(f" {text}")
+        self.setAccessibleName(self.tr("Collection to ask: %1").replace("%1", text))
+        self.setToolTip(self.tr("Which files answers come from"))
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        self._menu.clear()
+        group = QActionGroup(self._menu)
+        for name, text in [(None, self.tr("All files")), *((name, name) for name in self._names)]:
+            action = self._menu.addAction(text)
+            action.setCheckable(True)
+            action.setChecked(name == self._current)
+            action.setActionGroup(group)
+            action.triggered.connect(lambda _checked, name=name: self._on_chosen(name))
+
+    def _on_chosen(self, name: str | None) -> None:
+        if name != self._current:
+            self.show_collections(self._names, name)
+            self.chosen.emit(name)

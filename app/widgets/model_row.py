@@ -1,0 +1,88 @@
+"""One model file: what it is, whether it fits this machine, and the button that uses it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
+
+from app.widgets import bits
+from app.widgets.elided import ElidedLabel
+from app.widgets.figures import bytes_text, count_text, printable
+
+if TYPE_CHECKING:
+    from engine.protocol import ModelEntry
+
+AUTOMATIC = -1
+
+
+class ModelRow(QFrame):
+    """A card for one `ModelEntry`; `is_current` is the one that answers."""
+
+    use_wanted = Signal(str, object)  # path, GPU layers or None for the plan's
+    forget_wanted = Signal(str)
+    unload_wanted = Signal()
+
+    def __init__(self, entry: ModelEntry, is_current: bool, state: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("card", True)
+        self.entry = entry
+        name = ElidedLabel(entry.name or printable(entry.path), "strong")
+        head = bits.row(name, spacing=8)
+        head.setStretch(0, 1)
+        if is_current:
+            head.addWidget(bits.chip(state or self.tr("In use"), "good" if not state else "accent"))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 12, 12, 12)
+        layout.setSpacing(4)
+        layout.addLayout(head)
+        layout.addWidget(bits.label(self._facts(), "small", wraps=True))
+        if entry.problem:
+            layout.addWidget(bits.label(entry.problem, "problem", wraps=True))
+        elif entry.fit:
+            layout.addWidget(bits.label(entry.fit, wraps=True))
+        layout.addSpacing(6)
+        layout.addLayout(self._actions(is_current))
+
+    def _facts(self) -> str:
+        entry = self.entry
+        facts = [entry.architecture, bytes_text(entry.file_bytes) if entry.file_bytes else ""]
+        if entry.num_layers:
+            facts.append(self.tr("%1 layers").replace("%1", str(entry.num_layers)))
+            facts.append(self.tr("%1 of them on the GPU").replace("%1", str(entry.planned_gpu_layers)))
+        if entry.trained_context:
+            facts.append(self.tr("context of %1 tokens").replace("%1", count_text(entry.trained_context)))
+        return " · ".join(fact for fact in facts if fact)
+
+    def _actions(self, is_current: bool) -> QHBoxLayout:
+        entry = self.entry
+        line = bits.row(spacing=8)
+        self.layers = QSpinBox()
+        self.layers.setRange(AUTOMATIC, max(0, entry.num_layers))
+        self.layers.setValue(AUTOMATIC)
+        self.layers.setSpecialValueText(self.tr("As planned (%1)").replace("%1", str(entry.planned_gpu_layers)))
+        self.layers.setAccessibleName(self.tr("Layers of %1 on the GPU").replace("%1", entry.name))
+        self.layers.setToolTip(self.tr("How many layers to put on the GPU"))
+        if entry.problem:
+            self.layers.hide()
+        else:
+            line.addWidget(bits.label(self.tr("GPU layers"), "small"))
+            line.addWidget(self.layers)
+        line.addStretch(1)
+        forget = bits.button(self.tr("Forget"), "ghost", clicked=lambda: self.forget_wanted.emit(entry.path))
+        forget.setToolTip(self.tr("Takes it off this list; the file stays"))
+        line.addWidget(forget)
+        if is_current:
+            self.use = bits.button(self.tr("Load again"), "plain", clicked=self._on_use)
+            line.addWidget(bits.button(self.tr("Unload"), "plain", clicked=self.unload_wanted.emit))
+        else:
+            self.use = bits.button(self.tr("Use"), "primary", clicked=self._on_use)
+        self.use.setAccessibleName(self.tr("Use %1").replace("%1", entry.name))
+        self.use.setEnabled(not entry.problem)
+        line.addWidget(self.use)
+        return line
+
+    def _on_use(self) -> None:
+        chosen = self.layers.value()
+        self.use_wanted.emit(self.entry.path, None if chosen == AUTOMATIC else chosen)

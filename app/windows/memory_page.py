@@ -1,0 +1,155 @@
+"""Memory: who holds how many bytes in which tier, live; what was decided and why; rates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QButtonGroup, QGridLayout, QStackedWidget, QVBoxLayout, QWidget
+
+from app.widgets import bits
+from app.widgets.empty_state import EmptyState
+from app.widgets.figures import bytes_text, count_text, seconds_text
+from app.widgets.memory_map import MemoryMap
+from app.widgets.memory_table import MemoryTableView
+from app.windows.page import Page
+
+if TYPE_CHECKING:
+    from app.models.memory import MemoryModel
+
+MAX_DECISIONS = 8
+MAX_COUNTERS = 8
+
+
+class MemoryPage(Page):
+    """Shows a MemoryModel; while it is hidden nothing is painted or rebuilt."""
+
+    def __init__(self, memory: MemoryModel, parent: QWidget | None = None) -> None:
+        super().__init__(self.tr("Memory"), parent=parent)
+        self.subtitle.setText(self.tr("Where every byte lives right now, and what moves."))
+        self._memory = memory
+        self.map, self.table = MemoryMap(), MemoryTableView()
+        self.table.show_memory(memory.table)
+        self.decisions, self._decision_lines = _text_card(self.tr("Decisions"))
+        self.counters, counters_column = _text_card(self.tr("Rates"))
+        self._counter_grid = QGridLayout()
+        self._counter_grid.setHorizontalSpacing(16)
+        self._counter_grid.setVerticalSpacing(6)
+        counters_column.addLayout(self._counter_grid)
+        counters_column.addStretch(1)
+        self._shown_decisions: tuple[str, ...] | None = None
+        self._shown_counters: dict[str, float] | None = None
+        self._views = QStackedWidget()
+        self._views.addWidget(self._map_view())
+        self._views.addWidget(self._table_view())
+        self.empty = EmptyState("memory", self.tr("The engine has not said yet what it holds; it is starting."))
+        self._stack = QStackedWidget()
+        self._stack.addWidget(self._views)
+        self._stack.addWidget(self.empty)
+        self._add_switch()
+        self.body.addWidget(self._stack, 1)
+        memory.snapshot_changed.connect(self._on_snapshot)
+        self._on_snapshot()
+
+    def show_table(self, is_table: bool) -> None:
+        """The table holds the same facts as the map, for reading and for screen readers."""
+        self._views.setCurrentIndex(1 if is_table else 0)
+        (self.table_button if is_table else self.map_button).setChecked(True)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._show_words()
+
+    def decision_lines(self) -> tuple[str, ...]:
+        return self._shown_decisions or ()
+
+    def _map_view(self) -> QWidget:
+        card = bits.card()
+        inner = bits.column(self.map)
+        inner.setContentsMargins(20, 20, 20, 16)
+        card.setLayout(inner)
+        words = bits.row(self.decisions, self.counters, spacing=16)
+        words.setStretch(0, 3)
+        words.setStretch(1, 2)
+        view = QWidget()
+        layout = bits.column(card, spacing=16)
+        layout.addLayout(words)
+        layout.addStretch(1)
+        view.setLayout(layout)
+        return view
+
+    def _table_view(self) -> QWidget:
+        card = bits.card()
+        inner = bits.column(self.table)
+        inner.setContentsMargins(4, 4, 4, 4)
+        card.setLayout(inner)
+        return card
+
+    def _add_switch(self) -> None:
+        group = QButtonGroup(self)
+        self.map_button = bits.button(self.tr("Map"), "segment", clicked=lambda: self.show_table(False))
+        self.table_button = bits.button(self.tr("Table"), "segment", clicked=lambda: self.show_table(True))
+        for button in (self.map_button, self.table_button):
+            button.setCheckable(True)
+            group.addButton(button)
+            self.buttons.addWidget(button)
+        self.map_button.setChecked(True)
+
+    def _on_snapshot(self) -> None:
+        self._stack.setCurrentWidget(self._views if self._memory.tiers else self.empty)
+        self.map.show_tiers(self._memory.tiers)
+        if self.isVisible():
+            self._show_words()
+
+    def _show_words(self) -> None:
+        memory = self._memory.memory
+        decisions = memory.decisions[:MAX_DECISIONS] if memory else ()
+        if decisions != self._shown_decisions:
+            self._shown_decisions = decisions
+            self._rebuild_decisions(decisions)
+        counters = dict(memory.counters) if memory else {}
+        if counters != self._shown_counters:
+            self._shown_counters = counters
+            self._rebuild_counters(counters)
+
+    def _rebuild_decisions(self, decisions: tuple[str, ...]) -> None:
+        while (item := self._decision_lines.takeAt(1)) is not None:
+            if (old := item.widget()) is not None:
+                old.deleteLater()
+        for text in decisions or (self.tr("Nothing has had to be decided yet."),):
+            self._decision_lines.addWidget(bits.label(text, "plain" if decisions else "muted", wraps=True))
+        self._decision_lines.addStretch(1)
+
+    def _rebuild_counters(self, counters: dict[str, float]) -> None:
+        while (item := self._counter_grid.takeAt(0)) is not None:
+            if (old := item.widget()) is not None:
+                old.deleteLater()
+        if not counters:
+            self._counter_grid.addWidget(bits.label(self.tr("Nothing is running."), "muted"), 0, 0)
+        for line, (name, value) in enumerate(list(counters.items())[:MAX_COUNTERS]):
+            words, figure = counter_text(name, value)
+            self._counter_grid.addWidget(bits.label(words, "muted"), line, 0)
+            self._counter_grid.addWidget(bits.label(figure, "strong"), line, 1)
+
+
+def counter_text(name: str, value: float) -> tuple[str, str]:
+    """A counter's name and figure in words, its unit read from the end of its name (`disk_bytes_per_s`)."""
+    for ending, figure in (
+        ("_bytes_per_s", f"{bytes_text(value)}/s"),
+        ("_per_s", f"{value:.1f}/s"),
+        ("_bytes", bytes_text(value)),
+        ("_seconds", seconds_text(value)),
+        ("_ratio", f"{value:.0%}"),
+    ):
+        if name.endswith(ending):
+            return name.removesuffix(ending).replace("_", " ").capitalize(), figure
+    return name.replace("_", " ").capitalize(), count_text(value)
+
+
+def _text_card(title: str) -> tuple[QWidget, QVBoxLayout]:
+    card = bits.card()
+    layout = QVBoxLayout(card)
+    layout.setContentsMargins(20, 16, 20, 16)
+    layout.setSpacing(8)
+    layout.addWidget(bits.label(title, "section"))
+    return card, layout

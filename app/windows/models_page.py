@@ -1,0 +1,128 @@
+"""The model files we know: what each is, whether it fits, which one answers; one can be opened, used, forgotten."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QProgressBar, QScrollArea, QVBoxLayout, QWidget
+
+from app import theme
+from app.widgets import bits
+from app.widgets.empty_state import EmptyState
+from app.widgets.model_row import ModelRow
+from app.widgets.picture import Picture
+from app.windows.page import Page
+
+if TYPE_CHECKING:
+    from app.models.model_picker import ModelPickerModel
+
+
+class ModelsPage(Page):
+    """Shows a ModelPickerModel; the file dialog belongs to the window."""
+
+    open_file_wanted = Signal()
+
+    def __init__(self, picker: ModelPickerModel, parent: QWidget | None = None) -> None:
+        super().__init__(self.tr("Models"), parent=parent)
+        self.subtitle.setText(self.tr("GGUF files on this computer that can write answers."))
+        self._picker = picker
+        self._rows: list[ModelRow] = []
+        self._shown: object = None
+        self.buttons.addWidget(
+            bits.button(self.tr("Open a GGUF file…"), "primary", "plus", self.open_file_wanted.emit)
+        )  # fmt: skip
+        self._build_banner()
+        content = QWidget()
+        content.setObjectName("column")
+        self._column = QVBoxLayout(content)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(12)
+        self._column.addStretch(1)
+        self._scroll = QScrollArea()
+        self._scroll.setWidget(content)
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.empty = EmptyState(
+            "models",
+            self.tr("Answers are quotes from your files until a model is chosen."),
+            self.tr("Open a GGUF file…"),
+        )
+        self.empty.chosen.connect(self.open_file_wanted)
+        self.body.addWidget(self._banner)
+        self.body.addWidget(self._scroll, 1)
+        self.body.addWidget(self.empty, 1)
+        picker.models_changed.connect(self._show)
+        picker.state_changed.connect(self._show)
+        self._show()
+
+    def rows(self) -> tuple[ModelRow, ...]:
+        return tuple(self._rows)
+
+    @property
+    def banner_text(self) -> str:
+        return "" if self._banner.isHidden() else self._banner_text.text()
+
+    def _build_banner(self) -> None:
+        self._banner = QFrame()
+        self._icon = Picture("info", "accent")
+        self._banner_text = bits.label("", wraps=True, selectable=True)
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setAccessibleName(self.tr("Loading the model"))
+        line = bits.row(self._icon, spacing=12)
+        line.addLayout(bits.column(self._banner_text, self._bar, spacing=8), 1)
+        line.setContentsMargins(14, 12, 14, 12)
+        self._banner.setLayout(line)
+
+    def _show(self) -> None:
+        picker = self._picker
+        self._show_banner()
+        self._scroll.setVisible(bool(picker.models))
+        self.empty.setVisible(not picker.models)
+        state = (picker.models, picker.current, picker.state)
+        if state != self._shown:
+            self._shown = state
+            self._rebuild()
+
+    def _show_banner(self) -> None:
+        picker = self._picker
+        text, card, icon = self._banner_words()
+        self._banner.setVisible(bool(text) and bool(picker.models or picker.state != "none"))
+        self._banner_text.setText(text)
+        self._icon.show_icon(*icon)
+        self._bar.setVisible(picker.state == "loading")
+        self._bar.setRange(0, 100)
+        self._bar.setValue(round(picker.fraction * 100))
+        if self._banner.property("card") != card:
+            theme.restyle(self._banner, card=card)
+
+    def _banner_words(self) -> tuple[str, str, tuple[str, str]]:
+        picker = self._picker
+        if picker.state == "loading":
+            words = self.tr("Loading %1… %2 %").replace("%1", picker.name)
+            return words.replace("%2", str(round(picker.fraction * 100))), "notice", ("info", "accent")
+        if picker.state == "failed":
+            return picker.sentence, "error", ("failed", "bad")
+        if picker.state == "loaded":
+            return picker.sentence, "soft", ("done", "good")
+        return self.tr("Answers are quotes from your files until a model is chosen."), "notice", ("info", "accent")
+
+    def _rebuild(self) -> None:
+        for row in self._rows:
+            self._column.removeWidget(row)
+            row.hide()
+            row.deleteLater()
+        self._rows = []
+        for position, entry in enumerate(self._picker.models):
+            is_current = entry.path == self._picker.current and bool(self._picker.current)
+            row = ModelRow(entry, is_current, self._state_word() if is_current else "")
+            row.use_wanted.connect(self._picker.use)
+            row.forget_wanted.connect(self._picker.forget)
+            row.unload_wanted.connect(self._picker.use_none)
+            self._column.insertWidget(position, row)
+            self._rows.append(row)
+
+    def _state_word(self) -> str:
+        words = {"loading": self.tr("Loading"), "failed": self.tr("Failed"), "none": self.tr("Chosen")}
+        return words.get(self._picker.state, "")
