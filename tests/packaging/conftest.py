@@ -1,4 +1,4 @@
-"""The bootstrap's modules, imported from packaging/ as the script itself finds them: as neighbours."""
+"""The scripts in packaging/, imported as they find each other: as neighbours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NEIGHBOURS = ("system_needs", "pip_steps", "bootstrap")
+NEIGHBOURS = ("system_needs", "pip_steps", "bootstrap", "module_index")
 
 
 @pytest.fixture(scope="session")
@@ -43,3 +43,8 @@ def pip_steps(_neighbours: dict[str, ModuleType]) -> ModuleType:
 @pytest.fixture
 def system_needs(_neighbours: dict[str, ModuleType]) -> ModuleType:
     return _neighbours["system_needs"]
+
+
+@pytest.fixture
+def module_index(_neighbours: dict[str, ModuleType]) -> ModuleType:
+    return _neighbours["module_index"]

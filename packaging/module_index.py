@@ -1,0 +1,66 @@
+"""Writes the module index of ARCHITECTURE.md: a line per module, which is the sentence that the module opens with.
+
+`python packaging/module_index.py` rewrites what stands below the heading "## Modules"; a test fails while it is old.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("engine", "app", "resources")
+HEADING = "## Modules\n"
+INTRODUCTION = (
+    "\nEach line is the sentence that its module opens with; `python packaging/module_index.py` collects them.\n"
+)
+
+
+def index(root: Path) -> str:
+    """All packages with their modules, in Markdown."""
+    folders = (folder for package in PACKAGES for folder in _packages(root / package))
+    return "".join(_section(root, folder) for folder in folders)
+
+
+def with_index(page: str, root: Path) -> str:
+    """The page with everything below its "Modules" heading written anew."""
+    before, heading, _ = page.partition(HEADING)
+    if not heading:
+        raise SystemExit(f"ARCHITECTURE.md has lost its heading {HEADING.strip()!r}.")
+    return before + HEADING + INTRODUCTION + index(root)
+
+
+def _packages(folder: Path) -> Iterator[Path]:
+    """A package, then the packages in it, each by name."""
+    if any(folder.glob("*.py")):
+        yield folder
+        for inner in sorted(path for path in folder.iterdir() if path.is_dir()):
+            yield from _packages(inner)
+
+
+def _section(root: Path, folder: Path) -> str:
+    opening = folder / "__init__.py"
+    lines = [f"\n### {folder.relative_to(root).as_posix()}\n", f"\n{_sentence(opening)}\n" if opening.exists() else ""]
+    modules = [path for path in sorted(folder.glob("*.py")) if path.name != "__init__.py"]
+    if modules:
+        lines.append("\n")
+    lines += [f"- `{path.name}`: {_sentence(path)}\n" for path in modules]
+    return "".join(lines)
+
+
+def _sentence(module: Path) -> str:
+    """The first paragraph of a module's docstring, on one line.
+
+    Raises:
+        SystemExit: It has none, so nothing justifies it.
+    """
+    docstring = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8")))
+    if not docstring:
+        raise SystemExit(f"{module} does not open with a sentence that justifies it.")
+    return " ".join(docstring.split("\n\n")[0].split())
+
+
+if __name__ == "__main__":
+    page = ROOT / "ARCHITECTURE.md"
+    page.write_text(with_index(page.read_text(encoding="utf-8"), ROOT), encoding="utf-8")
