@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -79,14 +79,14 @@ class Catalog(CatalogReader):
                 (device, root.root_id),
             )
 
-    def give_up_surveys(self) -> None:
-        """Surveys still wanted are not any more; roots of which nothing was ever entered are forgotten."""
+    def give_up_surveys(self, keep: Collection[str] = ()) -> None:
+        """Surveys are not wanted any more, but for those of the paths `keep`; roots never looked at are forgotten."""
+        unwanted = [root for root in self.roots() if not root.is_surveyed and root.path not in keep]
         with self._database.transaction() as writer:
-            writer.execute(
-                "DELETE FROM roots WHERE NOT is_surveyed AND NOT EXISTS"
-                " (SELECT 1 FROM documents d WHERE d.path >= roots.first AND d.path < roots.last)"
-            )
-            writer.execute("UPDATE roots SET is_surveyed = 1")
+            for root in unwanted:
+                is_empty = not self.documents_under(root.path)
+                what = "DELETE FROM roots" if is_empty else "UPDATE roots SET is_surveyed = 1"
+                writer.execute(f"{what} WHERE root_id = ?", (root.root_id,))
             _drop_empty_collections(writer)
 
     def forget(self, path: str) -> frozenset[int]:
@@ -175,6 +175,14 @@ class Catalog(CatalogReader):
         with self._database.transaction() as writer:
             writer.execute(
                 f"UPDATE documents SET state = 'pending', reason = ''{forgotten} WHERE {_IDS}", (id_list(document_ids),)
+            )
+
+    def mark_lost(self, document_ids: Iterable[int]) -> None:
+        """The rows of these documents are gone, nobody knows why; they are to be read anew."""
+        with self._database.transaction() as writer:
+            writer.execute(
+                f"UPDATE documents SET state = 'pending', reason = '', content_hash = '', {_NO_ROWS} WHERE {_IDS}",
+                (id_list(document_ids),),
             )
 
     def mark_indexed(

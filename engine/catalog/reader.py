@@ -152,9 +152,17 @@ class CatalogReader:
         """Documents whose content, when it was read, was so long."""
         return self._select("WHERE d.size_bytes = ? AND d.content_hash != ''", (size_bytes,))
 
-    def document_ids(self, states: Sequence[DocumentState] = ()) -> frozenset[int]:
-        where, parameters = self._filter(None, states)
-        return self._ids(f"SELECT d.document_id FROM documents d WHERE {where}", parameters)
+    def sizes_read(self) -> frozenset[int]:
+        """The sizes in bytes of all contents that were ever read: a file of another size is surely new."""
+        return self._ids("SELECT DISTINCT d.size_bytes FROM documents d WHERE d.content_hash != ''", ())
+
+    def ids_with_rows(self) -> frozenset[int]:
+        """Documents of which the catalogue says that their rows are stored, out of reach or not."""
+        return self._ids("SELECT d.document_id FROM documents d WHERE d.embedder != ''", ())
+
+    def ids_to_read(self) -> frozenset[int]:
+        """Documents that wait to be read, out of reach or not."""
+        return self._ids("SELECT d.document_id FROM documents d WHERE d.state = 'pending'", ())
 
     def document_ids_in_collection(self, collection: str) -> frozenset[int]:
         """The ids of a collection's documents in whatever state: what a search in it is confined to.

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,6 +52,10 @@ class Embedder:
     @property
     def dimensions(self) -> int:
         return self.spec.dimensions
+
+    @property
+    def tokenizer_file(self) -> Path | None:
+        return self.spec.tokenizer_file
 
     @property
     def is_english_only(self) -> bool:

@@ -263,15 +263,28 @@ def test_pending_documents_set_aside_keep_what_is_stored(catalog: Catalog) -> No
     assert (known(catalog, "/d/2").state, known(catalog, "/d/2").reason) == ("skipped", "Cancelled.")
 
 
+def test_a_document_whose_rows_are_lost_is_read_anew(catalog: Catalog) -> None:
+    (document,) = enter(catalog, "/d/1")
+    index(catalog, document)
+    assert catalog.ids_with_rows() == {document.document_id}
+
+    catalog.mark_lost([document.document_id])
+
+    assert catalog.ids_with_rows() == frozenset()
+    assert catalog.ids_to_read() == {document.document_id}
+    assert known(catalog, "/d/1").content_hash == ""
+
+
 def test_surveys_given_up_forget_roots_without_documents(catalog: Catalog) -> None:
     catalog.add_root("Work", "/d", is_folder=True, device=1)
     catalog.add_root("Empty", "/e", is_folder=True, device=1)
+    catalog.add_root("Next", "/n", is_folder=True, device=1)
     enter(catalog, "/d/1")
 
-    catalog.give_up_surveys()
+    catalog.give_up_surveys(keep=["/n"])
 
-    assert [(root.path, root.is_surveyed) for root in catalog.roots()] == [("/d", True)]
-    assert catalog.collection_names() == ("Work",)
+    assert [(root.path, root.is_surveyed) for root in catalog.roots()] == [("/n", False), ("/d", True)]
+    assert catalog.collection_names() == ("Next", "Work")
 
 
 def test_a_surveyed_root_stays_so_until_it_is_added_again(catalog: Catalog) -> None:

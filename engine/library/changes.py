@@ -1,0 +1,119 @@
+"""Changes: what a look at the disk means for documents we know. Pure decisions, which never touch a file.
+
+A folder that cannot be seen is not an empty folder: what is out of reach becomes offline, never a deletion.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.catalog import Root
+from engine.core import Document, FoundFile
+from engine.library.scanner import Scan, ScanProblem
+
+# A rescan that finds more than these gone, and more than half of its folder, deletes nothing.
+_MAX_REMOVED_UNASKED = 20
+
+GONE_AT_ONCE = (
+    "More than half of this folder's documents went missing at once. They are kept; remove them from the library "
+    "if that was meant."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScanDiff:
+    """Files against documents; each file and each document is in exactly one of the four."""
+
+    new: tuple[FoundFile, ...]
+    changed: tuple[tuple[Document, FoundFile], ...]
+    unchanged: tuple[Document, ...]
+    missing: tuple[Document, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MissingVerdict:
+    """`gone` documents leave the library; `offline` ones stay, each with the reason."""
+
+    gone: tuple[Document, ...]
+    offline: tuple[tuple[Document, str], ...]
+
+
+def diff(found: Iterable[FoundFile], known: Iterable[Document]) -> ScanDiff:
+    """Compares by path, and at one path by size and time."""
+    files = {file.path: file for file in found}
+    changed: list[tuple[Document, FoundFile]] = []
+    unchanged: list[Document] = []
+    missing: list[Document] = []
+    for document in known:
+        file = files.pop(document.path, None)
+        if file is None:
+            missing.append(document)
+        elif is_as_noted(document, file):
+            unchanged.append(document)
+        else:
+            changed.append((document, file))
+    return ScanDiff(tuple(files.values()), tuple(changed), tuple(unchanged), tuple(missing))
+
+
+def is_as_noted(document: Document, file: FoundFile) -> bool:
+    return (document.size_bytes, document.mtime_ns) == (file.size_bytes, file.mtime_ns)
+
+
+def absence(root: Root, scan: Scan, known: Sequence[Document]) -> str:
+    """Why the documents of a root are out of reach, in a sentence; "" when they are not."""
+    if scan.absence:
+        return scan.absence
+    if scan.is_folder != root.is_folder:
+        return f"Where a {'folder' if root.is_folder else 'file'} was, there is something else now."
+    if known and not scan.files and not any(problem.hides_files for problem in scan.problems):
+        return "The folder is empty though it had documents; perhaps its drive is not connected."
+    if scan.device != root.device and not _is_recognised(scan, known):
+        return "Another drive is in this folder's place."
+    return ""
+
+
+def _is_recognised(scan: Scan, known: Sequence[Document]) -> bool:
+    """Whether most documents lie there as noted: the same drive may come back under another device number."""
+    unchanged = diff(scan.files, known).unchanged
+    return 2 * len(unchanged) >= len(known)
+
+
+def judge_missing(
+    missing: Iterable[Document], known: Sequence[Document], roots: Sequence[Root], problems: Iterable[ScanProblem]
+) -> MissingVerdict:
+    """Which missing documents are gone for good.
+
+    Args:
+        missing: Documents below present roots whose files were not found, nor found elsewhere.
+        known: All documents below these roots.
+        roots: The roots that were looked at and are present.
+        problems: What the scanner could not see into.
+    """
+    offline: dict[int, tuple[Document, str]] = {}
+    doubted = list(missing)
+    for problem in problems:
+        for document in doubted if problem.hides_files else ():
+            if is_below(document.path, problem.path):
+                offline.setdefault(document.document_id, (document, problem.reason))
+    doubted = [document for document in doubted if document.document_id not in offline]
+    for root in roots:
+        below = [document for document in doubted if root.covers(document.path)]
+        total = sum(root.covers(document.path) for document in known)
+        if len(below) > _MAX_REMOVED_UNASKED and 2 * len(below) > total:
+            offline.update((document.document_id, (document, GONE_AT_ONCE)) for document in below)
+    gone = tuple(document for document in doubted if document.document_id not in offline)
+    return MissingVerdict(gone, tuple(offline.values()))
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether `path` is `folder` or lies below it."""
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def choose_moved(file: FoundFile, candidates: Sequence[Document]) -> Document | None:
+    """Which of several vanished documents with the file's content it was: rather one of the same name."""
+    name = os.path.basename(file.path)
+    same_name = [document for document in candidates if os.path.basename(document.path) == name]
+    return next(iter([*same_name, *candidates]), None)

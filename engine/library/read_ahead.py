@@ -1,0 +1,128 @@
+"""Reading ahead: the next documents are parsed while the present ones are embedded, within bounds."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from types import TracebackType
+
+from engine.core import Document
+from engine.errors import Cancelled, LibraryError, RagdollError
+from engine.library.reading import Outcome, Ready
+
+# Read and not yet embedded: a few seconds of work for the embedder, a few megabytes of text.
+MAX_CHUNKS_AHEAD = 1024
+MAX_DOCUMENTS_AHEAD = 512
+
+
+class ReadAhead:
+    """Threads that read documents into a bounded queue, for as long as the `with` block lasts."""
+
+    def __init__(
+        self,
+        documents: Iterable[Document],
+        read: Callable[[Document], Outcome],
+        enough: threading.Event,
+        num_threads: int = 1,
+    ) -> None:
+        """Takes what to read and how. `enough` is set at the end: then `read` had better raise Cancelled soon."""
+        self._waiting = deque(documents)
+        self._read = read
+        self._enough = enough
+        self._outcomes: deque[Outcome] = deque()
+        self._num_chunks = 0
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._fault: RagdollError | None = None
+        self._threads = [
+            threading.Thread(target=self._run, name=f"read-ahead-{index}", daemon=True) for index in range(num_threads)
+        ]
+        self._num_reading = num_threads
+
+    def __enter__(self) -> ReadAhead:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Gives up the files that are just being read."""
+        self._enough.set()
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def take(self, max_chunks: int, timeout_seconds: float) -> list[Outcome] | None:
+        """What has been read, at least one outcome and no more than fills `max_chunks`; None when all was taken.
+
+        An empty list means that nothing got ready within the timeout.
+
+        Raises:
+            RagdollError: Reading stopped for a reason that concerns all files.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._outcomes or self._is_over, timeout_seconds)
+            if not self._outcomes:
+                if self._fault is not None:
+                    raise self._fault
+                return None if self._is_over else []
+            taken = self._take(max_chunks)
+            self._changed.notify_all()
+        return taken
+
+    def _take(self, max_chunks: int) -> list[Outcome]:
+        taken = [self._outcomes.popleft()]
+        num_chunks = _num_chunks(taken[0])
+        while self._outcomes and num_chunks + _num_chunks(self._outcomes[0]) <= max_chunks:
+            taken.append(self._outcomes.popleft())
+            num_chunks += _num_chunks(taken[-1])
+        self._num_chunks -= num_chunks
+        return taken
+
+    @property
+    def _is_over(self) -> bool:
+        return self._num_reading == 0
+
+    @property
+    def _has_room(self) -> bool:
+        return self._num_chunks < MAX_CHUNKS_AHEAD and len(self._outcomes) < MAX_DOCUMENTS_AHEAD
+
+    def _run(self) -> None:
+        try:
+            while (document := self._next()) is not None:
+                self._put(self._read(document))
+        except Cancelled:
+            self._close(None)
+        except RagdollError as error:
+            self._close(error)
+        except Exception as error:  # noqa: BLE001 - a thread's end: whoever takes next is told
+            self._close(LibraryError(f"Reading stopped unexpectedly: {error!r}.", "Please report it."))
+        finally:
+            with self._changed:
+                self._num_reading -= 1
+                self._changed.notify_all()
+
+    def _next(self) -> Document | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._has_room or self._is_closed)
+            return None if self._is_closed or not self._waiting else self._waiting.popleft()
+
+    def _put(self, outcome: Outcome) -> None:
+        with self._changed:
+            self._outcomes.append(outcome)
+            self._num_chunks += _num_chunks(outcome)
+            self._changed.notify_all()
+
+    def _close(self, fault: RagdollError | None) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._fault = self._fault or fault
+            self._changed.notify_all()
+
+
+def _num_chunks(outcome: Outcome) -> int:
+    return len(outcome.keys) if isinstance(outcome, Ready) else 0

@@ -1,0 +1,121 @@
+"""Reading: what becomes of one file before anything is embedded or written. One of four outcomes, never a surprise."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+
+from engine.config import LibrarySettings
+from engine.core import Document, FoundFile, ReadDocument
+from engine.errors import Cancelled, DiskFull, DocumentEmpty, DocumentUnreadable, RagdollError, is_disk_full
+from engine.library.rows import content_keys
+from engine.library.scanner import content_hash, look_at
+from engine.library.seams import Embedder, Parser
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Read and cut into chunks; `keys` are the content keys of these. `file` is as it was before it was read."""
+
+    document: Document
+    file: FoundFile
+    content_hash: str
+    read: ReadDocument
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Only its time changed: what is stored is what it says."""
+
+    document: Document
+    file: FoundFile
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Skipped or failed, for the error's reason; `file` is None where not even its size could be had."""
+
+    document: Document
+    error: DocumentUnreadable
+    file: FoundFile | None = None
+    content_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """It was there when the folder was looked at, and is not any more."""
+
+    document: Document
+
+
+Outcome = Ready | Same | Unreadable | Vanished
+
+
+class FileReader:
+    """Reads documents by way of the parser; usable from several threads."""
+
+    def __init__(
+        self, parser: Parser, settings: LibrarySettings, embedder: Embedder, cancelled: threading.Event
+    ) -> None:
+        self._parser, self._settings, self._embedder, self._cancelled = parser, settings, embedder, cancelled
+
+    def __call__(self, document: Document) -> Outcome:
+        """What became of the document's file.
+
+        Raises:
+            Cancelled: Nobody waits for it any more.
+            RagdollError: Something that concerns all files, as a full disk.
+        """
+        file: FoundFile | None = None
+        digest = ""
+        try:
+            file = look_at(document.path)
+            digest = self._hash(file)
+            if digest and digest == document.content_hash and document.embedder == self._embedder.identity:
+                return Same(document, file)
+            read = self._read(document.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return Vanished(document)
+        except (DocumentUnreadable, OSError) as error:
+            return Unreadable(document, _told(error), file, digest)
+        return Ready(document, file, digest, read, content_keys(read, self._embedder.identity))
+
+    def _hash(self, file: FoundFile) -> str:
+        # What is too large is not read to the end only to be refused.
+        return content_hash(file.path) if file.size_bytes <= self._settings.max_file_bytes else ""
+
+    def _read(self, path: str) -> ReadDocument:
+        settings = self._settings
+        try:
+            read = self._parser.read(
+                path,
+                self._embedder.tokenizer_file,
+                settings.chunk_tokens,
+                settings.chunk_overlap_tokens,
+                settings.max_file_bytes,
+                settings.max_chunks_per_document,
+                self._cancelled,
+            )
+        except (RagdollError, OSError):
+            raise
+        except Exception as error:  # One file that meets a fault of ours must not stop the others.
+            if self._cancelled.is_set():
+                raise Cancelled("Reading was cancelled.") from error
+            log.exception("reading %r met a fault of ours", path)
+            raise DocumentUnreadable(f"Reading it met an unexpected error: {error}.", "Please report it.") from error
+        if not read.chunks:
+            raise DocumentEmpty("There is no text in it.")
+        return read
+
+
+def _told(error: DocumentUnreadable | OSError) -> DocumentUnreadable:
+    if isinstance(error, DocumentUnreadable):
+        return error
+    if is_disk_full(error):
+        raise DiskFull("The disk is full; files could not be read.", "Free some space and start again.") from error
+    way_out = "Give yourself the right to read it, then add it again." if isinstance(error, PermissionError) else ""
+    return DocumentUnreadable(f"It cannot be opened: {error.strerror or error}.", way_out)

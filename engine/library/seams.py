@@ -1,0 +1,64 @@
+"""What the indexer needs of its neighbours, as narrowly as it uses them: the seams at which tests put fakes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from engine.core import ReadDocument
+from engine.partitions.rows import ChunkRow, Vectors
+
+
+class Parser(Protocol):
+    """Reads files in child processes (`engine.library.parsers.pool.ParserPool`)."""
+
+    def read(
+        self,
+        path: str,
+        tokenizer_file: Path | None,
+        max_tokens: int,
+        overlap_tokens: int,
+        max_file_bytes: int,
+        max_chunks: int,
+        cancelled: threading.Event | None = None,
+    ) -> ReadDocument: ...
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors (`engine.embedder.Embedder`)."""
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def tokenizer_file(self) -> Path | None: ...
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors: ...
+
+
+class Table(Protocol):
+    """Keeps rows (`engine.partitions.table.ChunkTable`). Each call is all or nothing, and durable when it returns."""
+
+    def put_documents(self, documents: Mapping[int, Sequence[ChunkRow]]) -> None: ...
+
+    def delete_documents(self, document_ids: Collection[int]) -> None: ...
+
+    def vectors_by_content_key(self, keys: Collection[str]) -> dict[str, Vectors]: ...
+
+    def document_ids(self) -> set[int]: ...
+
+    def is_optimize_due(self) -> bool: ...
+
+    def optimize(self) -> None: ...
+
+
+class Stores(Protocol):
+    """The heavy pair; making it takes seconds."""
+
+    @property
+    def embedder(self) -> Embedder: ...
+
+    @property
+    def table(self) -> Table: ...

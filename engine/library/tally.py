@@ -1,0 +1,61 @@
+"""Tally: what one indexing job has done, counted as it goes, told at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from engine.core import Document
+from engine.events import IndexFinished
+from engine.library.reading import Ready, Unreadable
+from engine.library.survey import SurveyReport
+
+Problem = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Tally:
+    """Owned by the job; `finished` may be asked for at any moment."""
+
+    indexed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    chunks: int = 0
+    skipped: list[Problem] = field(default_factory=list)
+    failed: list[Problem] = field(default_factory=list)
+
+    def surveyed(self, report: SurveyReport) -> None:
+        """What needs no reading: documents as they were, those found bad before, and what is no document."""
+        self.removed += len(report.removed)
+        self.skipped += [(problem.path, problem.reason) for problem in report.problems]
+        for document in report.documents:
+            if document.state == "indexed":
+                self.unchanged += 1
+            elif document.state == "skipped":
+                self.skipped.append((document.path, document.reason))
+            elif document.state == "failed":
+                self.failed.append((document.path, document.reason))
+
+    def stored(self, documents: Iterable[Ready]) -> None:
+        for ready in documents:
+            self.indexed += 1
+            self.chunks += len(ready.keys)
+
+    def unreadable(self, outcome: Unreadable) -> None:
+        listed = self.skipped if outcome.error.state == "skipped" else self.failed
+        listed.append((outcome.document.path, str(outcome.error)))
+
+    def vanished(self, document: Document, reason: str) -> None:
+        self.skipped.append((document.path, reason))
+
+    def finished(self, seconds: float, was_cancelled: bool = False) -> IndexFinished:
+        return IndexFinished(
+            indexed=self.indexed,
+            unchanged=self.unchanged,
+            removed=self.removed,
+            skipped=tuple(self.skipped),
+            failed=tuple(self.failed),
+            chunks=self.chunks,
+            seconds=seconds,
+            was_cancelled=was_cancelled,
+        )

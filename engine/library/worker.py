@@ -1,0 +1,335 @@
+"""IndexWorker: the one thread that changes the library. Jobs queue up; removals go in between a job's steps.
+
+Every job ends in exactly one of finished (perhaps cancelled) and failed, told by an event and by its handle.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+
+from engine.catalog import Catalog
+from engine.config import Settings
+from engine.core import DEFAULT_COLLECTION
+from engine.errors import DiskFull, LibraryError, NothingThere, RagdollError, is_disk_full
+from engine.events import IndexFailed, IndexFinished, IndexProgressed, LibraryChanged, Publish
+from engine.library.indexer import Indexer, IndexRoots, Job, Reindex, Resume
+from engine.library.pace import Clock
+from engine.library.seams import Parser, Stores
+from engine.library.throttle import Throttle
+
+log = logging.getLogger(__name__)
+
+CANCELLED = "Indexing was cancelled before this file was read. Add it again to index it."
+_PROGRESS_SECONDS = 0.1
+_LIBRARY_SECONDS = 1.0
+_NOTHING_TO_DO = IndexFinished(0, 0, 0, (), (), 0, 0.0)
+_NEVER_BEGUN = replace(_NOTHING_TO_DO, was_cancelled=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexJob:
+    """A job as its asker sees it; usable from any thread."""
+
+    job: Job
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    ended: Future[IndexFinished] = field(default_factory=Future)
+
+    def wait(self, timeout_seconds: float | None = None) -> IndexFinished:
+        """Waits for the end.
+
+        Raises:
+            RagdollError: Why the job failed.
+            TimeoutError: It has not ended yet.
+        """
+        return self.ended.result(timeout_seconds)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The roots of which this job is the survey."""
+        return self.job.paths or () if isinstance(self.job, IndexRoots) else ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Removal:
+    """Something to take out of the library, soon."""
+
+    carry_out: Callable[[Indexer], int]
+    removed: Future[int] = field(default_factory=Future)
+
+
+class IndexWorker:
+    """Takes wishes from any thread and fulfils them one after another on its own.
+
+    Loading the heavy stores and making catalogue and table agree happens before the first job.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        parser: Parser,
+        open_stores: Callable[[], Stores],
+        settings: Callable[[], Settings],
+        publish: Publish,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._catalog, self._parser, self._open_stores, self._settings = catalog, parser, open_stores, settings
+        self._publish = publish
+        self._progress = Throttle(_PROGRESS_SECONDS, clock)
+        self._changes = Throttle(_LIBRARY_SECONDS, clock)
+        self._wishes = threading.Condition()
+        self._jobs: deque[IndexJob] = deque()
+        self._removals: deque[_Removal] = deque()
+        self._running: IndexJob | None = None
+        self._is_paused = self._is_stopping = False
+        self._indexer: Indexer | None = None
+        self._thread = threading.Thread(target=self._run, name="index", daemon=True)
+
+    def start(self, resume: bool = True) -> None:
+        """Starts the thread. `resume`: mend what a kill left, and go on with what was interrupted, by itself."""
+        if resume:
+            self._jobs.append(IndexJob(Resume()))
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Leaves the running job at its next step; the next start resumes it. May be called twice."""
+        with self._wishes:
+            self._is_stopping = True
+            if self._running is not None:
+                self._running.cancelled.set()
+            self._wishes.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    # --- wishes, from any thread ---
+
+    def add(self, paths: Sequence[str], collection: str = DEFAULT_COLLECTION) -> IndexJob:
+        """Puts folders and files into a collection and queues their indexing; from now on they are not forgotten.
+
+        Raises:
+            NothingThere: One of the paths does not exist; then nothing is added.
+            BadRequest: The collection's name is blank.
+        """
+        absolute = [os.path.abspath(path) for path in paths]
+        for path in absolute:
+            if not os.path.exists(path):
+                raise NothingThere(f"There is nothing at {_shown(path)}.", "Check the spelling, or connect the drive.")
+        with self._wishes:
+            with self._catalog.transaction():
+                for path in absolute:
+                    self._catalog.add_root(collection, path, os.path.isdir(path), os.stat(path).st_dev)
+            job = self._queue(IndexRoots(tuple(absolute), retry=True))
+        self._publish(LibraryChanged())
+        return job
+
+    def reindex(self, paths: Sequence[str]) -> IndexJob:
+        """Queues reading documents again, whatever became of them.
+
+        Raises:
+            NothingThere: One of the paths is not in the library.
+        """
+        absolute = tuple(os.path.abspath(path) for path in paths)
+        for path in absolute:
+            if not self._catalog.documents_under(path):
+                raise NothingThere(f"No document at {_shown(path)} is in the library.", "Add the file or folder first.")
+        with self._wishes:
+            return self._queue(Reindex(absolute))
+
+    def rescan(self) -> IndexJob:
+        """Queues a look at all roots for what is new, changed or gone."""
+        with self._wishes:
+            return self._queue(IndexRoots(None))
+
+    def remove(self, paths: Sequence[str]) -> int:
+        """Takes files and folders out of the library, also while a job runs; returns how many documents went.
+
+        Raises:
+            NothingThere: One of the paths is not in the library; then nothing is removed.
+            LibraryError: The index could not be written.
+        """
+        absolute = [os.path.abspath(path) for path in paths]
+        return self._remove(lambda indexer: indexer.remove(absolute))
+
+    def remove_collection(self, name: str) -> int:
+        """Deletes a collection and the documents that are in no other; returns how many. Raises as `remove`."""
+        return self._remove(lambda indexer: indexer.remove_collection(name))
+
+    def pause(self) -> None:
+        """Holds the running job at its next step, and those behind it."""
+        self._set_paused(True)
+
+    def resume(self) -> None:
+        """Goes on; with nothing running, takes up what is pending (after a full disk, say)."""
+        self._set_paused(False)
+        with self._wishes:
+            if self._running is None and not self._jobs and self._catalog.ids_to_read():
+                self._queue(Resume())
+
+    def cancel(self) -> None:
+        """Ends the running job and those behind it; what is indexed stays. Harmless when nothing runs."""
+        with self._wishes:
+            self._is_paused = False
+            waiting = [*self._jobs]
+            self._jobs.clear()
+            if self._running is not None:
+                self._running.cancelled.set()
+            # What the running job looks at is given up at its end: it may be about to enter files just now.
+            if self._running is None or not isinstance(self._running.job, Resume):
+                self._catalog.give_up_surveys(self._running.paths if self._running else ())
+            self._wishes.notify_all()
+        for job in waiting:
+            self._end(job, _NEVER_BEGUN)
+
+    def _queue(self, wish: Job) -> IndexJob:
+        job = IndexJob(wish)
+        if self._is_stopping:
+            raise LibraryError("The library is being closed.")
+        self._jobs.append(job)
+        self._wishes.notify_all()
+        return job
+
+    def _remove(self, carry_out: Callable[[Indexer], int]) -> int:
+        removal = _Removal(carry_out)
+        with self._wishes:
+            if self._is_stopping:
+                raise LibraryError("The library is being closed.")
+            self._removals.append(removal)
+            self._wishes.notify_all()
+        return removal.removed.result()
+
+    def _set_paused(self, is_paused: bool) -> None:
+        with self._wishes:
+            self._is_paused = is_paused
+            self._wishes.notify_all()
+
+    # --- their fulfilment, on the thread ---
+
+    def _run(self) -> None:
+        while (task := self._next()) is not None:
+            if isinstance(task, _Removal):
+                self._carry_out_removal(task)
+            else:
+                self._carry_out(task)
+        self._refuse_the_rest()
+
+    def _next(self) -> IndexJob | _Removal | None:
+        with self._wishes:
+            self._running = None
+            self._wishes.wait_for(lambda: self._is_stopping or self._removals or (self._jobs and not self._is_paused))
+            if self._is_stopping:
+                return None
+            if self._removals:
+                return self._removals.popleft()
+            self._running = self._jobs.popleft()
+            return self._running
+
+    def _carry_out(self, job: IndexJob) -> None:
+        try:
+            finished = self._drive(job, self._opened().run(job.job, job.cancelled))
+            self._clean_up(finished)
+        except Exception as error:  # noqa: BLE001 - the thread's edge: told as IndexFailed, and by the handle
+            told = _told(error)
+            self._publish(LibraryChanged())
+            self._publish(IndexFailed(told))
+            job.ended.set_exception(told)
+        else:
+            self._end(job, finished)
+
+    def _opened(self) -> Indexer:
+        if self._indexer is None:
+            stores = self._open_stores()
+            indexer = Indexer(self._catalog, stores, self._parser, lambda: self._settings().library)
+            indexer.reconcile()
+            self._indexer = indexer
+        return self._indexer
+
+    def _drive(self, job: IndexJob, steps: Generator[IndexProgressed, None, IndexFinished]) -> IndexFinished:
+        """Takes the job's steps; between them, tells how it goes, waits if paused, and serves removals."""
+        last: IndexProgressed | None = None
+        while True:
+            try:
+                last = next(steps)
+            except StopIteration as end:
+                finished: IndexFinished = end.value
+                break
+            if self._progress.is_due():
+                self._publish(last)
+            if self._changes.is_due():
+                self._publish(LibraryChanged())
+            self._rest(job, last)
+        if last is not None and last.documents_total:
+            self._publish(last)
+        return finished
+
+    def _rest(self, job: IndexJob, progress: IndexProgressed) -> None:
+        """Between two steps: removals at once, and a pause for as long as it lasts."""
+        is_told = False
+        while True:
+            with self._wishes:
+                if not self._removals and not self._is_held(job):
+                    return
+                if self._is_held(job) and is_told:
+                    self._wishes.wait_for(lambda: self._removals or not self._is_held(job))
+                removal = self._removals.popleft() if self._removals else None
+            if removal is not None:
+                self._carry_out_removal(removal)
+            elif not is_told:
+                self._publish(replace(progress, is_paused=True))
+                is_told = True
+
+    def _is_held(self, job: IndexJob) -> bool:
+        return self._is_paused and not self._is_stopping and not job.cancelled.is_set()
+
+    def _carry_out_removal(self, removal: _Removal) -> None:
+        try:
+            removed = removal.carry_out(self._opened())
+        except Exception as error:  # noqa: BLE001 - the thread's edge: raised again where removal was asked for
+            removal.removed.set_exception(_told(error))
+        else:
+            removal.removed.set_result(removed)
+            self._publish(LibraryChanged())
+
+    def _clean_up(self, finished: IndexFinished) -> None:
+        """After a cancellation nothing waits any more; when we are only stopping, it waits for the next start."""
+        with self._wishes:
+            if not finished.was_cancelled or self._is_stopping:
+                return
+            self._catalog.set_pending_aside(CANCELLED)
+            self._catalog.give_up_surveys({path for waiting in self._jobs for path in waiting.paths})
+
+    def _end(self, job: IndexJob, finished: IndexFinished) -> None:
+        if not (isinstance(job.job, Resume) and replace(finished, seconds=0.0) == _NOTHING_TO_DO):
+            self._publish(LibraryChanged())
+            self._publish(finished)
+        job.ended.set_result(finished)
+
+    def _refuse_the_rest(self) -> None:
+        with self._wishes:
+            jobs, removals = [*self._jobs], [*self._removals]
+            self._jobs.clear()
+            self._removals.clear()
+        for job in jobs:
+            job.ended.set_result(_NEVER_BEGUN)
+        for removal in removals:
+            removal.removed.set_exception(LibraryError("The library is being closed."))
+
+
+def _told(error: Exception) -> RagdollError:
+    if isinstance(error, RagdollError):
+        return error
+    if is_disk_full(error):
+        return DiskFull("The disk is full.", "Free some space and start again; what is indexed so far is kept.")
+    log.exception("the index worker met a fault of ours", exc_info=error)
+    return LibraryError(
+        f"Indexing met an unexpected error: {error}.", "What is indexed so far is kept. Please report it."
+    )
+
+
+def _shown(path: str) -> str:
+    return os.fsencode(path).decode(errors="replace")
