@@ -1,0 +1,1 @@
+"""Retrieval: questions in, passages and quotes out."""

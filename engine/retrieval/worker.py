@@ -1,0 +1,243 @@
+"""The retrieval thread: takes all questions that wait as one batch, and hands each on as soon as it is ready.
+
+While the writer is busy with one question, the next ones are searched here. Every question that comes in goes
+out exactly once: handed over, cancelled, or failed.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from engine.core import Evidence
+from engine.errors import RagdollError
+from engine.events import AnswerStateChanged, PassagesFound, Publish
+from engine.inflight import QuestionInFlight
+from engine.retrieval.reader import Reader
+from engine.retrieval.search import Query, Searcher, SearchResult
+
+log = logging.getLogger(__name__)
+
+# The first question of a batch waits for the search of all: enough to share a sweep, few enough not to be felt.
+MAX_BATCH = 32
+
+HandOver = Callable[[QuestionInFlight, Evidence], None]
+Cancelled = Callable[[QuestionInFlight], None]
+Failed = Callable[[QuestionInFlight, RagdollError], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lookup:
+    """Queries of a search page or a script: wanted as passages only."""
+
+    queries: Sequence[Query]
+    results: Future[list[SearchResult]] = field(default_factory=Future)
+
+
+class _WarmUp:
+    """Load everything now, so that the first question does not have to wait for it."""
+
+
+class RetrievalWorker:
+    """One thread and its queue; opens the searcher when the first question comes."""
+
+    def __init__(
+        self,
+        open_searcher: Callable[[], Searcher],
+        hand_over: HandOver,
+        publish: Publish,
+        on_cancelled: Cancelled,
+        on_failed: Failed,
+    ) -> None:
+        """Prepares the thread.
+
+        Args:
+            open_searcher: Gives the searcher in force, loading libraries the first time; called once a batch.
+            hand_over: Takes a question with its evidence to whoever writes the answer.
+            publish: Where events go.
+            on_cancelled: Ends a question that was cancelled while it was here.
+            on_failed: Ends a question that could not be searched.
+        """
+        self._open_searcher, self._hand_over, self._publish = open_searcher, hand_over, publish
+        self._on_cancelled, self._on_failed = on_cancelled, on_failed
+        self._queue: queue.Queue[QuestionInFlight | _Lookup | _WarmUp | None] = queue.Queue()
+        self._closing = threading.Lock()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="retrieval", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, in_flight: QuestionInFlight) -> None:
+        """Queues a question; it is handed over, cancelled or failed."""
+        self._publish(AnswerStateChanged(in_flight.question.question_id, "queued", self._queue.qsize()))
+        if not self._put(in_flight):
+            self._on_cancelled(in_flight)
+
+    def search(self, texts: Sequence[str], top_k: int, collection: str | None = None) -> list[Evidence]:
+        """Passages for each text, without quotes. Waits; questions go in between when there are many texts.
+
+        Raises:
+            RagdollError: The search failed, or the engine is closing.
+        """
+        found: list[Evidence] = []
+        for start in range(0, len(texts), MAX_BATCH):
+            lookup = _Lookup([Query(text, collection, top_k) for text in texts[start : start + MAX_BATCH]])
+            if not self._put(lookup):
+                raise _closing()
+            found += [Evidence(result.passages, (), result.scope) for result in lookup.results.result()]
+        return found
+
+    def warm_up(self) -> None:
+        """Loads the libraries and the embedder in the background; a failure is told to the first question."""
+        self._put(_WarmUp())
+
+    def stop(self) -> None:
+        """Ends the thread after the batch it is at; what still waits is cancelled. A second call does nothing."""
+        with self._closing:
+            if not self._is_closed:
+                self._is_closed = True
+                self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join()
+        else:
+            self._turn_away(None)
+
+    def _put(self, item: QuestionInFlight | _Lookup | _WarmUp) -> bool:
+        with self._closing:
+            if not self._is_closed:
+                self._queue.put(item)
+            return not self._is_closed
+
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None and not self._is_closed:
+            self._serve(item)
+        self._turn_away(item)
+
+    def _serve(self, item: QuestionInFlight | _Lookup | _WarmUp) -> None:
+        if isinstance(item, _WarmUp):
+            self._load()
+        elif isinstance(item, _Lookup):
+            self._look_up(item)
+        else:
+            batch, next_item = self._waiting_with(item)
+            self._answer(batch)
+            if next_item is not None:
+                self._serve(next_item)
+
+    def _waiting_with(self, first: QuestionInFlight) -> tuple[list[QuestionInFlight], _Lookup | _WarmUp | None]:
+        """All questions that wait by now, and what came after them."""
+        batch = [first]
+        while len(batch) < MAX_BATCH:
+            try:
+                item = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if item is None:
+                self._queue.put(None)
+                break
+            if not isinstance(item, QuestionInFlight):
+                return batch, item
+            batch.append(item)
+        return batch, None
+
+    def _load(self) -> None:
+        try:
+            self._open_searcher()
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; the first question is told
+            log.info("warming up failed: %s", error)
+
+    def _look_up(self, lookup: _Lookup) -> None:
+        try:
+            lookup.results.set_result(self._open_searcher().search(lookup.queries))
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
+            lookup.results.set_exception(_reported(error))
+
+    def _answer(self, batch: Sequence[QuestionInFlight]) -> None:
+        batch = self._live(batch)
+        for in_flight in batch:
+            in_flight.timeline.mark("retrieval_started")
+            self._publish(AnswerStateChanged(in_flight.question.question_id, "searching"))
+        try:
+            searcher = self._open_searcher() if batch else None
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to each question
+            self._fail(batch, error)
+            return
+        if searcher is not None:
+            reader = Reader(searcher.embedder)
+            for in_flight, result in self._searched(searcher, batch):
+                self._read(reader, in_flight, result)
+
+    def _searched(
+        self, searcher: Searcher, batch: Sequence[QuestionInFlight]
+    ) -> list[tuple[QuestionInFlight, SearchResult]]:
+        """The results of those whose search went well; where the batch fails, each is tried alone."""
+        try:
+            results = searcher.search([_query(in_flight) for in_flight in batch])
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to each question
+            if len(batch) > 1:
+                return [found for in_flight in batch for found in self._searched(searcher, [in_flight])]
+            self._fail(batch, error)
+            return []
+        return list(zip(batch, results, strict=True))
+
+    def _read(self, reader: Reader, in_flight: QuestionInFlight, result: SearchResult) -> None:
+        if not self._live([in_flight]):
+            return
+        question = in_flight.question
+        self._publish(AnswerStateChanged(question.question_id, "reading"))
+        try:
+            quotes = reader.read(question.text, result.passages)
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
+            self._fail([in_flight], error)
+            return
+        in_flight.timeline.mark("retrieval_ended")
+        self._publish(PassagesFound(question.question_id, result.passages, quotes, result.scope))
+        self._hand_over(in_flight, Evidence(result.passages, quotes, result.scope))
+
+    def _live(self, batch: Sequence[QuestionInFlight]) -> list[QuestionInFlight]:
+        """Those not cancelled; the others end here."""
+        live = []
+        for in_flight in batch:
+            # Looked at once: the flag may rise at any moment.
+            if in_flight.cancelled.is_set():
+                self._on_cancelled(in_flight)
+            else:
+                live.append(in_flight)
+        return live
+
+    def _fail(self, batch: Sequence[QuestionInFlight], error: Exception) -> None:
+        for in_flight in batch:
+            self._on_failed(in_flight, _reported(error))
+
+    def _turn_away(self, item: QuestionInFlight | _Lookup | _WarmUp | None) -> None:
+        """Ends everything that waits when the worker closes."""
+        while True:
+            if isinstance(item, QuestionInFlight):
+                self._on_cancelled(item)
+            elif isinstance(item, _Lookup):
+                item.results.set_exception(_closing())
+            try:
+                item = self._queue.get_nowait()
+            except queue.Empty:
+                return
+
+
+def _query(in_flight: QuestionInFlight) -> Query:
+    question = in_flight.question
+    return Query(question.text, question.collection, question.top_k)
+
+
+def _reported(error: Exception) -> RagdollError:
+    if isinstance(error, RagdollError):
+        return error
+    log.error("searching failed", exc_info=error)
+    return RagdollError(f"The search failed unexpectedly ({type(error).__name__}: {error}).", "Please ask again.")
+
+
+def _closing() -> RagdollError:
+    return RagdollError("Ragdoll is closing.")
