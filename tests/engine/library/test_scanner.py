@@ -1,0 +1,201 @@
+"""Tests for engine.library.scanner."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.core import FoundFile
+from engine.library.scanner import Scan, content_hash, look_at, scan
+
+
+def look(path: Path | str, *excluded: Path) -> Scan:
+    looking = scan(str(path), frozenset(map(str, excluded)))
+    while True:
+        try:
+            next(looking)
+        except StopIteration as end:
+            result: Scan = end.value
+            return result
+
+
+def names(found: Scan, folder: Path) -> list[str]:
+    return [os.path.relpath(file.path, folder) for file in found.files]
+
+
+def write(*paths: Path) -> None:
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(path.name)
+
+
+def test_files_are_found_at_every_depth_with_size_and_time(tmp_path: Path) -> None:
+    write(tmp_path / "b.md", tmp_path / "a" / "deep" / "c.txt")
+    os.utime(tmp_path / "b.md", ns=(5, 1_700_000_000_123_456_789))
+
+    found = look(tmp_path)
+
+    assert FoundFile(str(tmp_path / "b.md"), 4, 1_700_000_000_123_456_789) in found.files
+    assert names(found, tmp_path) == ["b.md", "a/deep/c.txt"]
+    assert (found.absence, found.problems, found.is_folder) == ("", (), True)
+    assert found.device == tmp_path.stat().st_dev
+
+
+def test_nesting_deeper_than_pythons_stack_is_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    depth = sys.getrecursionlimit() + 50
+    monkeypatch.chdir(tmp_path)
+    for _ in range(depth):
+        os.mkdir("d")
+        os.chdir("d")
+    Path("leaf").touch()
+
+    found = look(tmp_path)
+
+    # Taken down again from inside: whoever tidies up after us may be recursive.
+    Path("leaf").unlink()
+    for _ in range(depth):
+        os.chdir("..")
+        os.rmdir("d")
+    assert [os.path.relpath(file.path, tmp_path).count("d/") for file in found.files] == [depth]
+
+
+def test_hidden_and_ignored_names_are_left_out(tmp_path: Path) -> None:
+    write(
+        tmp_path / ".hidden.md",
+        tmp_path / ".git" / "config",
+        tmp_path / ".venv" / "x.py",
+        tmp_path / "node_modules" / "x.js",
+        tmp_path / "src" / "__pycache__" / "x.pyc",
+        tmp_path / "src" / "x.py",
+    )
+
+    assert names(look(tmp_path), tmp_path) == ["src/x.py"]
+
+
+def test_a_root_is_taken_whatever_its_name(tmp_path: Path) -> None:
+    write(tmp_path / ".notes" / "a.md", tmp_path / ".secret.md")
+
+    assert len(look(tmp_path / ".notes").files) == 1
+    only = look(tmp_path / ".secret.md")
+    assert ([file.path for file in only.files], only.is_folder) == ([str(tmp_path / ".secret.md")], False)
+
+
+def test_what_was_removed_from_the_library_is_left_out(tmp_path: Path) -> None:
+    write(tmp_path / "a.md", tmp_path / "b.md", tmp_path / "sub" / "c.md")
+
+    assert names(look(tmp_path, tmp_path / "a.md", tmp_path / "sub"), tmp_path) == ["b.md"]
+
+
+def test_names_that_are_not_utf8_are_found(tmp_path: Path) -> None:
+    raw = os.fsencode(tmp_path) + b"/caf\xe9.txt"
+    with open(raw, "wb") as stream:
+        stream.write(b"au lait")
+
+    (file,) = look(tmp_path).files
+
+    assert os.fsencode(file.path) == raw
+    assert look_at(file.path) == file
+
+
+def test_circles_of_links_end_and_files_keep_their_own_names(tmp_path: Path) -> None:
+    write(tmp_path / "z" / "real.md", tmp_path / "outside" / "linked.md")
+    root = tmp_path / "z"
+    (root / "a-circle").symlink_to(root)
+    (root / "a-link.md").symlink_to(root / "real.md")
+    (root / "shelf").symlink_to(tmp_path / "outside")
+    (tmp_path / "outside" / "back").symlink_to(root)
+    (root / "again").symlink_to(tmp_path / "outside")
+
+    found = look(root)
+
+    assert names(found, root) == ["real.md", "again/linked.md"]
+    assert found.problems == ()
+
+
+def test_links_to_nothing_or_to_themselves_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
+    (tmp_path / "self").symlink_to(tmp_path / "self")
+
+    problems = look(tmp_path).problems
+
+    assert [os.path.basename(problem.path) for problem in problems] == ["nowhere", "self"]
+    assert {problem.reason for problem in problems} == {"This link leads nowhere."}
+
+
+def test_pipes_sockets_and_devices_are_listed_and_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket")
+    (tmp_path / "null").symlink_to("/dev/null")
+
+    found = look(tmp_path)
+
+    assert found.files == ()
+    assert [(os.path.basename(p.path), p.reason) for p in found.problems] == [
+        ("pipe", "This is a named pipe, not a file."),
+        ("socket", "This is a socket, not a file."),
+        ("null", "This is a device, not a file."),
+    ]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_without_permission_hides_its_files(tmp_path: Path) -> None:
+    write(tmp_path / "closed" / "a.md", tmp_path / "b.md")
+    (tmp_path / "closed").chmod(0)
+    try:
+        found = look(tmp_path)
+    finally:
+        (tmp_path / "closed").chmod(0o700)
+
+    assert names(found, tmp_path) == ["b.md"]
+    (problem,) = found.problems
+    assert (problem.path, problem.hides_files) == (str(tmp_path / "closed"), True)
+    assert "Permission denied" in problem.reason
+
+
+def test_a_folder_that_cannot_be_listed_hides_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "broken" / "a.md", tmp_path / "b.md")
+    scandir = os.scandir
+
+    def failing(path: str) -> object:
+        if path.endswith("broken"):
+            raise OSError(5, "Input/output error")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", failing)
+    found = look(tmp_path)
+
+    assert names(found, tmp_path) == ["b.md"]
+    assert [(p.reason, p.hides_files) for p in found.problems] == [
+        ("This folder cannot be read: Input/output error.", True)
+    ]
+
+
+def test_a_root_that_is_not_there_is_absent(tmp_path: Path) -> None:
+    found = look(tmp_path / "unplugged")
+
+    assert (found.files, found.device) == ((), None)
+    assert "not there" in found.absence
+
+
+def test_the_hash_tells_contents_apart(tmp_path: Path) -> None:
+    for name, content in (("a", b"x" * 3_000_000), ("b", b"x" * 3_000_000), ("c", b"x" * 2_999_999 + b"y")):
+        (tmp_path / name).write_bytes(content)
+
+    a, b, c = (content_hash(str(tmp_path / name)) for name in "abc")
+
+    assert a == b != c
+    assert len(a) == 32
+
+
+def test_looking_at_what_became_a_pipe_does_not_wait(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(OSError, match="named pipe"):
+        look_at(str(tmp_path / "pipe"))
+    assert content_hash(str(tmp_path / "pipe")) == content_hash("/dev/null")
