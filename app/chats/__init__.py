@@ -1,0 +1,9 @@
+"""Chats on disk: conversations and their turns in SQLite, written while answers arrive; nothing is ever overwritten."""
+
+from __future__ import annotations
+
+from app.chats.export import markdown_of
+from app.chats.records import INTERRUPTED, Conversation, Turn, TurnRecordState
+from app.chats.store import ChatStore
+
+__all__ = ["INTERRUPTED", "ChatStore", "Conversation", "Turn", "TurnRecordState", "markdown_of"]

@@ -1,0 +1,31 @@
+"""A conversation is a tree of turns; what is shown of it is one branch. Pure functions over a conversation's turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.chats.records import Turn
+
+
+def branch(turns: Sequence[Turn], leaf_id: str | None) -> tuple[Turn, ...]:
+    """The turns from the first to `leaf_id`; of an unknown leaf, the newest turn's branch."""
+    by_id = {turn.turn_id: turn for turn in turns}
+    turn = by_id.get(leaf_id or "") or (turns[-1] if turns else None)
+    path: list[Turn] = []
+    while turn is not None and turn not in path:
+        path.append(turn)
+        turn = by_id.get(turn.parent_id or "")
+    return tuple(reversed(path))
+
+
+def variants(turns: Sequence[Turn], turn: Turn) -> tuple[Turn, ...]:
+    """A turn and its siblings, oldest first: what editing and regenerating made of the same place in the chat."""
+    return tuple(other for other in turns if other.parent_id == turn.parent_id)
+
+
+def newest_leaf(turns: Sequence[Turn], turn_id: str) -> str:
+    """The end of the branch that goes through `turn_id` and always takes the newest way on."""
+    newest_child = {turn.parent_id: turn.turn_id for turn in turns}
+    while (child := newest_child.get(turn_id)) is not None:
+        turn_id = child
+    return turn_id

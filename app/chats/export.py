@@ -1,0 +1,47 @@
+"""A conversation as a Markdown text that reads well anywhere: questions as headings, sources as a numbered list."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from app.chats.records import Json, Outcome, Turn
+
+_ENDS = {"cancelled": "Stopped before the answer was complete.", "failed": "This answer failed."}
+
+
+def markdown_of(title: str, turns: Sequence[Turn]) -> str:
+    """One branch as Markdown."""
+    parts = [f"# {_one_line(title)}"]
+    for turn in turns:
+        parts.append(f"## {_one_line(turn.question)}")
+        if "\n" in turn.question.strip():
+            parts.append(_quoted(turn.question))
+        parts += _answer(turn.outcome)
+    return "\n\n".join(parts) + "\n"
+
+
+def _answer(outcome: Outcome) -> list[str]:
+    parts = [outcome.text.strip()] if outcome.text.strip() else []
+    if outcome.state in _ENDS:
+        parts.append(f"*{outcome.error_sentence or _ENDS[outcome.state]}*")
+    if outcome.passages:
+        parts.append("**Sources**\n\n" + "\n".join(_source(n, p) for n, p in enumerate(outcome.passages, start=1)))
+    if outcome.model:
+        parts.append(f"*Answered by {outcome.model}.*")
+    return parts
+
+
+def _source(number: int, passage: Json) -> str:
+    path = os.fsencode(str(passage.get("document", ""))).decode("utf-8", "replace")
+    page = passage.get("page")
+    place = f"{path}, page {page}" if page else path
+    return f"{number}. {_one_line(place)}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.strip().splitlines())

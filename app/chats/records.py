@@ -1,0 +1,59 @@
+"""What is stored of a conversation, as frozen values; what the engine returned stays plain JSON data here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+TurnRecordState = Literal["asked", "writing", "finished", "cancelled", "failed"]
+Json = dict[str, Any]
+
+# What a turn says that was open when the window's process ended.
+INTERRUPTED = "Ragdoll was closed before this answer was complete."
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One chat. Times are seconds since 1970; `collection` None searches all; `leaf_id` is the last turn shown."""
+
+    conversation_id: str
+    title: str
+    created: float
+    updated: float
+    is_pinned: bool = False
+    collection: str | None = None
+    leaf_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """All of a turn that changes while it is answered; from `passages` on, as the engine returned it."""
+
+    state: TurnRecordState = "asked"
+    text: str = ""
+    error_sentence: str = ""
+    passages: tuple[Json, ...] = ()
+    quotes: tuple[Json, ...] = ()
+    citations: tuple[Json, ...] = ()
+    segments: tuple[Json, ...] = ()
+    scope: Json | None = None
+    timings: Json | None = None
+    model: str | None = None
+    finish_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A question and its answer; `parent_id` is the turn before it on its branch, None for the first."""
+
+    turn_id: str
+    conversation_id: str
+    parent_id: str | None
+    question: str
+    created: float
+    outcome: Outcome = Outcome()
+
+
+# In the order of the table's columns.
+OUTCOME_FIELDS: tuple[str, ...] = tuple(field.name for field in fields(Outcome))
+JSON_FIELDS = frozenset({"passages", "quotes", "citations", "segments", "scope", "timings"})

@@ -1,0 +1,134 @@
+"""The tables of the chats and how an older file becomes a newer one; a file that cannot be used is set aside.
+
+Migrations are functions in a row, each applied once and in one transaction; `PRAGMA user_version` counts them.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+_BUSY_SECONDS = 5.0
+
+
+class _Unusable(Exception):
+    """The file is damaged, or from a newer Ragdoll; the text goes into the sentence."""
+
+
+def open_database(file: Path) -> tuple[sqlite3.Connection, str]:
+    """The database, migrated, and a sentence when the old file had to be set aside ("" otherwise).
+
+    Raises:
+        sqlite3.OperationalError: The folder cannot be written.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        return _open(file), ""
+    except _Unusable as error:
+        kept = _set_aside(file)
+        log.warning("%s set aside as %s: %s", file.name, kept.name, error)
+        return _open(file), f"Your earlier chats could not be opened ({error}). They are kept in {kept}."
+
+
+def _open(file: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(file, timeout=_BUSY_SECONDS, isolation_level=None)
+    try:
+        _check(connection)
+        # A killed window loses nothing with NORMAL; only a power cut may lose the last moments.
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        # What a user deletes is gone from the file, too.
+        connection.execute("PRAGMA secure_delete = ON")
+        _migrate(connection)
+    except sqlite3.OperationalError:
+        connection.close()
+        raise
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        raise _Unusable(str(error)) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise _Unusable("the file is damaged")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > len(_MIGRATIONS):
+        raise _Unusable("the file was written by a newer Ragdoll")
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    for number, migration in enumerate(_MIGRATIONS[version:], start=version + 1):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            migration(connection)
+            connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+
+
+def _m001_conversations_and_turns(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """CREATE TABLE conversations (
+            conversation_id TEXT PRIMARY KEY,
+            title TEXT NOT NULL,
+            created REAL NOT NULL,
+            updated REAL NOT NULL,
+            is_pinned INTEGER NOT NULL DEFAULT 0,
+            collection TEXT,
+            leaf_id TEXT,
+            deleted_at REAL
+        )"""
+    )
+    connection.execute(
+        """CREATE TABLE turns (
+            number INTEGER PRIMARY KEY,  -- in the order they were asked
+            turn_id TEXT NOT NULL UNIQUE,
+            conversation_id TEXT NOT NULL REFERENCES conversations ON DELETE CASCADE,
+            parent_id TEXT,
+            question TEXT NOT NULL,
+            created REAL NOT NULL,
+            state TEXT NOT NULL,
+            text TEXT NOT NULL,
+            error_sentence TEXT NOT NULL,
+            passages TEXT NOT NULL,
+            quotes TEXT NOT NULL,
+            citations TEXT NOT NULL,
+            segments TEXT NOT NULL,
+            scope TEXT NOT NULL,
+            timings TEXT NOT NULL,
+            model TEXT,
+            finish_reason TEXT
+        )"""
+    )
+    connection.execute("CREATE INDEX turns_of_conversation ON turns (conversation_id, number)")
+
+
+_MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_m001_conversations_and_turns,)
+
+
+def _set_aside(file: Path) -> Path:
+    """Moves the database and what SQLite keeps beside it out of the way; returns where it is now."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    kept = file.with_name(f"{file.stem}.set-aside-{stamp}{file.suffix}")
+    number = 1
+    while kept.exists():
+        number += 1
+        kept = file.with_name(f"{file.stem}.set-aside-{stamp}-{number}{file.suffix}")
+    for suffix in ("-wal", "-shm", ""):
+        part = file.with_name(file.name + suffix)
+        if part.exists():
+            part.rename(kept.with_name(kept.name + suffix))
+    return kept

@@ -1,0 +1,86 @@
+"""Finds conversations by the words in them: SQLite's trigram index where it exists, a plain scan where not.
+
+Trigrams, because they find parts of words and Chinese text, which has no spaces to split at.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+
+log = logging.getLogger(__name__)
+_TRIGRAM = 3
+_TRIGGERS = ("turns_added", "turns_answered", "turns_removed")
+
+
+def install(connection: sqlite3.Connection) -> bool:
+    """Sets the index up, or takes its triggers down where this SQLite cannot serve it; returns whether it serves."""
+    try:
+        connection.execute(
+            "CREATE VIRTUAL TABLE IF NOT EXISTS turns_index USING fts5("
+            "question, text, content = 'turns', content_rowid = 'number', tokenize = 'trigram')"
+        )
+        connection.execute("SELECT rowid FROM turns_index LIMIT 0")
+    except sqlite3.OperationalError as error:
+        log.info("chats are searched without an index: %s", error)
+        remove(connection)
+        return False
+    if not _has_triggers(connection):
+        _create_triggers(connection)
+        # What was written while there were no triggers is not in the index yet.
+        connection.execute("INSERT INTO turns_index (turns_index) VALUES ('rebuild')")
+    return True
+
+
+def remove(connection: sqlite3.Connection) -> None:
+    for trigger in _TRIGGERS:
+        connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
+
+
+def find(connection: sqlite3.Connection, query: str, has_index: bool) -> set[str]:
+    """Ids of the conversations in which every word of `query` occurs somewhere, in title, question or answer."""
+    found = [_with_word(connection, word, has_index) for word in query.split()]
+    return set.intersection(*found) if found else set()
+
+
+def _with_word(connection: sqlite3.Connection, word: str, has_index: bool) -> set[str]:
+    escaped = word.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+    like = f"%{escaped}%"
+    in_titles = connection.execute(
+        r"SELECT conversation_id FROM conversations WHERE title LIKE ? ESCAPE '\'", (like,)
+    ).fetchall()
+    if has_index and len(word) >= _TRIGRAM:
+        phrase = '"' + word.replace('"', '""') + '"'
+        in_turns = connection.execute(
+            "SELECT DISTINCT conversation_id FROM turns_index JOIN turns ON number = turns_index.rowid "
+            "WHERE turns_index MATCH ?",
+            (phrase,),
+        ).fetchall()
+    else:
+        in_turns = connection.execute(
+            r"SELECT DISTINCT conversation_id FROM turns WHERE question LIKE ?1 ESCAPE '\' OR text LIKE ?1 ESCAPE '\'",
+            (like,),
+        ).fetchall()
+    return {row[0] for row in in_titles + in_turns}
+
+
+def _has_triggers(connection: sqlite3.Connection) -> bool:
+    marks = ", ".join("?" * len(_TRIGGERS))
+    (count,) = connection.execute(
+        f"SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN ({marks})", _TRIGGERS
+    ).fetchone()
+    return bool(count == len(_TRIGGERS))
+
+
+def _create_triggers(connection: sqlite3.Connection) -> None:
+    remove(connection)
+    put = "INSERT INTO turns_index (rowid, question, text) VALUES (new.number, new.question, new.text)"
+    take = (
+        "INSERT INTO turns_index (turns_index, rowid, question, text) "
+        "VALUES ('delete', old.number, old.question, old.text)"
+    )
+    connection.execute(f"CREATE TRIGGER turns_added AFTER INSERT ON turns BEGIN {put}; END")
+    connection.execute(
+        f"CREATE TRIGGER turns_answered AFTER UPDATE OF question, text ON turns BEGIN {take}; {put}; END"
+    )
+    connection.execute(f"CREATE TRIGGER turns_removed AFTER DELETE ON turns BEGIN {take}; END")

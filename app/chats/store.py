@@ -1,0 +1,199 @@
+"""ChatStore: the one owner of the chats' file. Every call is a transaction; what it returned from is on disk."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from app.chats import schema, search
+from app.chats.errors import told
+from app.chats.records import INTERRUPTED, JSON_FIELDS, OUTCOME_FIELDS, Conversation, Outcome, Turn
+
+_CONVERSATION = "conversation_id, title, created, updated, is_pinned, collection, leaf_id"
+_OUTCOME = ", ".join(OUTCOME_FIELDS)
+
+
+class ChatStore:
+    """Conversations and turns. All methods raise ChatsUnusable when the disk or the file does not let them.
+
+    `problem` is a sentence when an earlier file could not be used and was set aside. Turns that were open
+    when the last window ended are failed with a sentence, and what was deleted then is now gone.
+    """
+
+    def __init__(self, file: Path, *, has_full_text: bool = True) -> None:
+        """Opens or creates `file`; `has_full_text` False searches without an index, as on an SQLite that has none."""
+        with _told():
+            self._connection, self.problem = schema.open_database(file)
+        with self._change():
+            self._has_index = has_full_text and search.install(self._connection)
+            if not self._has_index:
+                search.remove(self._connection)
+            self._tidy()
+
+    @classmethod
+    def in_memory(cls, problem: str) -> ChatStore:
+        """Chats for this run only, for when the disk does not let us; `problem` says so."""
+        store = cls(Path(":memory:"))
+        store.problem = problem
+        return store
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # --- conversations ---
+
+    def conversations(self, query: str = "") -> tuple[Conversation, ...]:
+        """All that are not deleted and hold every word of `query`; pinned first, then the newest."""
+        with _told():
+            rows = self._connection.execute(
+                f"SELECT {_CONVERSATION} FROM conversations WHERE deleted_at IS NULL "
+                "ORDER BY is_pinned DESC, updated DESC, conversation_id"
+            ).fetchall()
+            found = search.find(self._connection, _storable(query), self._has_index) if query.strip() else None
+        return tuple(_conversation(row) for row in rows if found is None or row[0] in found)
+
+    def conversation(self, conversation_id: str) -> Conversation | None:
+        with _told():
+            row = self._connection.execute(
+                f"SELECT {_CONVERSATION} FROM conversations WHERE conversation_id = ? AND deleted_at IS NULL",
+                (conversation_id,),
+            ).fetchone()
+        return None if row is None else _conversation(row)
+
+    def create_conversation(self, title: str, collection: str | None = None) -> Conversation:
+        now = time.time()
+        made = Conversation(uuid4().hex, _storable(title), now, now, collection=collection)
+        with self._change():
+            self._connection.execute(
+                "INSERT INTO conversations (conversation_id, title, created, updated, collection) "
+                "VALUES (?, ?, ?, ?, ?)",
+                (made.conversation_id, made.title, now, now, collection),
+            )
+        return made
+
+    def rename(self, conversation_id: str, title: str) -> None:
+        self._set(conversation_id, "title", _storable(title))
+
+    def set_pinned(self, conversation_id: str, is_pinned: bool) -> None:
+        self._set(conversation_id, "is_pinned", is_pinned)
+
+    def set_collection(self, conversation_id: str, collection: str | None) -> None:
+        self._set(conversation_id, "collection", collection)
+
+    def set_leaf(self, conversation_id: str, leaf_id: str) -> None:
+        """Remembers which branch is shown."""
+        self._set(conversation_id, "leaf_id", leaf_id)
+
+    def delete(self, conversation_id: str) -> None:
+        """Hides a conversation; it can be restored until the store is opened again."""
+        self._set(conversation_id, "deleted_at", time.time())
+
+    def restore(self, conversation_id: str) -> None:
+        self._set(conversation_id, "deleted_at", None)
+
+    # --- turns ---
+
+    def turns(self, conversation_id: str) -> tuple[Turn, ...]:
+        """All turns of all branches, oldest first."""
+        with _told():
+            rows = self._connection.execute(
+                f"SELECT turn_id, conversation_id, parent_id, question, created, {_OUTCOME} FROM turns "
+                "WHERE conversation_id = ? ORDER BY number",
+                (conversation_id,),
+            ).fetchall()
+        return tuple(Turn(*row[:5], _outcome(row[5:])) for row in rows)
+
+    def add_turn(self, conversation_id: str, parent_id: str | None, question: str) -> Turn:
+        """Records a question as asked, and makes its branch the one that is shown."""
+        turn = Turn(uuid4().hex, conversation_id, parent_id, _storable(question), time.time())
+        columns = f"turn_id, conversation_id, parent_id, question, created, {_OUTCOME}"
+        marks = ", ".join("?" * (5 + len(OUTCOME_FIELDS)))
+        values = (turn.turn_id, conversation_id, parent_id, turn.question, turn.created, *_columns(turn.outcome))
+        with self._change():
+            self._connection.execute(f"INSERT INTO turns ({columns}) VALUES ({marks})", values)
+            self._connection.execute(
+                "UPDATE conversations SET leaf_id = ?, updated = ? WHERE conversation_id = ?",
+                (turn.turn_id, turn.created, conversation_id),
+            )
+        return turn
+
+    def record(self, turn_id: str, outcome: Outcome) -> None:
+        """What has become of a turn so far."""
+        places = ", ".join(f"{name} = ?" for name in OUTCOME_FIELDS)
+        with self._change():
+            self._connection.execute(f"UPDATE turns SET {places} WHERE turn_id = ?", (*_columns(outcome), turn_id))
+
+    # --- inside ---
+
+    def _set(self, conversation_id: str, column: str, value: object) -> None:
+        with self._change():
+            self._connection.execute(
+                f"UPDATE conversations SET {column} = ? WHERE conversation_id = ?", (value, conversation_id)
+            )
+
+    def _tidy(self) -> None:
+        self._connection.execute(
+            "UPDATE turns SET state = 'failed', error_sentence = ? WHERE state IN ('asked', 'writing')", (INTERRUPTED,)
+        )
+        gone = self._connection.execute("DELETE FROM conversations WHERE deleted_at IS NOT NULL").rowcount
+        if gone and self._has_index:
+            # Else the words of what was deleted would stay readable in the index.
+            self._connection.execute("INSERT INTO turns_index (turns_index) VALUES ('rebuild')")
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        with _told():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                # A full disk has rolled back by itself.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise told(error) from error
+
+
+def _conversation(row: tuple[Any, ...]) -> Conversation:
+    conversation_id, title, created, updated, is_pinned, collection, leaf_id = row
+    return Conversation(conversation_id, title, created, updated, bool(is_pinned), collection, leaf_id)
+
+
+def _columns(outcome: Outcome) -> tuple[object, ...]:
+    values = {name: getattr(outcome, name) for name in OUTCOME_FIELDS}
+    return tuple(
+        # ASCII, so that surrogate escapes in file names pass.
+        json.dumps(value) if name in JSON_FIELDS else _storable(value) if isinstance(value, str) else value
+        for name, value in values.items()
+    )
+
+
+def _outcome(row: tuple[Any, ...]) -> Outcome:
+    values = {
+        name: _tupled(json.loads(value)) if name in JSON_FIELDS else value
+        for name, value in zip(OUTCOME_FIELDS, row, strict=True)
+    }
+    return Outcome(**values)
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _storable(text: str) -> str:
+    """Text that UTF-8 can hold: surrogate pairs become their character, halves of pairs a replacement."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,108 @@
+"""What is shown, without how: QObjects that the engine's notices and the chats on disk keep true.
+
+    models = AppModels(client, chat_store, settings)
+    models.conversation.ask("What notice period applies to my flat?")
+
+Models hold no widget and import none; widgets hold a model and connect to its signals.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from app.models.answering import Answering
+from app.models.chat_list import ChatListModel
+from app.models.conversation import ConversationModel
+from app.models.engine_status import EngineStatusModel
+from app.models.library import LibraryModel
+from app.models.memory import MemoryModel
+from app.models.model_picker import ModelPickerModel
+from app.models.sources import SourcesModel
+from app.models.turns import TurnView
+
+if TYPE_CHECKING:
+    from app.chats import ChatStore
+    from app.engine_client import EngineClient
+    from app.settings import SettingsStore
+
+__all__ = ["AppModels", "TurnView"]
+
+
+class AppModels(QObject):
+    """All models of one window, connected to each other.
+
+    Attributes:
+        client: For starting the engine again (`client.start()`, `client.start_carefully()`) and for its signals.
+        settings: The window's own settings.
+        answering: The questions under way in all chats.
+        conversation, chat_list, library, model_picker, memory, sources, engine_status: What is shown.
+    """
+
+    message_told = Signal(str, str, str)  # severity (notice, warning, error), a sentence, a way out: for the bar
+
+    def __init__(
+        self, client: EngineClient, chat_store: ChatStore, settings: SettingsStore, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.client = client
+        self.settings = settings
+        self.answering = Answering(client, chat_store, self)
+        self.conversation = ConversationModel(self.answering, chat_store, self)
+        self.chat_list = ChatListModel(chat_store, self)
+        self.library = LibraryModel(client, self)
+        self.model_picker = ModelPickerModel(client, self)
+        self.memory = MemoryModel(client, self)
+        self.sources = SourcesModel(client, self)
+        self.engine_status = EngineStatusModel(client, self)
+        self._connect_chats()
+        self._connect_sources()
+        self._connect_messages()
+        self.conversation.set_collection(settings.settings.last_collection or None)
+
+    def close(self) -> None:
+        """Ends open questions as cancelled and saves them; the last thing before the store is closed."""
+        self.answering.close()
+
+    def _connect_chats(self) -> None:
+        self.conversation.conversation_saved.connect(self.chat_list.refresh)
+        self.conversation.collection_changed.connect(self._on_collection_changed)
+        self.chat_list.chat_renamed.connect(self.conversation.take_title)
+        self.chat_list.chat_deleted.connect(self._on_chat_deleted)
+        self.chat_list.chat_restored.connect(self.conversation.open)
+
+    def _connect_sources(self) -> None:
+        # The sources follow the newest turn until the user selects another one.
+        self.conversation.turn_added.connect(self._show_sources)
+        self.conversation.turn_changed.connect(self._on_turn_changed)
+        self.conversation.conversation_changed.connect(self._on_conversation_changed)
+
+    def _connect_messages(self) -> None:
+        for failed in (
+            self.library.request_failed,
+            self.model_picker.request_failed,
+            self.conversation.store_failed,
+            self.chat_list.store_failed,
+        ):
+            failed.connect(lambda sentence, way_out: self.message_told.emit("error", sentence, way_out))
+        self.client.engine_died.connect(lambda sentence: self.message_told.emit("warning", sentence, ""))
+
+    def _on_collection_changed(self) -> None:
+        self.settings.change(last_collection=self.conversation.collection or "")
+
+    def _on_chat_deleted(self, conversation_id: str, _title: str) -> None:
+        self.answering.stop_conversation(conversation_id)
+        if conversation_id == self.conversation.conversation_id:
+            self.conversation.new_chat()
+
+    def _on_turn_changed(self, turn_id: str) -> None:
+        if turn_id == self.sources.turn_id:
+            self._show_sources(turn_id)
+
+    def _on_conversation_changed(self) -> None:
+        turns = self.conversation.turns
+        self.sources.show_turn(turns[-1] if turns else None)
+
+    def _show_sources(self, turn_id: str) -> None:
+        self.sources.show_turn(self.conversation.turn(turn_id))

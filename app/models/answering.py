@@ -1,0 +1,186 @@
+"""Every question under way, whichever chat is shown: asked, followed, saved as it grows, and ended exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.models.turn_records import outcome_of
+from app.models.turns import TurnView, after, cancelled, failed
+from engine import protocol
+from engine.protocol import Notice, RagdollError, WireError
+
+if TYPE_CHECKING:
+    from app.chats import ChatStore
+    from app.engine_client import EngineClient
+
+SAVE_MS = 400  # while text arrives; half a second at most is lost with the window
+SAVE_AGAIN_MS = 5000  # when the disk refused
+
+
+@dataclass(slots=True)
+class _Open:
+    """A question that has not ended. `is_sent` tells whether this engine process has it."""
+
+    view: TurnView
+    ask: protocol.Ask
+    is_sent: bool = False
+    was_sent_again: bool = False
+    is_stopping: bool = False
+
+
+class Answering(QObject):
+    """Holds the open questions; the engine's notices and deaths change them, the store remembers them."""
+
+    turn_changed = Signal(object)  # the TurnView as it is now
+    text_appended = Signal(object, str)  # the TurnView, and the piece that its text has got
+    store_failed = Signal(str, str)  # a sentence, a way out; said once until a save succeeds again
+
+    def __init__(self, client: EngineClient, store: ChatStore, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._client = client
+        self._store = store
+        self._open: dict[str, _Open] = {}
+        self._unsaved: dict[str, TurnView] = {}
+        self._store_is_failing = False
+        self._saving = QTimer(self, singleShot=True)
+        self._saving.timeout.connect(self.save)
+        client.notice_received.connect(self._on_notice)
+        client.became_ready.connect(self._send_waiting)
+        client.engine_died.connect(self._on_engine_died)
+        client.engine_gave_up.connect(self._on_engine_gave_up)
+
+    def begin(self, view: TurnView, ask: protocol.Ask) -> None:
+        """Asks; `ask.question_id` is the turn's id. Waits for the engine when it is not ready."""
+        self._open[view.turn_id] = _Open(view, ask)
+        if self._client.state == "ready":
+            self._send(self._open[view.turn_id])
+        elif self._client.state == "failed":
+            sentence = self.tr("The engine is not running, so nothing can be answered. Start it again, then retry.")
+            self._put(view.turn_id, failed(view, sentence))
+
+    def stop(self, turn_id: str) -> None:
+        """Ends a question soon; what has been written of the answer stays. Harmless when it has ended."""
+        question = self._open.get(turn_id)
+        if question is None or question.is_stopping:
+            return
+        question.is_stopping = True
+        if question.is_sent:
+            self._client.request(protocol.CANCEL, protocol.CancelQuestion(question_id=turn_id))
+        else:
+            self._put(turn_id, cancelled(question.view))
+
+    def stop_conversation(self, conversation_id: str) -> None:
+        for turn_id, question in list(self._open.items()):
+            if question.ask.conversation_id == conversation_id:
+                self.stop(turn_id)
+
+    def view(self, turn_id: str) -> TurnView | None:
+        """The newest of a turn that is open, or that the store has not taken yet; None for all others."""
+        question = self._open.get(turn_id)
+        return question.view if question else self._unsaved.get(turn_id)
+
+    def close(self) -> None:
+        """Ends what is still open as cancelled, and saves."""
+        for turn_id, question in list(self._open.items()):
+            sentence = self.tr("Ragdoll was closed before this answer was complete.")
+            self._put(turn_id, cancelled(question.view, sentence))
+        self.save()
+        self._saving.stop()
+
+    def save(self) -> None:
+        """Writes what has changed since the last time; what the disk refuses is tried again later."""
+        for turn_id, view in list(self._unsaved.items()):
+            try:
+                self._store.record(turn_id, outcome_of(view))
+            except RagdollError as error:
+                self._on_store_failed(error)
+                return
+            del self._unsaved[turn_id]
+        self._store_is_failing = False
+
+    # --- what the engine says ---
+
+    def _on_notice(self, notice: Notice) -> None:
+        question = self._open.get(getattr(notice, "question_id", ""))
+        if question is None:
+            return
+        if isinstance(notice, protocol.AnswerTokens):
+            self._append(question, notice)
+        else:
+            self._put(question.view.turn_id, after(question.view, notice))
+
+    def _on_engine_died(self, sentence: str) -> None:
+        for question in list(self._open.values()):
+            if question.is_sent:
+                self._lose(question, sentence)
+
+    def _on_engine_gave_up(self, sentence: str) -> None:
+        for turn_id, question in list(self._open.items()):
+            end = cancelled(question.view) if question.is_stopping else failed(question.view, sentence)
+            self._put(turn_id, end)
+
+    def _lose(self, question: _Open, sentence: str) -> None:
+        """The engine that had this question is gone: ask the next one, unless words or a second engine are lost."""
+        view = question.view
+        if question.is_stopping:
+            self._put(view.turn_id, cancelled(view))
+        elif view.text or question.was_sent_again:
+            self._put(view.turn_id, failed(view, sentence))
+        else:
+            question.is_sent, question.was_sent_again = False, True
+            self._put(view.turn_id, replace(view, state="queued", ahead=0))
+
+    def _on_refused(self, turn_id: str, error: WireError) -> None:
+        question = self._open.get(turn_id)
+        # A death is told by `engine_died`, for all questions alike.
+        if question is not None and error.kind != "EngineDied":
+            self._put(turn_id, failed(question.view, f"{error.sentence} {error.way_out}".strip()))
+
+    # --- inside ---
+
+    def _send_waiting(self) -> None:
+        for question in self._open.values():
+            if not question.is_sent:
+                self._send(question)
+
+    def _send(self, question: _Open) -> None:
+        question.is_sent = True
+        turn_id = question.view.turn_id
+        self._client.request(protocol.ASK, question.ask, None, self._refusal_of(turn_id))
+
+    def _refusal_of(self, turn_id: str) -> Callable[[WireError], None]:
+        return lambda error: self._on_refused(turn_id, error)
+
+    def _append(self, question: _Open, tokens: protocol.AnswerTokens) -> None:
+        # The state first and without the text, so that who shows both never shows a piece twice.
+        self._put(question.view.turn_id, replace(question.view, state="writing", ahead=0))
+        question.view = after(question.view, tokens)
+        self._save_soon(question.view)
+        self.text_appended.emit(question.view, tokens.text)
+
+    def _put(self, turn_id: str, view: TurnView) -> None:
+        """Makes `view` the turn's newest value: shown, saved soon, and at once when it is the last."""
+        if view == self._open[turn_id].view:
+            return
+        self._open[turn_id].view = view
+        if view.has_ended:
+            del self._open[turn_id]
+        self._save_soon(view)
+        self.turn_changed.emit(view)
+
+    def _save_soon(self, view: TurnView) -> None:
+        self._unsaved[view.turn_id] = view
+        if view.has_ended:
+            self.save()
+        elif not self._saving.isActive():
+            self._saving.start(SAVE_MS)
+
+    def _on_store_failed(self, error: RagdollError) -> None:
+        self._saving.start(SAVE_AGAIN_MS)
+        if not self._store_is_failing:
+            self._store_is_failing = True
+            self.store_failed.emit(error.sentence, error.way_out)

@@ -1,0 +1,127 @@
+"""The chats in the rail: pinned first, then the newest; searched, renamed, pinned, deleted with undo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QAbstractListModel, QByteArray, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
+
+from app.models.rows import replace_rows
+from engine.protocol import RagdollError
+
+if TYPE_CHECKING:
+    from app.chats import ChatStore, Conversation
+
+Index = QModelIndex | QPersistentModelIndex
+_USER = int(Qt.ItemDataRole.UserRole)
+
+
+class ChatListModel(QAbstractListModel):
+    """A row per conversation; roles ID_ROLE, TITLE_ROLE (and DisplayRole), UPDATED_ROLE (seconds), PINNED_ROLE."""
+
+    ID_ROLE = _USER + 1
+    TITLE_ROLE = _USER + 2
+    UPDATED_ROLE = _USER + 3
+    PINNED_ROLE = _USER + 4
+
+    chat_renamed = Signal(str, str)  # id, new title
+    chat_deleted = Signal(str, str)  # id, title; can be undone
+    chat_restored = Signal(str)  # id
+    store_failed = Signal(str, str)  # a sentence, a way out
+
+    def __init__(self, store: ChatStore, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._store = store
+        self._rows: list[Conversation] = []
+        self._filter = ""
+        self._deleted: list[str] = []
+        self.refresh()
+
+    @property
+    def filter(self) -> str:
+        return self._filter
+
+    @property
+    def can_undo(self) -> bool:
+        return bool(self._deleted)
+
+    def set_filter(self, text: str) -> None:
+        """Shows only chats with all these words in title, questions or answers."""
+        if text != self._filter:
+            self._filter = text
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Reads the list again; rows move, so that views keep their selection."""
+        try:
+            new = self._store.conversations(self._filter)
+        except RagdollError as error:
+            self.store_failed.emit(error.sentence, error.way_out)
+            return
+        replace_rows(self, self._rows, new, lambda row: row.conversation_id, self._on_row_changed)
+
+    def row_of(self, conversation_id: str) -> int | None:
+        """Where a chat is; None when the filter hides it."""
+        return next((n for n, row in enumerate(self._rows) if row.conversation_id == conversation_id), None)
+
+    # --- wishes ---
+
+    def rename(self, conversation_id: str, title: str) -> None:
+        """Gives a chat a title; an empty one changes nothing."""
+        title = " ".join(title.split())
+        if title and self._store_does(lambda: self._store.rename(conversation_id, title)):
+            self.chat_renamed.emit(conversation_id, title)
+
+    def set_pinned(self, conversation_id: str, is_pinned: bool) -> None:
+        self._store_does(lambda: self._store.set_pinned(conversation_id, is_pinned))
+
+    def delete(self, conversation_id: str) -> None:
+        """Takes a chat off the list; `undo_delete` brings the last one back while Ragdoll runs."""
+        row = self.row_of(conversation_id)
+        title = "" if row is None else self._rows[row].title
+        if self._store_does(lambda: self._store.delete(conversation_id)):
+            self._deleted.append(conversation_id)
+            self.chat_deleted.emit(conversation_id, title)
+
+    def undo_delete(self) -> None:
+        if self._deleted:
+            conversation_id = self._deleted.pop()
+            if self._store_does(lambda: self._store.restore(conversation_id)):
+                self.chat_restored.emit(conversation_id)
+
+    # --- Qt ---
+
+    def rowCount(self, parent: Index | None = None) -> int:
+        return 0 if parent is not None and parent.isValid() else len(self._rows)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not index.isValid():
+            return None
+        row = self._rows[index.row()]
+        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole, self.TITLE_ROLE):
+            return row.title
+        return {
+            self.ID_ROLE: row.conversation_id,
+            self.UPDATED_ROLE: row.updated,
+            self.PINNED_ROLE: row.is_pinned,
+        }.get(role)
+
+    def roleNames(self) -> dict[int, QByteArray]:  # noqa: N802 - Qt's name
+        names = {self.ID_ROLE: b"id", self.TITLE_ROLE: b"title", self.UPDATED_ROLE: b"updated"}
+        names[self.PINNED_ROLE] = b"is_pinned"
+        return {**super().roleNames(), **{role: QByteArray(name) for role, name in names.items()}}
+
+    # --- inside ---
+
+    def _store_does(self, change: Callable[[], None]) -> bool:
+        try:
+            change()
+        except RagdollError as error:
+            self.store_failed.emit(error.sentence, error.way_out)
+            return False
+        self.refresh()
+        return True
+
+    def _on_row_changed(self, row: int) -> None:
+        self.dataChanged.emit(self.index(row), self.index(row))

@@ -1,0 +1,265 @@
+"""The open chat: its turns on the branch that is shown, and what can be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from app.chats import Conversation, Turn, markdown_of
+from app.chats.branches import branch, newest_leaf, variants
+from app.chats.records import Json
+from app.models.answering import Answering
+from app.models.turn_records import outcome_of, view_of
+from app.models.turns import TurnView
+from engine import protocol
+from engine.protocol import RagdollError
+
+if TYPE_CHECKING:
+    from app.chats import ChatStore
+
+_TITLE_CHARS = 60
+
+
+class ConversationModel(QObject):
+    """`turns` of the open chat; a chat that nobody has asked anything in is not stored, its `conversation_id` is None.
+
+    Attributes:
+        conversation_id: The open chat's, None for a new one.
+        title: Its title, "" for a new one.
+        collection: Where questions are searched; None searches all collections.
+    """
+
+    turn_added = Signal(str)  # turn id; at the end of `turns`
+    turn_changed = Signal(str)  # turn id; state, quotes, or whatever else than its text has changed
+    text_appended = Signal(str, str)  # turn id, the piece; `turns` has it already
+    conversation_changed = Signal()  # another chat or another branch: all turns are to be shown anew
+    title_changed = Signal(str)  # the new title
+    collection_changed = Signal()  # collection
+    conversation_saved = Signal(str)  # conversation id; lists of chats should look again
+    store_failed = Signal(str, str)  # a sentence, a way out
+
+    def __init__(self, answering: Answering, store: ChatStore, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._answering = answering
+        self._store = store
+        self._turns: tuple[Turn, ...] = ()
+        self._views: dict[str, TurnView] = {}
+        self.conversation_id: str | None = None
+        self.title = ""
+        self.collection: str | None = None
+        answering.turn_changed.connect(self._on_turn_changed)
+        answering.text_appended.connect(self._on_text_appended)
+        answering.store_failed.connect(self.store_failed)
+
+    @property
+    def turns(self) -> list[TurnView]:
+        """The branch that is shown, oldest first."""
+        return list(self._views.values())
+
+    def turn(self, turn_id: str) -> TurnView | None:
+        """A turn of the branch that is shown."""
+        return self._views.get(turn_id)
+
+    @property
+    def is_answering(self) -> bool:
+        return any(not view.has_ended for view in self._views.values())
+
+    # --- which chat ---
+
+    def new_chat(self) -> None:
+        """An empty chat; the collection stays chosen."""
+        self._take(None, ())
+
+    def open(self, conversation_id: str) -> None:
+        """Shows a stored chat on the branch that was shown last; a deleted one opens a new chat."""
+        try:
+            conversation = self._store.conversation(conversation_id)
+            turns = self._store.turns(conversation_id) if conversation else ()
+        except RagdollError as error:
+            self.store_failed.emit(error.sentence, error.way_out)
+            return
+        self._take(conversation, turns)
+
+    def set_collection(self, collection: str | None) -> None:
+        """Where the next questions of this chat are searched; None searches all."""
+        if collection == self.collection:
+            return
+        self.collection = collection
+        if self.conversation_id is not None:
+            conversation_id = self.conversation_id
+            self._try(lambda: self._store.set_collection(conversation_id, collection))
+        self.collection_changed.emit()
+
+    def rename(self, title: str) -> None:
+        title = " ".join(title.split())
+        if title and self.conversation_id is not None:
+            conversation_id = self.conversation_id
+            if self._try(lambda: self._store.rename(conversation_id, title)):
+                self.take_title(conversation_id, title)
+                self.conversation_saved.emit(conversation_id)
+
+    def take_title(self, conversation_id: str, title: str) -> None:
+        """Shows a title that was given elsewhere."""
+        if conversation_id == self.conversation_id and title != self.title:
+            self.title = title
+            self.title_changed.emit(title)
+
+    def export_markdown(self) -> str:
+        """The branch that is shown, as Markdown."""
+        by_id = {turn.turn_id: turn for turn in self._turns}
+        shown = [_ended(by_id[turn_id], view) for turn_id, view in self._views.items()]
+        return markdown_of(self.title, shown)
+
+    # --- questions ---
+
+    def ask(self, text: str) -> None:
+        """Asks at the end of the branch; white space alone asks nothing."""
+        self._ask(next(reversed(self._views), None), text)
+
+    def stop(self, turn_id: str) -> None:
+        """Stops an answer; what has been written of it stays."""
+        self._answering.stop(turn_id)
+
+    def regenerate(self, turn_id: str) -> None:
+        """Asks the same again, as a new variant beside the old one."""
+        turn = self._stored(turn_id)
+        if turn is not None:
+            self._answering.stop(turn_id)
+            self._ask(turn.parent_id, turn.question)
+
+    def edit(self, turn_id: str, text: str) -> None:
+        """Asks something else in a turn's place, as a new variant beside the old one."""
+        turn = self._stored(turn_id)
+        if turn is not None and text.strip():
+            self._answering.stop(turn_id)
+            self._ask(turn.parent_id, text)
+
+    def switch_branch(self, turn_id: str, step: int) -> None:
+        """Shows the variant that is `step` further than a turn, with all that follows on it; stays within bounds."""
+        turn = self._stored(turn_id)
+        if turn is None or self.conversation_id is None:
+            return
+        others = variants(self._turns, turn)
+        wanted = others.index(turn) + step
+        if step and 0 <= wanted < len(others):
+            leaf_id = newest_leaf(self._turns, others[wanted].turn_id)
+            conversation_id = self.conversation_id
+            self._try(lambda: self._store.set_leaf(conversation_id, leaf_id))
+            self._show(leaf_id)
+            self.conversation_changed.emit()
+
+    # --- inside ---
+
+    def _take(self, conversation: Conversation | None, turns: tuple[Turn, ...]) -> None:
+        was_collection = self.collection
+        self._turns = turns
+        self.conversation_id = conversation.conversation_id if conversation else None
+        self.title = conversation.title if conversation else ""
+        if conversation is not None:
+            self.collection = conversation.collection
+        self._show(conversation.leaf_id if conversation else None)
+        self.conversation_changed.emit()
+        self.title_changed.emit(self.title)
+        if self.collection != was_collection:
+            self.collection_changed.emit()
+
+    def _show(self, leaf_id: str | None) -> None:
+        self._views = {turn.turn_id: self._view(turn) for turn in branch(self._turns, leaf_id)}
+
+    def _view(self, turn: Turn) -> TurnView:
+        others = variants(self._turns, turn)
+        stored = view_of(turn, others.index(turn), len(others))
+        live = self._answering.view(turn.turn_id)
+        return stored if live is None else _numbered(live, stored)
+
+    def _ask(self, parent_id: str | None, text: str) -> None:
+        text = text.strip()
+        if not text:
+            return
+        try:
+            conversation_id = self._stored_conversation(text)
+            turn = self._store.add_turn(conversation_id, parent_id, text)
+        except RagdollError as error:
+            self.store_failed.emit(error.sentence, error.way_out)
+            return
+        is_at_end = parent_id == next(reversed(self._views), None)
+        self._turns = (*self._turns, turn)
+        transcript = self._transcript(parent_id)
+        self._show(turn.turn_id)
+        if is_at_end:
+            self.turn_added.emit(turn.turn_id)
+        else:
+            self.conversation_changed.emit()
+        self.conversation_saved.emit(conversation_id)
+        self._answering.begin(
+            view_of(turn),
+            protocol.Ask(
+                question_id=turn.turn_id,
+                text=turn.question,
+                collection=self.collection,
+                conversation_id=conversation_id,
+                transcript=transcript,
+            ),
+        )
+
+    def _stored_conversation(self, question: str) -> str:
+        if self.conversation_id is None:
+            made = self._store.create_conversation(title_from(question), self.collection)
+            self.conversation_id, self.title = made.conversation_id, made.title
+            self.title_changed.emit(self.title)
+        return self.conversation_id
+
+    def _transcript(self, leaf_id: str | None) -> tuple[Json, ...]:
+        """What the finished answers up to `leaf_id` returned for the next prompt."""
+        before = branch(self._turns, leaf_id) if leaf_id is not None else ()
+        finished = (turn.outcome for turn in before if turn.outcome.state == "finished")
+        return tuple(segment for outcome in finished for segment in outcome.segments)
+
+    def _stored(self, turn_id: str) -> Turn | None:
+        return next((turn for turn in self._turns if turn.turn_id == turn_id), None)
+
+    def _try(self, change: Callable[[], None]) -> bool:
+        try:
+            change()
+        except RagdollError as error:
+            self.store_failed.emit(error.sentence, error.way_out)
+            return False
+        return True
+
+    def _on_turn_changed(self, view: TurnView) -> None:
+        if view.has_ended:
+            self._turns = tuple(_ended(turn, view) if turn.turn_id == view.turn_id else turn for turn in self._turns)
+        if self._refresh(view):
+            self.turn_changed.emit(view.turn_id)
+
+    def _on_text_appended(self, view: TurnView, piece: str) -> None:
+        if self._refresh(view):
+            self.text_appended.emit(view.turn_id, piece)
+
+    def _refresh(self, view: TurnView) -> bool:
+        """Takes the newer value; returns whether the turn is shown."""
+        shown = self._views.get(view.turn_id)
+        if shown is not None:
+            self._views[view.turn_id] = _numbered(view, shown)
+        return shown is not None
+
+
+def title_from(question: str) -> str:
+    """A chat's first title: the first line of its first question, cut at a word."""
+    line = " ".join(question.strip().splitlines()[0].split()) if question.strip() else ""
+    if len(line) <= _TITLE_CHARS:
+        return line
+    cut = line[:_TITLE_CHARS]
+    # Chinese has no spaces to cut at.
+    return (cut.rsplit(" ", 1)[0] if " " in cut[-20:] else cut).rstrip(" ,;:.") + "…"
+
+
+def _numbered(view: TurnView, place: TurnView) -> TurnView:
+    return replace(view, branch_index=place.branch_index, num_branches=place.num_branches)
+
+
+def _ended(turn: Turn, view: TurnView) -> Turn:
+    return replace(turn, outcome=outcome_of(view))

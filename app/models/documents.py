@@ -1,0 +1,174 @@
+"""The documents of a collection as a table that asks the engine for more rows only when they are scrolled to."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
+
+from app.models.rows import replace_rows
+from engine import protocol
+from engine.protocol import Document, DocumentState
+
+if TYPE_CHECKING:
+    from app.engine_client import EngineClient
+
+Index = QModelIndex | QPersistentModelIndex
+PAGE_ROWS = 500
+NAME, STATE, CHUNKS, SIZE, REASON = range(5)
+_FIXED = {CHUNKS, SIZE}
+
+
+class DocumentsTable(QAbstractTableModel):
+    """Columns NAME, STATE, CHUNKS, SIZE, REASON; `DOCUMENT_ROLE` gives the `Document` itself.
+
+    CHUNKS and SIZE are given as numbers (chunks, bytes) under EditRole, for delegates that format them.
+    """
+
+    DOCUMENT_ROLE = int(Qt.ItemDataRole.UserRole) + 1
+
+    total_changed = Signal()  # how many documents there are in all, loaded or not
+    fetch_failed = Signal(str, str)  # a sentence, a way out
+
+    def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._client = client
+        self._rows: list[Document] = []
+        self._total = 0
+        self._collection: str | None = None
+        self._states: tuple[DocumentState, ...] = ()
+        self._is_fetching = False
+        self._is_stale = False
+        # Replies that were asked for before the last change of filter are no answer to it.
+        self._generation = 0
+
+    @property
+    def total(self) -> int:
+        return self._total
+
+    @property
+    def collection(self) -> str | None:
+        return self._collection
+
+    def document(self, row: int) -> Document | None:
+        return self._rows[row] if 0 <= row < len(self._rows) else None
+
+    def show(self, collection: str | None, states: tuple[DocumentState, ...] = ()) -> None:
+        """Which documents are wanted: of one collection or all, in these states or all."""
+        self._collection, self._states = collection, states
+        self._generation += 1
+        self._is_fetching = self._is_stale = False
+        self.beginResetModel()
+        self._rows.clear()
+        self.endResetModel()
+        self._set_total(0)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Asks again for as many rows as are loaded; what stayed keeps its place in the view."""
+        if self._is_fetching:
+            self._is_stale = True
+            return
+        self._fetch(0, max(PAGE_ROWS, len(self._rows)))
+
+    # --- Qt ---
+
+    def rowCount(self, parent: Index | None = None) -> int:
+        return 0 if parent is not None and parent.isValid() else len(self._rows)
+
+    def columnCount(self, parent: Index | None = None) -> int:
+        return 0 if parent is not None and parent.isValid() else 5
+
+    def canFetchMore(self, parent: Index) -> bool:  # noqa: N802 - Qt's name
+        return not parent.isValid() and not self._is_fetching and len(self._rows) < self._total
+
+    def fetchMore(self, parent: Index) -> None:  # noqa: N802 - Qt's name
+        if self.canFetchMore(parent):
+            self._fetch(len(self._rows), PAGE_ROWS)
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if orientation != Qt.Orientation.Horizontal or role != Qt.ItemDataRole.DisplayRole:
+            return None
+        return (self.tr("Name"), self.tr("State"), self.tr("Chunks"), self.tr("Size"), self.tr("Reason"))[section]
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        document = self.document(index.row())
+        if document is None:
+            return None
+        if role == self.DOCUMENT_ROLE:
+            return document
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return document.reason or shown(document.path)
+        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
+            return self._cell(document, index.column(), as_number=role == Qt.ItemDataRole.EditRole)
+        if role == Qt.ItemDataRole.TextAlignmentRole and index.column() in _FIXED:
+            return int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        return None
+
+    # --- inside ---
+
+    def _cell(self, document: Document, column: int, as_number: bool) -> str | int:
+        if column in (CHUNKS, SIZE):
+            number = document.num_chunks if column == CHUNKS else document.size_bytes
+            # Qt's int has 32 bits: larger files travel as text.
+            return number if as_number and number < 2**31 else str(number)
+        names: dict[str, str] = {
+            "pending": self.tr("waiting"),
+            "indexed": self.tr("indexed"),
+            "skipped": self.tr("skipped"),
+            "failed": self.tr("failed"),
+            "offline": self.tr("offline"),
+        }
+        return {NAME: shown(os.path.basename(document.path)), STATE: names[document.state], REASON: document.reason}[
+            column
+        ]
+
+    def _fetch(self, offset: int, limit: int) -> None:
+        self._is_fetching = True
+        generation = self._generation
+        wanted = protocol.ListDocuments(
+            collection=self._collection, states=self._states, offset=offset, limit=limit
+        )  # fmt: skip
+        self._client.request(
+            protocol.DOCUMENTS,
+            wanted,
+            lambda reply: self._on_documents(generation, offset, reply),
+            lambda error: self._on_error(generation, error),
+        )
+
+    def _on_documents(self, generation: int, offset: int, reply: protocol.DocumentsReply) -> None:
+        if generation != self._generation:
+            return
+        self._is_fetching = False
+        known = {document.document_id for document in reply.documents}
+        kept = [document for document in self._rows[:offset] if document.document_id not in known]
+        replace_rows(self, self._rows, [*kept, *reply.documents], lambda row: row.document_id, self._on_row_changed)
+        self._set_total(reply.total)
+        self._catch_up()
+
+    def _on_error(self, generation: int, error: protocol.WireError) -> None:
+        if generation != self._generation:
+            return
+        self._is_fetching = False
+        # A dead engine is told elsewhere, once; after its restart the library is asked for again.
+        if error.kind != "EngineDied":
+            self.fetch_failed.emit(error.sentence, error.way_out)
+
+    def _catch_up(self) -> None:
+        if self._is_stale:
+            self._is_stale = False
+            self.refresh()
+
+    def _on_row_changed(self, row: int) -> None:
+        self.dataChanged.emit(self.index(row, 0), self.index(row, self.columnCount() - 1))
+
+    def _set_total(self, total: int) -> None:
+        if total != self._total:
+            self._total = total
+            self.total_changed.emit()
+
+
+def shown(path: str) -> str:
+    """A path as text: bytes that are not UTF-8 become replacement characters."""
+    return os.fsencode(path).decode("utf-8", "replace")

@@ -1,0 +1,135 @@
+"""What the engine is doing, in one sentence for the status bar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QCoreApplication, QObject, Signal
+
+from engine import protocol
+from engine.protocol import IndexProgress, ModelState, Notice, WireError
+
+if TYPE_CHECKING:
+    from app.engine_client import EngineClient
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that the sentence depends on. `refusal` is why a running engine does nothing (its library is held)."""
+
+    state: str = "stopped"
+    phase: str = ""
+    death: str = ""
+    refusal: str = ""
+    progress: IndexProgress | None = None
+    model: ModelState | None = None
+
+
+def sentence_of(facts: Facts) -> str:
+    """The one thing that matters most now."""
+    by_state = {
+        "starting": _tr("Starting the engine…"),
+        "restarting": facts.death or _tr("Starting the engine again…"),
+        "failed": facts.death or _tr("The engine is not running."),
+        "stopped": _tr("The engine is stopped."),
+    }
+    if facts.state in by_state:
+        return by_state[facts.state]
+    return facts.refusal or _model_sentence(facts.model) or _phase_sentence(facts.phase) or _work_sentence(facts)
+
+
+def _model_sentence(model: ModelState | None) -> str:
+    if model is None or model.state != "loading":
+        return ""
+    name = model.name or _tr("the model")
+    percent = str(int(model.fraction * 100))
+    return _tr("Loading %1, %2 %").replace("%2", percent).replace("%1", name)
+
+
+def _phase_sentence(phase: str) -> str:
+    known = {"loading libraries": _tr("Loading libraries…"), "loading model": _tr("Loading the model…")}
+    return known.get(phase, phase[:1].upper() + phase[1:] + "…" if phase else "")
+
+
+def _work_sentence(facts: Facts) -> str:
+    progress = facts.progress
+    if progress is None:
+        return _tr("Ready")
+    if progress.is_paused:
+        return _tr("Indexing is paused")
+    if not progress.documents_total:
+        return _tr("Indexing…")
+    return _tr("Indexing %1 %").replace("%1", str(100 * progress.documents_done // progress.documents_total))
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("engine_status", text)
+
+
+class EngineStatusModel(QObject):
+    """`sentence` for people; `is_busy` while there is something to wait for; `has_failed` when help is needed."""
+
+    sentence_changed = Signal(str)  # the new sentence
+
+    def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._client = client
+        self._facts = Facts(state=client.state, phase=client.phase)
+        self.sentence = sentence_of(self._facts)
+        client.became_ready.connect(self._on_ready)
+        client.state_changed.connect(self._on_state)
+        client.phase_changed.connect(lambda phase: self._set(replace(self._facts, phase=phase)))
+        client.engine_died.connect(self._on_death)
+        client.engine_gave_up.connect(self._on_death)
+        client.notice_received.connect(self._on_notice)
+
+    @property
+    def is_busy(self) -> bool:
+        facts = self._facts
+        if facts.state in ("starting", "restarting"):
+            return True
+        is_indexing = facts.progress is not None and not facts.progress.is_paused
+        is_loading = facts.model is not None and facts.model.state == "loading"
+        return facts.state == "ready" and (bool(facts.phase) or is_indexing or is_loading)
+
+    @property
+    def has_failed(self) -> bool:
+        return self._facts.state == "failed" or bool(self._facts.refusal)
+
+    def _on_ready(self) -> None:
+        # An engine that cannot open its library answers every request with the reason.
+        self._client.request(protocol.LIBRARY, protocol.Nothing(), self._on_answered, self._on_refused)
+
+    def _on_answered(self, _reply: protocol.LibraryReply) -> None:
+        self._set(replace(self._facts, refusal=""))
+
+    def _on_refused(self, error: WireError) -> None:
+        if error.kind != "EngineDied":
+            self._set(replace(self._facts, refusal=f"{error.sentence} {error.way_out}".strip()))
+
+    def _on_state(self, state: str) -> None:
+        if state == "ready":
+            self._set(replace(self._facts, state=state, death=""))
+        else:
+            self._set(Facts(state=state, death=self._facts.death))
+
+    def _on_death(self, sentence: str) -> None:
+        self._facts = replace(self._facts, death=sentence)
+
+    def _on_notice(self, notice: Notice) -> None:
+        match notice:
+            case protocol.IndexProgress():
+                self._set(replace(self._facts, progress=notice))
+            case protocol.IndexFinished() | protocol.IndexFailed():
+                self._set(replace(self._facts, progress=None))
+            case protocol.ModelState():
+                self._set(replace(self._facts, model=notice))
+            case _:
+                pass
+
+    def _set(self, facts: Facts) -> None:
+        self._facts = facts
+        if (sentence := sentence_of(facts)) != self.sentence:
+            self.sentence = sentence
+            self.sentence_changed.emit(sentence)

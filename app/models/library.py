@@ -1,0 +1,155 @@
+"""The library as it is shown: collections, documents, the indexing job and what it could not read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.models.documents import DocumentsTable
+from engine import protocol
+from engine.protocol import Collection, Document, IndexProgress, Message, Method, Notice, WireError
+
+if TYPE_CHECKING:
+    from app.engine_client import EngineClient
+
+# While files stream in, `library.changed` comes many times a second; lists need no more than this.
+REFRESH_MS = 500
+MAX_PROBLEMS = 1000
+
+
+class LibraryModel(QObject):
+    """`collections`, `disk_bytes`, `documents` (a table), `progress` (None when nothing runs), `problems`.
+
+    `problems` are the documents that were skipped or failed, with their reason, of all collections.
+    """
+
+    collections_changed = Signal()  # collections or disk_bytes
+    progress_changed = Signal()  # progress
+    problems_changed = Signal()  # problems
+    job_finished = Signal(object)  # protocol.IndexFinished
+    request_failed = Signal(str, str)  # a sentence, a way out
+    paths_added = Signal(object, str)  # a tuple of paths was handed to the engine, for this collection
+    documents_removed = Signal(int)  # how many
+
+    def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._client = client
+        self.collections: tuple[Collection, ...] = ()
+        self.disk_bytes = 0
+        self.progress: IndexProgress | None = None
+        self.problems: tuple[Document, ...] = ()
+        self.num_problems = 0
+        self.is_known = False
+        self.documents = DocumentsTable(client, self)
+        self.documents.fetch_failed.connect(self.request_failed)
+        self._refreshing = QTimer(self, singleShot=True, interval=REFRESH_MS)
+        self._refreshing.timeout.connect(self.refresh)
+        client.became_ready.connect(self.refresh)
+        client.notice_received.connect(self._on_notice)
+        client.state_changed.connect(self._on_state)
+
+    @property
+    def num_documents(self) -> int:
+        """All documents of all collections; one in two collections counts twice."""
+        return sum(sum(collection.documents_by_state.values()) for collection in self.collections)
+
+    # --- wishes ---
+
+    def add(self, paths: Sequence[str | os.PathLike[str]], collection: str | None = None) -> None:
+        """Indexes folders and files, in `collection` or in the default one; the engine expands folders."""
+        absolute = tuple(os.path.abspath(os.path.expanduser(path)) for path in paths)
+        name = collection or protocol.DEFAULT_COLLECTION
+        if absolute:
+            self._send(protocol.ADD, protocol.AddPaths(paths=absolute, collection=name))
+            self.paths_added.emit(absolute, name)
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Takes documents and folders out of the library; the files stay where they are."""
+        self._send(protocol.REMOVE, protocol.Paths(paths=tuple(paths)), self._on_removed)
+
+    def reindex(self, paths: Sequence[str]) -> None:
+        """Reads these again, also when they failed or have not changed."""
+        self._send(protocol.REINDEX, protocol.Paths(paths=tuple(paths)))
+
+    def pause(self) -> None:
+        self._send(protocol.PAUSE, protocol.Nothing())
+
+    def resume(self) -> None:
+        self._send(protocol.RESUME, protocol.Nothing())
+
+    def cancel(self) -> None:
+        """Stops the job; what it has done stays."""
+        self._send(protocol.CANCEL_INDEXING, protocol.Nothing())
+
+    def show_collection(self, name: str | None) -> None:
+        """Which collection's documents the table holds; None for all."""
+        self.documents.show(name)
+
+    def refresh(self) -> None:
+        """Asks for everything again."""
+        self._refreshing.stop()
+        self._client.request(protocol.LIBRARY, protocol.Nothing(), self._on_library, self._on_error)
+        wanted = protocol.ListDocuments(states=("failed", "skipped"), limit=MAX_PROBLEMS)
+        self._client.request(protocol.DOCUMENTS, wanted, self._on_problems)
+        self.documents.refresh()
+
+    # --- what the engine says ---
+
+    def _on_notice(self, notice: Notice) -> None:
+        match notice:
+            case protocol.LibraryChanged():
+                if not self._refreshing.isActive():
+                    self._refreshing.start()
+            case protocol.IndexProgress():
+                self._set_progress(notice)
+            case protocol.IndexFinished():
+                self._end_job()
+                self.job_finished.emit(notice)
+            case protocol.IndexFailed(sentence=sentence, way_out=way_out):
+                self._end_job()
+                self.request_failed.emit(sentence, way_out)
+            case _:
+                pass
+
+    def _on_state(self, state: str) -> None:
+        if state != "ready":
+            self._set_progress(None)
+
+    def _on_library(self, reply: protocol.LibraryReply) -> None:
+        self.is_known = True
+        self.collections, self.disk_bytes = reply.collections, reply.disk_bytes
+        self.collections_changed.emit()
+
+    def _on_problems(self, reply: protocol.DocumentsReply) -> None:
+        if (reply.documents, reply.total) != (self.problems, self.num_problems):
+            self.problems, self.num_problems = reply.documents, reply.total
+            self.problems_changed.emit()
+
+    def _on_removed(self, reply: protocol.Removed) -> None:
+        self.documents_removed.emit(reply.documents)
+        self.refresh()
+
+    def _on_error(self, error: WireError) -> None:
+        # A dead engine is told elsewhere, once.
+        if error.kind != "EngineDied":
+            self.request_failed.emit(error.sentence, error.way_out)
+
+    def _on_wish_failed(self, error: WireError) -> None:
+        self.request_failed.emit(error.sentence, error.way_out)
+
+    def _end_job(self) -> None:
+        self._set_progress(None)
+        self.refresh()
+
+    def _set_progress(self, progress: IndexProgress | None) -> None:
+        if progress != self.progress:
+            self.progress = progress
+            self.progress_changed.emit()
+
+    def _send(
+        self, method: Method[protocol.P, protocol.R], params: Message, on_result: Callable[..., None] | None = None
+    ) -> None:
+        self._client.request(method, params, on_result, self._on_wish_failed)

@@ -1,0 +1,82 @@
+"""Between a turn as it is shown and a turn as it is stored: typed values on one side, plain JSON on the other."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+from functools import cache
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from app.chats import Turn, TurnRecordState
+from app.chats.records import Outcome
+from app.models.turns import ENDED, TurnState, TurnView
+from engine.protocol import Citation, FinishReason, Passage, Quote, Scope, Timings
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def outcome_of(view: TurnView) -> Outcome:
+    """What is to be written of a turn."""
+    return Outcome(
+        state=_recorded(view.state),
+        text=view.text,
+        error_sentence=view.error_sentence,
+        passages=tuple(asdict(passage) for passage in view.passages),
+        quotes=tuple(asdict(quote) for quote in view.quotes),
+        citations=tuple(asdict(citation) for citation in view.citations),
+        segments=view.segments,
+        scope=asdict(view.scope) if view.scope else None,
+        timings=view.timings.model_dump() if view.timings else None,
+        model=view.model,
+        finish_reason=view.finish_reason,
+    )
+
+
+def view_of(turn: Turn, branch_index: int = 0, num_branches: int = 1) -> TurnView:
+    """What is to be shown of a stored turn; a part that an other version wrote and we cannot read is left out."""
+    outcome = turn.outcome
+    return TurnView(
+        turn_id=turn.turn_id,
+        question=turn.question,
+        state=_shown(outcome.state),
+        text=outcome.text,
+        quotes=_read(tuple[Quote, ...], outcome.quotes) or (),
+        passages=_read(tuple[Passage, ...], outcome.passages) or (),
+        citations=_read(tuple[Citation, ...], outcome.citations) or (),
+        scope=_read(Scope, outcome.scope),
+        timings=_read(Timings, outcome.timings),
+        model=outcome.model,
+        finish_reason=_read(FinishReason, outcome.finish_reason),
+        segments=outcome.segments,
+        error_sentence=outcome.error_sentence,
+        branch_index=branch_index,
+        num_branches=num_branches,
+    )
+
+
+def _recorded(state: TurnState) -> TurnRecordState:
+    if state in ENDED:
+        return state  # type: ignore[return-value]  # the ends have the same names
+    return "writing" if state == "writing" else "asked"
+
+
+def _shown(state: TurnRecordState) -> TurnState:
+    return "queued" if state == "asked" else state
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _read(kind: Any, value: Any) -> Any:
+    if value is None:
+        return None
+    try:
+        return _adapter(kind).validate_python(value)
+    except ValidationError as error:
+        log.info("a stored part of an answer cannot be read: %s", error)
+        return None

@@ -1,0 +1,96 @@
+"""A turn as it is shown: one question and what has become of it; and how each notice of the engine changes it.
+
+`after` is a pure function, so that the life of an answer can be tested with values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from engine import protocol
+from engine.protocol import Citation, Notice, Passage, Quote, Scope
+
+TurnState = Literal["queued", "searching", "reading", "writing", "finished", "cancelled", "failed"]
+ENDED: frozenset[TurnState] = frozenset({"finished", "cancelled", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView:
+    """What a widget needs to show a turn; a newer one replaces it whole.
+
+    `model` is None while nothing is finished and when the quotes are the answer. `ahead` counts the questions
+    before this one while it is queued. `branch_index` is 0-based among the `num_branches` variants of this turn.
+    """
+
+    turn_id: str
+    question: str
+    state: TurnState = "queued"
+    text: str = ""
+    quotes: tuple[Quote, ...] = ()
+    passages: tuple[Passage, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    scope: Scope | None = None
+    timings: protocol.Timings | None = None
+    model: str | None = None
+    finish_reason: protocol.FinishReason | None = None
+    segments: tuple[dict[str, object], ...] = ()
+    error_sentence: str = ""
+    ahead: int = 0
+    branch_index: int = 0
+    num_branches: int = 1
+
+    @property
+    def id(self) -> str:
+        return self.turn_id
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+
+def after(view: TurnView, notice: Notice) -> TurnView:
+    """The turn once `notice` is known; a turn that has ended stays as it ended."""
+    if view.has_ended:
+        return view
+    match notice:
+        case protocol.AnswerState(state=state, ahead=ahead):
+            return replace(view, state=state, ahead=ahead)
+        case protocol.AnswerFound(passages=passages, quotes=quotes, scope=scope):
+            return replace(view, passages=passages, quotes=quotes, scope=scope)
+        case protocol.AnswerTokens(text=piece):
+            return replace(view, state="writing", ahead=0, text=view.text + piece)
+        case protocol.AnswerFinished():
+            return _finished(view, notice)
+        case protocol.AnswerCancelled():
+            return replace(view, state="cancelled", ahead=0)
+        case protocol.AnswerFailed(sentence=sentence, way_out=way_out):
+            return failed(view, f"{sentence} {way_out}".strip())
+    return view
+
+
+def failed(view: TurnView, sentence: str) -> TurnView:
+    """The turn as failed, with whatever text it had."""
+    return replace(view, state="failed", ahead=0, error_sentence=sentence)
+
+
+def cancelled(view: TurnView, sentence: str = "") -> TurnView:
+    return replace(view, state="cancelled", ahead=0, error_sentence=sentence)
+
+
+def _finished(view: TurnView, notice: protocol.AnswerFinished) -> TurnView:
+    answer = notice.answer
+    return replace(
+        view,
+        state="finished",
+        ahead=0,
+        text=answer.text,
+        quotes=answer.quotes,
+        passages=answer.passages,
+        citations=answer.citations,
+        scope=answer.scope,
+        timings=notice.timings,
+        model=answer.model,
+        finish_reason=answer.finish_reason,
+        segments=answer.segments,
+    )

@@ -1,0 +1,149 @@
+"""Where the window's files live, and its own settings: `window.toml`, written only here, atomically.
+
+Keys we do not know are kept as they are, so that an older Ragdoll does not eat a newer one's settings.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from PySide6.QtCore import QObject, Signal
+
+
+@dataclass(frozen=True, slots=True)
+class AppHome:
+    """Our folders, the same as the engine's. `RAGDOLL_HOME` moves all of them; else they are the platform's."""
+
+    data: Path
+    config: Path
+    logs: Path
+    runtime: Path
+
+    @classmethod
+    def find(cls) -> AppHome:
+        override = os.environ.get("RAGDOLL_HOME")
+        if override:
+            return cls.under(Path(override))
+        dirs = platformdirs.PlatformDirs("ragdoll", appauthor=False)
+        return cls(dirs.user_data_path, dirs.user_config_path, dirs.user_log_path, dirs.user_runtime_path)
+
+    @classmethod
+    def under(cls, root: Path) -> AppHome:
+        root = root.expanduser().absolute()
+        return cls(root / "data", root / "config", root / "logs", root / "run")
+
+    @property
+    def chats_file(self) -> Path:
+        return self.data / "chats.sqlite"
+
+    @property
+    def settings_file(self) -> Path:
+        return self.config / "window.toml"
+
+    @property
+    def lock_file(self) -> Path:
+        return self.runtime / "window.lock"
+
+    def create(self) -> None:
+        """Raises OSError where a folder cannot be made."""
+        for folder in (self.data, self.config, self.logs, self.runtime):
+            folder.mkdir(parents=True, exist_ok=True)
+
+
+class WindowSettings(BaseModel):
+    """All that the window remembers. `geometry` is Qt's own form in base64, "" until a window has been closed.
+
+    `language` is a locale name such as "zh_CN", "" for the system's; `last_collection` "" searches all.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    theme: Literal["system", "light", "dark"] = "system"
+    font_scale: float = Field(1.0, ge=0.7, le=2.5)
+    language: str = ""
+    geometry: str = ""
+    is_sidebar_visible: bool = True
+    sources_width_px: int = Field(360, ge=0, le=4000)
+    last_collection: str = ""
+
+
+class SettingsStore(QObject):
+    """`settings` in force and their file. `problem` is a sentence when the file could not be read or written."""
+
+    settings_changed = Signal()  # settings
+
+    def __init__(self, file: Path, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._file = file
+        self.problem = ""
+        self.settings = self._read()
+
+    def change(self, **changes: object) -> None:
+        """Applies changes by name and writes them. Raises ValidationError (then nothing has changed)."""
+        settings = WindowSettings.model_validate({**self.settings.model_dump(), **changes})
+        if settings == self.settings:
+            return
+        self.settings = settings
+        self._write({name: getattr(settings, name) for name in changes})
+        self.settings_changed.emit()
+
+    def _read(self) -> WindowSettings:
+        try:
+            values = tomllib.loads(self._file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return WindowSettings()
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            self.problem = f"{self._file.name} cannot be read ({error}); defaults are used."
+            return WindowSettings()
+        return self._validated(values)
+
+    def _validated(self, values: dict[str, Any]) -> WindowSettings:
+        """A wrong value costs that value only: a slip in a hand-edited file must not hide the others."""
+        try:
+            return WindowSettings.model_validate(values)
+        except ValidationError as error:
+            wrong = {str(fault["loc"][0]) for fault in error.errors()}
+            names = ", ".join(sorted(wrong))
+            self.problem = f"{self._file.name} has a wrong value ({names}); the default is used until it is mended."
+            return WindowSettings.model_validate({name: value for name, value in values.items() if name not in wrong})
+
+    def _write(self, changes: dict[str, object]) -> None:
+        # Imported at the first write: the first paint does not need it.
+        import tomlkit
+        from tomlkit.exceptions import TOMLKitError
+
+        try:
+            document = tomlkit.parse(self._file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            document = tomlkit.document()
+        except (TOMLKitError, UnicodeDecodeError, OSError):
+            self._file.replace(self._file.with_suffix(".broken.toml"))
+            document = tomlkit.document()
+        document.update(changes)
+        try:
+            write_atomically(self._file, tomlkit.dumps(document).encode())
+        except OSError as error:
+            # The window goes on with what was chosen; only the memory of it is lost.
+            self.problem = f"{self._file.name} cannot be written ({error.strerror})."
+
+
+def write_atomically(file: Path, content: bytes) -> None:
+    """Writes beside `file`, syncs, renames: a reader sees the old content or the new, never half."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(name, file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

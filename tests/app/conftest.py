@@ -1,0 +1,17 @@
+"""What tests of the window share: a screenless Qt, an engine client without an engine, and chats in a folder."""
+
+from __future__ import annotations
+
+import os
+
+# Before the first import of Qt, also when these tests run alone.
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+import pytest
+
+from tests.helpers.fake_engine_client import FakeEngineClient
+
+
+@pytest.fixture
+def client(qapp) -> FakeEngineClient:
+    return FakeEngineClient()
