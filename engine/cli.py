@@ -125,12 +125,12 @@ def _ask(options: argparse.Namespace, out: Output) -> None:
 
 def _status(options: argparse.Namespace, out: Output) -> None:
     with _engine() as engine:
-        collections = engine.collections()
+        collections, disk_bytes = engine.collections(), engine.disk_bytes()
         document = {
             "collections": [asdict(collection) for collection in collections],
             "documents": _documents_by_state(engine),
             "chunks": sum(collection.num_chunks for collection in collections),
-            "bytes_on_disk": engine.disk_bytes(),
+            "bytes_on_disk": disk_bytes,
             "memory": engine.memory().model_dump(),
             "model": engine.settings.models.current or None,
             "data_folder": str(engine.home.data),
@@ -143,7 +143,7 @@ def _status(options: argparse.Namespace, out: Output) -> None:
         out.line(f"{collection.name}: {states or 'empty'}; {collection.num_chunks} chunks")
         for folder in collection.folders:
             out.line(f"    {folder}")
-    out.line(f"{document['bytes_on_disk'] / 2**20:.1f} MB on disk in {document['data_folder']}")
+    out.line(f"{disk_bytes / 2**20:.1f} MB on disk in {document['data_folder']}")
 
 
 def _remove(options: argparse.Namespace, out: Output) -> None:

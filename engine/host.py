@@ -123,6 +123,14 @@ def _ask(engine: Engine, params: protocol.Ask) -> None:
     engine.submit(question)
 
 
+def _add(engine: Engine, params: protocol.AddPaths) -> None:
+    engine.start_adding(params.paths, params.collection)
+
+
+def _reindex(engine: Engine, params: protocol.Paths) -> None:
+    engine.start_reindexing(params.paths)
+
+
 def _search(engine: Engine, params: protocol.Search) -> Message:
     evidence = engine.search(params.query, params.top_k, params.collection)
     return protocol.SearchReply(passages=evidence.passages, scope=evidence.scope)
@@ -158,9 +166,9 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | None]] = {
     protocol.SETTINGS_SET.name: lambda engine, params: protocol.SettingsReply(
         settings=engine.change_settings(params.changes).model_dump()
     ),
-    protocol.ADD.name: lambda engine, params: engine.start_adding(params.paths, params.collection),
+    protocol.ADD.name: _add,
     protocol.REMOVE.name: lambda engine, params: protocol.Removed(documents=engine.remove(params.paths)),
-    protocol.REINDEX.name: lambda engine, params: engine.start_reindexing(params.paths),
+    protocol.REINDEX.name: _reindex,
     protocol.PAUSE.name: lambda engine, _: engine.pause_indexing(),
     protocol.RESUME.name: lambda engine, _: engine.resume_indexing(),
     protocol.CANCEL_INDEXING.name: lambda engine, _: engine.cancel_indexing(),
