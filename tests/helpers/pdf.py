@@ -42,8 +42,8 @@ def pdf(pages: Iterable[Page | str], title: str = "", password: str | None = Non
     ]  # fmt: skip
     for index, page in enumerate(pages):
         objects.append(
-            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Rotate {page.rotation} /Contents {6 + 2 * index} 0 R"
-            " /Resources << /Font << /F1 3 0 R >> /XObject << /Im1 4 0 R >> >> >>".encode()
+            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Rotate {page.rotation}"
+            f" /Contents {6 + 2 * index} 0 R /Resources << /Font << /F1 3 0 R >> /XObject << /Im1 4 0 R >> >> >>".encode()
         )
         objects.append(_stream(b"", _content(page), key, 6 + 2 * index))
     info = len(objects) + 1

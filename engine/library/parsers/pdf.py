@@ -34,7 +34,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 def laid_out(page: PdfPage) -> PageLayout:
     """The page's text, the same whenever it is asked for."""
-    return layout(list(lines(page.codes(), page.box)))
+    return layout(list(lines(page.signs(), page.box)))
 
 
 def _layouts(file: PdfFile) -> list[PageLayout]:

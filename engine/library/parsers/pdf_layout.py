@@ -16,19 +16,27 @@ from engine.core import BlockKind
 from engine.library.parsers.pdfium import Box
 from engine.library.parsers.text import LIST_MARK
 
-_HYPHEN = 2
-_LINE_ENDS = (10, 13)
-_UNSHOWN = frozenset((*range(9), 11, *range(14, 32), 127, 0xAD, 0xFFFE, 0xFFFF, *range(0x200B, 0x2010)))
+_HYPHEN = "\x02"
+_LINE_END = re.compile(r"[\n\r\x02]")
 _LIGATURES = {
-    0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st",
-}  # fmt: skip
+    "\ufb00": "ff",
+    "\ufb01": "fi",
+    "\ufb02": "fl",
+    "\ufb03": "ffi",
+    "\ufb04": "ffl",
+    "\ufb05": "st",
+    "\ufb06": "st",
+}
+_UNSHOWN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\xad\u200b-\u200f\ud800-\udfff\ufffe\uffff]")
+_SPECIAL = re.compile(rf"{_UNSHOWN.pattern}|[\ufb00-\ufb06]")
+_SPACE = re.compile(r"\s")
 _IDEOGRAPH = re.compile(r"[\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef]")
 _SENTENCE_END = re.compile(r"[.!?:;。！？…][\"'”’)\]]*$")
 # Their hyphen is part of the word, wherever the line ends.
 _COMPOUND_STARTS = {"well", "self", "non", "quasi"}
 _SAME_SIZE = 1.15
 _SHORT_LINE = 0.75
-_SIZE_SAMPLE = 5
+_SIZE_SAMPLE = 8
 # Exponents and indices rise and fall by less than this, in multiples of the letters' size.
 _SAME_LINE_STEP = 0.6
 
@@ -38,7 +46,7 @@ class TextLine:
     """A line as it stands on the page, in letters of `size` points; `indices[i]` is the character behind `text[i]`."""
 
     text: str
-    indices: tuple[int, ...]
+    indices: Sequence[int]
     box: Box
     size: float
     is_hyphenated: bool = False
@@ -69,15 +77,14 @@ class PageLayout:
         return (behind[0], behind[-1] - behind[0] + 1) if behind else None
 
 
-def lines(codes: Sequence[int], box: Callable[[int], Box]) -> Iterator[TextLine]:
-    """The lines of a page with anything to read in them."""
+def lines(signs: str, box: Callable[[int], Box]) -> Iterator[TextLine]:
+    """The lines of a page with anything to read in them; `signs` has one sign for each of PDFium's characters."""
     start = 0
-    for index, code in enumerate((*codes, _LINE_ENDS[0])):
-        if code == _HYPHEN or code in _LINE_ENDS:
-            line = _line(codes, start, index, box, is_hyphenated=code == _HYPHEN)
-            if line:
-                yield line
-            start = index + 1
+    for end in (*(match.start() for match in _LINE_END.finditer(signs)), len(signs)):
+        text, indices = _shown(signs, start, end)
+        if text:
+            yield _line(text, indices, box, is_hyphenated=signs[end : end + 1] == _HYPHEN)
+        start = end + 1
 
 
 def layout(text_lines: Sequence[TextLine]) -> PageLayout:
@@ -88,38 +95,38 @@ def layout(text_lines: Sequence[TextLine]) -> PageLayout:
     return PageLayout("".join(builder.characters), tuple(builder.indices), tuple(builder.paragraphs))
 
 
-def _line(
-    codes: Sequence[int], start: int, end: int, box: Callable[[int], Box], *, is_hyphenated: bool
-) -> TextLine | None:
-    pairs = [(sign, index) for index in range(start, end) for sign in _shown(codes, index)]
-    while pairs and pairs[0][0].isspace():
-        del pairs[0]
-    while pairs and pairs[-1][0].isspace():
-        del pairs[-1]
-    if not pairs:
-        return None
-    first, last = box(pairs[0][1]), box(pairs[-1][1])
+def _shown(signs: str, start: int, end: int) -> tuple[str, Sequence[int]]:
+    """What can be read of `signs[start:end]`, and the character behind each letter."""
+    part = signs[start:end]
+    if not _SPECIAL.search(part):
+        text = part.strip()
+        first = start + len(part) - len(part.lstrip())
+        return _SPACE.sub(" ", text), range(first, first + len(text))
+    pairs = [(letter, index) for index in range(start, end) for letter in _letters(signs, index)]
+    text = "".join(letter for letter, _ in pairs)
+    lead = len(text) - len(text.lstrip())
+    return _SPACE.sub(" ", text.strip()), [index for _, index in pairs[lead : len(text.rstrip())]]
+
+
+def _letters(signs: str, index: int) -> str:
+    """A sign as people read it: ligatures spelled out, halves of a pair joined, marks for programs left out."""
+    sign, after = signs[index], signs[index + 1 : index + 2]
+    if "\ud800" <= sign < "\udc00" and "\udc00" <= after < "\ue000":
+        return chr(0x10000 + (ord(sign) - 0xD800) * 0x400 + ord(after) - 0xDC00)
+    return _LIGATURES.get(sign, "" if _UNSHOWN.match(sign) else sign)
+
+
+def _line(text: str, indices: Sequence[int], box: Callable[[int], Box], *, is_hyphenated: bool) -> TextLine:
+    first, last = box(indices[0]), box(indices[-1])
     whole = Box(first.left, min(first.bottom, last.bottom), last.right, max(first.top, last.top))
-    text, indices = "".join(sign for sign, _ in pairs), tuple(index for _, index in pairs)
-    return TextLine(text, indices, whole, _size(pairs, box), is_hyphenated)
+    return TextLine(text, indices, whole, _size(text, indices, box), is_hyphenated)
 
 
-def _size(pairs: Sequence[tuple[str, int]], box: Callable[[int], Box]) -> float:
+def _size(text: str, indices: Sequence[int], box: Callable[[int], Box]) -> float:
     """The usual height of the line's letters; signs of mathematics come from fonts of odd proportions."""
-    letters = [index for sign, index in pairs if sign.isalnum()] or [index for _, index in pairs]
-    sample = letters[:: max(1, len(letters) // _SIZE_SAMPLE)]
+    picked = range(0, len(text), max(1, len(text) // _SIZE_SAMPLE))
+    sample = [indices[place] for place in picked if text[place].isalnum()] or [indices[place] for place in picked]
     return statistics.median(box(index).height for index in sample)
-
-
-def _shown(codes: Sequence[int], index: int) -> str:
-    code = codes[index]
-    if code in _LIGATURES:
-        return _LIGATURES[code]
-    if 0xD800 <= code < 0xDC00 and index + 1 < len(codes) and 0xDC00 <= codes[index + 1] < 0xE000:
-        return chr(0x10000 + (code - 0xD800) * 0x400 + codes[index + 1] - 0xDC00)
-    if code in _UNSHOWN or 0xD800 <= code < 0xE000 or code > 0x10FFFF:
-        return ""
-    return " " if chr(code).isspace() else chr(code)
 
 
 def _groups(text_lines: Sequence[TextLine]) -> Iterator[list[TextLine]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from engine.errors import DocumentEncrypted, DocumentUnreadable
 # Coordinates are mapped through integers; this many steps across a page is finer than any screen.
 _STEPS = 100_000
 _PICTURE_DEPTH = 4
+# Points beyond any page's edge.
+_FAR = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +86,15 @@ class PdfPage:
         self._page = page
         self._text = text
 
-    def codes(self) -> list[int]:
-        """Each character's code point. Line ends are PDFium's own, 2 is a hyphen that ends a line, 0 is unknown."""
-        # Not FPDFText_GetText: that is UCS-2, and mangles what lies beyond the basic plane.
+    def signs(self) -> str:
+        """The page's characters, one each; line ends are PDFium's own, U+0002 is a hyphen that ends a line."""
+        count = self._text.count_chars()
+        whole = self._whole_text(count)
+        if len(whole) == count and not self._has_supplementary():
+            return whole.replace("\ufffe", "\x02")
+        # Some are left out of the whole, or cut to 16 bits there: one by one they are right.
         handle, unicode = self._text.raw, raw.FPDFText_GetUnicode
-        return [unicode(handle, index) for index in range(self._text.count_chars())]
+        return "".join(chr(min(unicode(handle, index), sys.maxunicode)) for index in range(count))
 
     def box(self, index: int) -> Box:
         """The character's cell, as high as its font."""
@@ -113,6 +120,19 @@ class PdfPage:
         pixels = bytes(bitmap.buffer)
         rows = tuple(pixels[start : start + row_bytes] for start in range(0, len(pixels), bitmap.stride))
         return Picture(bitmap.width, bitmap.height, bitmap.n_channels, rows[: bitmap.height])
+
+    def _whole_text(self, count: int) -> str:
+        buffer = (ctypes.c_ushort * (count + 1))()
+        length = raw.FPDFText_GetText(self._text.raw, 0, count, buffer)
+        return bytes(buffer)[: max(0, length - 1) * 2].decode("utf-16-le", errors="surrogatepass")
+
+    def _has_supplementary(self) -> bool:
+        """Whether there are characters beyond the basic plane, asked of the one function that keeps them."""
+        everything = -_FAR, _FAR, _FAR, -_FAR
+        length = raw.FPDFText_GetBoundedText(self._text.raw, *everything, None, 0)
+        buffer = (ctypes.c_ushort * max(1, length))()
+        raw.FPDFText_GetBoundedText(self._text.raw, *everything, buffer, length)
+        return len(bytes(buffer).decode("utf-16-le", errors="surrogatepass")) < len(buffer)
 
     def _fractions(self, left: float, bottom: float, right: float, top: float) -> tuple[float, float, float, float]:
         (x0, y0), (x1, y1) = self._on_picture(left, top), self._on_picture(right, bottom)

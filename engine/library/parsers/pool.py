@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,6 @@ from engine.errors import (
     ParserGaveUp,
 )
 from engine.library.parsers.frames import Head, unpack_chunk
-from engine.library.parsers.limits import Limits
 from engine.library.parsers.process import ParserProcess, Part
 
 _TICK_SECONDS = 0.1
@@ -135,7 +135,7 @@ class ParserPool:
                 "start": start,
                 "end": end,
                 "width_px": width_px,
-                "max_file_bytes": Limits().max_file_bytes,
+                "max_file_bytes": sys.maxsize,
             }
         )
         head, image = parts[-1]
