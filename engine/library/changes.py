@@ -81,7 +81,7 @@ def _is_recognised(scan: Scan, known: Sequence[Document]) -> bool:
 
 
 def judge_missing(
-    missing: Iterable[Document], known: Sequence[Document], roots: Sequence[Root], problems: Iterable[ScanProblem]
+    missing: Sequence[Document], known: Sequence[Document], roots: Sequence[Root], problems: Iterable[ScanProblem]
 ) -> MissingVerdict:
     """Which missing documents are gone for good.
 
@@ -91,8 +91,11 @@ def judge_missing(
         roots: The roots that were looked at and are present.
         problems: What the scanner could not see into.
     """
-    offline: dict[int, tuple[Document, str]] = {}
-    doubted = list(missing)
+    # What was kept for the user to decide is kept until that has happened, however few it may be by now.
+    offline = {
+        document.document_id: (document, GONE_AT_ONCE) for document in missing if document.reason == GONE_AT_ONCE
+    }
+    doubted = [document for document in missing if document.document_id not in offline]
     for problem in problems:
         for document in doubted if problem.hides_files else ():
             if is_below(document.path, problem.path):

@@ -169,9 +169,9 @@ def _record(
     for document, reason in verdict.offline:
         catalog.mark_offline([document.document_id], reason)
     for root, reason in finding.absent:
-        catalog.mark_offline(_ids(_only_below(catalog, root, finding.present_roots)), reason)
-    here = [*finding.unchanged, *(document for document, _ in finding.changed)]
-    catalog.mark_present(_ids(here))
+        catalog.mark_offline(_ids(_documents_below(catalog, [root])), reason)
+    # What was found below another root is within reach, though a root below or above it may not be.
+    catalog.mark_present([*_ids(finding.unchanged), *_ids(document for document, _ in finding.changed), *moved_ids])
     catalog.mark_pending(_ids(document for document, _ in finding.changed))
     catalog.add_documents(file for file in finding.new if file.path not in moved_paths and wanted(file.path))
     if retry:
@@ -215,11 +215,6 @@ def _retry(catalog: Catalog, roots: Sequence[Root]) -> None:
         for document in documents
         if document.state == "failed" or (document.state == "skipped" and not document.content_hash)
     )
-
-
-def _only_below(catalog: Catalog, root: Root, others: Sequence[Root]) -> list[Document]:
-    below = _documents_below(catalog, [root])
-    return [document for document in below if not any(other.covers(document.path) for other in others)]
 
 
 def _documents_below(catalog: Catalog, roots: Sequence[Root]) -> tuple[Document, ...]:

@@ -1,0 +1,650 @@
+"""Tests for engine.library.indexer and engine.library.survey."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.config import LibrarySettings
+from engine.errors import DiskFull, EmbedderUnavailable, LibraryError, NothingThere
+from engine.library import indexer as indexer_module
+from engine.library.changes import GONE_AT_ONCE
+from engine.library.indexer import CHUNKS_PER_BATCH, CHUNKS_PER_STEP, VANISHED, IndexRoots
+from tests.helpers.indexing import SmallLibrary
+from tests.helpers.library import vector_of
+
+
+def test_a_folder_is_indexed(library: SmallLibrary) -> None:
+    library.write("a.md", "one", "two")
+    library.write("sub/b.md", "three")
+
+    finished = library.add()
+
+    assert (finished.indexed, finished.unchanged, finished.chunks) == (2, 0, 3)
+    assert (finished.skipped, finished.failed, finished.was_cancelled) == ((), (), False)
+    assert library.states() == {"a.md": "indexed", "sub/b.md": "indexed"}
+    assert sorted(library.embedded) == ["one", "three", "two"]
+    assert library.catalog.num_chunks("Documents") == 3
+
+
+def test_unchanged_files_cost_nothing(library: SmallLibrary) -> None:
+    library.write("a.md")
+    library.write("b.md")
+    library.add()
+    library.forget_what_was_embedded()
+
+    finished = library.add()
+
+    assert (finished.indexed, finished.unchanged, finished.chunks) == (0, 2, 0)
+    assert library.parser.paths_read == library.embedded == []
+
+
+def test_a_touched_file_is_hashed_and_nothing_more(library: SmallLibrary) -> None:
+    path = library.write("a.md")
+    library.add()
+    library.forget_what_was_embedded()
+    os.utime(path, ns=(1, 2))
+
+    finished = library.add()
+
+    assert (finished.indexed, finished.unchanged) == (0, 1)
+    assert library.parser.paths_read == library.embedded == []
+    assert library.known(path).mtime_ns == 2
+
+
+def test_of_a_changed_file_only_the_new_text_is_embedded(library: SmallLibrary) -> None:
+    path = library.write("a.md", "old", "kept")
+    library.add()
+    before = library.known(path)
+    library.forget_what_was_embedded()
+    library.write("a.md", "kept", "new", "kept")
+
+    finished = library.rescan()
+
+    after = library.known(path)
+    assert (finished.indexed, finished.chunks, library.embedded) == (1, 3, ["new"])
+    assert (after.document_id, after.num_chunks) == (before.document_id, 3)
+    assert after.content_hash != before.content_hash
+
+
+@pytest.mark.parametrize("target", ["renamed.md", "sub/a.md", "sub/renamed.md"])
+def test_a_moved_file_keeps_its_id_and_is_not_read(library: SmallLibrary, target: str) -> None:
+    path = library.write("a.md", "one", "two")
+    library.add()
+    document_id = library.known(path).document_id
+    library.forget_what_was_embedded()
+    (library.docs / "sub").mkdir()
+    path.rename(library.docs / target)
+
+    finished = library.rescan()
+
+    assert library.known(library.docs / target).document_id == document_id
+    assert library.states() == {target: "indexed"}
+    assert library.parser.paths_read == library.embedded == []
+    assert (finished.indexed, finished.unchanged, finished.removed) == (0, 1, 0)
+
+
+def test_a_whole_folder_that_moved_is_no_deletion(library: SmallLibrary) -> None:
+    for number in range(30):
+        library.write(f"old/{number}.md")
+    library.add()
+    ids = library.catalog.ids_with_rows()
+    library.forget_what_was_embedded()
+    (library.docs / "old").rename(library.docs / "new")
+
+    finished = library.rescan()
+
+    assert library.catalog.ids_with_rows() == ids
+    assert set(library.states()) == {f"new/{number}.md" for number in range(30)}
+    assert (finished.removed, library.embedded) == (0, [])
+
+
+def test_a_file_moved_to_a_folder_added_later_keeps_its_id(library: SmallLibrary) -> None:
+    path = library.write("first/a.md")
+    library.write("first/stays.md")
+    library.add(library.docs / "first")
+    document_id = library.known(path).document_id
+    library.forget_what_was_embedded()
+    (library.docs / "second").mkdir()
+    path.rename(library.docs / "second" / "a.md")
+
+    library.add(library.docs / "second", collection="Work")
+
+    moved = library.known(library.docs / "second" / "a.md")
+    assert (moved.document_id, moved.collections) == (document_id, ("Work",))
+    assert library.embedded == []
+
+
+def test_a_copy_gets_rows_of_its_own_with_copied_vectors(library: SmallLibrary) -> None:
+    path = library.write("a.md", "one", "two")
+    library.add()
+    library.forget_what_was_embedded()
+    shutil.copy(path, library.docs / "copy.md")
+
+    finished = library.rescan()
+
+    assert (finished.indexed, finished.chunks, library.embedded) == (1, 2, [])
+    assert library.known(path).document_id != library.known(library.docs / "copy.md").document_id
+    assert len(library.stores.table.rows) == 2
+
+
+def test_copies_in_one_folder_are_embedded_once(library: SmallLibrary) -> None:
+    for number in range(5):
+        library.write(f"{number}.md", "the same text")
+
+    assert library.add().indexed == 5
+    assert library.embedded == ["the same text"]
+
+
+def test_files_that_swapped_names_swap_their_texts(library: SmallLibrary) -> None:
+    first, second = library.write("a.md", "first one"), library.write("b.md", "second")
+    library.add()
+    first.rename(library.docs / "c")
+    second.rename(first)
+    (library.docs / "c").rename(second)
+
+    library.rescan()
+
+    assert [row.text for row in library.stores.table.rows[library.known(first).document_id]] == ["second"]
+    assert [row.text for row in library.stores.table.rows[library.known(second).document_id]] == ["first one"]
+
+
+def test_a_file_in_two_collections_is_indexed_once(library: SmallLibrary) -> None:
+    path = library.write("a.md")
+    library.add(collection="Home")
+    library.forget_what_was_embedded()
+
+    finished = library.add(path, collection="Work")
+
+    assert (finished.unchanged, library.embedded) == (1, [])
+    assert library.known(path).collections == ("Home", "Work")
+    assert len(library.stores.table.rows) == 1
+
+
+def test_names_that_are_not_utf8_are_indexed_and_stay_searchable(library: SmallLibrary) -> None:
+    raw = os.fsencode(library.docs) + b"/caf\xe9.md"
+    with open(raw, "wb") as stream:
+        stream.write(b"au lait")
+
+    assert library.add().indexed == 1
+
+    (document,) = library.catalog.documents()[0]
+    assert os.fsencode(document.path) == raw
+    assert library.rescan().unchanged == 1
+
+
+def test_bad_files_are_listed_with_their_reason_and_stop_nothing(library: SmallLibrary) -> None:
+    library.write("1-empty.md", " ")
+    library.write("2-broken.md", "BROKEN")
+    library.write("3-good.md")
+    os.mkfifo(library.docs / "4-pipe")
+    (library.docs / "5-encoding.md").write_bytes(b"\xff\xfe\xfa")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engine.library.reading.log.exception", lambda *_: None)
+        finished = library.add()
+
+    assert finished.indexed == 1
+    assert [(os.path.basename(path), reason) for path, reason in finished.skipped] == [
+        ("4-pipe", "This is a named pipe, not a file."),
+        ("1-empty.md", "There is no text in it."),
+    ]
+    assert [os.path.basename(path) for path, _ in finished.failed] == ["2-broken.md", "5-encoding.md"]
+    assert library.known(library.docs / "2-broken.md").reason == (
+        "The parser crashed on this file. Open it and save it again."
+    )
+    assert "unexpected error" in library.known(library.docs / "5-encoding.md").reason
+
+
+def test_known_bad_files_are_told_again_but_only_failed_ones_are_tried_again(library: SmallLibrary) -> None:
+    library.write("empty.md", " ")
+    library.write("broken.md", "BROKEN")
+    first = library.add()
+    library.forget_what_was_embedded()
+
+    rescanned = library.rescan()
+    assert library.parser.paths_read == []
+    added = library.add()
+
+    assert (rescanned.skipped, rescanned.failed) == (added.skipped, added.failed) == (first.skipped, first.failed)
+    assert library.parser.paths_read == [str(library.docs / "broken.md")]
+
+
+def test_a_file_that_became_bad_loses_its_rows(library: SmallLibrary) -> None:
+    path = library.write("a.md")
+    library.add()
+    library.write("a.md", "BROKEN now")
+
+    library.rescan()
+
+    assert library.known(path).state == "failed"
+    assert library.stores.table.rows == {}
+
+
+def test_a_mended_file_is_indexed(library: SmallLibrary) -> None:
+    path = library.write("a.md", "BROKEN")
+    library.add()
+    library.write("a.md", "mended")
+
+    assert library.rescan().indexed == 1
+    assert library.known(path).reason == ""
+
+
+def test_a_file_that_is_too_large_is_not_even_hashed(library: SmallLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    library.settings = LibrarySettings(max_file_bytes=10)
+    path = library.write("large.md", "far more than ten bytes")
+    monkeypatch.setattr("engine.library.reading.content_hash", lambda _: pytest.fail("hashed"))
+
+    library.add()
+
+    assert library.known(path).content_hash == ""
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_permission_is_listed(library: SmallLibrary) -> None:
+    path = library.write("closed.md")
+    path.chmod(0)
+
+    finished = library.add()
+
+    assert [(p, "Permission denied" in reason) for p, reason in finished.failed] == [(str(path), True)]
+    path.chmod(0o600)
+    assert library.add().indexed == 1
+
+
+def test_a_file_that_cannot_be_opened_is_listed_and_tried_again(
+    library: SmallLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = library.write("closed.md")
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "engine.library.reading.content_hash", _raiser(PermissionError(errno.EACCES, "Permission denied"))
+        )
+        finished = library.add()
+
+    assert [reason for _, reason in finished.failed] == [
+        "It cannot be opened: Permission denied. Give yourself the right to read it, then add it again."
+    ]
+    assert library.add().indexed == 1
+    assert library.known(path).state == "indexed"
+
+
+def test_a_file_that_vanishes_while_its_folder_is_indexed_is_listed(
+    library: SmallLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = library.write("a.md")
+    library.write("b.md")
+    read = library.parser.read
+
+    def vanishing(name: str, *rest: object) -> object:
+        Path(name).unlink()
+        return read(name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(library.parser, "read", vanishing)
+    finished = library.add()
+
+    assert finished.skipped == ((str(path), VANISHED), (str(library.docs / "b.md"), VANISHED))
+    assert library.states() == {"a.md": "offline", "b.md": "offline"}
+
+
+def test_a_deleted_file_leaves_the_library(library: SmallLibrary) -> None:
+    path = library.write("a.md")
+    library.write("b.md")
+    library.add()
+    path.unlink()
+
+    assert library.rescan().removed == 1
+
+    assert library.states() == {"b.md": "indexed"}
+    assert len(library.stores.table.rows) == 1
+
+
+def test_a_folder_out_of_reach_is_offline_and_comes_back_as_it_was(library: SmallLibrary) -> None:
+    library.write("a.md")
+    library.write("bad.md", "BROKEN")
+    library.add()
+    library.forget_what_was_embedded()
+    away = library.docs.with_name("unplugged")
+    library.docs.rename(away)
+
+    finished = library.rescan()
+
+    assert set(library.states().values()) == {"offline"}
+    assert len(library.stores.table.rows) == 1
+    assert [path for path, _ in finished.skipped] == [str(library.docs)]
+
+    away.rename(library.docs)
+    assert library.rescan().unchanged == 1
+    assert library.states() == {"a.md": "indexed", "bad.md": "failed"}
+    assert library.embedded == []
+
+
+def test_an_empty_mount_point_deletes_nothing(library: SmallLibrary) -> None:
+    path = library.write("a.md")
+    library.add()
+    path.unlink()
+
+    assert library.rescan().removed == 0
+
+    assert library.states() == {"a.md": "offline"}
+    assert "drive" in library.known(path).reason
+
+
+def test_another_drive_in_the_folders_place_deletes_and_adds_nothing(library: SmallLibrary) -> None:
+    path = library.write("a.md")
+    library.add()
+    (root,) = library.catalog.roots()
+    library.catalog.mark_surveyed(root, device=root.device + 1)
+    path.unlink()
+    library.write("stranger.md")
+
+    library.rescan()
+
+    assert library.states() == {"a.md": "offline"}
+
+
+def test_the_same_drive_under_another_number_is_taken_for_what_it_is(library: SmallLibrary) -> None:
+    library.write("a.md")
+    library.add()
+    (root,) = library.catalog.roots()
+    library.catalog.mark_surveyed(root, device=root.device + 1)
+
+    library.rescan()
+
+    assert library.states() == {"a.md": "indexed"}
+    assert library.catalog.roots()[0].device == root.device
+
+
+def test_an_offline_folder_inside_a_present_one_keeps_its_documents(library: SmallLibrary) -> None:
+    library.write("usb/a.md")
+    library.write("b.md")
+    library.add()
+    library.add(library.docs / "usb", collection="Stick")
+    (library.docs / "usb" / "a.md").unlink()
+
+    assert library.rescan().removed == 0
+
+    assert library.states() == {"usb/a.md": "offline", "b.md": "indexed"}
+
+
+def test_most_of_a_folder_gone_at_once_is_kept_for_the_user_to_decide(library: SmallLibrary) -> None:
+    for number in range(30):
+        library.write(f"{number:02}.md")
+    library.add()
+    for number in range(21):
+        (library.docs / f"{number:02}.md").unlink()
+
+    assert library.rescan().removed == 0
+    assert list(library.states().values()).count("offline") == 21
+    assert library.known(library.docs / "00.md").reason == GONE_AT_ONCE
+
+    assert library.indexer.remove([str(library.docs / "00.md")]) == 1
+    library.write("01.md")
+    library.rescan()
+    assert list(library.states().values()).count("offline") == 19
+
+
+def test_a_removed_folder_leaves_no_row_and_no_root(library: SmallLibrary) -> None:
+    library.write("a.md")
+    library.write("sub/b.md")
+    library.add()
+
+    assert library.indexer.remove([str(library.docs), str(library.docs / "sub")]) == 2
+
+    assert library.stores.table.rows == {}
+    assert library.catalog.roots() == ()
+    assert library.rescan().indexed == 0
+
+
+def test_a_file_removed_from_a_folder_that_stays_does_not_come_back(library: SmallLibrary) -> None:
+    path = library.write("a.md")
+    library.write("b.md")
+    library.add()
+
+    assert library.indexer.remove([str(path)]) == 1
+    library.rescan()
+    assert library.states() == {"b.md": "indexed"}
+
+    library.add(path)
+    assert library.states() == {"a.md": "indexed", "b.md": "indexed"}
+
+
+def test_removing_what_is_not_there_removes_nothing(library: SmallLibrary) -> None:
+    path = library.write("a.md")
+    library.add()
+
+    with pytest.raises(NothingThere, match="elsewhere"):
+        library.indexer.remove([str(path), "/elsewhere"])
+
+    assert library.states() == {"a.md": "indexed"}
+
+
+def test_a_deleted_collection_leaves_what_others_share(library: SmallLibrary) -> None:
+    library.write("a.md")
+    library.write("shared/b.md")
+    library.add(collection="Work")
+    library.add(library.docs / "shared", collection="Home")
+
+    assert library.indexer.remove_collection("Work") == 1
+    assert library.states() == {"shared/b.md": "indexed"}
+
+
+def test_reindexing_reads_again_and_embeds_nothing_twice(library: SmallLibrary) -> None:
+    path = library.write("a.md")
+    broken = library.write("b.md", "BROKEN")
+    library.write("c.md")
+    library.add()
+    library.forget_what_was_embedded()
+
+    finished = library.reindex(path, broken)
+
+    assert library.parser.paths_read == [str(path), str(broken)]
+    assert (finished.indexed, len(finished.failed), library.embedded) == (1, 1, [])
+
+
+def test_reindexing_what_is_not_in_the_library_is_refused(library: SmallLibrary) -> None:
+    with pytest.raises(NothingThere):
+        library.reindex(library.docs)
+
+
+def test_small_files_share_batches_and_large_ones_are_embedded_in_steps(library: SmallLibrary) -> None:
+    for number in range(40):
+        library.write(f"{number:02}.md")
+    library.write("large.md", *(f"line {number}" for number in range(3 * CHUNKS_PER_BATCH)))
+
+    library.add()
+
+    calls = library.stores.embedder.calls
+    assert sum(calls) == 40 + 3 * CHUNKS_PER_BATCH
+    assert max(calls) == CHUNKS_PER_STEP
+    assert len(calls) <= 40 + 3 * CHUNKS_PER_BATCH / CHUNKS_PER_STEP
+
+
+def test_each_batch_is_embedded_in_the_order_of_length(library: SmallLibrary) -> None:
+    library.write("a.md", *("x" * (number * 37 % 100 + 1) + str(number) for number in range(100)))
+
+    library.add()
+
+    lengths = [len(text) for text in library.embedded]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_progress_counts_up_to_all_documents_and_names_files(library: SmallLibrary) -> None:
+    for number in range(5):
+        library.write(f"{number}.md", "a" * number + "x", "b" * number + "y")
+    library.write("broken.md", "BROKEN")
+
+    library.add()
+
+    last = library.progress[-1]
+    assert (last.documents_done, last.documents_total, last.chunks_done) == (6, 6, 10)
+    done = [step.documents_done for step in library.progress]
+    assert done == sorted(done)
+    assert any(step.current.endswith("0.md") for step in library.progress)
+    assert library.progress[0].current == str(library.docs)
+
+
+def test_shards_follow_arrival_and_removals_do_not_reopen_them(
+    library: SmallLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexer_module, "CHUNKS_PER_SHARD", 3)
+    first = library.write("a.md", "1", "2")
+    library.add()
+    second = library.write("b.md", "3", "4")
+    library.rescan()
+    first_rows = library.stores.table.rows[library.known(first).document_id]
+    second_rows = library.stores.table.rows[library.known(second).document_id]
+    library.indexer.remove([str(first)])
+    third = library.write("c.md", "5")
+    library.rescan()
+
+    assert {row.shard for row in first_rows} == {row.shard for row in second_rows} == {0}
+    assert [row.shard for row in library.stores.table.rows[library.known(third).document_id]] == [1]
+
+
+def test_a_cancelled_job_keeps_what_is_done(library: SmallLibrary) -> None:
+    for number in range(4):
+        library.write(f"{number}.md", *(f"{number} {line}" for line in range(CHUNKS_PER_BATCH)))
+    cancelled = threading.Event()
+    embed = library.stores.embedder.embed_documents
+
+    def embed_and_cancel(texts: list[str]) -> object:
+        if len(library.stores.embedder.calls) == CHUNKS_PER_BATCH // CHUNKS_PER_STEP:
+            cancelled.set()
+        return embed(texts)
+
+    library.stores.embedder.embed_documents = embed_and_cancel  # type: ignore[method-assign,assignment]
+    finished = library.add(cancelled=cancelled)
+
+    assert (finished.was_cancelled, finished.indexed) == (True, 1)
+    assert list(library.states().values()).count("indexed") == 1
+    library.stores.embedder.embed_documents = embed  # type: ignore[method-assign]
+    assert library.resume().indexed == 3
+
+
+def test_a_job_cancelled_while_a_file_is_read_does_not_wait_for_it(library: SmallLibrary) -> None:
+    library.write("slow.md")
+    library.parser.gate.clear()
+    cancelled = threading.Event()
+    threading.Thread(target=lambda: (library.parser.began.wait(), cancelled.set()), daemon=True).start()
+
+    finished = library.add(cancelled=cancelled)
+
+    assert finished.was_cancelled
+    assert library.states() == {"slow.md": "pending"}
+
+
+def test_a_job_that_is_left_ends_its_threads(library: SmallLibrary) -> None:
+    library.write("slow.md")
+    library.parser.gate.clear()
+    library.catalog.add_root("Documents", str(library.docs), is_folder=True, device=library.docs.stat().st_dev)
+    steps = library.indexer.run(IndexRoots(None), threading.Event())
+    while not library.parser.began.is_set():
+        next(steps)
+
+    steps.close()
+
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("read-ahead")]
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (DiskFull("The disk is full.", "Free some space."), DiskFull),
+        (EmbedderUnavailable("No model."), EmbedderUnavailable),
+        (LibraryError("The index is odd."), LibraryError),
+    ],
+)
+def test_what_concerns_all_files_stops_the_job_and_the_rest_stays_pending(
+    library: SmallLibrary, monkeypatch: pytest.MonkeyPatch, fault: Exception, told: type[Exception]
+) -> None:
+    library.write("a.md")
+    library.add()
+    library.write("b.md")
+    with monkeypatch.context() as patch:
+        patch.setattr(library.stores.table, "put_documents", _raiser(fault))
+        with pytest.raises(told):
+            library.rescan()
+
+    assert library.states() == {"a.md": "indexed", "b.md": "pending"}
+    assert library.resume().indexed == 1
+
+
+def test_a_full_disk_while_reading_stops_the_job(library: SmallLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    library.write("a.md")
+    with monkeypatch.context() as patch:
+        patch.setattr(library.parser, "read", _raiser(OSError(errno.ENOSPC, "No space left on device")))
+        with pytest.raises(DiskFull, match=r"full.*Free"):
+            library.add()
+
+    assert library.states() == {"a.md": "pending"}
+
+
+def test_a_document_removed_while_it_is_indexed_does_not_come_back(library: SmallLibrary) -> None:
+    path = library.write("a.md", *(f"line {number}" for number in range(2 * CHUNKS_PER_STEP)))
+    library.catalog.add_root("Documents", str(library.docs), is_folder=True, device=library.docs.stat().st_dev)
+    steps = library.indexer.run(IndexRoots(None), threading.Event())
+    while not library.embedded:
+        next(steps)
+
+    assert library.indexer.remove([str(path)]) == 1
+    for _ in steps:
+        pass
+
+    assert library.states() == {}
+    assert library.stores.table.rows == {}
+
+
+def test_a_folder_removed_while_it_is_looked_at_leaves_nothing(library: SmallLibrary) -> None:
+    library.write("a.md")
+    library.write("sub/b.md")
+    library.catalog.add_root("Documents", str(library.docs), is_folder=True, device=library.docs.stat().st_dev)
+    steps = library.indexer.run(IndexRoots(None), threading.Event())
+    next(steps)
+
+    assert library.indexer.remove([str(library.docs)]) == 0
+    for _ in steps:
+        pass
+
+    assert library.states() == {}
+    assert library.catalog.roots() == ()
+
+
+def test_reconciling_drops_orphans_and_reads_again_what_lost_its_rows(library: SmallLibrary) -> None:
+    library.write("a.md")
+    path = library.write("b.md")
+    library.add()
+    table, lost = library.stores.table, library.known(path).document_id
+    rows = table.rows.pop(lost)
+    table.rows[9999] = rows
+    library.forget_what_was_embedded()
+
+    library.reopen()
+
+    assert 9999 not in table.rows
+    assert library.states() == {"a.md": "indexed", "b.md": "pending"}
+    assert library.resume().indexed == 1
+    assert library.embedded == ["The text of b.md."]
+
+
+def test_vectors_are_those_of_what_is_indexed(library: SmallLibrary) -> None:
+    path = library.write("a.md", "one")
+    library.add()
+
+    (row,) = library.stores.table.rows[library.known(path).document_id]
+
+    assert (row.vector == vector_of("one")).all()
+    assert (row.text, row.indexed_text, row.ordinal) == ("one", "one", 0)
+
+
+def _raiser(error: Exception) -> Callable[..., object]:
+    def fail(*_: object, **__: object) -> object:
+        raise error
+
+    return fail
