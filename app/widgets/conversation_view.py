@@ -22,13 +22,13 @@ _AT_END_PX = 24
 
 
 class ConversationView(QScrollArea):
-    """Give it all turns with `show_turns`, single ones with `update_turn`; signals carry the turn's index."""
+    """Give it all turns with `show_turns`, single ones with `update_turn`; signals begin with the turn's id."""
 
-    source_wanted = Signal(int, int)  # turn, passage
-    selected = Signal(int)
-    retry_wanted = Signal(int)
-    edited = Signal(int, str)
-    branch_wanted = Signal(int, int)  # turn, −1 or +1
+    source_wanted = Signal(str, int)  # turn id, index of the passage
+    selected = Signal(str)
+    retry_wanted = Signal(str)
+    edited = Signal(str, str)
+    branch_wanted = Signal(str, int)  # turn id, −1 or +1
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -59,9 +59,9 @@ class ConversationView(QScrollArea):
     def turn_views(self) -> tuple[TurnWidget, ...]:
         return tuple(self._views)
 
-    def view_of(self, index: int) -> TurnWidget | None:
-        position = index - self._first
-        return self._views[position] if 0 <= position < len(self._views) else None
+    def widget_of(self, turn_id: str) -> TurnWidget | None:
+        """The widget that shows a turn; None for turns out of sight that have none."""
+        return next((view for view in reversed(self._views) if view.turn.turn_id == turn_id), None)
 
     def show_turns(self, turns: Sequence[TurnView]) -> None:
         """Shows a conversation from its end; views of turns that are the same as before stay."""
@@ -77,12 +77,19 @@ class ConversationView(QScrollArea):
         self._trim_front()
         self.scroll_to_end()
 
-    def update_turn(self, index: int, turn: TurnView) -> None:
+    def update_turn(self, turn: TurnView) -> None:
         """Shows a turn that has changed."""
-        self._turns[index] = turn
-        view = self.view_of(index)
+        self._keep(turn)
+        view = self.widget_of(turn.turn_id)
         if view is not None:
             view.show_turn(turn)
+
+    def append_text(self, turn: TurnView, piece: str) -> None:
+        """Shows a turn whose text has grown by `piece` and that is otherwise the same."""
+        self._keep(turn)
+        view = self.widget_of(turn.turn_id)
+        if view is not None:
+            view.append_text(turn, piece)
 
     def scroll_to_end(self) -> None:
         self._follows = True
@@ -100,6 +107,13 @@ class ConversationView(QScrollArea):
         if self._follows:
             self._to_end()
 
+    def _keep(self, turn: TurnView) -> None:
+        # The turn that changes is nearly always the last.
+        for index in range(len(self._turns) - 1, -1, -1):
+            if self._turns[index].turn_id == turn.turn_id:
+                self._turns[index] = turn
+                return
+
     def _append(self, index: int) -> None:
         self._views.append(self._new_view(index))
         # The stretch stays last.
@@ -111,11 +125,12 @@ class ConversationView(QScrollArea):
 
     def _new_view(self, index: int) -> TurnWidget:
         view = TurnWidget(self._turns[index])
-        view.source_wanted.connect(lambda passage: self.source_wanted.emit(index, passage))
-        view.selected.connect(lambda: self.selected.emit(index))
-        view.retry_wanted.connect(lambda: self.retry_wanted.emit(index))
-        view.edited.connect(lambda text: self.edited.emit(index, text))
-        view.branch_wanted.connect(lambda step: self.branch_wanted.emit(index, step))
+        turn_id = view.turn.turn_id
+        view.source_wanted.connect(lambda passage: self.source_wanted.emit(turn_id, passage))
+        view.selected.connect(lambda: self.selected.emit(turn_id))
+        view.retry_wanted.connect(lambda: self.retry_wanted.emit(turn_id))
+        view.edited.connect(lambda text: self.edited.emit(turn_id, text))
+        view.branch_wanted.connect(lambda step: self.branch_wanted.emit(turn_id, step))
         return view
 
     def _drop(self, keep: int) -> None:

@@ -120,6 +120,10 @@ class PageViewer(QWidget):
         """The sentence in place of a page; "" while a page is shown."""
         return self._notice.sentence if self._stack.currentWidget() is self._notice else ""
 
+    def shows(self, document: str) -> bool:
+        """Whether a page of this document is shown right now."""
+        return self._reply is not None and self._document == document
+
     def show_opening(self, document: str, page: int | None) -> None:
         """Tells at once which document was meant, before its page is there."""
         self._reply = None

@@ -75,6 +75,12 @@ class TurnWidget(QWidget):
             self._announce(turn)
         self._was_running = is_running
 
+    def append_text(self, turn: TurnView, piece: str) -> None:
+        """The text of `turn` is what was shown before and `piece`; nothing else has changed."""
+        self._turn = turn
+        self.markdown.append(piece)
+        self.markdown.show()
+
     @property
     def state_sentence(self) -> str:
         """What the state line says; "" once the answer has ended."""

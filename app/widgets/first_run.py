@@ -1,0 +1,84 @@
+"""The first page of a new user: put files in, perhaps choose a model, and what will never happen."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from app import theme
+from app.widgets import bits
+from app.widgets.picture import Picture
+
+_WIDTH_PX = 560
+
+
+class FirstRun(QWidget):
+    """Shown while the library is empty and nothing was asked; it takes no drops itself, the window does."""
+
+    folder_wanted = Signal()
+    files_wanted = Signal()
+    model_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._cat = QLabel()
+        self._cat.setPixmap(theme.pixmap("ragdoll", 72, "black", self.devicePixelRatioF()))
+        title = bits.label(self.tr("Ask your own files"), "hero")
+        words = bits.label(
+            self.tr("Ragdoll reads your documents on this computer and answers with the passages it found."),
+            "muted",
+            wraps=True,
+        )
+        column = QWidget()
+        column.setFixedWidth(_WIDTH_PX)
+        inner = bits.column(spacing=0)
+        for part, gap in ((self._cat, 16), (title, 8), (words, 28)):
+            if isinstance(part, QLabel):
+                part.setAlignment(Qt.AlignmentFlag.AlignCenter)
+            inner.addWidget(part)
+            inner.addSpacing(gap)
+        inner.addWidget(self._drop_card())
+        inner.addSpacing(12)
+        inner.addWidget(self._model_card())
+        inner.addSpacing(20)
+        inner.addLayout(self._promise())
+        column.setLayout(inner)
+        layout = QVBoxLayout(self)
+        layout.addStretch(2)
+        layout.addWidget(column, 0, Qt.AlignmentFlag.AlignHCenter)
+        layout.addStretch(3)
+
+    def _drop_card(self) -> QWidget:
+        card = bits.card("drop")
+        self.choose_folder = bits.button(
+            self.tr("Choose a folder…"), "primary", "folder-plus", self.folder_wanted.emit
+        )  # fmt: skip
+        self.choose_files = bits.button(self.tr("Choose files…"), icon="file", clicked=self.files_wanted.emit)
+        sentence = bits.label(self.tr("Drag a folder or files here"), "heading")
+        sentence.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        kinds = bits.label(self.tr("PDF, Word, Markdown, HTML, text and code"), "small")
+        kinds.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        inner = bits.column(Picture("drop", "accent", 36), 8, sentence, 4, kinds, 16, spacing=0)
+        inner.addLayout(bits.row(None, self.choose_folder, self.choose_files, None))
+        inner.setContentsMargins(24, 28, 24, 28)
+        card.setLayout(inner)
+        return card
+
+    def _model_card(self) -> QWidget:
+        card = bits.card("soft")
+        self.choose_model = bits.button(self.tr("Open a GGUF file…"), clicked=self.model_wanted.emit)
+        words = bits.column(
+            bits.label(self.tr("A language model, if you like"), "strong"),
+            bits.label(self.tr("Without one, answers are quotes from your files."), "small", wraps=True),
+            spacing=2,
+        )
+        inner = bits.row(Picture("models", "muted"), spacing=14)
+        inner.addLayout(words, 1)
+        inner.addWidget(self.choose_model)
+        inner.setContentsMargins(18, 14, 14, 14)
+        card.setLayout(inner)
+        return card
+
+    def _promise(self) -> QHBoxLayout:
+        words = bits.label(self.tr("Nothing leaves this computer. No account, no telemetry."), "small")
+        return bits.row(None, Picture("lock", "muted", 16), words, None, spacing=8)

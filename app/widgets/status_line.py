@@ -1,0 +1,79 @@
+"""The line at the foot of the window: what the engine is doing, and the rates that matter, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QWidget
+
+from app.widgets import bits
+from app.widgets.elided import ElidedLabel
+from app.widgets.figures import bytes_text
+from app.widgets.picture import Picture
+from app.widgets.spinner import Spinner
+
+if TYPE_CHECKING:
+    from app.models.engine_status import EngineStatusModel
+    from app.models.memory import MemoryModel
+
+
+class StatusLine(QWidget):
+    """Shows an EngineStatusModel and, of the MemoryModel, what is held in each fast tier."""
+
+    restart_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("statusLine")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._status: EngineStatusModel | None = None
+        self._memory: MemoryModel | None = None
+        self._spinner = Spinner(12)
+        self._picture = Picture("done", "good", 14)
+        self._sentence = ElidedLabel(self.tr("Starting…"), "small", Qt.TextElideMode.ElideRight)
+        self._restart = bits.button(self.tr("Start the engine again"), "link", clicked=self.restart_wanted.emit)
+        self._tiers = bits.label("", "small")
+        line = bits.row(self._spinner, self._picture, spacing=8)
+        line.addWidget(self._sentence, 1)
+        line.addWidget(self._restart)
+        line.addWidget(self._tiers)
+        line.setContentsMargins(16, 4, 16, 4)
+        self.setLayout(line)
+        self._restart.hide()
+        self._picture.hide()
+
+    @property
+    def sentence(self) -> str:
+        return self._sentence.text()
+
+    @property
+    def tiers_text(self) -> str:
+        return self._tiers.text()
+
+    def attach(self, status: EngineStatusModel, memory: MemoryModel) -> None:
+        self._status, self._memory = status, memory
+        status.sentence_changed.connect(self._show_status)
+        memory.snapshot_changed.connect(self._show_memory)
+        self._show_status()
+        self._show_memory()
+
+    def _show_status(self) -> None:
+        status = self._status
+        if status is None:
+            return
+        self._sentence.setText(status.sentence)
+        self._spinner.setVisible(status.is_busy)
+        self._picture.setVisible(not status.is_busy)
+        self._picture.show_icon(*(("failed", "bad") if status.has_failed else ("done", "good")))
+        self._restart.setVisible(status.has_failed)
+
+    def _show_memory(self) -> None:
+        tiers = self._memory.tiers if self._memory is not None else ()
+        held = [
+            f"{tier.name} {bytes_text(sum(span.num_bytes for span in tier.spans))}"
+            for tier in tiers
+            if tier.tier != "disk" and tier.spans
+        ]
+        self._tiers.setText(" · ".join(held))
+        self._tiers.setToolTip(self.tr("What Ragdoll holds in memory right now") if held else "")

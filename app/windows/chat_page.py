@@ -1,0 +1,249 @@
+"""A chat: pickers at the top, the conversation, the prompt below it, and the sources at the right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayout, QWidget
+
+from app.widgets import bits
+from app.widgets.collection_picker import CollectionPicker
+from app.widgets.conversation_view import ConversationView
+from app.widgets.figures import count_text
+from app.widgets.first_run import FirstRun
+from app.widgets.hero import Hero
+from app.widgets.model_picker import ModelPicker
+from app.widgets.prompt_edit import PromptEdit
+from app.widgets.source_pane import MIN_WIDTH_PX, SourcePane
+
+if TYPE_CHECKING:
+    from app.models import AppModels, TurnView
+
+_COLUMN_PX = 760
+_VIEWER_PX = 520
+_MIN_CONVERSATION_PX = 360
+
+
+class ChatPage(QWidget):
+    """Made without models, so that it can be painted at once; `attach` brings it to life."""
+
+    add_folder_wanted = Signal(str)
+    add_files_wanted = Signal(str)
+    open_model_wanted = Signal()
+    sources_width_changed = Signal(int)  # px, 0 when the user has hidden them
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("page")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._models: AppModels | None = None
+        self._sources_px = 340
+        self._sources_wanted = True
+        self.model_picker, self.collection_picker = ModelPicker(), CollectionPicker()
+        self.conversation, self.hero, self.first_run = ConversationView(), Hero(), FirstRun()
+        self.prompt, self.sources = PromptEdit(), SourcePane()
+        self.sources_button = bits.tool("sources", self.tr("Show or hide the sources"), self.toggle_sources)
+        self.sources_button.setCheckable(True)
+        self._centre = QStackedWidget()
+        for shown in (self.hero, self.conversation, self.first_run):
+            self._centre.addWidget(shown)
+        self._split = QSplitter(Qt.Orientation.Horizontal)
+        self._split.setHandleWidth(1)
+        self._split.setChildrenCollapsible(False)
+        self._split.addWidget(self._left_side())
+        self._split.addWidget(self.sources)
+        self._split.setStretchFactor(0, 1)
+        self.sources.hide()
+        # A drag of the splitter is many changes; the last one is the one to remember.
+        self._width_timer = QTimer(self, singleShot=True, interval=400)
+        self._width_timer.timeout.connect(lambda: self.sources_width_changed.emit(self._sources_px))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self._header())
+        layout.addWidget(self._split, 1)
+        self._connect()
+        self.setFocusProxy(self.prompt)
+
+    def attach(self, models: AppModels) -> None:
+        self._models = models
+        conversation, library = models.conversation, models.library
+        self.model_picker.attach(models.model_picker)
+        self.sources.attach(models.sources)
+        conversation.conversation_changed.connect(self._show_conversation)
+        conversation.turn_added.connect(lambda _turn_id: self._show_conversation())
+        conversation.turn_changed.connect(self._on_turn_changed)
+        conversation.text_appended.connect(self._on_text_appended)
+        conversation.collection_changed.connect(self._show_collections)
+        library.collections_changed.connect(self._show_collections)
+        library.progress_changed.connect(self._show_centre)
+        self.prompt.submitted.connect(conversation.ask)
+        self.collection_picker.chosen.connect(conversation.set_collection)
+        self.conversation.retry_wanted.connect(conversation.regenerate)
+        self.conversation.edited.connect(conversation.edit)
+        self.conversation.branch_wanted.connect(conversation.switch_branch)
+        self._show_conversation()
+        self._show_collections()
+
+    # --- what the window and its shortcuts do ---
+
+    def stop(self) -> bool:
+        """Stops the answers under way, else closes the page that is open; False when there was neither."""
+        running = [turn for turn in self._turns() if not turn.has_ended]
+        if self._models is not None and running:
+            for turn in running:
+                self._models.conversation.stop(turn.turn_id)
+            return True
+        if self.sources.is_viewing:
+            self.sources.close_page()
+            return True
+        return False
+
+    def regenerate(self) -> None:
+        """Answers the last question again, as a branch."""
+        turns = self._turns()
+        if self._models is not None and turns and turns[-1].has_ended:
+            self._models.conversation.regenerate(turns[-1].turn_id)
+
+    def toggle_sources(self) -> None:
+        self._sources_wanted = self.sources.isHidden()
+        self._show_sources()
+        self.sources_width_changed.emit(self._sources_px if self._sources_wanted else 0)
+
+    def set_sources_width(self, width_px: int) -> None:
+        """As remembered from the last time; 0 is hidden."""
+        self._sources_wanted = width_px > 0
+        self._sources_px = max(MIN_WIDTH_PX, width_px) if width_px else self._sources_px
+        self._show_sources()
+
+    def panes(self) -> tuple[QWidget, ...]:
+        """What F6 steps through."""
+        return (self.prompt, self.sources) if self.sources.isVisible() else (self.prompt,)
+
+    # --- arrangement ---
+
+    def _header(self) -> QWidget:
+        header = QWidget()
+        header.setObjectName("chatHeader")
+        header.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        line = bits.row(self.model_picker, self.collection_picker, None, self.sources_button, spacing=4)
+        line.setContentsMargins(12, 8, 12, 8)
+        header.setLayout(line)
+        return header
+
+    def _left_side(self) -> QWidget:
+        self._foot = QWidget()
+        foot = QHBoxLayout(self._foot)
+        foot.setContentsMargins(24, 4, 24, 16)
+        self.prompt.setMaximumWidth(_COLUMN_PX)
+        foot.addStretch(1)
+        foot.addWidget(self.prompt, 1000)
+        foot.addStretch(1)
+        side = QWidget()
+        side.setMinimumWidth(_MIN_CONVERSATION_PX)
+        layout = bits.column(spacing=0)
+        layout.addWidget(self._centre, 1)
+        layout.addWidget(self._foot)
+        side.setLayout(layout)
+        return side
+
+    def _connect(self) -> None:
+        self.prompt.stop_requested.connect(self.stop)
+        self.model_picker.open_file_wanted.connect(self.open_model_wanted)
+        self.first_run.folder_wanted.connect(lambda: self.add_folder_wanted.emit(""))
+        self.first_run.files_wanted.connect(lambda: self.add_files_wanted.emit(""))
+        self.first_run.model_wanted.connect(self.open_model_wanted)
+        self.conversation.source_wanted.connect(self._on_source_wanted)
+        self.conversation.selected.connect(self._on_turn_selected)
+        self.sources.closed.connect(self.toggle_sources)
+        self.sources.viewing_changed.connect(self._on_viewing_changed)
+        self._split.splitterMoved.connect(self._on_splitter_moved)
+
+    # --- showing ---
+
+    def _turns(self) -> list[TurnView]:
+        return self._models.conversation.turns if self._models is not None else []
+
+    def _show_conversation(self) -> None:
+        self.conversation.show_turns(self._turns())
+        self._show_centre()
+        self._show_busy()
+        self._show_sources()
+
+    def _on_turn_changed(self, turn_id: str) -> None:
+        turn = self._models.conversation.turn(turn_id) if self._models is not None else None
+        if turn is not None:
+            self.conversation.update_turn(turn)
+        self._show_busy()
+
+    def _on_text_appended(self, turn_id: str, piece: str) -> None:
+        turn = self._models.conversation.turn(turn_id) if self._models is not None else None
+        if turn is not None:
+            self.conversation.append_text(turn, piece)
+
+    def _show_busy(self) -> None:
+        self.prompt.set_busy(self._models is not None and self._models.conversation.is_answering)
+
+    def _show_centre(self) -> None:
+        is_first_run = False
+        if self._models is not None:
+            library = self._models.library
+            is_first_run = library.is_known and not library.num_documents and library.progress is None
+            self.hero.show_sentence(self._scope_sentence())
+        shown = self.conversation if self._turns() else self.first_run if is_first_run else self.hero
+        self._centre.setCurrentWidget(shown)
+        self._foot.setVisible(shown is not self.first_run)
+
+    def _scope_sentence(self) -> str:
+        if self._models is None or not self._models.library.is_known:
+            return ""
+        library, chosen = self._models.library, self._models.conversation.collection
+        if library.progress is not None and not library.num_documents:
+            return self.tr("Your files are being read; you can already ask.")
+        counts = [
+            sum(collection.documents_by_state.values())
+            for collection in library.collections
+            if chosen in (None, collection.name)
+        ]
+        words = self.tr("Answers come from %1 files in %2.")
+        return words.replace("%1", count_text(sum(counts))).replace("%2", chosen or self.tr("your library"))
+
+    def _show_collections(self) -> None:
+        if self._models is not None:
+            names = [collection.name for collection in self._models.library.collections]
+            self.collection_picker.show_collections(names, self._models.conversation.collection)
+            self._show_centre()
+
+    def _show_sources(self) -> None:
+        is_shown = self._sources_wanted and bool(self._turns())
+        self.sources_button.setChecked(is_shown)
+        self.sources_button.setEnabled(bool(self._turns()))
+        if is_shown and self.sources.isHidden():
+            self.sources.show()
+            self._widen_sources(_VIEWER_PX if self.sources.is_viewing else self._sources_px)
+        self.sources.setVisible(is_shown)
+
+    def _on_source_wanted(self, turn_id: str, index: int) -> None:
+        self._on_turn_selected(turn_id)
+        self.sources.open_passage(index)
+
+    def _on_turn_selected(self, turn_id: str) -> None:
+        if self._models is None:
+            return
+        self._models.sources.show_turn(self._models.conversation.turn(turn_id))
+        if self.sources.isHidden():
+            self.toggle_sources()
+
+    def _on_viewing_changed(self, is_viewing: bool) -> None:
+        self._widen_sources(max(_VIEWER_PX, self._sources_px) if is_viewing else self._sources_px)
+
+    def _widen_sources(self, width_px: int) -> None:
+        total = self._split.width()
+        width = min(width_px, max(MIN_WIDTH_PX, total - _MIN_CONVERSATION_PX))
+        self._split.setSizes([total - width, width])
+
+    def _on_splitter_moved(self) -> None:
+        if not self.sources.is_viewing:
+            self._sources_px = self._split.sizes()[1]
+            self._width_timer.start()

@@ -1,0 +1,49 @@
+"""The dialogs that choose folders and files; each opens, returns at once, and hands over what was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QCoreApplication, Qt
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+
+def choose_folder(parent: QWidget, chosen: Callable[[tuple[str, ...]], object]) -> QFileDialog:
+    dialog = _dialog(parent, _tr("Choose a folder"), QFileDialog.FileMode.Directory)
+    dialog.setOption(QFileDialog.Option.ShowDirsOnly)
+    return _open(dialog, chosen)
+
+
+def choose_files(parent: QWidget, chosen: Callable[[tuple[str, ...]], object]) -> QFileDialog:
+    return _open(_dialog(parent, _tr("Choose files"), QFileDialog.FileMode.ExistingFiles), chosen)
+
+
+def choose_model(parent: QWidget, chosen: Callable[[tuple[str, ...]], object]) -> QFileDialog:
+    dialog = _dialog(parent, _tr("Open a GGUF file"), QFileDialog.FileMode.ExistingFile)
+    dialog.setNameFilters([_tr("GGUF models (*.gguf)"), _tr("All files (*)")])
+    return _open(dialog, chosen)
+
+
+def choose_export(parent: QWidget, name: str, chosen: Callable[[tuple[str, ...]], object]) -> QFileDialog:
+    dialog = _dialog(parent, _tr("Export this chat"), QFileDialog.FileMode.AnyFile)
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setDefaultSuffix("md")
+    dialog.selectFile(name)
+    return _open(dialog, chosen)
+
+
+def _dialog(parent: QWidget, title: str, mode: QFileDialog.FileMode) -> QFileDialog:
+    dialog = QFileDialog(parent, title)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.setFileMode(mode)
+    return dialog
+
+
+def _open(dialog: QFileDialog, chosen: Callable[[tuple[str, ...]], object]) -> QFileDialog:
+    dialog.filesSelected.connect(lambda paths: chosen(tuple(paths)))
+    dialog.open()
+    return dialog
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("file_choices", text)

@@ -1,0 +1,348 @@
+"""The window: rail, pages, message bar, status line; it takes drops anywhere and owns shortcuts and dialogs.
+
+It is made without models, so that it is painted before anything is loaded; `attach` brings it to life. Pages other
+than the chat are made when they are first gone to.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QResizeEvent
+from PySide6.QtWidgets import QApplication, QMainWindow, QStackedWidget, QWidget
+
+from app import theme
+from app.widgets import bits
+from app.widgets.chat_list_panel import ChatListPanel
+from app.widgets.drop_overlay import DropOverlay, dropped_paths
+from app.widgets.message_bar import MessageBar, Severity
+from app.widgets.rail import Place, Rail
+from app.widgets.status_line import StatusLine
+from app.windows import file_choices, panes
+from app.windows.chat_page import ChatPage
+from app.windows.shortcuts import Shortcut, install
+
+if TYPE_CHECKING:
+    from app.models import AppModels
+    from app.settings import SettingsStore, WindowSettings
+
+# What the engine calls the collection that dropped files go to; imported from its protocol only once models are here.
+_DEFAULT_COLLECTION = "Documents"
+_SIZE_PX = (1280, 800)
+_SMALLEST_PX = (760, 520)
+_NARROW_PX = 1040
+
+
+class MainWindow(QMainWindow):
+    """Arranges; what is shown belongs to the models, how it is shown to the widgets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        theme.appearance()
+        self.setWindowTitle("Ragdoll")
+        self.setWindowIcon(theme.icon("ragdoll", "black"))
+        self.setMinimumSize(*_SMALLEST_PX)
+        self.resize(*_SIZE_PX)
+        self.setAcceptDrops(True)
+        self._models: AppModels | None = None
+        self._place: Place = "chats"
+        self._pages: dict[str, QWidget] = {}
+        self._sidebar_wanted = True
+        self.rail, self.chats, self.chat = Rail(), ChatListPanel(), ChatPage()
+        self.message_bar, self.status_line = MessageBar(), StatusLine()
+        self.rail.put(self.chats)
+        self._stack = QStackedWidget()
+        self._stack.addWidget(self.chat)
+        right = QWidget()
+        column = bits.column(self.message_bar, spacing=0)
+        column.addWidget(self._stack, 1)
+        column.addWidget(self.status_line)
+        right.setLayout(column)
+        centre = QWidget()
+        line = bits.row(self.rail, spacing=0)
+        line.addWidget(right, 1)
+        centre.setLayout(line)
+        self.setCentralWidget(centre)
+        self.overlay = DropOverlay(centre)
+        self.shortcuts = self._shortcuts()
+        install(self, self.shortcuts)
+        self._connect()
+        self.rail.set_current("chats")
+        self.chat.setFocus()
+
+    def apply_settings(self, settings: WindowSettings) -> None:
+        """Theme, text size, place on the screen, widths, as remembered; best called before the window is shown."""
+        theme.appearance().choose(settings.theme, settings.font_scale)
+        if settings.geometry:
+            self.restoreGeometry(QByteArray.fromBase64(settings.geometry.encode()))
+        self._sidebar_wanted = settings.is_sidebar_visible
+        self._fit_rail()
+        self.chat.set_sources_width(settings.sources_width_px)
+
+    def attach(self, models: AppModels) -> None:
+        """Shows the models from now on; called once."""
+        self._models = models
+        if not self.isVisible():
+            self.apply_settings(models.settings.settings)
+        models.settings.settings_changed.connect(self._on_settings_changed)
+        models.message_told.connect(self._on_message)
+        models.client.engine_gave_up.connect(self._on_engine_gave_up)
+        models.conversation.conversation_changed.connect(self._on_conversation_changed)
+        models.conversation.conversation_saved.connect(lambda _id: self._on_conversation_changed())
+        models.conversation.title_changed.connect(self._on_title_changed)
+        models.library.job_finished.connect(self._on_job_finished)
+        self.chats.attach(models.chat_list)
+        self.chat.attach(models)
+        self.status_line.attach(models.engine_status, models.memory)
+        self._on_settings_changed()
+        self._on_conversation_changed()
+        self.go_to(self._place)
+
+    # --- places ---
+
+    @property
+    def place(self) -> Place:
+        return self._place
+
+    def go_to(self, place: Place) -> QWidget:
+        """Shows a page, making it if need be; before models are attached it is only remembered."""
+        self._place = place
+        self.rail.set_current(place)
+        page = self.page(place)
+        self._stack.setCurrentWidget(page)
+        if place == "chats":
+            self.chat.prompt.setFocus()
+        return page
+
+    def page(self, place: Place) -> QWidget:
+        if place == "chats" or self._models is None:
+            return self.chat
+        if place not in self._pages:
+            page = self._new_page(place, self._models)
+            self._pages[place] = page
+            self._stack.addWidget(page)
+        return self._pages[place]
+
+    def _new_page(self, place: Place, models: AppModels) -> QWidget:
+        # Imported when first gone to: the first paint needs none of them.
+        if place == "library":
+            from app.windows.library_page import LibraryPage
+
+            library = LibraryPage(models.library)
+            library.add_folder_wanted.connect(self.add_folder)
+            library.add_files_wanted.connect(self.add_files)
+            return library
+        if place == "memory":
+            from app.windows.memory_page import MemoryPage
+
+            return MemoryPage(models.memory)
+        if place == "models":
+            from app.windows.models_page import ModelsPage
+
+            page = ModelsPage(models.model_picker)
+            page.open_file_wanted.connect(self.open_model)
+            return page
+        from app.settings import AppHome
+        from app.windows.settings_page import SettingsPage
+
+        settings = SettingsPage(models, str(AppHome.find().data))
+        settings.message_told.connect(self._on_message)
+        return settings
+
+    # --- what can be done; shortcuts, palette and buttons end here ---
+
+    def new_chat(self) -> None:
+        if self._models is not None:
+            self._models.conversation.new_chat()
+        self.go_to("chats")
+
+    def open_chat(self, conversation_id: str) -> None:
+        if self._models is not None:
+            if conversation_id != self._models.conversation.conversation_id:
+                self._models.conversation.open(conversation_id)
+            self.go_to("chats")
+
+    def add_folder(self, collection: str = "") -> None:
+        file_choices.choose_folder(self, lambda paths: self.add(paths, collection))
+
+    def add_files(self, collection: str = "") -> None:
+        file_choices.choose_files(self, lambda paths: self.add(paths, collection))
+
+    def add(self, paths: tuple[str, ...], collection: str = "") -> None:
+        """Puts folders and files into a collection, "" being the one that is asked, or the default."""
+        if self._models is not None:
+            self._models.library.add(paths, collection or self._target_collection())
+
+    def open_model(self) -> None:
+        if self._models is not None:
+            picker = self._models.model_picker
+            file_choices.choose_model(self, lambda paths: picker.add(paths[0]))
+
+    def export_chat(self) -> None:
+        """Writes the branch that is shown to a Markdown file."""
+        if self._models is not None and self._models.conversation.turns:
+            name = "".join(letter if letter.isalnum() else "-" for letter in self._models.conversation.title)
+            file_choices.choose_export(self, f"{name.strip('-')}.md", self._export_to)
+
+    def toggle_sidebar(self) -> None:
+        self._sidebar_wanted = self.rail.is_compact
+        self.rail.set_compact(not self._sidebar_wanted)
+        if self._models is not None:
+            self._models.settings.change(is_sidebar_visible=self._sidebar_wanted)
+
+    def focus_prompt(self) -> None:
+        self.go_to("chats")
+
+    def show_shortcuts(self) -> None:
+        from app.windows.shortcuts_dialog import ShortcutsDialog
+
+        extra = [(self.tr("Send the question"), "Return"), (self.tr("New line in a question"), "Shift+Return")]
+        dialog = ShortcutsDialog([*((item.does, item.keys) for item in self.shortcuts), *extra], self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
+
+    def open_palette(self) -> None:
+        from app.windows.command_palette import CommandPalette
+        from app.windows.commands import commands_of
+
+        palette = CommandPalette(commands_of(self, self._models), self)
+        palette.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        corner = self.mapToGlobal(self.rect().topLeft())
+        palette.move(corner.x() + (self.width() - palette.width()) // 2, corner.y() + 96)
+        palette.show()
+        palette.field.setFocus()
+
+    def next_pane(self) -> None:
+        """Moves the keyboard to the next part of the window: rail, page, sources."""
+        around: list[QWidget] = [self.rail]
+        around += self.chat.panes() if self._place == "chats" else (self.page(self._place),)
+        panes.focus_next(around, QApplication.focusWidget())
+
+    # --- Qt ---
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        self.overlay.offer(event, self._target_collection())
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        self.overlay.offer(event, self._target_collection())
+
+    def dragLeaveEvent(self, _event: QDragLeaveEvent) -> None:
+        self.overlay.hide()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        self.overlay.hide()
+        paths = dropped_paths(event)
+        if paths:
+            event.setDropAction(Qt.DropAction.CopyAction)
+            event.accept()
+            self.add(paths)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_rail()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        if self._models is not None:
+            geometry = bytes(self.saveGeometry().toBase64().data()).decode()
+            self._models.settings.change(geometry=geometry)
+        super().closeEvent(event)
+
+    # --- inside ---
+
+    def _shortcuts(self) -> list[Shortcut]:
+        return [
+            Shortcut("Ctrl+N", self.tr("New chat"), self.new_chat, "new-chat"),
+            Shortcut("Ctrl+K", self.tr("Search chats and commands"), self.open_palette, "search"),
+            Shortcut("Ctrl+,", self.tr("Settings"), lambda: self.go_to("settings"), "settings"),
+            Shortcut("Ctrl+B", self.tr("Show or hide the sidebar"), self.toggle_sidebar, "sidebar"),
+            Shortcut("Ctrl+/", self.tr("Keyboard shortcuts"), self.show_shortcuts, "keyboard"),
+            Shortcut("Ctrl+L", self.tr("Go to the question"), self.focus_prompt, "chats"),
+            Shortcut("Ctrl+R", self.tr("Answer the last question again"), self.chat.regenerate, "regenerate"),
+            Shortcut("Esc", self.tr("Stop the answer"), self.chat.stop, "stop"),
+            Shortcut("F6", self.tr("Next pane"), self.next_pane, "sources"),
+        ]
+
+    def _connect(self) -> None:
+        self.rail.chosen.connect(lambda place: self.go_to(cast("Place", place)))
+        self.rail.new_chat_wanted.connect(self.new_chat)
+        self.chats.opened.connect(self.open_chat)
+        self.chat.add_folder_wanted.connect(self.add_folder)
+        self.chat.add_files_wanted.connect(self.add_files)
+        self.chat.open_model_wanted.connect(self.open_model)
+        self.chat.sources_width_changed.connect(self._on_sources_width)
+        self.status_line.restart_wanted.connect(self._restart_engine)
+
+    def _target_collection(self) -> str:
+        chosen = self._models.conversation.collection if self._models is not None else None
+        return chosen or _DEFAULT_COLLECTION
+
+    def _fit_rail(self) -> None:
+        # A narrow window shows the icons alone, whatever is wished when there is room.
+        is_compact = not self._sidebar_wanted or self.width() < _NARROW_PX
+        if is_compact != self.rail.is_compact:
+            self.rail.set_compact(is_compact)
+
+    def _on_settings_changed(self) -> None:
+        store = self._store()
+        if store is not None:
+            theme.appearance().choose(store.settings.theme, store.settings.font_scale)
+            if store.problem:
+                self._on_message("warning", store.problem, "")
+
+    def _on_sources_width(self, width_px: int) -> None:
+        store = self._store()
+        if store is not None:
+            store.change(sources_width_px=width_px)
+
+    def _store(self) -> SettingsStore | None:
+        return self._models.settings if self._models is not None else None
+
+    def _on_conversation_changed(self) -> None:
+        if self._models is not None:
+            self.chats.show_current(self._models.conversation.conversation_id or "")
+
+    def _on_title_changed(self, title: str) -> None:
+        self.setWindowTitle(f"{title} – Ragdoll" if title else "Ragdoll")
+
+    def _on_message(self, severity: str, sentence: str, way_out: str) -> None:
+        self.message_bar.show_message(cast("Severity", severity), sentence, way_out)
+
+    def _on_job_finished(self, finished: object) -> None:
+        from app.windows.commands import job_sentence
+
+        sentence, num_problems = job_sentence(finished)
+        if num_problems:
+            self.message_bar.show_message(
+                "warning", sentence, "", self.tr("Show them"), lambda: self._show_problems()
+            )  # fmt: skip
+
+    def _show_problems(self) -> None:
+        from app.windows.library_page import LibraryPage
+
+        page = self.go_to("library")
+        if isinstance(page, LibraryPage):
+            page.show_filter("problems")
+
+    def _on_engine_gave_up(self, sentence: str) -> None:
+        self.message_bar.show_message(
+            "error",
+            sentence,
+            self.tr("It can be started with careful settings: no model, less memory."),
+            self.tr("Start carefully"),
+            self._models.client.start_carefully if self._models is not None else None,
+        )
+
+    def _restart_engine(self) -> None:
+        if self._models is not None:
+            self._models.client.start()
+
+    def _export_to(self, paths: tuple[str, ...]) -> None:
+        if self._models is None:
+            return
+        try:
+            Path(paths[0]).write_text(self._models.conversation.export_markdown(), encoding="utf-8")
+        except OSError as error:
+            sentence = self.tr("The chat could not be written: %1.").replace("%1", str(error.strerror))
+            self._on_message("error", sentence, self.tr("Choose another folder."))

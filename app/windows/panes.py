@@ -1,0 +1,34 @@
+"""F6: from one part of the window to the next, around and around."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QWidget
+
+
+def focus_next(around: Sequence[QWidget], focused: QWidget | None) -> QWidget | None:
+    """Gives the keyboard to the pane after the one that has it; returns the widget that took it."""
+    here = next((n for n, pane in enumerate(around) if _holds(pane, focused)), -1)
+    for step in range(1, len(around) + 1):
+        target = first_focusable(around[(here + step) % len(around)])
+        if target is not None:
+            target.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            return target
+    return None
+
+
+def first_focusable(pane: QWidget) -> QWidget | None:
+    """The pane itself, or the first widget in it, that the Tab key would reach."""
+    candidates = [pane.focusProxy() or pane, *pane.findChildren(QWidget)]
+    return next((widget for widget in candidates if widget is not None and _takes_tab(widget)), None)
+
+
+def _holds(pane: QWidget, focused: QWidget | None) -> bool:
+    return focused is not None and (pane is focused or pane.isAncestorOf(focused))
+
+
+def _takes_tab(widget: QWidget) -> bool:
+    is_reachable = bool(widget.focusPolicy().value & Qt.FocusPolicy.TabFocus.value)
+    return is_reachable and widget.isVisible() and widget.isEnabled()
