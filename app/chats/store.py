@@ -107,7 +107,7 @@ class ChatStore:
                 "WHERE conversation_id = ? ORDER BY number",
                 (conversation_id,),
             ).fetchall()
-        return tuple(Turn(*row[:5], _outcome(row[5:])) for row in rows)
+        return tuple(_turn(row) for row in rows)
 
     def add_turn(self, conversation_id: str, parent_id: str | None, question: str) -> Turn:
         """Records a question as asked, and makes its branch the one that is shown."""
@@ -171,6 +171,11 @@ def _told() -> Iterator[None]:
 def _conversation(row: tuple[Any, ...]) -> Conversation:
     conversation_id, title, created, updated, is_pinned, collection, leaf_id = row
     return Conversation(conversation_id, title, created, updated, bool(is_pinned), collection, leaf_id)
+
+
+def _turn(row: tuple[Any, ...]) -> Turn:
+    turn_id, conversation_id, parent_id, question, created = row[:5]
+    return Turn(turn_id, conversation_id, parent_id, question, created, _outcome(row[5:]))
 
 
 def _columns(outcome: Outcome) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.models.documents import DocumentsTable
 from engine import protocol
-from engine.protocol import Collection, Document, IndexProgress, Message, Method, Notice, WireError
+from engine.protocol import Collection, Document, IndexProgress, Method, Notice, P, R, WireError
 
 if TYPE_CHECKING:
     from app.engine_client import EngineClient
@@ -149,7 +149,5 @@ class LibraryModel(QObject):
             self.progress = progress
             self.progress_changed.emit()
 
-    def _send(
-        self, method: Method[protocol.P, protocol.R], params: Message, on_result: Callable[..., None] | None = None
-    ) -> None:
+    def _send(self, method: Method[P, R], params: P, on_result: Callable[[R], None] | None = None) -> None:
         self._client.request(method, params, on_result, self._on_wish_failed)

@@ -1,0 +1,11 @@
+"""The engine's other end: a process kept alive, requests with typed results, notices as signals.
+
+Nothing outside this package knows the wire.
+"""
+
+from __future__ import annotations
+
+from app.engine_client.client import EngineClient
+from app.engine_client.pulse import Patience
+
+__all__ = ["EngineClient", "Patience"]

@@ -1,0 +1,106 @@
+"""One life of the engine process: lines in, lines out, standard error to its log, and the end told once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QProcess, QTimer, Signal
+
+import app
+from app.engine_client.deaths import Death
+from app.engine_client.lines import LineBuffer
+from app.engine_client.log_file import RotatedLog
+from engine.protocol import MAX_LINE_BYTES
+
+# A flood of messages is worked off in slices, so that the window stays alive between them.
+SLICE_S = 0.008
+
+
+class EngineProcess(QObject):
+    """Start it once; after `ended` it is of no more use. `ended` comes after the last line was delivered."""
+
+    line_received = Signal(object)  # bytes, without the newline
+    ended = Signal(object)  # Death
+
+    def __init__(self, command: Sequence[str], log: RotatedLog, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._log = log
+        self._lines = LineBuffer(MAX_LINE_BYTES)
+        self._death: Death | None = None
+        self._has_told = False
+        self._process = QProcess(self)
+        self._process.setProgram(command[0])
+        self._process.setArguments(list(command[1:]))
+        # `python -m engine` looks in the working directory first: there, our engine lies beside `app`.
+        self._process.setWorkingDirectory(str(Path(app.__file__).parents[1]))
+        self._process.readyReadStandardOutput.connect(self._on_output)
+        self._process.readyReadStandardError.connect(self._on_error_output)
+        self._process.finished.connect(self._on_finished)
+        self._process.errorOccurred.connect(self._on_error)
+
+    @property
+    def pid(self) -> int:
+        """0 when it is not running."""
+        return self._process.processId()
+
+    def start(self) -> None:
+        """Must be called on the main thread: the engine dies with the thread that started it."""
+        self._process.start()
+
+    def write(self, line: bytes) -> None:
+        self._process.write(line)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def stop(self, polite_s: float, terminate_s: float) -> None:
+        """Closes its standard input and waits for the end; then asks by signal, then kills. Returns when it is gone."""
+        running = self._process.state() != QProcess.ProcessState.NotRunning
+        if running:
+            self._process.waitForStarted(_ms(polite_s))
+            self._process.closeWriteChannel()
+            if not self._process.waitForFinished(_ms(polite_s)):
+                self._process.terminate()
+                if not self._process.waitForFinished(_ms(terminate_s)):
+                    self._process.kill()
+                    self._process.waitForFinished(-1)
+        self._deliver(until=None)
+
+    # --- inside ---
+
+    def _on_output(self) -> None:
+        self._lines.feed(bytes(self._process.readAllStandardOutput().data()))
+        self._deliver(time.monotonic() + SLICE_S)
+
+    def _on_error_output(self) -> None:
+        self._log.write(bytes(self._process.readAllStandardError().data()))
+
+    def _on_error(self, error: QProcess.ProcessError) -> None:
+        if error == QProcess.ProcessError.FailedToStart:
+            self._end(Death(was_started=False))
+
+    def _on_finished(self, code: int, status: QProcess.ExitStatus) -> None:
+        self._lines.feed(bytes(self._process.readAllStandardOutput().data()))
+        self._on_error_output()
+        self._end(Death(has_crashed=status == QProcess.ExitStatus.CrashExit, code=code))
+
+    def _end(self, death: Death) -> None:
+        self._death = death
+        self._deliver(time.monotonic() + SLICE_S)
+
+    def _deliver(self, until: float | None) -> None:
+        """Hands lines on until the time is over, then comes back after other events."""
+        while (line := self._lines.next()) is not None:
+            self.line_received.emit(line)
+            if until is not None and time.monotonic() > until:
+                QTimer.singleShot(0, self, lambda: self._deliver(time.monotonic() + SLICE_S))
+                return
+        if self._death is not None and not self._has_told:
+            self._has_told = True
+            self.ended.emit(self._death)
+
+
+def _ms(seconds: float) -> int:
+    return int(seconds * 1000)

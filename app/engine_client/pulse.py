@@ -1,0 +1,45 @@
+"""When silence means that the engine hangs: arithmetic on times, so that it is tested without waiting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the window waits for what, in seconds.
+
+    `phase_silence_s` holds while the engine starts or has declared a long phase: cold imports of torch took
+    8 to 42 s on a busy machine. `back_off_s` are the waits before restarts in a row; the last one repeats.
+    """
+
+    ping_s: float = 5.0
+    silence_s: float = 30.0
+    phase_silence_s: float = 180.0
+    back_off_s: tuple[float, ...] = (0.3, 1.0, 3.0)
+    deaths_within_s: float = 60.0
+    max_deaths: int = 3
+    max_deaths_in_a_row: int = 6
+    max_garbage_lines: int = 5
+    polite_stop_s: float = 3.0
+    terminate_s: float = 2.0
+
+
+class Pulse:
+    """Watches one engine process. All times are seconds of one steady clock."""
+
+    def __init__(self, patience: Patience, now: float) -> None:
+        self._patience = patience
+        self._last_pong = self._last_check = now
+
+    def beat(self, now: float) -> None:
+        """The engine answered, or began or ended a phase."""
+        self._last_pong = now
+
+    def is_hanging(self, now: float, is_in_phase: bool) -> bool:
+        """To be asked once per ping; a check that comes late says that we slept, which excuses the engine's silence."""
+        since_check, self._last_check = now - self._last_check, now
+        if since_check > 2 * self._patience.ping_s:
+            self._last_pong = now
+        allowed = self._patience.phase_silence_s if is_in_phase else self._patience.silence_s
+        return now - self._last_pong > allowed
