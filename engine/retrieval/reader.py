@@ -8,6 +8,7 @@ words counting more). Below a score at which most quotes would be wrong it says 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -26,7 +27,12 @@ MEANING_WEIGHT = 0.5
 # A second quote must be nearly as good as the first.
 _MIN_SHARE_OF_BEST = 0.75
 # Sentences whose meaning is looked at: the best by words, and the first of the best passages.
-_MAX_EMBEDDED = 24
+_MAX_EMBEDDED = 16
+_DEFINITION_BONUS = 0.3
+_QUESTION_MALUS = 0.3
+
+_WHAT_IS = re.compile(r"(?:what|who)(?:\s+(?:is|are|was|were)|['’]s)\s+(?P<subject>[^?]{1,60}?)\s*\?*", re.IGNORECASE)
+_X_IS = re.compile(r"(?P<subject>[^,;:.]{1,60}?)\s+(?:is|are|was|were|means|refers\s+to)\s", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +78,41 @@ class Reader:
 
 
 def candidates(passages: Sequence[Passage]) -> list[Candidate]:
-    """Every quotable sentence of the passages, in order; what two chunks share at their seam comes once."""
-    found: dict[str, Candidate] = {}
+    """Every quotable sentence of the passages, in order; what two chunks or two copies share comes once."""
+    found: dict[frozenset[str], Candidate] = {}
     for index, passage in enumerate(passages):
         for sentence in quotable(passage.text, may_be_torn=passage.start > 0):
             words = passage.text[sentence.start : sentence.end]
-            found.setdefault(_flat(words), Candidate(index, sentence.start, sentence.end, words, terms(words)))
+            names = terms(words)
+            found.setdefault(names, Candidate(index, sentence.start, sentence.end, words, names))
     return list(found.values())
 
 
 def scored_by_words(question: str, sentences: Sequence[Candidate]) -> list[Candidate]:
-    """Each with the share of the question's terms it names, by weight; what is rare among them weighs more."""
+    """Each with the share of the question's terms it names, by weight; what is rare among them weighs more.
+
+    "X is …" counts more for "What is X?", and a question less for any: it answers nothing.
+    """
     wanted = terms(question)
     weights = rarity(one.terms for one in sentences)
     unseen = math.log1p(len(sentences))
-    return [replace(one, score=overlap(wanted, one.terms, weights, unseen)) for one in sentences]
+
+    def score(one: Candidate) -> float:
+        form = _DEFINITION_BONUS * defines(question, one.text) - _QUESTION_MALUS * is_question(one.text)
+        return overlap(wanted, one.terms, weights, unseen) + form
+
+    return [replace(one, score=score(one)) for one in sentences]
+
+
+def is_question(sentence: str) -> bool:
+    return sentence.rstrip("\"'”’»)]}」』）】*_` ").endswith(("?", "？"))
+
+
+def defines(question: str, sentence: str) -> bool:
+    """Whether the question is "What is X?" and the sentence says "X is …"."""
+    asked = _WHAT_IS.fullmatch(question.strip())
+    said = _X_IS.match(sentence)
+    return asked is not None and said is not None and terms(asked["subject"]) == terms(said["subject"])
 
 
 def shortlist(by_words: Sequence[Candidate], limit: int = _MAX_EMBEDDED) -> list[Candidate]:
