@@ -60,7 +60,9 @@ class Reindex:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Go on with what an earlier run left undone."""
+    """Go on with what an earlier run left undone: roots that it had not looked at yet, and pending documents."""
+
+    paths: tuple[str, ...] = ()
 
 
 Job = IndexRoots | Reindex | Resume
@@ -142,13 +144,11 @@ class Indexer:
         """The pending documents of a job."""
         if isinstance(job, Reindex):
             return self._again(job.paths, tally)
-        if isinstance(job, Resume):
-            yield from self._survey(
-                [root for root in self._catalog.roots() if not root.is_surveyed], False, tally, cancelled
-            )
-            return self._catalog.documents_in_state("pending")
         roots = [root for root in self._catalog.roots() if job.paths is None or root.path in job.paths]
-        report = yield from self._survey(roots, job.retry, tally, cancelled)
+        retry = isinstance(job, IndexRoots) and job.retry
+        report = yield from self._survey(roots, retry, tally, cancelled)
+        if isinstance(job, Resume):
+            return self._catalog.documents_in_state("pending")
         return tuple(document for document in report.documents if document.state == "pending")
 
     def _survey(

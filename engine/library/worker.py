@@ -53,7 +53,7 @@ class IndexJob:
     @property
     def paths(self) -> tuple[str, ...]:
         """The roots of which this job is the survey."""
-        return self.job.paths or () if isinstance(self.job, IndexRoots) else ()
+        return () if isinstance(self.job, Reindex) else self.job.paths or ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +94,7 @@ class IndexWorker:
     def start(self, resume: bool = True) -> None:
         """Starts the thread. `resume`: mend what a kill left, and go on with what was interrupted, by itself."""
         if resume:
-            self._jobs.append(IndexJob(Resume()))
+            self._jobs.append(IndexJob(self._left_undone()))
         self._thread.start()
 
     def stop(self) -> None:
@@ -169,7 +169,7 @@ class IndexWorker:
         self._set_paused(False)
         with self._wishes:
             if self._running is None and not self._jobs and self._catalog.ids_to_read():
-                self._queue(Resume())
+                self._queue(self._left_undone())
 
     def cancel(self) -> None:
         """Ends the running job and those behind it; what is indexed stays. Harmless when nothing runs."""
@@ -180,8 +180,7 @@ class IndexWorker:
             if self._running is not None:
                 self._running.cancelled.set()
             # What the running job looks at is given up at its end: it may be about to enter files just now.
-            if self._running is None or not isinstance(self._running.job, Resume):
-                self._catalog.give_up_surveys(self._running.paths if self._running else ())
+            self._catalog.give_up_surveys(keep=self._running.paths if self._running else ())
             self._wishes.notify_all()
         for job in waiting:
             self._end(job, _NEVER_BEGUN)
@@ -202,6 +201,9 @@ class IndexWorker:
             self._removals.append(removal)
             self._wishes.notify_all()
         return removal.removed.result()
+
+    def _left_undone(self) -> Resume:
+        return Resume(tuple(root.path for root in self._catalog.roots() if not root.is_surveyed))
 
     def _set_paused(self, is_paused: bool) -> None:
         with self._wishes:

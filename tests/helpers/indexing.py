@@ -63,7 +63,7 @@ class SmallLibrary:
         return self.run(IndexRoots(None))
 
     def resume(self) -> IndexFinished:
-        return self.run(Resume())
+        return self.run(Resume(tuple(root.path for root in self.catalog.roots() if not root.is_surveyed)))
 
     def reindex(self, *paths: Path) -> IndexFinished:
         return self.run(Reindex(tuple(map(str, paths))))

@@ -1,0 +1,405 @@
+"""Tests for engine.library.worker."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from engine.catalog import Catalog
+from engine.config import Settings
+from engine.errors import BadRequest, DiskFull, EmbedderUnavailable, LibraryError, NothingThere
+from engine.events import Event, IndexFailed, IndexFinished, IndexProgressed, LibraryChanged
+from engine.library.seams import Stores
+from engine.library.worker import CANCELLED, IndexWorker
+from tests.helpers.library import FakeParser, FakeStores, check_integrity
+
+HANG_SECONDS = 20
+
+
+@dataclass
+class Bench:
+    """A worker on fakes that writes down what it says; `clock` never moves by itself."""
+
+    docs: Path
+    home: Path
+    stores: FakeStores = field(default_factory=FakeStores)
+    parser: FakeParser = field(default_factory=FakeParser)
+    events: list[Event] = field(default_factory=list)
+    seconds: float = 0.0
+    num_openings: int = 0
+    fault: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self.docs.mkdir(exist_ok=True)
+        self.home.mkdir(exist_ok=True)
+        self._heard = threading.Condition()
+        self.catalog = Catalog.open(self.home)
+        self.worker = self._worker()
+
+    def _worker(self) -> IndexWorker:
+        return IndexWorker(self.catalog, self.parser, self._open, Settings, self._hear, lambda: self.seconds)
+
+    def _open(self) -> Stores:
+        self.num_openings += 1
+        if self.fault is not None:
+            raise self.fault
+        return self.stores
+
+    def _hear(self, event: Event) -> None:
+        with self._heard:
+            self.events.append(event)
+            self._heard.notify_all()
+
+    def wait_for(self, is_it: Callable[[Event], bool]) -> None:
+        with self._heard:
+            assert self._heard.wait_for(lambda: any(map(is_it, self.events)), HANG_SECONDS), self.events
+
+    def restart(self) -> None:
+        self.worker.stop()
+        self.events.clear()
+        self.worker = self._worker()
+        self.worker.start()
+
+    def write(self, name: str, *lines: str) -> str:
+        path = self.docs / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(lines) or f"The text of {name}.")
+        return str(path)
+
+    def states(self) -> dict[str, str]:
+        return {os.path.basename(document.path): document.state for document in self.catalog.documents(limit=-1)[0]}
+
+    def told(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path / "docs", tmp_path / "home")
+    made.worker.start()
+    yield made
+    made.parser.gate.set()
+    made.worker.stop()
+    made.worker.stop()
+    made.catalog.close()
+
+
+def test_adding_a_folder_indexes_it_and_says_so(bench: Bench) -> None:
+    bench.write("a.md", "one", "two")
+
+    finished = bench.worker.add([str(bench.docs)]).wait(HANG_SECONDS)
+
+    assert (finished.indexed, finished.chunks) == (1, 2)
+    assert bench.told(IndexFinished) == [finished]
+    assert isinstance(bench.events[0], LibraryChanged)
+    check_integrity(bench.catalog, bench.stores.table)
+
+
+def test_the_last_progress_is_always_told_and_others_not_more_often_than_ten_a_second(bench: Bench) -> None:
+    for number in range(50):
+        bench.write(f"{number}.md")
+
+    bench.worker.add([str(bench.docs)]).wait(HANG_SECONDS)
+
+    told = bench.told(IndexProgressed)
+    assert len(told) == 2
+    assert isinstance(told[-1], IndexProgressed)
+    assert (told[-1].documents_done, told[-1].documents_total) == (50, 50)
+
+
+def test_a_path_that_does_not_exist_is_refused_at_once_and_nothing_is_added(bench: Bench) -> None:
+    with pytest.raises(NothingThere, match=r"nowhere.*Check the spelling"):
+        bench.worker.add([str(bench.docs), str(bench.docs / "nowhere")])
+
+    assert bench.catalog.roots() == ()
+
+
+def test_a_collection_without_a_name_is_refused(bench: Bench) -> None:
+    with pytest.raises(BadRequest):
+        bench.worker.add([str(bench.docs)], " ")
+
+
+def test_what_was_added_is_known_before_its_turn_comes(bench: Bench) -> None:
+    bench.write("a.md")
+    other = bench.docs.with_name("other")
+    other.mkdir()
+    bench.parser.gate.clear()
+    bench.worker.add([str(bench.docs)])
+    assert bench.parser.began.wait(HANG_SECONDS)
+
+    bench.worker.add([str(other)], "Work")
+
+    assert [root.path for root in bench.catalog.roots("Work")] == [str(other)]
+
+
+def test_jobs_are_done_in_the_order_they_came(bench: Bench) -> None:
+    first, second = bench.write("a.md"), bench.write("b.md")
+
+    jobs = [bench.worker.add([path]) for path in (first, second)]
+
+    assert [job.wait(HANG_SECONDS).indexed for job in jobs] == [1, 1]
+    assert bench.parser.paths_read == [first, second]
+
+
+def test_stores_are_opened_once_and_only_when_there_is_something_to_do(tmp_path: Path) -> None:
+    made = Bench(tmp_path / "docs", tmp_path / "home")
+    made.worker.start(resume=False)
+    path = made.write("a.md")
+    assert made.num_openings == 0
+
+    for _ in range(2):
+        made.worker.add([path]).wait(HANG_SECONDS)
+    made.worker.remove([path])
+
+    made.worker.stop()
+    made.catalog.close()
+    assert made.num_openings == 1
+
+
+def test_a_start_with_nothing_to_resume_says_nothing(bench: Bench) -> None:
+    bench.worker.add([bench.write("a.md")]).wait(HANG_SECONDS)
+
+    bench.restart()
+    bench.worker.rescan().wait(HANG_SECONDS)
+
+    assert len(bench.told(IndexFinished)) == 1
+
+
+def test_an_interrupted_job_goes_on_by_itself_at_the_next_start(bench: Bench) -> None:
+    bench.write("a.md")
+    bench.write("b.md")
+    bench.parser.gate.clear()
+    job = bench.worker.add([str(bench.docs)])
+    assert bench.parser.began.wait(HANG_SECONDS)
+    bench.worker.stop()
+    assert job.wait(HANG_SECONDS).was_cancelled
+    assert bench.states() == {"a.md": "pending", "b.md": "pending"}
+    bench.parser.gate.set()
+
+    bench.restart()
+    bench.wait_for(lambda event: isinstance(event, IndexFinished))
+
+    assert bench.states() == {"a.md": "indexed", "b.md": "indexed"}
+
+
+def test_a_job_that_was_still_waiting_goes_on_at_the_next_start(bench: Bench) -> None:
+    bench.write("a.md")
+    other = bench.docs.with_name("other")
+    other.mkdir()
+    (other / "b.md").write_text("b")
+    bench.parser.gate.clear()
+    bench.worker.add([str(bench.docs)])
+    waiting = bench.worker.add([str(other)])
+    assert bench.parser.began.wait(HANG_SECONDS)
+    bench.worker.stop()
+    assert waiting.wait(HANG_SECONDS).was_cancelled
+    bench.parser.gate.set()
+
+    bench.restart()
+    bench.wait_for(lambda event: isinstance(event, IndexFinished))
+
+    assert bench.states() == {"a.md": "indexed", "b.md": "indexed"}
+
+
+def test_a_cancelled_job_stays_cancelled_until_it_is_asked_for_again(bench: Bench) -> None:
+    bench.write("a.md")
+    bench.parser.gate.clear()
+    job = bench.worker.add([str(bench.docs)])
+    waiting = bench.worker.add([bench.write("b.md")], "Work")
+    assert bench.parser.began.wait(HANG_SECONDS)
+
+    bench.worker.cancel()
+    bench.worker.cancel()
+
+    assert job.wait(HANG_SECONDS).was_cancelled
+    assert waiting.wait(HANG_SECONDS).was_cancelled
+    bench.parser.gate.set()
+    bench.restart()
+    rescanned = bench.worker.rescan().wait(HANG_SECONDS)
+    assert (str(bench.docs / "a.md"), CANCELLED) in rescanned.skipped
+    assert bench.states()["a.md"] == "skipped"
+    bench.worker.add([str(bench.docs)]).wait(HANG_SECONDS)
+    assert set(bench.states().values()) == {"indexed"}
+
+
+def test_a_folder_cancelled_before_its_turn_is_forgotten(bench: Bench) -> None:
+    bench.write("a.md")
+    other = bench.docs.with_name("other")
+    other.mkdir()
+    bench.parser.gate.clear()
+    job = bench.worker.add([str(bench.docs)])
+    assert bench.parser.began.wait(HANG_SECONDS)
+    bench.worker.add([str(other)], "Work")
+
+    bench.worker.cancel()
+    job.wait(HANG_SECONDS)
+
+    assert bench.catalog.collection_names() == ("Documents",)
+
+
+def test_cancelling_nothing_is_harmless(bench: Bench) -> None:
+    bench.worker.add([bench.write("a.md")]).wait(HANG_SECONDS)
+
+    bench.worker.cancel()
+
+    assert bench.worker.rescan().wait(HANG_SECONDS).unchanged == 1
+
+
+def test_a_pause_is_told_and_holds_until_it_is_lifted(bench: Bench) -> None:
+    bench.worker.pause()
+    bench.parser.gate.clear()
+    bench.write("a.md")
+    bench.worker.resume()
+    job = bench.worker.add([str(bench.docs)])
+    assert bench.parser.began.wait(HANG_SECONDS)
+    bench.worker.pause()
+    bench.wait_for(lambda event: isinstance(event, IndexProgressed) and event.is_paused)
+    bench.parser.gate.set()
+    assert not job.ended.done()
+    assert bench.states() == {"a.md": "pending"}
+
+    bench.worker.resume()
+
+    assert job.wait(HANG_SECONDS).indexed == 1
+
+
+def test_a_paused_job_can_be_cancelled(bench: Bench) -> None:
+    bench.parser.gate.clear()
+    job = bench.worker.add([bench.write("a.md")])
+    assert bench.parser.began.wait(HANG_SECONDS)
+    bench.worker.pause()
+    bench.wait_for(lambda event: isinstance(event, IndexProgressed) and event.is_paused)
+
+    bench.worker.cancel()
+
+    assert job.wait(HANG_SECONDS).was_cancelled
+
+
+def test_a_paused_worker_can_be_stopped(bench: Bench) -> None:
+    bench.parser.gate.clear()
+    job = bench.worker.add([bench.write("a.md")])
+    assert bench.parser.began.wait(HANG_SECONDS)
+    bench.worker.pause()
+
+    bench.worker.stop()
+
+    assert job.wait(HANG_SECONDS).was_cancelled
+
+
+def test_documents_can_be_removed_while_others_are_indexed(bench: Bench) -> None:
+    gone = bench.write("gone.md")
+    bench.worker.add([gone]).wait(HANG_SECONDS)
+    bench.parser.began.clear()
+    bench.parser.gate.clear()
+    job = bench.worker.add([bench.write("b.md")])
+    assert bench.parser.began.wait(HANG_SECONDS)
+
+    assert bench.worker.remove([gone]) == 1
+
+    assert not job.ended.done()
+    assert bench.states() == {"b.md": "pending"}
+    bench.parser.gate.set()
+    assert job.wait(HANG_SECONDS).indexed == 1
+
+
+def test_documents_can_be_removed_while_indexing_is_paused(bench: Bench) -> None:
+    bench.parser.gate.clear()
+    job = bench.worker.add([bench.write("a.md")])
+    assert bench.parser.began.wait(HANG_SECONDS)
+    bench.worker.pause()
+    bench.wait_for(lambda event: isinstance(event, IndexProgressed) and event.is_paused)
+
+    assert bench.worker.remove([str(bench.docs / "a.md")]) == 1
+
+    bench.parser.gate.set()
+    bench.worker.resume()
+    assert job.wait(HANG_SECONDS).indexed == 0
+    assert bench.states() == {}
+
+
+def test_removing_what_is_not_there_is_refused(bench: Bench) -> None:
+    with pytest.raises(NothingThere):
+        bench.worker.remove([str(bench.docs)])
+
+
+def test_a_collection_can_be_deleted(bench: Bench) -> None:
+    bench.worker.add([bench.write("a.md")], "Work").wait(HANG_SECONDS)
+
+    assert bench.worker.remove_collection("Work") == 1
+    assert bench.catalog.collections() == ()
+
+
+def test_documents_are_read_again_when_asked(bench: Bench) -> None:
+    path = bench.write("a.md", "BROKEN")
+    bench.worker.add([path]).wait(HANG_SECONDS)
+    bench.write("a.md", "mended")
+
+    assert bench.worker.reindex([path]).wait(HANG_SECONDS).indexed == 1
+    with pytest.raises(NothingThere, match="nowhere"):
+        bench.worker.reindex(["/nowhere"])
+
+
+def test_a_full_disk_fails_the_job_and_resuming_goes_on(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.write("a.md")
+
+    def full(*_: object) -> None:
+        raise RuntimeError("lance error: IO error: No space left on device (os error 28)")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.stores.table, "put_documents", full)
+        job = bench.worker.add([str(bench.docs)])
+        with pytest.raises(DiskFull):
+            job.wait(HANG_SECONDS)
+    (failed,) = bench.told(IndexFailed)
+    assert isinstance(failed, IndexFailed)
+    assert isinstance(failed.error, DiskFull)
+    assert failed.error.way_out
+
+    bench.worker.resume()
+    bench.wait_for(lambda event: isinstance(event, IndexFinished))
+
+    assert bench.states() == {"a.md": "indexed"}
+
+
+def test_stores_that_cannot_be_opened_fail_the_job_and_are_tried_again(tmp_path: Path) -> None:
+    made = Bench(
+        tmp_path / "docs", tmp_path / "home", fault=EmbedderUnavailable("The model is missing.", "Install it.")
+    )
+    made.worker.start(resume=False)
+    path = made.write("a.md")
+    with pytest.raises(EmbedderUnavailable):
+        made.worker.add([path]).wait(HANG_SECONDS)
+    with pytest.raises(EmbedderUnavailable):
+        made.worker.remove([path])
+    made.fault = None
+
+    assert made.worker.add([path]).wait(HANG_SECONDS).indexed == 1
+    made.worker.stop()
+    made.catalog.close()
+
+
+@pytest.mark.expects_warnings
+def test_a_fault_of_our_own_ends_as_a_failed_job_and_the_worker_lives(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = bench.write("a.md")
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.stores.embedder, "embed_documents", lambda texts: 1 // 0)
+        with pytest.raises(LibraryError, match="unexpected error"):
+            bench.worker.add([path]).wait(HANG_SECONDS)
+
+    assert bench.worker.add([path]).wait(HANG_SECONDS).indexed == 1
+
+
+def test_a_stopped_worker_refuses_wishes(bench: Bench) -> None:
+    path = bench.write("a.md")
+    bench.worker.stop()
+
+    for wish in (bench.worker.add, bench.worker.remove):
+        with pytest.raises(LibraryError, match="being closed"):
+            wish([path])
