@@ -29,7 +29,8 @@ _MIN_SHARE_OF_BEST = 0.75
 # Sentences whose meaning is looked at: the best by words, and the first of the best passages.
 _MAX_EMBEDDED = 16
 _DEFINITION_BONUS = 0.3
-_QUESTION_MALUS = 0.3
+
+_LINE_BREAK = re.compile(r"\n[ \t>]*")
 
 _WHAT_IS = re.compile(r"(?:what|who)(?:\s+(?:is|are|was|were)|['’]s)\s+(?P<subject>[^?]{1,60}?)\s*\?*", re.IGNORECASE)
 _X_IS = re.compile(r"(?P<subject>[^,;:.]{1,60}?)\s+(?:is|are|was|were|means|refers\s+to)\s", re.IGNORECASE)
@@ -91,21 +92,16 @@ def candidates(passages: Sequence[Passage]) -> list[Candidate]:
 def scored_by_words(question: str, sentences: Sequence[Candidate]) -> list[Candidate]:
     """Each with the share of the question's terms it names, by weight; what is rare among them weighs more.
 
-    "X is …" counts more for "What is X?", and a question less for any: it answers nothing.
+    "X is …" counts more for "What is X?".
     """
     wanted = terms(question)
     weights = rarity(one.terms for one in sentences)
     unseen = math.log1p(len(sentences))
 
     def score(one: Candidate) -> float:
-        form = _DEFINITION_BONUS * defines(question, one.text) - _QUESTION_MALUS * is_question(one.text)
-        return overlap(wanted, one.terms, weights, unseen) + form
+        return overlap(wanted, one.terms, weights, unseen) + _DEFINITION_BONUS * defines(question, one.text)
 
     return [replace(one, score=score(one)) for one in sentences]
-
-
-def is_question(sentence: str) -> bool:
-    return sentence.rstrip("\"'”’»)]}」』）】*_` ").endswith(("?", "？"))
 
 
 def defines(question: str, sentence: str) -> bool:
@@ -155,4 +151,5 @@ def _quote(candidate: Candidate, passage: Passage) -> Quote:
 
 
 def _flat(text: str) -> str:
-    return " ".join(text.split())
+    """On one line; the marks that Markdown and mail put before each quoted line go."""
+    return " ".join(_LINE_BREAK.sub(" ", text).split())

@@ -22,10 +22,11 @@ _CJK_END = "。！？｡"
 _CLOSING = "\"'”’»)]}」』）】*_`"
 _END = re.compile(rf"(?:[.!?…]+|[{_CJK_END}]+)[{re.escape(_CLOSING)}]*")
 _LAST_WORD = re.compile(r"[^\s(\[“\"'‘«]+$")
-_MARKER = re.compile(r"[ \t]*(?:[-*+•‣◦▪–]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|>)[ \t]+")
-_BLANK = re.compile(r"\n[ \t]*\n")
+_ITEM = re.compile(r"[ \t>]*(?:[-*+•‣◦▪–]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])[ \t]+")
+_MARGIN = re.compile(r"[ \t>]*")
+_BLANK = re.compile(r"\n[ \t>]*\n")
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~).*?(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_HEADING = re.compile(r"[ \t]*#{1,6}[ \t]|.*\n[ \t]*(?:={3,}|-{3,})[ \t]*$")
+_HEADING = re.compile(r"[ \t>]*#{1,6}[ \t]|.*\n[ \t]*(?:={3,}|-{3,})[ \t]*$")
 _TABLE = re.compile(r"[ \t]*\|.*\||.*\t.*\t|[ \t]*[-|: ]+$")
 _MARKUP_LINE = re.compile(r"[ \t]*(?:</?[A-Za-z][^>]*>|!\[[^\]]*\]\([^)]*\)|\[[^\]]+\]:\s)")
 _CODE = re.compile(
@@ -84,13 +85,14 @@ def _prose(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """The prose in a block of lines: list items apart from each other, wrapped lines joined."""
     begin: int | None = None
     for line_start, line_end in _between(re.compile("\n"), text, start, end):
-        marker = _MARKER.match(text, line_start, line_end)
+        item = _ITEM.match(text, line_start, line_end)
         is_prose = not _is_debris(text[line_start:line_end])
-        if begin is not None and (marker or not is_prose):
+        if begin is not None and (item or not is_prose):
             yield begin, line_start
             begin = None
         if is_prose and begin is None:
-            begin = marker.end() if marker else line_start
+            margin = item or _MARGIN.match(text, line_start, line_end)
+            begin = margin.end() if margin else line_start
     if begin is not None and not _HEADING.match(text, begin, end):
         yield begin, end
 
@@ -139,7 +141,9 @@ def _trimmed(text: str, start: int, end: int, *, is_complete: bool) -> Iterator[
 
 
 def _can_stand_alone(words: str) -> bool:
-    if len(words) > MAX_CHARACTERS or _CODE.search(words):
+    """Long enough to say something, short enough to quote, no code; and no question, which answers nothing."""
+    is_question = words.rstrip(_CLOSING).endswith(("?", "？"))
+    if is_question or len(words) > MAX_CHARACTERS or _CODE.search(words):
         return False
     is_long_enough = len(words.split()) >= _MIN_WORDS or len(_CJK.findall(words)) >= _MIN_CJK
     return is_long_enough and len(_LETTER.findall(words)) >= _MIN_LETTERS * len("".join(words.split()))
