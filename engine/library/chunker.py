@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from engine.core import Block, Chunk, ParsedDocument, ParsedPage
-from engine.library.splitting import Cost, Piece, meter, overlap, split
+from engine.core import Chunk, ParsedDocument, ParsedPage
+from engine.library.splitting import Cost, Piece, measured, meter, overlap, split
 
 SEPARATOR = " › "
 MAX_HEADING_TOKENS = 40
@@ -80,7 +80,7 @@ class _Section:
 
     @property
     def cost(self) -> int:
-        return sum(piece.cost for piece in self.pieces)
+        return sum(piece.full_cost for piece in self.pieces)
 
     @property
     def has_heading(self) -> bool:
@@ -117,21 +117,17 @@ def _one_line(text: str) -> str:
 
 def _sections(page: ParsedPage, outline: _Outline, cost: Cost) -> Iterator[_Section]:
     pieces: list[Piece] = []
-    lead = 0
+    previous_end = 0
     for block in page.blocks:
         if block.kind == "heading":
             if pieces:
                 yield _Section(outline.path, tuple(pieces))
                 pieces = []
             outline.enter(block.level, block.label or page.text[block.start : block.end])
-        pieces.append(_piece(page.text, block, lead, cost))
-        lead = block.end
+        pieces.append(measured(page.text, block, previous_end, cost))
+        previous_end = block.end
     if pieces:
         yield _Section(outline.path, tuple(pieces))
-
-
-def _piece(text: str, block: Block, lead: int, cost: Cost) -> Piece:
-    return Piece(block.start, block.end, cost(text[lead : block.end]), block.kind)
 
 
 def _joined(sections: Iterable[_Section], max_tokens: int) -> list[_Section]:
@@ -185,17 +181,17 @@ def _headed(path: tuple[str, ...], max_tokens: int, cost: Cost) -> tuple[str, in
 def _packed(text: str, section: _Section, budget: int, overlap_tokens: int, cost: Cost) -> Iterator[tuple[int, int]]:
     """Spans of at most `budget` tokens each that together cover the section."""
     pieces = list(_fitting(text, section.pieces, budget, budget - overlap_tokens, cost))
-    remaining = sum(piece.cost for piece in pieces)
+    remaining = sum(piece.full_cost for piece in pieces)
     num_chunks = max(1, -(-remaining // (budget - overlap_tokens)))
     packer = _Packer(budget, target=remaining / num_chunks if remaining > budget else budget, tiny=budget // 10)
     previous: list[Piece] = []
     index = 0
     while index < len(pieces):
         repeated = overlap(text, previous, overlap_tokens, cost) if previous and overlap_tokens else None
-        if repeated and repeated.cost + pieces[index].cost > budget:
+        if repeated and repeated.cost + pieces[index].full_cost > budget:
             repeated = None
         previous = packer.take(pieces, index, repeated.cost if repeated else 0, remaining)
-        remaining -= sum(piece.cost for piece in previous)
+        remaining -= sum(piece.full_cost for piece in previous)
         index += len(previous)
         yield (repeated or previous[0]).start, previous[-1].end
 
@@ -210,14 +206,17 @@ class _Packer:
 
     def take(self, pieces: list[Piece], first: int, used: int, remaining: int) -> list[Piece]:
         """As many pieces from `first` on as make the next chunk, `used` tokens of which are taken; at least one."""
-        taken: list[Piece] = []
-        fresh = 0
-        for index in range(first, len(pieces)):
-            piece = pieces[index]
-            if taken and (used + fresh + piece.cost > self.budget or self._is_full(taken, fresh, remaining - fresh)):
+        taken = [pieces[first]]
+        # What stands before the chunk is no part of it, unless the chunk begins with what is repeated.
+        room = self.budget - used - (pieces[first].full_cost if used else pieces[first].cost)
+        fresh = pieces[first].full_cost
+        for index in range(first + 1, len(pieces)):
+            price = pieces[index].full_cost
+            if price > room or self._is_full(taken, fresh, remaining - fresh):
                 break
-            taken.append(piece)
-            fresh += piece.cost
+            taken.append(pieces[index])
+            room -= price
+            fresh += price
         return taken
 
     def _is_full(self, taken: list[Piece], fresh: int, left: int) -> bool:

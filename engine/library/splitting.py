@@ -1,8 +1,8 @@
 """Cuts text that is too long for one chunk where it hurts least: at sentence ends, then words, then characters.
 
 All costs are upper bounds in tokens. They add up because each piece is measured together with the white space
-before it: for every tokenizer that never needs more tokens for `a + b` than for `a` and `b` alone, a run of
-pieces costs at most the sum of its pieces.
+before it, and what else stands before it (a comment in Markdown, say) apart: for every tokenizer that never needs
+more tokens for `a + b` than for `a` and `b` alone, a run of pieces costs at most the sum of its pieces and gaps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from engine.core import BlockKind
+from engine.core import Block, BlockKind
 
 Cost = Callable[[str], int]
 
@@ -33,12 +33,31 @@ _SEAMS: dict[BlockKind, tuple[re.Pattern[str], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`text[start:end]`, which a chunk holds whole; `cost` includes the white space before it."""
+    """`text[start:end]`, which a chunk holds whole.
+
+    `cost` is that of `text[lead:end]`, where only white space lies between `lead` and `start`. `gap_cost` is that
+    of the text between the piece before and `lead`; it counts when both share a chunk.
+    """
 
     start: int
     end: int
     cost: int
     kind: BlockKind
+    lead: int
+    gap_cost: int = 0
+
+    @property
+    def full_cost(self) -> int:
+        return self.gap_cost + self.cost
+
+
+def measured(text: str, block: Block, previous_end: int, cost: Cost) -> Piece:
+    """The block as a piece that follows one which ends at `previous_end`."""
+    gap = text[previous_end : block.start]
+    if gap.strip():
+        price = cost(text[block.start : block.end])
+        return Piece(block.start, block.end, price, block.kind, block.start, cost(gap))
+    return Piece(block.start, block.end, cost(text[previous_end : block.end]), block.kind, previous_end)
 
 
 def meter(count_tokens: Callable[[str], int], max_tokens: int) -> Cost:
@@ -74,7 +93,8 @@ def _longest_tail(text: str, starts: list[int], end: int, limit: int, cost: Cost
     index = bisect.bisect_left(starts, True, key=lambda start: cost(text[start:end]) <= limit)
     if index == len(starts):
         return None
-    return Piece(starts[index], end, cost(text[starts[index] : end]), "paragraph")
+    start = starts[index]
+    return Piece(start, end, cost(text[start:end]), "paragraph", start)
 
 
 def _split(text: str, piece: Piece, limit: int, cost: Cost, seams: tuple[re.Pattern[str], ...]) -> Iterator[Piece]:
@@ -88,13 +108,13 @@ def _split(text: str, piece: Piece, limit: int, cost: Cost, seams: tuple[re.Patt
 
 
 def _parts(text: str, piece: Piece, cost: Cost, seam: re.Pattern[str]) -> Iterator[Piece]:
-    lead = start = piece.start
+    lead, start, gap_cost = piece.lead, piece.start, piece.gap_cost
     cuts = [match.end() for match in seam.finditer(text, piece.start, piece.end)]
     for cut in (*cuts, piece.end):
         end = start + len(text[start:cut].rstrip())
         if end > start:
-            yield Piece(start, end, cost(text[lead:end]), piece.kind)
-            lead = end
+            yield Piece(start, end, cost(text[lead:end]), piece.kind, lead, gap_cost)
+            lead, gap_cost = end, 0
         start = cut
 
 
@@ -103,10 +123,10 @@ def _halved(text: str, piece: Piece, limit: int, cost: Cost) -> Iterator[Piece]:
     if piece.cost <= limit or not piece.start < middle < piece.end:
         yield piece
         return
-    left_end = piece.start + len(text[piece.start : middle].rstrip())
-    right_start = piece.end - len(text[middle : piece.end].lstrip())
-    left = Piece(piece.start, left_end, cost(text[piece.start : left_end]), piece.kind)
-    right = Piece(right_start, piece.end, cost(text[left_end : piece.end]), piece.kind)
+    end = piece.start + len(text[piece.start : middle].rstrip())
+    start = piece.end - len(text[middle : piece.end].lstrip())
+    left = Piece(piece.start, end, cost(text[piece.lead : end]), piece.kind, piece.lead, piece.gap_cost)
+    right = Piece(start, piece.end, cost(text[end : piece.end]), piece.kind, end)
     yield from _halved(text, left, limit, cost)
     yield from _halved(text, right, limit, cost)
 

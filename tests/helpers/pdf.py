@@ -41,10 +41,9 @@ def pdf(pages: Iterable[Page | str], title: str = "", password: str | None = Non
                 b"\x00\x80\x80\xff", key, 4),
     ]  # fmt: skip
     for index, page in enumerate(pages):
-        objects.append(
-            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Rotate {page.rotation}"
-            f" /Contents {6 + 2 * index} 0 R /Resources << /Font << /F1 3 0 R >> /XObject << /Im1 4 0 R >> >> >>".encode()
-        )
+        resources = "/Resources << /Font << /F1 3 0 R >> /XObject << /Im1 4 0 R >> >>"
+        place = f"/Parent 2 0 R /MediaBox [0 0 595 842] /Rotate {page.rotation} /Contents {6 + 2 * index} 0 R"
+        objects.append(f"<< /Type /Page {place} {resources} >>".encode())
         objects.append(_stream(b"", _content(page), key, 6 + 2 * index))
     info = len(objects) + 1
     objects.append(b"<< /Title " + _string(_encrypted(title.encode("cp1252"), key, info)) + b" >>")

@@ -24,6 +24,7 @@ _USUAL = (
     "iso2022_jp", "cp1254", "cp1255", "cp1256", "cp874",
 )  # fmt: skip
 _COHERENCE_TIE = 0.03
+_WIDE_SHARE = 0.4
 _SAMPLE_BYTES = 64 * 2**10
 # Half a character at the end of a sample is no error.
 _LONGEST_CHARACTER_BYTES = 4
@@ -75,12 +76,14 @@ def sample_text(head: bytes) -> str:
 
 def _wide_encoding(data: bytes) -> str:
     """UTF-16 without a mark, as zeros in every other byte; "" where it is not."""
-    sample = data[: _SAMPLE_BYTES // 2 * 2]
+    sample = data[: min(len(data), _SAMPLE_BYTES) // 2 * 2]
     even, odd = sample[::2].count(0), sample[1::2].count(0)
     half = max(1, len(sample) // 2)
-    if odd > 0.4 * half and even == 0:
-        return "utf-16-le"
-    return "utf-16-be" if even > 0.4 * half and odd == 0 else ""
+    encoding = "utf-16-le" if even == 0 else "utf-16-be"
+    if (even and odd) or max(even, odd) < _WIDE_SHARE * half:
+        return ""
+    # Numbers in a binary file are wide as well, but they are no letters.
+    return "" if _UNPRINTABLE.search(sample.decode(encoding, errors="replace")) else encoding
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -11,7 +11,7 @@ from engine.library.parsers.encoding import decode
 from engine.library.parsers.limits import Limits
 
 _GAP = re.compile(r"\n[ \t\f]*\n\s*|\f\s*")
-_LINE = re.compile(r"[^\n]*\S[^\n]*")
+_LINE = re.compile(r"\S(?:[^\n]*\S)?")
 LIST_MARK = re.compile(r"[ \t]*(?:[-*+•‣◦·–]|\d{1,3}[.)]|\(?[a-z][.)])[ \t]+\S")
 _UNDERLINED = re.compile(r"[^\n]{1,120}\n[ \t]*(=|-|~){3,}[ \t]*")
 # Lines longer than any editor wraps at are paragraphs by themselves.

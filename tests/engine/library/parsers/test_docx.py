@@ -1,0 +1,176 @@
+"""Tests for engine.library.parsers.docx and archive."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import docx
+import pytest
+
+from engine.errors import DocumentEmpty, DocumentEncrypted, DocumentTooLarge, DocumentUnreadable
+from engine.library.parsers import families
+from engine.library.parsers.limits import Limits
+from tests.helpers.documents import Heading, Item, Table, write_docx
+from tests.helpers.parsing import check, said
+
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
+
+
+def archive(body: str, namespace: str = WORD, styles: str = "", prologue: bytes = b"", **more: str) -> bytes:
+    """A Word file of just the parts that we read, with this body."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as file:
+        text = f'<w:document xmlns:w="{namespace}"><w:body>{body}</w:body></w:document>'
+        file.writestr("word/document.xml", prologue + text.encode())
+        if styles:
+            file.writestr("word/styles.xml", f'<w:styles xmlns:w="{namespace}">{styles}</w:styles>')
+        for name, content in more.items():
+            file.writestr(f"word/{name}.xml", f'<w:{name} xmlns:w="{namespace}">{content}</w:{name}>')
+    return target.getvalue()
+
+
+def paragraph(text: str, style: str = "") -> str:
+    properties = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
+    return f"<w:p>{properties}<w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def test_the_structure_of_a_document(tmp_path: Path):
+    path = write_docx(
+        tmp_path / "a.docx",
+        Heading("Handbook", 0),
+        "Before.",
+        Heading("Chapter", 1),
+        Heading("Section", 2),
+        Item("one"),
+        Item("two"),
+        Table((("a", "b", "c"), ("1", "", "3"))),
+        "After.",
+        title="The Handbook",
+    )
+    document = families.parse(path, Limits())
+    check(document)
+    assert (document.format, document.title) == ("docx", "The Handbook")
+    assert said(document) == [
+        ("heading", "Handbook"),
+        ("paragraph", "Before."),
+        ("heading", "Chapter"),
+        ("heading", "Section"),
+        ("list_item", "one"),
+        ("list_item", "two"),
+        ("table_row", "a | b | c"),
+        ("table_row", "1 |  | 3"),
+        ("paragraph", "After."),
+    ]
+    assert [block.level for block in document.pages[0].blocks if block.kind == "heading"] == [1, 2, 3]
+
+
+def test_a_title_that_only_a_program_can_have_set_is_none(tmp_path: Path):
+    path = write_docx(tmp_path / "a.docx", "Text.", title="Microsoft Word - report.doc")
+    assert families.parse(path, Limits()).title == ""
+
+
+def test_text_boxes_notes_and_content_controls_are_read_in_place(parsed):
+    body = (
+        "<w:sdt><w:sdtContent>" + paragraph("In a control.") + "</w:sdtContent></w:sdt>"
+        "<w:p><w:r><w:t>Main</w:t><w:footnoteReference w:id='2'/></w:r>"
+        "<w:r><w:pict><w:txbxContent>"
+        + paragraph("In a box.")
+        + "</w:txbxContent></w:pict></w:r></w:p>"
+        + paragraph("End.")
+    )
+    notes = f'<w:footnote w:id="0" w:type="separator"/><w:footnote w:id="2">{paragraph("A note.")}</w:footnote>'
+    document = parsed("a.docx", archive(body, footnotes=notes))
+    assert [text for _, text in said(document)] == ["In a control.", "Main", "In a box.", "A note.", "End."]
+
+
+def test_deleted_text_is_gone_and_alternatives_are_read_once(parsed):
+    body = (
+        "<w:p><w:del><w:r><w:delText>old</w:delText></w:r></w:del><w:ins><w:r><w:t>new</w:t></w:r></w:ins>"
+        "<w:r><w:instrText>PAGE</w:instrText><w:tab/><w:t>tab</w:t><w:br/><w:t>line</w:t></w:r>"
+        "<mc:AlternateContent xmlns:mc='m'><mc:Choice><w:r><w:t> once</w:t></w:r></mc:Choice>"
+        "<mc:Fallback><w:r><w:t> twice</w:t></w:r></mc:Fallback></mc:AlternateContent></w:p>"
+    )
+    assert said(parsed("a.docx", archive(body))) == [("paragraph", "new\ttab\nline once")]
+
+
+def test_headings_are_known_by_outline_level_inheritance_and_publishers_names(parsed):
+    styles = (
+        '<w:style w:styleId="A"><w:name w:val="My Own"/><w:pPr><w:outlineLvl w:val="1"/></w:pPr></w:style>'
+        '<w:style w:styleId="B"><w:name w:val="Derived"/><w:basedOn w:val="A"/></w:style>'
+        '<w:style w:styleId="C"><w:name w:val="HeadC"/><w:basedOn w:val="C"/></w:style>'
+        '<w:style w:styleId="T"><w:name w:val="toc 1"/></w:style>'
+    )
+    body = "".join(paragraph(f"In {style}", style) for style in "ABCT")
+    document = parsed("a.docx", archive(body, styles=styles))
+    assert [(block.kind, block.level) for block in document.pages[0].blocks] == [
+        ("heading", 2),
+        ("heading", 2),
+        ("heading", 3),
+    ]
+
+
+def test_paragraphs_in_a_code_style_are_one_listing(parsed):
+    styles = '<w:style w:styleId="K"><w:name w:val="CodeWide"/></w:style>'
+    lines = "".join(paragraph(line, "K") for line in ("fn main() {", "}"))
+    assert said(parsed("a.docx", archive(paragraph("See:") + lines, styles=styles))) == [
+        ("paragraph", "See:"),
+        ("code", "fn main() {\n}"),
+    ]
+
+
+def test_a_frame_of_one_column_is_no_table(parsed):
+    body = f"<w:tbl><w:tr><w:tc>{paragraph('Boxed.')}{paragraph('Text.')}</w:tc></w:tr></w:tbl>"
+    assert said(parsed("a.docx", archive(body))) == [("paragraph", "Boxed."), ("paragraph", "Text.")]
+
+
+def test_strict_office_files_and_byte_order_marks_are_read(parsed):
+    assert said(parsed("a.docx", archive(paragraph("Strict."), STRICT))) == [("paragraph", "Strict.")]
+    assert said(parsed("b.docx", archive(paragraph("Marked."), prologue=b"\xef\xbb\xbf"))) == [("paragraph", "Marked.")]
+
+
+def test_entities_are_not_resolved(parsed, tmp_path: Path):
+    (tmp_path / "secret.txt").write_text("secret")
+    prologue = f'<!DOCTYPE x [<!ENTITY x SYSTEM "file://{tmp_path}/secret.txt">]>'.encode()
+    document = parsed("a.docx", archive(paragraph("a &x; b"), prologue=prologue))
+    assert "secret" not in document.pages[0].text
+
+
+def test_an_empty_document_says_so(tmp_path: Path):
+    with pytest.raises(DocumentEmpty):
+        families.parse(write_docx(tmp_path / "a.docx"), Limits())
+
+
+def test_a_torn_document_says_so(tmp_path: Path, parsed):
+    whole = write_docx(tmp_path / "whole.docx", "Text. " * 50).read_bytes()
+    for torn in (whole[: len(whole) // 2], archive("<w:p>"), archive("").replace(b"PK\x01\x02", b"PK\x01\x03")):
+        with pytest.raises(DocumentUnreadable, match="damaged"):
+            parsed("a.docx", torn)
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path):
+    path = tmp_path / "a.docx"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("word/document.xml", b" " * (70 * 2**20))
+    with pytest.raises(DocumentTooLarge, match=r"unpacks to 70 MB"):
+        families.parse(path, Limits())
+    path.write_bytes(archive(paragraph("Text.")))
+    with pytest.raises(DocumentTooLarge, match=r"more than the limit of 10 bytes"):
+        families.parse(path, Limits(max_unpacked_bytes=10))
+
+
+def test_a_document_with_a_password_says_so(parsed):
+    ole = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le")
+    with pytest.raises(DocumentEncrypted, match="password"):
+        parsed("a.docx", ole)
+    flagged = archive(paragraph("Text.")).replace(b"PK\x01\x02\x14\x03\x14\0\0\0", b"PK\x01\x02\x14\x03\x14\0\x01\0")
+    with pytest.raises(DocumentEncrypted, match="password"):
+        parsed("b.docx", flagged)
+
+
+def test_python_docx_reads_the_same_words(tmp_path: Path):
+    path = write_docx(tmp_path / "a.docx", Heading("One", 1), "Two words.", Item("three"))
+    ours = families.parse(path, Limits())
+    assert [text for _, text in said(ours)] == [part.text for part in docx.Document(str(path)).paragraphs]

@@ -1,0 +1,68 @@
+"""Tests for engine.library.parsers.families and limits."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.errors import DocumentEmpty, DocumentTooLarge, DocumentUnreadable, DocumentUnsupported
+from engine.library.parsers import families
+from engine.library.parsers.limits import Limits, size
+from tests.helpers.pdf import pdf
+
+
+def test_a_wrongly_named_file_is_read_by_its_content(parsed):
+    assert parsed("note.pdf", "Only a note.").format == "text"
+    assert parsed("letter.txt", pdf(["A letter."])).format == "pdf"
+    assert parsed("page.doc", "<html><p>A page.</p></html>").format == "html"
+
+
+def test_what_is_not_read_is_named(parsed):
+    with pytest.raises(DocumentUnsupported, match="This is a PNG picture, which Ragdoll does not read yet"):
+        parsed("notes.txt", b"\x89PNG\r\n\x1a\n\0\0")
+    with pytest.raises(DocumentUnsupported, match="a file of binary data"):
+        parsed("notes.txt", bytes(range(256)))
+
+
+def test_an_empty_file_is_empty(parsed):
+    with pytest.raises(DocumentEmpty, match="The file is empty"):
+        parsed("a.pdf", b"")
+
+
+def test_a_large_file_is_refused_unread_with_both_sizes(tmp_path: Path):
+    path = tmp_path / "big.txt"
+    with open(path, "wb") as stream:
+        stream.truncate(3 * 2**30)
+    with pytest.raises(DocumentTooLarge, match=r"3\.0 GB, more than the limit of 512 MB"):
+        families.parse(path, Limits())
+
+
+def test_a_missing_file_says_so(tmp_path: Path):
+    with pytest.raises(DocumentUnreadable, match="no longer there"):
+        families.parse(tmp_path / "gone.txt", Limits())
+
+
+def test_a_folder_or_a_pipe_is_no_file(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("", "pipe"):
+        with pytest.raises(DocumentUnreadable, match="no ordinary file"):
+            families.parse(tmp_path / name, Limits())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_permission_says_so(tmp_path: Path):
+    path = tmp_path / "locked.txt"
+    path.write_text("Text.")
+    path.chmod(0)
+    with pytest.raises(DocumentUnreadable, match="not allowed"):
+        families.parse(path, Limits())
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "text"),
+    [(0, "0 bytes"), (1, "1 byte"), (1023, "1023 bytes"), (1024, "1.0 KB"), (10 * 2**20, "10 MB"), (2**40, "1,024 GB")],
+)
+def test_sizes_are_said_in_human_units(num_bytes: int, text: str):
+    assert size(num_bytes) == text

@@ -1,0 +1,56 @@
+"""Tests for engine.library.parsers.markdown."""
+
+from __future__ import annotations
+
+from tests.helpers.parsing import said
+
+
+def test_the_source_stays_and_its_structure_is_marked(parsed):
+    source = (
+        "# Title\n\nA *paragraph*\nof two lines.\n\n- one\n- two\n  - inner\n\n> quoted\n\n"
+        "| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\nprint()\n```\n\n    indented\n"
+    )
+    document = parsed("a.md", source)
+    assert document.format == "markdown"
+    assert document.pages[0].text == source
+    assert said(document) == [
+        ("heading", "# Title"),
+        ("paragraph", "A *paragraph*\nof two lines."),
+        ("list_item", "- one"),
+        ("list_item", "- two"),
+        ("list_item", "- inner"),
+        ("paragraph", "> quoted"),
+        ("table_row", "| a | b |"),
+        ("table_row", "| 1 | 2 |"),
+        ("code", "```python\nprint()\n```"),
+        ("code", "indented"),
+    ]
+
+
+def test_headings_say_their_level_and_their_words(parsed):
+    document = parsed("a.md", "Top\n===\n\n### Using `Arc<T>` and *more* [here](http://x) ###\n\nText")
+    headings = [block for block in document.pages[0].blocks if block.kind == "heading"]
+    assert [(block.level, block.label) for block in headings] == [(1, "Top"), (3, "Using Arc<T> and more here")]
+
+
+def test_front_matter_gives_the_title_and_no_heading(parsed):
+    document = parsed("a.md", '---\ntitle: "My Notes"\ntags: [x]\n---\n# First\n\nText\n')
+    assert document.title == "My Notes"
+    assert [kind for kind, _ in said(document)] == ["paragraph", "heading", "paragraph"]
+    assert said(document)[1] == ("heading", "# First")
+
+
+def test_what_is_never_shown_is_no_block(parsed):
+    document = parsed("a.md", "One\n\n---\n\n<!-- old -->\n\n<a id='x'></a>\n\n[ref]: http://example.org\n\nTwo\n")
+    assert said(document) == [("paragraph", "One"), ("paragraph", "Two")]
+
+
+def test_html_with_words_in_it_is_kept(parsed):
+    assert said(parsed("a.md", "<p align='center'>Badge</p>\n\nText")) == [
+        ("paragraph", "<p align='center'>Badge</p>"),
+        ("paragraph", "Text"),
+    ]
+
+
+def test_windows_line_ends_do_not_move_the_blocks(parsed):
+    assert said(parsed("a.md", b"# A\r\n\r\nText\r\nmore\r\n")) == [("heading", "# A"), ("paragraph", "Text\nmore")]

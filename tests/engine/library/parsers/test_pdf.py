@@ -1,0 +1,150 @@
+"""Tests for engine.library.parsers.pdf, pdf_layout and pdfium."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.errors import DocumentEmpty, DocumentEncrypted, DocumentNeedsOcr, DocumentUnreadable
+from engine.library.parsers.pdf_layout import TextLine, layout, lines
+from engine.library.parsers.pdfium import Box
+from tests.helpers.parsing import said
+from tests.helpers.pdf import Line, Page, pdf
+
+
+def test_pages_have_numbers_and_text(parsed):
+    document = parsed("a.pdf", pdf(["First page.", "Second page.\nWith two lines."], title="A Title"))
+    assert (document.format, document.title) == ("pdf", "A Title")
+    assert [(page.number, page.text) for page in document.pages] == [
+        (1, "First page."),
+        (2, "Second page. With two lines."),
+    ]
+
+
+def test_paragraphs_are_found_by_their_distance(parsed):
+    page = Page([Line("One line"), Line("and another."), Line("Far below."), Line("Near that.")])
+    page = Page([*page.lines[:2], Line("Far below", gap=30), Line("near that")])
+    assert said(parsed("a.pdf", pdf([page]))) == [
+        ("paragraph", "One line and another."),
+        ("paragraph", "Far below near that"),
+    ]
+
+
+def test_large_letters_are_headings_by_rank_over_all_pages(parsed):
+    body = [Line("This is the text of the page, which is longer than its headings."), Line("It goes on.")]
+    document = parsed(
+        "a.pdf",
+        pdf(
+            [
+                Page([Line("Book", size=24), Line("Chapter", size=16, gap=30), *body]),
+                Page([Line("Next Chapter", size=16), *body]),
+            ]
+        ),
+    )
+    levels = [(block.kind, block.level) for page in document.pages for block in page.blocks]
+    assert levels == [("heading", 1), ("heading", 2), ("paragraph", 0), ("heading", 2), ("paragraph", 0)]
+
+
+def test_words_broken_at_a_lines_end_are_joined(parsed):
+    page = Page([Line("Sharing in-"), Line("formation is well-"), Line("known to the ABC-"), Line("Club, though.")])
+    document = parsed("a.pdf", pdf([page]))
+    assert document.pages[0].text == "Sharing information is well-known to the ABC-Club, though."
+
+
+def test_a_hyphen_stays_where_the_page_writes_the_word_with_it(parsed):
+    page = Page([Line("A short-term loan is short-"), Line("term by its name.")])
+    assert parsed("a.pdf", pdf([page])).pages[0].text == "A short-term loan is short-term by its name."
+
+
+def test_list_items_are_told_apart(parsed):
+    page = Page([Line("You need:"), Line("1. a rope"), Line("2. a lamp")])
+    assert said(parsed("a.pdf", pdf([page]))) == [
+        ("paragraph", "You need:"),
+        ("list_item", "1. a rope"),
+        ("list_item", "2. a lamp"),
+    ]
+
+
+def test_the_empty_password_is_tried(parsed):
+    assert parsed("a.pdf", pdf(["Open to all."], password="")).pages[0].text == "Open to all."
+
+
+def test_another_password_is_needed(parsed):
+    with pytest.raises(DocumentEncrypted, match="password"):
+        parsed("a.pdf", pdf(["Secret."], password="letmein"))
+
+
+def test_pictures_without_text_need_ocr(parsed):
+    with pytest.raises(DocumentNeedsOcr):
+        parsed("a.pdf", pdf([Page(has_picture=True), Page([Line("p. 2")], has_picture=True)]))
+
+
+def test_one_page_of_text_makes_a_scanned_document_readable(parsed):
+    document = parsed("a.pdf", pdf([Page(has_picture=True), "This page has enough text to be read."]))
+    assert [bool(page.text) for page in document.pages] == [False, True]
+
+
+def test_no_text_and_no_pictures_is_empty(parsed):
+    with pytest.raises(DocumentEmpty):
+        parsed("a.pdf", pdf([Page(), Page()]))
+
+
+@pytest.mark.parametrize("torn", [b"%PDF-1.7\n" + b"garbage " * 99, b"%PDF-1.4\n%%EOF", b"%PDF-"])
+def test_a_broken_file_says_so(parsed, torn: bytes):
+    with pytest.raises(DocumentUnreadable, match="damaged"):
+        parsed("a.pdf", torn)
+
+
+def test_a_file_without_its_last_line_is_mended(parsed):
+    whole = pdf([f"Page {number}" for number in range(1, 9)])
+    assert parsed("a.pdf", whole[: whole.index(b"startxref")]).pages[0].text == "Page 1"
+
+
+def line(text: str, top: float, left: float = 0.0, size: float = 10.0, right: float | None = None) -> TextLine:
+    box = Box(left, top - size, left + 5 * len(text) if right is None else right, top)
+    return TextLine(text, range(len(text)), box, size)
+
+
+def test_an_exponent_stays_on_its_line():
+    page = layout([line("f", 100, right=10), line("-1", 101, left=11, size=6), line("(V) is open", 100, left=22)])
+    assert page.text == "f -1 (V) is open"
+
+
+def test_a_jump_upwards_begins_a_column():
+    page = layout([line("left above", 100), line("left below", 88), line("right above", 100, left=200)])
+    assert [page.text[p.start : p.end] for p in page.paragraphs] == ["left above left below", "right above"]
+
+
+def test_an_indented_line_after_a_full_stop_begins_a_paragraph():
+    page = layout([line("The end of one.", 100), line("The next one begins", 88, left=15), line("here.", 76)])
+    assert [page.text[p.start : p.end] for p in page.paragraphs] == ["The end of one.", "The next one begins here."]
+
+
+def test_lines_of_ideographs_are_joined_without_a_space():
+    assert layout([line("共享状", 100), line("态并发", 88)]).text == "共享状态并发"
+
+
+def test_signs_are_read_as_people_read_them():
+    signs = "e\ufb03cient\xa0\ud835\udc00 so\xadft\0"
+    (one,) = lines(signs, lambda index: Box(index, 0, index + 1, 10))
+    assert one.text == "efficient \U0001d400 soft"
+    assert [signs[index] for index in one.indices] == list("e") + ["\ufb03"] * 3 + list("cient\xa0\ud835 soft")
+
+
+def test_a_span_leads_back_to_its_characters():
+    signs = "First line\r\nsecond ha\x02lf of it\r\n\r\nThird."
+    boxes = {"F": 100.0, "s": 88.0, "l": 76.0, "T": 40.0}
+    starts = [0, 12, 22, 34]
+
+    def box(index: int) -> Box:
+        row = max(start for start in starts if start <= index)
+        top = boxes[signs[row]]
+        return Box(index - row, top - 10, index - row + 1, top)
+
+    page = layout(list(lines(signs, box)))
+    assert page.text == "First line second half of it\n\nThird."
+    for word in ("First", "line second", "half", "it\n\nThird"):
+        start = page.text.index(word)
+        first, count = page.characters(start, start + len(word)) or (0, 0)
+        assert signs[first] == word[0]
+        assert signs[first + count - 1] == word[-1]
+    assert page.characters(28, 30) is None

@@ -1,0 +1,97 @@
+"""Tests for engine.library.parsers.sniff."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+
+from engine.library.parsers.families import FAMILIES
+from engine.library.parsers.sniff import sniff
+from tests.helpers.pdf import pdf
+
+
+def zipped(**members: bytes) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name.replace("__", "/").replace("_x", ".x"), data)
+    return target.getvalue()
+
+
+def kind(content: bytes, name: str = "file"):
+    return sniff(content[: 2**16], content[-(2**16) :], name)
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "family"),
+    [
+        (pdf(["Text"]), "letter.txt", "pdf"),
+        (b"\xef\xbb\xbf\n" + pdf(["Text"]), "letter.pdf", "pdf"),
+        (b"Only a note.", "letter.pdf", "text"),
+        (b"How a file that begins with %PDF-1.4 is read.", "about.txt", "text"),
+        (b"<!DOCTYPE html><html><body>Hi</body></html>", "letter.doc", "html"),
+        (b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- c -->\n<html xmlns='x'></html>", "a", "html"),
+        ("<html><p>Hi</p></html>".encode("utf-16"), "a.html", "html"),
+        (b"<div><p>A fragment.</p></div>", "part.html", "html"),
+        (b"Tags like <p> are explained here.", "about.txt", "text"),
+        (b'<p align="center">Badges</p>\n\n# Project', "README.md", "markdown"),
+        (b"# Heading", "notes.markdown", "markdown"),
+        (b"print('<html>')", "script.py", "code"),
+        (b"all:\n\tmake it", "Makefile", "code"),
+        (b"a;b\n1;2\n", "table.csv", "lines"),
+        ("Größe".encode("utf-16-le"), "a.txt", "text"),
+        ("Größe".encode("cp1252"), "a.txt", "text"),
+        (zipped(word__document_xml=b"<w/>"), "letter.txt", "docx"),
+        (zipped(ppt__presentation_xml=b"<p/>"), "letter.docx", "pptx"),
+        (zipped(xl__workbook_xml=b"<x/>"), "a", "xlsx"),
+        (zipped(mimetype=b"application/epub+zip"), "a.zip", "epub"),
+        (zipped(mimetype=b"application/vnd.oasis.opendocument.text"), "a", "odt"),
+        (zipped(photo=b"x"), "a.docx", "zip"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 50 + "WordDocument".encode("utf-16-le"), "a.txt", "doc"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"), "a.docx", "encrypted_office"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 50, "a.xls", "xls"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "a.txt", "png"),
+        (b"\xff\xd8\xff\xe0\0", "a.pdf", "jpeg"),
+        (b"RIFF\0\0\0\0WEBPVP8 ", "a", "webp"),
+        (b"ID3\x04\0\0\0", "a.txt", "mp3"),
+        (b"\0\0\0\x20ftypM4A \0", "a", "m4a"),
+        (b"\0\0\0\x20ftypisom\0", "a", "mp4"),
+        (b"\x7fELF\x02\x01\x01\0", "a", "executable"),
+        (b"MZ\x90\0\x03\0", "a.txt", "executable"),
+        (b"MZ is also how this note begins.", "a.txt", "text"),
+        (b"BM\x36\0\0\0", "a", "bmp"),
+        (b"BM stands for business model.", "a.txt", "text"),
+        (b"\x1f\x8b\x08\0", "a.txt", "gzip"),
+        (b"SQLite format 3\0", "a", "sqlite"),
+        (b"{\\rtf1\\ansi Hello}", "a.doc", "rtf"),
+        (b"<svg xmlns='x'></svg>", "a.svg", "svg"),
+        (b"<?xml version='1.0'?><!DOCTYPE svg PUBLIC 'x'><svg/>", "a.xml", "svg"),
+        (b"From: a@b.c\nTo: d@e.f\nDate: today\n\nHello", "a.eml", "mail"),
+        (b'{"cells": []}', "a.ipynb", "ipynb"),
+        (bytes(range(256)) * 4, "a.txt", "binary"),
+        (b"\x01\x02\x03\x04\x05\x06text", "a.txt", "binary"),
+    ],
+)
+def test_content_decides_and_the_name_only_hints(content: bytes, name: str, family: str):
+    assert kind(content, name).family == family
+
+
+def test_every_kind_is_named_for_people():
+    for content in (b"\x89PNG\r\n\x1a\n\0", zipped(a=b"x"), b"ID3\0", b"\x00\x01"):
+        what = kind(content).what
+        assert what.startswith(("a ", "an "))
+
+
+def test_families_are_kinds_that_sniff_recognises():
+    examples = {
+        "pdf": (b"%PDF-1.7", "a"),
+        "docx": (zipped(word__document_xml=b""), "a"),
+        "markdown": (b"x", "a.md"),
+        "html": (b"<html>", "a"),
+        "text": (b"x", "a"),
+        "lines": (b"x", "a.csv"),
+        "code": (b"x", "a.py"),
+    }
+    assert {kind(*example).family for example in examples.values()} == set(FAMILIES)

@@ -1,0 +1,115 @@
+"""Tests for engine.library.parsers.view."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from engine.core import PageView
+from engine.errors import DocumentUnreadable
+from engine.library.parsers import families
+from engine.library.parsers.limits import Limits
+from engine.library.parsers.pdfium import Picture
+from engine.library.parsers.view import MAX_PICTURE_PX, merged, png, view
+from tests.helpers.pdf import Line, Page, pdf
+
+
+def pixels(image: bytes) -> tuple[int, int, list[bytes]]:
+    """Width, height and rows of one of our PNGs (RGB, unfiltered)."""
+    assert image.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height, depth, colour = struct.unpack(">IIBB", image[16:26])
+    assert (depth, colour) == (8, 2)
+    start = image.index(b"IDAT") + 4
+    data = zlib.decompress(image[start : start + struct.unpack(">I", image[start - 8 : start - 4])[0]])
+    step = width * 3 + 1
+    return width, height, [data[at + 1 : at + step] for at in range(0, len(data), step)]
+
+
+def seen(path: Path, word: str, page: int = 1, width_px: int = 600) -> PageView:
+    """The view of a page with a word of its text marked."""
+    text = families.parse(path, Limits()).pages[page - 1].text
+    start = text.index(word)
+    return view(path, page, start, start + len(word), width_px, Limits())
+
+
+def darkness(image: bytes, mark: tuple[float, float, float, float]) -> tuple[float, float]:
+    """The share of dark pixels inside a mark, and the share of all the page's dark pixels that it holds."""
+    width, height, rows = pixels(image)
+    x0, y0, x1, y1 = mark
+    inside = total = 0
+    for y, row in enumerate(rows):
+        for x in range(width):
+            if row[3 * x] < 128:
+                total += 1
+                inside += x0 * width <= x + 0.5 <= x1 * width and y0 * height <= y + 0.5 <= y1 * height
+    return inside / max(1.0, (x1 - x0) * width * (y1 - y0) * height), inside / total
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_a_mark_covers_the_word_on_the_picture(tmp_path: Path, rotation: int):
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf(["Other page.", Page([Line("WORD", size=30)], rotation=rotation)]))
+    page = seen(path, "WORD", page=2)
+    assert (page.page, page.num_pages) == (2, 2)
+    width, height, _ = pixels(page.image_png)
+    assert (width > height) == (rotation in (90, 270))
+    (mark,) = page.marks
+    inside, share = darkness(page.image_png, mark)
+    assert share > 0.95
+    assert inside > 0.1
+
+
+def test_a_span_over_several_lines_has_a_mark_on_each(tmp_path: Path):
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf(["First line of the text\nsecond line of the text\nthird line of the text"]))
+    page = seen(path, "line of the text second line of the text third")
+    assert len(page.marks) == 3
+    assert [mark[1] for mark in page.marks] == sorted(mark[1] for mark in page.marks)
+
+
+def test_a_picture_is_as_wide_as_asked_but_never_huge(tmp_path: Path):
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf(["Text."]))
+    assert abs(pixels(view(path, 1, 0, 0, 333, Limits()).image_png)[0] - 333) <= 1
+    width, height, _ = pixels(view(path, 1, 0, 0, 10**6, Limits()).image_png)
+    assert max(width, height) <= MAX_PICTURE_PX + 1
+    assert view(path, 1, 0, 0, 333, Limits()).marks == ()
+
+
+def test_a_page_that_is_not_there_says_so(tmp_path: Path):
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf(["Text."]))
+    with pytest.raises(DocumentUnreadable, match="no page 7"):
+        view(path, 7, 0, 0, 600, Limits())
+
+
+def test_other_files_are_shown_as_a_window_of_their_text(tmp_path: Path):
+    path = tmp_path / "a.txt"
+    path.write_text("x" * 50_000 + "WORD" + "y" * 50_000)
+    page = view(path, None, 50_000, 50_004, 600, Limits())
+    assert (page.page, page.num_pages, page.image_png) == (None, 0, b"")
+    assert page.text[page.mark_start - page.text_start : page.mark_end - page.text_start] == "WORD"
+    assert len(page.text) == 40_004
+
+
+def test_a_span_beyond_a_text_that_became_shorter_is_harmless(tmp_path: Path):
+    path = tmp_path / "a.txt"
+    path.write_text("Short now.")
+    page = view(path, None, 900, 950, 600, Limits())
+    assert page.text == "Short now."
+    assert (page.mark_start, page.mark_end) == (10, 10)
+
+
+def test_marks_side_by_side_become_one():
+    assert merged([(0.1, 0.1, 0.2, 0.12), (0.205, 0.1, 0.3, 0.12), (0.1, 0.2, 0.2, 0.22)]) == (
+        (0.1, 0.1, 0.3, 0.12),
+        (0.1, 0.2, 0.2, 0.22),
+    )
+
+
+def test_a_png_holds_its_pixels():
+    rows = (bytes((255, 0, 0, 0, 255, 0)), bytes((0, 0, 255, 9, 9, 9)))
+    assert pixels(png(Picture(2, 2, 3, rows))) == (2, 2, list(rows))
