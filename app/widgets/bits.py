@@ -6,13 +6,23 @@ from collections.abc import Callable
 from typing import Literal
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app import theme
 
 Role = Literal["plain", "hero", "title", "heading", "strong", "muted", "small", "section", "problem", "key"]
 Tone = Literal["plain", "good", "warn", "bad", "accent"]
-Kind = Literal["plain", "primary", "danger", "ghost", "picker", "link", "segment", "nav", "new"]
+Kind = Literal["plain", "primary", "danger", "ghost", "picker", "link", "quiet", "segment", "nav", "new"]
 
 
 def label(text: str = "", role: Role = "plain", *, wraps: bool = False, selectable: bool = False) -> QLabel:
@@ -45,7 +55,9 @@ def button(
     text: str, kind: Kind = "plain", icon: str = "", clicked: Callable[[], object] | None = None, colour: str = ""
 ) -> QPushButton:
     """A push button of a kind the style sheet knows; `icon` is one of resources/icons."""
-    made = QPushButton(text)
+    # The style sheet has no gap between icon and text.
+    made = QPushButton(f" {text}" if icon else text)
+    made.setAccessibleName(text)
     made.setProperty("kind", kind)
     made.setAutoDefault(False)
     made.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -66,6 +78,12 @@ def tool(icon: str, name: str, clicked: Callable[[], object] | None = None, side
     if clicked is not None:
         made.clicked.connect(lambda: clicked())
     return made
+
+
+def tame(spin: QAbstractSpinBox) -> None:
+    """Lets drops pass through a spin box to the window, and moves its text off the edge, which no style sheet can."""
+    spin.lineEdit().setAcceptDrops(False)
+    spin.lineEdit().setTextMargins(8, 0, 0, 0)
 
 
 def rename(made: QWidget, name: str) -> None:

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import QCoreApplication, QLocale
 
+
+def _locale() -> QLocale:
+    # The "C" locale of bare systems groups no digits; we write English there, so group as English does.
+    locale = QLocale()
+    return QLocale(QLocale.Language.English) if locale.language() == QLocale.Language.C else locale
+
+
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -14,7 +21,7 @@ def bytes_text(num_bytes: float) -> str:
         num_bytes /= 1024
         unit += 1
     digits = 1 if unit and num_bytes < 99.95 else 0
-    return f"{QLocale().toString(float(num_bytes), 'f', digits)} {_UNITS[unit]}"
+    return f"{_locale().toString(float(num_bytes), 'f', digits)} {_UNITS[unit]}"
 
 
 def seconds_text(seconds: float) -> str:
@@ -22,7 +29,7 @@ def seconds_text(seconds: float) -> str:
     if seconds < 1:
         return _tr("%1 ms").replace("%1", count_text(round(seconds * 1000)))
     if seconds < 60:
-        return _tr("%1 s").replace("%1", QLocale().toString(seconds, "f", 1 if seconds < 10 else 0))
+        return _tr("%1 s").replace("%1", _locale().toString(seconds, "f", 1 if seconds < 10 else 0))
     if seconds < 3600:
         return _tr("%1 min %2 s").replace("%1", str(int(seconds // 60))).replace("%2", str(int(seconds % 60)))
     return _tr("%1 h %2 min").replace("%1", str(int(seconds // 3600))).replace("%2", str(int(seconds % 3600 // 60)))
@@ -30,7 +37,7 @@ def seconds_text(seconds: float) -> str:
 
 def count_text(count: float) -> str:
     """Whole numbers grouped as the locale does: 12,345."""
-    return QLocale().toString(round(count))
+    return _locale().toString(round(count))
 
 
 def file_name(path: str) -> str:

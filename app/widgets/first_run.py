@@ -21,11 +21,14 @@ class FirstRun(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        # Takes the keyboard from the prompt that is not there yet.
+        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self.setAccessibleName(self.tr("Welcome"))
         self._cat = QLabel()
         self._cat.setPixmap(theme.pixmap("ragdoll", 72, "black", self.devicePixelRatioF()))
         title = bits.label(self.tr("Ask your own files"), "hero")
         words = bits.label(
-            self.tr("Ragdoll reads your documents on this computer and answers with the passages it found."),
+            self.tr("Ragdoll reads your documents on this computer and quotes what it finds."),
             "muted",
             wraps=True,
         )

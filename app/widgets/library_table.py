@@ -12,6 +12,7 @@ from PySide6.QtWidgets import (
     QMenu,
     QStyle,
     QStyledItemDelegate,
+    QStyleOptionHeader,
     QStyleOptionViewItem,
     QTableView,
     QWidget,
@@ -81,6 +82,15 @@ class _Cells(QStyledItemDelegate):
         super().paint(painter, option, index)
 
 
+class _Header(QHeaderView):
+    """Titles stand over their figures."""
+
+    def initStyleOptionForIndex(self, option: QStyleOptionHeader, section: int) -> None:  # noqa: N802 - Qt's name
+        super().initStyleOptionForIndex(option, section)
+        if section in (CHUNKS, SIZE):
+            option.textAlignment = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+
+
 class LibraryTable(QTableView):
     """A view of DocumentsTable; some documents can be wished indexed again, or removed."""
 
@@ -98,6 +108,7 @@ class LibraryTable(QTableView):
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.setHorizontalHeader(_Header(Qt.Orientation.Horizontal, self))
         self.verticalHeader().hide()
         self.verticalHeader().setDefaultSectionSize(_ROW_PX)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
@@ -110,7 +121,7 @@ class LibraryTable(QTableView):
         header.setHighlightSections(False)
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         header.setSectionResizeMode(NAME, QHeaderView.ResizeMode.Stretch)
-        for column, width in ((STATE, 116), (CHUNKS, 80), (SIZE, 92), (REASON, 260)):
+        for column, width in ((STATE, 116), (CHUNKS, 80), (SIZE, 92), (REASON, 200)):
             self.setColumnWidth(column, width)
 
     def document_at(self, row: int) -> Document | None:

@@ -23,7 +23,8 @@ BlockKind = Literal["prose", "code"]
 CITE_SCHEME = "cite"
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _CITATION = re.compile(r"\[(\d{1,3})\](?!\()")
-_HAIR = "\N{THIN SPACE}"
+# Not a plain thin space: a full stop must not be left alone on the next line.
+_HAIR = "\N{NARROW NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from app.widgets.memory_lane import MemoryLane, kind_name
 if TYPE_CHECKING:
     from engine.protocol import TierSnapshot
 
-_TIER_COLUMN_PX = 168
+_TIER_COLUMN_PX = 136
 
 
 class _Swatch(QWidget):
@@ -106,7 +106,6 @@ class MemoryMap(QWidget):
         while (item := self._legend.takeAt(0)) is not None:
             if (old := item.widget()) is not None:
                 old.deleteLater()
-        self._legend.addSpacing(_TIER_COLUMN_PX + 8)
         for kind in kinds:
             self._legend.addWidget(_Swatch(kind))
             self._legend.addWidget(bits.label(kind_name(kind), "small"))

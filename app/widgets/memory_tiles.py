@@ -27,7 +27,7 @@ KIND_NAMES: tuple[str, ...] = (
     str(QT_TRANSLATE_NOOP("memory", "Model layers")),
     str(QT_TRANSLATE_NOOP("memory", "KV cells of chats")),
     str(QT_TRANSLATE_NOOP("memory", "Index")),
-    str(QT_TRANSLATE_NOOP("memory", "Embedder and reader")),
+    str(QT_TRANSLATE_NOOP("memory", "Embedder")),
     str(QT_TRANSLATE_NOOP("memory", "Knowledge tree")),
     str(QT_TRANSLATE_NOOP("memory", "Ragdoll itself")),
     str(QT_TRANSLATE_NOOP("memory", "Other programs")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from PySide6.QtCore import QTimer
 from PySide6.QtGui import QAccessible, QAccessibleEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
@@ -38,6 +39,8 @@ class MessageBar(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 12, 16, 0)
         layout.addWidget(self._card)
+        self._expiry = QTimer(self, singleShot=True)
+        self._expiry.timeout.connect(self.clear)
         self.hide()
 
     @property
@@ -54,10 +57,12 @@ class MessageBar(QWidget):
     ) -> None:
         """`action` is the text of the button; the message goes away when it is pressed."""
         self._action = on_action
+        self._expiry.stop()
         self._sentence.setText(sentence)
         self._way_out.setText(way_out)
         self._way_out.setVisible(bool(way_out))
         self._button.setText(action)
+        self._button.setAccessibleName(action)
         self._button.setVisible(bool(action))
         theme.restyle(self._card, card=severity)
         self._icon.show_icon(*_ICONS[severity])
@@ -65,7 +70,12 @@ class MessageBar(QWidget):
         self.setAccessibleName(f"{sentence} {way_out}".strip())
         QAccessible.updateAccessibility(QAccessibleEvent(self, QAccessible.Event.Alert))
 
+    def expire(self, seconds: float) -> None:
+        """Lets what is shown go away by itself: its cause is over."""
+        self._expiry.start(round(seconds * 1000))
+
     def clear(self) -> None:
+        self._expiry.stop()
         self._action = None
         self.hide()
 

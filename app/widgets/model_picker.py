@@ -14,7 +14,7 @@ from app.widgets.model_row import ModelRow
 if TYPE_CHECKING:
     from app.models.model_picker import ModelPickerModel
 
-_POPUP_WIDTH_PX = 460
+_POPUP_WIDTH_PX = 540
 _LIST_HEIGHT_PX = 360
 _NAME_CHARS = 36
 
@@ -81,9 +81,11 @@ class ModelPopup(QFrame):
     open_file_wanted = Signal()
 
     def __init__(self, picker: ModelPickerModel, parent: QWidget) -> None:
-        super().__init__(parent, Qt.WindowType.Popup)
+        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
         self.setObjectName("popup")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName(self.tr("Choose a model"))
         self.setFixedWidth(_POPUP_WIDTH_PX)
         self._picker = picker
@@ -100,14 +102,15 @@ class ModelPopup(QFrame):
 
     def _list(self) -> QWidget:
         content = QWidget()
+        content.setObjectName("clear")
         column = QVBoxLayout(content)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
         for entry in self._picker.models:
-            row = ModelRow(entry, bool(self._picker.current) and entry.path == self._picker.current)
+            is_current = bool(self._picker.current) and entry.path == self._picker.current
+            row = ModelRow(entry, is_current, can_forget=False)
             row.use_wanted.connect(self._on_use)
             row.unload_wanted.connect(self._on_none)
-            row.forget_wanted.connect(self._on_forget)
             column.addWidget(row)
             self.rows.append(row)
         scroll = QScrollArea()
@@ -115,8 +118,7 @@ class ModelPopup(QFrame):
         scroll.setWidgetResizable(True)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.viewport().setAutoFillBackground(False)
-        content.setAutoFillBackground(False)
+        scroll.setObjectName("clear")
         scroll.setFixedHeight(min(_LIST_HEIGHT_PX, content.sizeHint().height() + 2))
         return scroll
 
@@ -128,10 +130,6 @@ class ModelPopup(QFrame):
 
     def _on_use(self, path: str, layers: int | None) -> None:
         self._picker.use(path, layers)
-        self.close()
-
-    def _on_forget(self, path: str) -> None:
-        self._picker.forget(path)
         self.close()
 
     def _on_none(self) -> None:

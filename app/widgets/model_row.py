@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout
 
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
@@ -24,8 +24,8 @@ class ModelRow(QFrame):
     forget_wanted = Signal(str)
     unload_wanted = Signal()
 
-    def __init__(self, entry: ModelEntry, is_current: bool, state: str = "", parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, entry: ModelEntry, is_current: bool, state: str = "", *, can_forget: bool = True) -> None:
+        super().__init__()
         self.setProperty("card", True)
         self.entry = entry
         name = ElidedLabel(entry.name or printable(entry.path), "strong")
@@ -43,7 +43,7 @@ class ModelRow(QFrame):
         elif entry.fit:
             layout.addWidget(bits.label(entry.fit, wraps=True))
         layout.addSpacing(6)
-        layout.addLayout(self._actions(is_current))
+        layout.addLayout(self._actions(is_current, can_forget))
 
     def _facts(self) -> str:
         entry = self.entry
@@ -55,7 +55,7 @@ class ModelRow(QFrame):
             facts.append(self.tr("context of %1 tokens").replace("%1", count_text(entry.trained_context)))
         return " · ".join(fact for fact in facts if fact)
 
-    def _actions(self, is_current: bool) -> QHBoxLayout:
+    def _actions(self, is_current: bool, can_forget: bool) -> QHBoxLayout:
         entry = self.entry
         line = bits.row(spacing=8)
         self.layers = QSpinBox()
@@ -63,6 +63,7 @@ class ModelRow(QFrame):
         self.layers.setValue(AUTOMATIC)
         self.layers.setSpecialValueText(self.tr("As planned (%1)").replace("%1", str(entry.planned_gpu_layers)))
         self.layers.setAccessibleName(self.tr("Layers of %1 on the GPU").replace("%1", entry.name))
+        bits.tame(self.layers)
         self.layers.setToolTip(self.tr("How many layers to put on the GPU"))
         if entry.problem:
             self.layers.hide()
@@ -70,9 +71,11 @@ class ModelRow(QFrame):
             line.addWidget(bits.label(self.tr("GPU layers"), "small"))
             line.addWidget(self.layers)
         line.addStretch(1)
-        forget = bits.button(self.tr("Forget"), "ghost", clicked=lambda: self.forget_wanted.emit(entry.path))
-        forget.setToolTip(self.tr("Takes it off this list; the file stays"))
-        line.addWidget(forget)
+        if can_forget:
+            forget = bits.button(self.tr("Forget"), "ghost", clicked=lambda: self.forget_wanted.emit(entry.path))
+            forget.setAccessibleName(self.tr("Forget %1").replace("%1", entry.name))
+            forget.setToolTip(self.tr("Takes it off this list; the file stays"))
+            line.addWidget(forget)
         if is_current:
             self.use = bits.button(self.tr("Load again"), "plain", clicked=self._on_use)
             line.addWidget(bits.button(self.tr("Unload"), "plain", clicked=self.unload_wanted.emit))

@@ -14,7 +14,8 @@ class Picture(QLabel):
     def __init__(self, icon: str, colour: str = "muted", side: int = 20, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._icon, self._colour, self._side = icon, colour, side
-        self.setAlignment(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)
+        self.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.setMinimumSize(side, side)
         self._draw()
 
     def show_icon(self, icon: str, colour: str) -> None:

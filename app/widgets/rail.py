@@ -78,7 +78,7 @@ class Rail(QWidget):
         self._word.setVisible(not is_compact)
         for button, text in self._texts.items():
             button.setText("" if is_compact else text)
-            button.setToolTip(text if is_compact else "")
+            button.setToolTip(text.strip() if is_compact else "")
         self.new_chat.setToolTip(self.tr("New chat (Ctrl+N)"))
         if self._filling is not None:
             self._filling.setVisible(not is_compact)
@@ -103,8 +103,7 @@ class Rail(QWidget):
         self.chosen.emit(place)
 
     def _button(self, icon: str, text: str, kind: Literal["new", "nav"]) -> QPushButton:
-        # Two spaces: the style sheet has no gap between icon and text.
-        button = bits.button(f"  {text}", kind, icon)
-        button.setAccessibleName(text)
+        button = bits.button(text, kind, icon)
         self._texts[button] = f"  {text}"
+        button.setText(self._texts[button])
         return button

@@ -45,7 +45,7 @@ class TurnWidget(QWidget):
         self._state_line.setLayout(bits.row(self._spinner, self._state, None, spacing=8))
         self.quotes, self.markdown, self.outcome = QuotesCard(), MarkdownView(), OutcomeLine()
         self._note = bits.label("", "small", wraps=True)
-        self.scope = bits.button("", "link", clicked=self.selected.emit)
+        self.scope = bits.button("", "quiet", clicked=self.selected.emit)
         self.copy = bits.tool("copy", self.tr("Copy the answer"), self._on_copy, side=16)
         self.regenerate = bits.tool("regenerate", self.tr("Answer again (Ctrl+R)"), self.retry_wanted.emit, side=16)
         self._branches = self._branch_switch()
@@ -137,8 +137,10 @@ class TurnWidget(QWidget):
     def _show_foot(self, turn: TurnView, is_running: bool) -> None:
         self._foot.setVisible(not is_running)
         self.copy.setEnabled(bool(turn.text))
+        self.regenerate.setVisible(turn.state == "finished")  # else the outcome offers it in words
         self.scope.setVisible(bool(turn.passages))
         self.scope.setText(scope_sentence(turn))
+        self.scope.setAccessibleName(scope_sentence(turn))
         self.scope.setToolTip(timing_sentence(turn))
         self._branches.setVisible(turn.num_branches > 1)
         self._branch_text.setText(f"{turn.branch_index + 1}/{turn.num_branches}")

@@ -193,7 +193,11 @@ class ChatPage(QWidget):
             self.hero.show_sentence(self._scope_sentence())
         shown = self.conversation if self._turns() else self.first_run if is_first_run else self.hero
         self._centre.setCurrentWidget(shown)
+        if self.prompt.field.hasFocus() and shown is self.first_run:
+            self.first_run.setFocus()
         self._foot.setVisible(shown is not self.first_run)
+        if self.first_run.hasFocus() and shown is not self.first_run:
+            self.prompt.setFocus()
 
     def _scope_sentence(self) -> str:
         if self._models is None or not self._models.library.is_known:

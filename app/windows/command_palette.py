@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt
-from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QDialog, QFrame, QLineEdit, QListWidget, QListWidgetItem, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, QSize, Qt
+from PySide6.QtGui import QColor, QKeyEvent, QPainter
+from PySide6.QtWidgets import (
+    QDialog,
+    QFrame,
+    QLineEdit,
+    QListWidget,
+    QListWidgetItem,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app import theme
 from app.widgets import bits
@@ -34,6 +44,19 @@ def matching(commands: Sequence[Command], typed: str) -> list[Command]:
     return found
 
 
+class _Hints(QStyledItemDelegate):
+    """Puts a command's key at the right end of its line."""
+
+    def paint(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        super().paint(painter, option, index)
+        hint = index.data(Qt.ItemDataRole.AccessibleDescriptionRole)
+        painter.setPen(QColor(theme.current().muted))
+        where = option.rect.adjusted(0, 0, -12, 0)
+        painter.drawText(where, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, hint or "")
+
+
 class CommandPalette(QDialog):
     """Made for one use: shows, runs at most one command, closes."""
 
@@ -44,10 +67,12 @@ class CommandPalette(QDialog):
         self.resize(_WIDTH_PX, _HEIGHT_PX)
         self._commands = tuple(commands)
         self.field = QLineEdit()
+        self.field.setAcceptDrops(False)
         self.field.setPlaceholderText(self.tr("Search chats and commands…"))
         self.field.setAccessibleName(self.tr("Search chats and commands"))
         self.list = QListWidget()
         self.list.setAccessibleName(self.tr("Matching chats and commands"))
+        self.list.setItemDelegate(_Hints(self.list))
         self.list.setIconSize(QSize(18, 18))
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         popup = QFrame()
@@ -76,13 +101,13 @@ class CommandPalette(QDialog):
         return super().eventFilter(watched, event)
 
     def titles(self) -> list[str]:
-        return [self.list.item(row).text().partition("   ")[0] for row in range(self.list.count())]
+        return [self.list.item(row).text() for row in range(self.list.count())]
 
     def _show_matches(self, typed: str) -> None:
         self.list.clear()
         for command in matching(self._commands, typed):
-            text = f"{command.title}   {command.hint}" if command.hint else command.title
-            item = QListWidgetItem(theme.icon(command.icon, theme.current().muted), text)
+            item = QListWidgetItem(theme.icon(command.icon, theme.current().muted), command.title)
+            item.setData(Qt.ItemDataRole.AccessibleDescriptionRole, command.hint)
             item.setSizeHint(QSize(0, _ROW_PX))
             item.setData(Qt.ItemDataRole.UserRole, command)
             self.list.addItem(item)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from app.models.library import LibraryModel
     from engine.protocol import Collection, DocumentState
 
-_COLLECTIONS_PX = 196
+_COLLECTIONS_PX = 224
 _FILTERS: tuple[tuple[str, tuple[DocumentState, ...]], ...] = (
     ("all", ()),
     ("indexed", ("indexed",)),

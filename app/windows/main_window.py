@@ -33,6 +33,7 @@ _DEFAULT_COLLECTION = "Documents"
 _SIZE_PX = (1280, 800)
 _SMALLEST_PX = (760, 520)
 _NARROW_PX = 1040
+_DEATH_SHOWN_S = 10.0
 
 
 class MainWindow(QMainWindow):
@@ -50,6 +51,7 @@ class MainWindow(QMainWindow):
         self._place: Place = "chats"
         self._pages: dict[str, QWidget] = {}
         self._sidebar_wanted = True
+        self._death = ""
         self.rail, self.chats, self.chat = Rail(), ChatListPanel(), ChatPage()
         self.message_bar, self.status_line = MessageBar(), StatusLine()
         self.rail.put(self.chats)
@@ -89,6 +91,8 @@ class MainWindow(QMainWindow):
         models.settings.settings_changed.connect(self._on_settings_changed)
         models.message_told.connect(self._on_message)
         models.client.engine_gave_up.connect(self._on_engine_gave_up)
+        models.client.engine_died.connect(self._on_engine_died)
+        models.client.became_ready.connect(self._on_engine_ready)
         models.conversation.conversation_changed.connect(self._on_conversation_changed)
         models.conversation.conversation_saved.connect(lambda _id: self._on_conversation_changed())
         models.conversation.title_changed.connect(self._on_title_changed)
@@ -112,8 +116,7 @@ class MainWindow(QMainWindow):
         self.rail.set_current(place)
         page = self.page(place)
         self._stack.setCurrentWidget(page)
-        if place == "chats":
-            self.chat.prompt.setFocus()
+        page.setFocus()
         return page
 
     def page(self, place: Place) -> QWidget:
@@ -324,6 +327,15 @@ class MainWindow(QMainWindow):
         page = self.go_to("library")
         if isinstance(page, LibraryPage):
             page.show_filter("problems")
+
+    def _on_engine_died(self, sentence: str) -> None:
+        self._death = sentence
+
+    def _on_engine_ready(self) -> None:
+        # It says that the engine is being started again; now it has been.
+        if self._death and self.message_bar.sentence == self._death:
+            self.message_bar.expire(_DEATH_SHOWN_S)
+        self._death = ""
 
     def _on_engine_gave_up(self, sentence: str) -> None:
         self.message_bar.show_message(

@@ -142,8 +142,13 @@ def counter_text(name: str, value: float) -> tuple[str, str]:
         ("_ratio", f"{value:.0%}"),
     ):
         if name.endswith(ending):
-            return name.removesuffix(ending).replace("_", " ").capitalize(), figure
-    return name.replace("_", " ").capitalize(), count_text(value)
+            return _words(name.removesuffix(ending)), figure
+    return _words(name), count_text(value)
+
+
+def _words(name: str) -> str:
+    words = name.replace("_", " ")
+    return words[:1].upper() + words[1:] if not words.startswith("kv ") else f"KV {words[3:]}"
 
 
 def _text_card(title: str) -> tuple[QWidget, QVBoxLayout]:

@@ -19,6 +19,8 @@ class Page(QWidget):
         self.setObjectName("page")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName(title)
+        # Takes the keyboard when it is gone to, so that no button looks chosen; Tab goes on from here.
+        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.subtitle = bits.label(subtitle, "muted", wraps=True)
         self.buttons = QHBoxLayout()
         self.buttons.setSpacing(8)

@@ -156,7 +156,7 @@ class SettingsPage(Page):
         control.setAccessibleDescription(words)
         control.setFixedWidth(_CONTROL_PX)
         if isinstance(control, QAbstractSpinBox):
-            control.lineEdit().setAcceptDrops(False)
+            bits.tame(control)
         text = bits.column(bits.label(name), spacing=2)
         if words:
             text.addWidget(bits.label(words, "small", wraps=True))
