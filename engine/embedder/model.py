@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,6 +53,10 @@ class Embedder:
     @property
     def dimensions(self) -> int:
         return self.spec.dimensions
+
+    @property
+    def tokenizer_file(self) -> Path | None:
+        return self.spec.tokenizer_file
 
     @property
     def tokenizer_file(self) -> Path | None:

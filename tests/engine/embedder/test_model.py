@@ -1,0 +1,129 @@
+"""Tests for engine.embedder.model, with the real model."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.config import EmbedderSettings
+from engine.embedder import Embedder, model, resolve
+from engine.errors import EmbedderUnavailable
+from engine.memory.ledger import Ledger
+
+TEXTS = ["A mutex guards shared data.", "Bread needs flour.", "", "long " * 2000, "Threads share state safely."]
+
+
+def test_vectors_are_unit_length_and_in_order_of_the_texts(minilm: Embedder):
+    together = minilm.embed_documents(TEXTS)
+    alone = np.concatenate([minilm.embed_documents([text]) for text in TEXTS])
+    assert together.shape == (len(TEXTS), 384)
+    assert together.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1.0, atol=1e-5)
+    np.testing.assert_allclose(np.sum(together * alone, axis=1), 1.0, atol=2e-2)
+
+
+def test_a_question_is_closest_to_its_answer(minilm: Embedder):
+    cosines = minilm.embed_documents(TEXTS) @ minilm.embed_questions(["How is data protected by a lock?"])[0]
+    assert int(np.argmax(cosines)) == 0
+
+
+def test_no_texts_make_no_vectors(minilm: Embedder):
+    assert minilm.embed_documents([]).shape == (0, 384)
+
+
+def test_ledger_knows_the_weights_until_they_are_unloaded():
+    ledger = Ledger()
+    embedder = Embedder(resolve(EmbedderSettings()), EmbedderSettings(), ledger)
+    assert ledger.held_bytes("ram") == 0
+    embedder.load()
+    embedder.load()
+    assert 40 * 2**20 < ledger.held_bytes("ram", "embedder") < 120 * 2**20
+    embedder.unload()
+    embedder.unload()
+    assert ledger.spans() == ()
+    assert not embedder.is_loaded
+
+
+def test_an_unloaded_embedder_loads_itself_again():
+    embedder = Embedder(resolve(EmbedderSettings()), EmbedderSettings(), Ledger())
+    assert embedder.embed_questions(["anything"]).shape == (1, 384)
+    embedder.unload()
+
+
+def test_a_folder_that_cannot_be_loaded_is_told_with_a_way_out(tmp_path: Path):
+    spec = replace(resolve(EmbedderSettings()), folder=tmp_path, name="broken")
+    with pytest.raises(EmbedderUnavailable, match="'broken' cannot be loaded") as failed:
+        Embedder(spec, EmbedderSettings(), Ledger()).load()
+    assert failed.value.way_out
+
+
+def test_a_question_waits_for_one_small_batch_of_documents_only(minilm: Embedder, monkeypatch: pytest.MonkeyPatch):
+    order: list[str] = []
+    inside, go_on = threading.Event(), threading.Event()
+    real = model._encode
+
+    def recorded(loaded: object, texts: list[str], *, is_question: bool) -> np.ndarray:
+        order.append("question" if is_question else "documents")
+        inside.set()
+        assert go_on.wait(60)
+        return real(loaded, texts, is_question=is_question)
+
+    monkeypatch.setattr(model, "_encode", recorded)
+    indexing = threading.Thread(target=minilm.embed_documents, args=(["a passage"] * 40,))
+    asking = threading.Thread(target=minilm.embed_questions, args=(["a question"],))
+    indexing.start()
+    assert inside.wait(60)
+    asking.start()
+    while not minilm._turnstile._urgent_waiting:
+        threading.Event().wait(0.001)
+    go_on.set()
+    indexing.join(60)
+    asking.join(60)
+    assert order == ["documents", "question", "documents", "documents", "documents", "documents"]
+
+
+class _Formats:
+    """Counts how long each number format "takes", in the order float32, bfloat16."""
+
+    def __init__(self, seconds: tuple[float, float], cosine: float) -> None:
+        self.seconds, self.cosine, self.calls = seconds, cosine, 0
+
+    def timed(self, _: object) -> tuple[float, np.ndarray]:
+        is_half = self.calls % 2 == 1
+        self.calls += 1
+        vector = np.array([[self.cosine, np.sqrt(1 - self.cosine**2)]]) if is_half else np.array([[1.0, 0.0]])
+        return self.seconds[is_half], vector.astype(np.float32)
+
+
+@pytest.fixture
+def bf16_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cosine", "expected"),
+    [
+        ((1.0, 0.6), 0.999, "bfloat16"),
+        ((1.0, 0.95), 0.999, "float32"),
+        ((1.0, 3.0), 0.999, "float32"),
+        ((1.0, 0.6), 0.95, "float32"),
+    ],
+    ids=["faster", "hardly faster", "emulated", "other vectors"],
+)
+def test_half_precision_only_where_faster_and_equal(
+    minilm: Embedder,
+    monkeypatch: pytest.MonkeyPatch,
+    bf16_machine: None,
+    seconds: tuple[float, float],
+    cosine: float,
+    expected: str,
+):
+    monkeypatch.setattr(model, "_timed", _Formats(seconds, cosine).timed)
+    loaded = model._load(minilm.spec, EmbedderSettings())
+    assert str(model._faster_format(loaded).dtype) == f"torch.{expected}"
