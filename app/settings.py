@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import tempfile
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from PySide6.QtCore import QObject, Signal
 
 
@@ -57,21 +57,51 @@ class AppHome:
             folder.mkdir(parents=True, exist_ok=True)
 
 
-class WindowSettings(BaseModel):
+def _setting(default: object, *, one_of: tuple[str, ...] = (), within: tuple[float, float] | None = None) -> Any:
+    return field(default=default, metadata={"one_of": one_of, "within": within})
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSettings:
     """All that the window remembers. `geometry` is Qt's own form in base64, "" until a window has been closed.
 
     `language` is a locale name such as "zh_CN", "" for the system's; `last_collection` "" searches all.
+    A dataclass with checks of its own, because importing pydantic would delay the first paint by a quarter.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    theme: Literal["system", "light", "dark"] = _setting("system", one_of=("system", "light", "dark"))
+    font_scale: float = _setting(1.0, within=(0.7, 2.5))
+    language: str = _setting("")
+    geometry: str = _setting("")
+    is_sidebar_visible: bool = _setting(True)
+    sources_width_px: int = _setting(360, within=(0, 4000))
+    last_collection: str = _setting("")
 
-    theme: Literal["system", "light", "dark"] = "system"
-    font_scale: float = Field(1.0, ge=0.7, le=2.5)
-    language: str = ""
-    geometry: str = ""
-    is_sidebar_visible: bool = True
-    sources_width_px: int = Field(360, ge=0, le=4000)
-    last_collection: str = ""
+
+def faults(values: Mapping[str, object]) -> dict[str, str]:
+    """What is wrong with each wrong value, by name; names that are no settings of ours are passed over."""
+    found = {}
+    for setting in fields(WindowSettings):
+        if setting.name in values and (fault := _fault(setting, values[setting.name])):
+            found[setting.name] = fault
+    return found
+
+
+def _fault(setting: Field[Any], value: object) -> str:
+    one_of, within = setting.metadata["one_of"], setting.metadata["within"]
+    if not _is_of_kind(value, setting.default):
+        return f"{value!r} is not of the kind of {setting.default!r}"
+    if one_of and value not in one_of:
+        return f"{value!r} is none of {', '.join(one_of)}"
+    if within and not within[0] <= float(str(value)) <= within[1]:
+        return f"{value!r} is not between {within[0]:g} and {within[1]:g}"
+    return ""
+
+
+def _is_of_kind(value: object, default: object) -> bool:
+    # In Python True is an int; a whole number will do where a fraction is expected.
+    kinds = (int, float) if isinstance(default, float) else (type(default),)
+    return isinstance(value, kinds) and isinstance(value, bool) == isinstance(default, bool)
 
 
 class SettingsStore(QObject):
@@ -86,8 +116,10 @@ class SettingsStore(QObject):
         self.settings = self._read()
 
     def change(self, **changes: object) -> None:
-        """Applies changes by name and writes them. Raises ValidationError (then nothing has changed)."""
-        settings = WindowSettings.model_validate({**self.settings.model_dump(), **changes})
+        """Applies changes by name and writes them. Raises ValueError (then nothing has changed)."""
+        settings = replace(self.settings, **changes)  # type: ignore[arg-type]  # checked in the next line
+        if wrong := faults(changes):
+            raise ValueError("; ".join(f"{name}: {fault}" for name, fault in wrong.items()))
         if settings == self.settings:
             return
         self.settings = settings
@@ -106,13 +138,11 @@ class SettingsStore(QObject):
 
     def _validated(self, values: dict[str, Any]) -> WindowSettings:
         """A wrong value costs that value only: a slip in a hand-edited file must not hide the others."""
-        try:
-            return WindowSettings.model_validate(values)
-        except ValidationError as error:
-            wrong = {str(fault["loc"][0]) for fault in error.errors()}
+        if wrong := faults(values):
             names = ", ".join(sorted(wrong))
             self.problem = f"{self._file.name} has a wrong value ({names}); the default is used until it is mended."
-            return WindowSettings.model_validate({name: value for name, value in values.items() if name not in wrong})
+        known = {setting.name for setting in fields(WindowSettings)} - wrong.keys()
+        return WindowSettings(**{name: value for name, value in values.items() if name in known})
 
     def _write(self, changes: dict[str, object]) -> None:
         # Imported at the first write: the first paint does not need it.

@@ -66,9 +66,9 @@ def restart_sentence(because: str) -> str:
 
 
 def giving_up_sentence(because: str, record: Record) -> str:
-    sentence = _tr("This happened %1 times in a short while, so it is not started again by itself.")
-    way_out = _tr("It can be started without a model: a model that does not fit is the most frequent reason.")
-    return f"{because} {sentence.replace('%1', str(record.in_a_row))} {way_out}"
+    sentence = _tr("This happened %1 times in a short while, so the engine is not started again by itself.")
+    reason = _tr("The most frequent reason is a model that does not fit into memory.")
+    return f"{because} {sentence.replace('%1', str(record.in_a_row))} {reason}"
 
 
 def unstartable_sentence(program: str) -> str:

@@ -191,7 +191,7 @@ def test_after_three_deaths_within_a_minute_it_gives_up_and_says_what_could_help
         client.start()
     assert client.state == "failed"
     assert len(heard.died) == 2
-    assert "without a model" in heard.gave_up[0]
+    assert "model that does not fit" in heard.gave_up[0]
     assert reply(qtbot, client).kind == "EngineDied"
 
 

@@ -1,0 +1,212 @@
+"""Start-up and shut-down of the window process, told here in order and done in that order.
+
+Start-up:
+ 1. The application object; our folders; the lock. A second start hands its paths to the first and ends.
+ 2. The window's settings are read; the window is made, dressed and shown. Nothing of the engine's protocol,
+    no chat and no Markdown is imported yet: what is seen first must be there at once.
+ 3. After the first paint: the log file, signals and uncaught exceptions; the chats are opened; the engine's
+    client and the models are made and attached to the window; the engine is started; paths from the command
+    line are added; the stall detector watches from here on.
+
+Shut-down, once the window is closed:
+ 1. The engine is asked to end, waited for, and if need be killed. Its last words still reach the models.
+ 2. Questions that are still open end as cancelled, and the chats are saved and closed.
+ 3. Signals, exceptions and the log are given back, and the lock is released.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QCoreApplication, QLocale, QObject, Qt
+from PySide6.QtWidgets import QApplication, QMessageBox
+
+from app import startup_trace
+from app.first_paint import FirstPaint
+from app.settings import AppHome, SettingsStore
+from app.single_instance import SingleInstance
+from app.stalls import StallDetector
+from app.termination import Termination
+from app.uncaught import UncaughtExceptions
+from app.windows.main_window import MainWindow
+from engine import __version__
+
+if TYPE_CHECKING:
+    from app.chats import ChatStore
+    from app.engine_client import EngineClient
+    from app.models import AppModels
+
+log = logging.getLogger(__name__)
+_LOG_BYTES, _NUM_LOGS = 2**20, 3
+
+
+def run(paths: Sequence[str]) -> int:
+    """Opens the window and returns its exit code once it is closed; `paths` are added to the library."""
+    application = make_application(sys.argv[:1])
+    absolute = tuple(os.path.abspath(os.path.expanduser(path)) for path in paths)
+    home = AppHome.find()
+    instance = SingleInstance(home.lock_file)
+    try:
+        home.create()
+        is_first = instance.claim()
+    except OSError as error:
+        return refuse(_tr("Ragdoll cannot keep anything on this disk: %1.").replace("%1", str(error)))
+    if not is_first:
+        return hand_over(instance, absolute)
+    session = Session(home, instance, absolute)
+    session.show()
+    try:
+        return application.exec()
+    finally:
+        session.close()
+
+
+def make_application(arguments: Sequence[str]) -> QApplication:
+    QCoreApplication.setApplicationName("Ragdoll")
+    QCoreApplication.setApplicationVersion(__version__)
+    QApplication.setDesktopFileName("io.github.ragdoll_desktop.Ragdoll")
+    return QApplication(list(arguments))
+
+
+def hand_over(instance: SingleInstance, paths: tuple[str, ...]) -> int:
+    """Lets the window that is already open do it."""
+    if instance.forward(paths):
+        return 0
+    return refuse(_tr("Ragdoll is already open, but does not answer. Close it, or wait a moment and try again."))
+
+
+def refuse(sentence: str) -> int:
+    print(sentence, file=sys.stderr)
+    QMessageBox.critical(None, "Ragdoll", sentence)
+    return 1
+
+
+class Session(QObject):
+    """Everything that lives as long as the window; `close` takes it down in order, whatever had been set up."""
+
+    def __init__(
+        self, home: AppHome, instance: SingleInstance, paths: tuple[str, ...], engine_command: Sequence[str] = ()
+    ) -> None:
+        """`engine_command` replaces the program and arguments of the engine process."""
+        super().__init__()
+        self.home = home
+        self.settings = SettingsStore(home.settings_file, self)
+        if self.settings.settings.language:
+            QLocale.setDefault(QLocale(self.settings.settings.language))
+        self.window = MainWindow()
+        self.window.apply_settings(self.settings.settings)
+        self.models: AppModels | None = None
+        self._instance = instance
+        self._engine_command = tuple(engine_command)
+        self._waiting_paths = paths
+        self._client: EngineClient | None = None
+        self._chats: ChatStore | None = None
+        self._log: logging.Handler | None = None
+        self._termination: Termination | None = None
+        self._uncaught: UncaughtExceptions | None = None
+        self._stalls = StallDetector(parent=self)
+        self._first_paint = FirstPaint(self.window)
+        self._first_paint.painted.connect(self._on_painted)
+
+    def show(self) -> None:
+        """Shows the window; all else follows its first paint."""
+        self._instance.called.connect(self._on_called)
+        self._instance.listen()
+        self.window.show()
+
+    def close(self) -> None:
+        self._stalls.stop()
+        if self._client is not None:
+            self._client.stop()
+        if self.models is not None:
+            self.models.close()
+        if self._chats is not None:
+            self._chats.close()
+        for taken in (self._termination, self._uncaught):
+            if taken is not None:
+                taken.release()
+        if self._log is not None:
+            logging.getLogger().removeHandler(self._log)
+            self._log.close()
+        self._instance.release()
+
+    # --- after the first paint ---
+
+    def _on_painted(self) -> None:
+        startup_trace.tell("first_paint_s")
+        self._log = log_to(self.home.logs / "window.log")
+        self._uncaught = UncaughtExceptions(self._tell_error)
+        self._termination = Termination(self._on_terminated, self)
+        self._bring_to_life()
+        self._stalls.start()
+
+    def _bring_to_life(self) -> None:
+        # Imported here, because these bring pydantic, the protocol and SQLite with them.
+        from app.engine_client import EngineClient
+        from app.models import AppModels
+
+        self._chats = open_chats(self.home.chats_file)
+        self._client = EngineClient(self.home.logs, self._engine_command or None, parent=self)
+        self.models = AppModels(self._client, self._chats, self.settings, self)
+        self.window.attach(self.models)
+        if self._chats.problem:
+            self.models.message_told.emit("warning", self._chats.problem, "")
+        self._client.start()
+        if self._waiting_paths:
+            self.window.add(self._waiting_paths)
+            self._waiting_paths = ()
+        startup_trace.tell("attached_s")
+
+    def _on_called(self, paths: tuple[str, ...]) -> None:
+        """A second start: come to the front with what it brought."""
+        self.window.setWindowState(self.window.windowState() & ~Qt.WindowState.WindowMinimized)
+        self.window.raise_()
+        self.window.activateWindow()
+        if self.models is None:
+            self._waiting_paths += paths
+        elif paths:
+            self.window.add(paths)
+
+    def _on_terminated(self) -> None:
+        self.window.close()
+        QApplication.quit()
+
+    def _tell_error(self, sentence: str, way_out: str) -> None:
+        self.window.message_bar.show_message("error", sentence, way_out)
+
+
+def open_chats(file: Path) -> ChatStore:
+    """The chats; where the disk does not let us, chats that last as long as the window, which says so."""
+    from app.chats import ChatStore
+    from app.chats.errors import ChatsUnusable
+
+    try:
+        return ChatStore(file)
+    except ChatsUnusable as error:
+        log.error("the chats cannot be opened: %s", error)
+        return ChatStore.in_memory(_tr("Chats of this session will not be kept. %1").replace("%1", str(error)))
+
+
+def log_to(file: Path) -> logging.Handler:
+    """Writes what our loggers say to a rotated file; to standard error where the file cannot be written."""
+    from logging.handlers import RotatingFileHandler
+
+    handler: logging.Handler
+    try:
+        handler = RotatingFileHandler(file, maxBytes=_LOG_BYTES, backupCount=_NUM_LOGS)
+    except OSError:
+        handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.setLevel(logging.INFO)
+    root.addHandler(handler)
+    return handler
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("main", text)

@@ -1,0 +1,38 @@
+"""An exception that nobody caught is logged and told in the window; the window goes on."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from types import TracebackType
+
+log = logging.getLogger(__name__)
+Tell = Callable[[str, str], object]
+
+
+class UncaughtExceptions:
+    """Takes `sys.excepthook`'s place, where PySide sends what slots raise, until `release`."""
+
+    def __init__(self, tell: Tell) -> None:
+        """`tell` gets a sentence and a way out."""
+        self._tell = tell
+        self._is_telling = False
+        self._old = sys.excepthook
+        sys.excepthook = self._on_exception
+
+    def release(self) -> None:
+        sys.excepthook = self._old
+
+    def _on_exception(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt | SystemExit):
+            self._old(kind, error, trace)
+            return
+        log.error("an exception that nobody caught", exc_info=(kind, error, trace))
+        # What fails while telling must not be told again, and again.
+        if not self._is_telling:
+            self._is_telling = True
+            try:
+                self._tell(f"Something went wrong inside the window: {kind.__name__}: {error}.", "It is in the log.")
+            finally:
+                self._is_telling = False
