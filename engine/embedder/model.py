@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,10 +52,6 @@ class Embedder:
     @property
     def dimensions(self) -> int:
         return self.spec.dimensions
-
-    @property
-    def tokenizer_file(self) -> Path | None:
-        return self.spec.tokenizer_file
 
     @property
     def tokenizer_file(self) -> Path | None:

@@ -45,7 +45,7 @@ def hashed(text: str) -> Vectors:
     """A unit vector: the sum of one random direction per word."""
     total = np.full(DIMENSIONS, 1e-3, dtype=np.float32)
     for word in text.casefold().split():
-        seed = int.from_bytes(hashlib.sha256(word.strip(".,?!").encode()).digest()[:8], "big")
+        seed = int.from_bytes(hashlib.sha256(word.strip(".,?!").encode("utf-8", "surrogatepass")).digest()[:8], "big")
         total += np.random.default_rng(seed).standard_normal(DIMENSIONS).astype(np.float32)
     unit: Vectors = (total / np.linalg.norm(total)).astype(np.float32)
     return unit

@@ -1,0 +1,404 @@
+"""Tests for engine.partitions.table and how it is opened."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.config import MemorySettings
+from engine.errors import DiskFull, EmbedderMismatch, LibraryError
+from engine.memory.ledger import Ledger
+from engine.partitions import table as table_module
+from engine.partitions.rows import ChunkRow
+from engine.partitions.table import ChunkTable
+from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY, chunk_row, hashed
+
+ROOT = Path(__file__).resolve().parents[3]
+THREADS = "Threads share state through a mutex."
+BREAD = "Bread needs flour, water and a cat to watch it."
+
+
+def open_table(folder: Path, ledger: Ledger | None = None, **changes: object) -> ChunkTable:
+    options = {"dimensions": DIMENSIONS, "identity": IDENTITY, "settings": MemorySettings(), **changes}
+    return ChunkTable.open(folder, ledger=ledger or Ledger(), **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Iterator[ChunkTable]:
+    table = open_table(tmp_path / "lancedb")
+    yield table
+    table.close()
+
+
+@pytest.fixture
+def filled(table: ChunkTable) -> ChunkTable:
+    table.put_document(1, [chunk_row(1, 0, THREADS, page=3, start=40), chunk_row(1, 1, "Ownership moves values.")])
+    table.put_document(2, [chunk_row(2, 0, BREAD)])
+    return table
+
+
+def ids(hits: list[table_module.Hit]) -> list[str]:
+    return [hit.row_id for hit in hits]
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def test_rows_come_back_as_they_were_put(table: ChunkTable):
+    rows = [chunk_row(7, ordinal, f"Sentence {ordinal}.", page=ordinal + 1, start=9) for ordinal in range(3)]
+    table.put_document(7, rows)
+    found = table.rows_of(7)
+    assert [(row.row_id, row.content_key, row.page, row.start, row.end, row.text) for row in found] == [
+        (row.row_id, row.content_key, row.page, row.start, row.end, row.text) for row in rows
+    ]
+    np.testing.assert_array_equal(np.stack([row.vector for row in found]), np.stack([row.vector for row in rows]))
+
+
+def test_putting_a_document_again_leaves_nothing_of_the_old_one(filled: ChunkTable):
+    filled.put_document(1, [chunk_row(1, 0, "Something else.")])
+    assert [row.text for row in filled.rows_of(1)] == ["Something else."]
+    assert filled.count_rows() == 2
+    assert filled.search_text("mutex", 5) == []
+
+
+def test_a_document_without_rows_is_gone(filled: ChunkTable):
+    filled.put_documents({1: [], 3: [chunk_row(3, 0, "New.")]})
+    assert filled.document_ids() == {2, 3}
+    filled.put_document(3, [])
+    assert filled.document_ids() == {2}
+
+
+def test_several_documents_are_written_in_one_commit(table: ChunkTable):
+    before = table._table.version
+    table.put_documents({id_: [chunk_row(id_, 0, f"Document {id_}.")] for id_ in range(20)})
+    assert table._table.version == before + 1
+    assert table.document_ids() == set(range(20))
+
+
+def test_a_row_of_another_document_is_refused(table: ChunkTable):
+    with pytest.raises(ValueError, match="belongs to another document"):
+        table.put_document(1, [chunk_row(2, 0, "Stray.")])
+    assert table.count_rows() == 0
+
+
+def test_a_vector_of_wrong_length_is_refused(table: ChunkTable):
+    row = chunk_row(1, 0, "Text.")
+    wrong = ChunkRow(**{name: getattr(row, name) for name in row.__slots__} | {"vector": np.ones(3, np.float32)})
+    with pytest.raises(ValueError, match="no vector of 16"):
+        table.put_document(1, [wrong])
+
+
+def test_deleted_documents_leave_no_row(filled: ChunkTable):
+    filled.delete_documents([1, 99])
+    assert (filled.document_ids(), filled.count_rows(1)) == ({2}, 0)
+    assert ids(filled.search_vectors(hashed(THREADS)[None], 5)[0]) == ["2-0"]
+
+
+def test_a_deletion_that_leaves_rows_is_told(filled: ChunkTable, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(filled._table, "delete", lambda where: None)
+    with pytest.raises(LibraryError, match="2 passages of removed documents"):
+        filled.delete_documents([1])
+
+
+def test_vectors_are_found_again_by_content(filled: ChunkTable):
+    key = chunk_row(1, 0, THREADS).content_key
+    found = filled.vectors_by_content_key([key, "never seen", "quote'd"])
+    assert found.keys() == {key}
+    np.testing.assert_array_equal(found[key], hashed(THREADS))
+
+
+def test_more_keys_than_one_lookup_takes(table: ChunkTable):
+    rows = [chunk_row(1, ordinal, f"Text number {ordinal}.") for ordinal in range(1200)]
+    table.put_document(1, rows)
+    assert len(table.vectors_by_content_key([row.content_key for row in rows])) == 1200
+    assert len(table.rows_of(1)) == 1200
+
+
+def test_text_that_is_not_utf8_keeps_its_length(table: ChunkTable):
+    text = "Name: \udcff\udcfe and more"
+    table.put_document(1, [chunk_row(1, 0, text)])
+    assert len(table.rows_of(1)[0].text) == len(text)
+
+
+# --- searching -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_indexed", [False, True], ids=["just written", "optimized"])
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("mutex", ["1-0"]),
+        ("MUTEXES and threading", ["1-0"]),
+        ("cat", ["2-0"]),
+        ("ownership flour", ["1-1", "2-0"]),
+        ("北京", ["3-0"]),
+        ("서울", ["3-1"]),
+        ("東京", ["3-2"]),
+        ("nothing of the kind", []),
+    ],
+)
+def test_words_find_their_rows(filled: ChunkTable, is_indexed: bool, query: str, expected: list[str]):
+    filled.put_document(
+        3,
+        [
+            chunk_row(3, 0, "我们在北京学习中文。"),
+            chunk_row(3, 1, "서울에서 만나요."),
+            chunk_row(3, 2, "東京で会いましょう。"),
+        ],
+    )
+    if is_indexed:
+        filled.optimize()
+    assert sorted(ids(filled.search_text(query, 5))) == expected
+
+
+@pytest.mark.parametrize("query", ["", "  \n", "the", "!?", "\0", "\udcff", "()", '"'])
+def test_a_query_without_words_finds_nothing(filled: ChunkTable, query: str):
+    assert filled.search_text(query, 5) == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"mutex', "mutex AND", "NOT (mutex", "mutex^9~2", "text:mutex", "mutex*", "+mutex -", "mutex'; DROP TABLE",
+        "mutex \0 \udcff", "mutex " * 5000, '{"match": {"query": "mutex"}}', "indexed_text:[a TO mutex]", "\\mutex",
+    ],
+)  # fmt: skip
+def test_operators_are_words_like_others(filled: ChunkTable, query: str):
+    assert ids(filled.search_text(query, 1)) == ["1-0"]
+
+
+def test_a_hit_tells_where_it_stands(filled: ChunkTable):
+    hit = filled.search_text("mutex", 1)[0]
+    assert (hit.document_id, hit.page, hit.ordinal, hit.start, hit.end, hit.text) == (1, 3, 0, 40, 76, THREADS)
+    assert hit.score > 0
+
+
+def test_vectors_find_their_nearest_rows_in_order(filled: ChunkTable):
+    found = filled.search_vectors(np.stack([hashed(THREADS), hashed(BREAD)]), 3)
+    assert [hits[0].row_id for hits in found] == ["1-0", "2-0"]
+    assert [len(hits) for hits in found] == [3, 3]
+    for hits in found:
+        assert hits[0].score == pytest.approx(1.0, abs=1e-5)
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_no_vectors_find_nothing(filled: ChunkTable):
+    assert filled.search_vectors(np.zeros((0, DIMENSIONS), np.float32), 3) == []
+
+
+def test_many_queries_at_once_find_what_each_finds_alone(table: ChunkTable):
+    rows = [chunk_row(1, ordinal, f"word{ordinal} other{ordinal % 7}") for ordinal in range(200)]
+    table.put_document(1, rows)
+    queries = np.stack([hashed(f"word{ordinal}") for ordinal in range(40)])
+    together = table.search_vectors(queries, 5)
+    assert [ids(hits) for hits in together] == [ids(table.search_vectors(query[None], 5)[0]) for query in queries]
+
+
+@pytest.mark.parametrize("scope", [[2], {2, 99}, frozenset({2})])
+def test_a_search_stays_in_its_documents(filled: ChunkTable, scope: list[int]):
+    assert ids(filled.search_text("mutex flour", 5, scope)) == ["2-0"]
+    assert ids(filled.search_vectors(hashed(THREADS)[None], 5, scope)[0]) == ["2-0"]
+
+
+def test_a_search_in_no_documents_finds_nothing(filled: ChunkTable):
+    assert filled.search_text("mutex", 5, []) == []
+    assert filled.search_vectors(hashed(THREADS)[None], 5, set()) == [[]]
+
+
+def test_the_limit_holds_for_korean_too(table: ChunkTable):
+    table.put_document(1, [chunk_row(1, ordinal, f"서울 서울에서 {ordinal}") for ordinal in range(9)])
+    assert len(table.search_text("서울", 4)) == 4
+
+
+# --- opening -------------------------------------------------------------------------------------
+
+
+def test_what_was_written_is_there_after_reopening(filled: ChunkTable, tmp_path: Path):
+    filled.close()
+    again = open_table(tmp_path / "lancedb")
+    assert again.document_ids() == {1, 2}
+    assert ids(again.search_text("mutex", 5)) == ["1-0"]
+    assert again.set_aside == ()
+
+
+@pytest.mark.parametrize("changes", [{"identity": "other@2"}, {"dimensions": 8}])
+def test_another_embedder_is_refused_by_name(filled: ChunkTable, tmp_path: Path, changes: dict[str, object]):
+    with pytest.raises(EmbedderMismatch, match="'hash@1'") as refused:
+        open_table(tmp_path / "lancedb", **changes)
+    assert refused.value.way_out
+
+
+def _without_manifests(table: Path) -> None:
+    shutil.rmtree(table / "_versions")
+
+
+def _with_garbage_for_manifests(table: Path) -> None:
+    for manifest in (table / "_versions").iterdir():
+        manifest.write_bytes(b"garbage")
+
+
+def _without_data(table: Path) -> None:
+    shutil.rmtree(table / "data")
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("damage", [_without_manifests, _with_garbage_for_manifests, _without_data])
+def test_a_broken_table_is_set_aside_and_a_new_one_made(
+    filled: ChunkTable, tmp_path: Path, damage: Callable[[Path], None]
+):
+    filled.close()
+    damage(tmp_path / "lancedb" / "chunks.lance")
+    again = open_table(tmp_path / "lancedb")
+    assert again.document_ids() == set()
+    again.put_document(5, [chunk_row(5, 0, "New life.")])
+    assert ids(again.search_text("life", 1)) == ["5-0"]
+    [aside] = again.set_aside
+    assert aside.is_dir()
+    assert open_table(tmp_path / "lancedb").set_aside == ()
+
+
+def test_indices_that_a_kill_left_out_are_made_at_the_next_start(filled: ChunkTable, tmp_path: Path):
+    for index in filled._table.list_indices():
+        filled._table.drop_index(index.name)
+    filled.close()
+    again = open_table(tmp_path / "lancedb")
+    assert {column for index in again._table.list_indices() for column in index.columns} == {
+        "document_id", "shard", "content_key", "indexed_text", "text_ngram",
+    }  # fmt: skip
+    assert ids(again.search_text("mutex", 1)) == ["1-0"]
+
+
+def test_a_killed_writer_leaves_whole_documents_only(tmp_path: Path):
+    code = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from tests.engine.partitions.test_table import open_table, chunk_row\n"
+        "table = open_table(Path(sys.argv[1]))\n"
+        "for id_ in range(10_000):\n"
+        "    table.put_document(id_, [chunk_row(id_, n, f'Row {n} of {id_}.') for n in range(7)])\n"
+        "    print(id_, flush=True)\n"
+    )
+    writer = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "lancedb")], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout is not None
+    with writer, writer.stdout:
+        acknowledged = [int(writer.stdout.readline()) for _ in range(12)]
+        writer.kill()
+    table = open_table(tmp_path / "lancedb")
+    assert set(acknowledged) <= table.document_ids()
+    assert {table.count_rows(id_) for id_ in table.document_ids()} == {7}
+
+
+# --- failing and tidying up ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError(
+            "lance error: LanceError(IO): Generic LocalFileSystem error: No space left on device (os error 28)"
+        ),
+        OSError(28, "No space left on device"),
+    ],
+)
+def test_a_full_disk_is_called_so(error: Exception, filled: ChunkTable, monkeypatch: pytest.MonkeyPatch):
+    def refuse(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(filled._table, "merge_insert", refuse)
+    with pytest.raises(DiskFull):
+        filled.put_document(1, [chunk_row(1, 0, "Too much.")])
+    assert filled.count_rows(1) == 2
+
+
+def test_other_failures_keep_what_was_said():
+    error = table_module.as_library_error("The index could not be read", RuntimeError("lance error: odd\nat line 3"))
+    assert error.kind == "LibraryError"
+    assert "lance error: odd" in error.sentence
+    assert "line 3" not in error.sentence
+
+
+def test_a_reader_whose_version_was_cleaned_up_begins_anew(filled: ChunkTable, monkeypatch: pytest.MonkeyPatch):
+    calls: list[int] = []
+
+    def lost_then_found() -> str:
+        calls.append(1)
+        if len(calls) == 1:
+            raise RuntimeError("lance error: Not found: data/1.lance")
+        return "rows"
+
+    latest: list[int] = []
+    monkeypatch.setattr(filled._table, "checkout_latest", lambda: latest.append(1))
+    assert filled._read(lost_then_found) == "rows"
+    assert latest == [1]
+
+
+def test_optimizing_is_due_after_many_rows_or_many_commits(table: ChunkTable, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(table_module, "UNINDEXED_ROWS_LIMIT", 5)
+    monkeypatch.setattr(table_module, "COMMITS_LIMIT", 3)
+    table.put_document(1, [chunk_row(1, 0, "One.")])
+    assert not table.is_optimize_due()
+    table.put_document(2, [chunk_row(2, ordinal, f"Row {ordinal}.") for ordinal in range(5)])
+    assert table.is_optimize_due()
+    table.optimize()
+    assert not table.is_optimize_due()
+    for _ in range(3):
+        table.delete_documents([77])
+    assert table.is_optimize_due()
+
+
+def test_rows_left_unindexed_are_remembered_by_the_next_start(table: ChunkTable, tmp_path: Path):
+    table.put_document(
+        1, [chunk_row(1, ordinal, f"Row {ordinal}.") for ordinal in range(table_module.UNINDEXED_ROWS_LIMIT)]
+    )
+    table.close()
+    assert open_table(tmp_path / "lancedb").is_optimize_due()
+
+
+def test_ledger_knows_disk_and_caches_until_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(table_module, "_LEDGER_STEP_BYTES", 1)
+    ledger = Ledger()
+    table = open_table(tmp_path / "lancedb", ledger)
+    table.put_document(1, [chunk_row(1, ordinal, f"Row number {ordinal}. " * 20) for ordinal in range(2000)])
+    table.optimize()
+    table.search_text("number", 50)
+    assert ledger.held_bytes("disk", "index") == table.num_bytes() > 100_000
+    assert 0 < ledger.held_bytes("ram", "index") <= 192 * 2**20
+    table.close()
+    table.close()
+    assert ledger.spans() == ()
+
+
+def test_readers_on_other_threads_never_see_half_a_document(table: ChunkTable):
+    stop, seen, failures = threading.Event(), set(), []
+
+    def read() -> None:
+        try:
+            while not stop.is_set():
+                seen.add(len(table.rows_of(1)))
+                table.search_text("row", 5)
+                table.search_vectors(hashed("row")[None], 5)
+        except Exception as error:  # noqa: BLE001 - told to the test
+            failures.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for size in (3, 6, 9) * 5:
+        table.put_document(1, [chunk_row(1, ordinal, f"row {ordinal} of {size}") for ordinal in range(size)])
+        if size == 9:
+            table.optimize()
+    stop.set()
+    for reader in readers:
+        reader.join(60)
+    assert failures == []
+    assert seen <= {0, 3, 6, 9}
+    assert len(table.rows_of(1)) == 9
