@@ -22,7 +22,6 @@ import resources
 ThemeChoice = Literal["system", "light", "dark"]
 
 BASE_POINTS = 10.5
-_ICON_SIZES = (16, 18, 20, 24, 32, 48)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,19 +251,20 @@ def _present(*wanted: str) -> list[str]:
 # --- icons ---------------------------------------------------------------------------------------
 
 
-def icon(name: str, colour: str, checked: str | None = None) -> QIcon:
-    """The icon in `colour` (and `checked` when on), faint when disabled, crisp at the screen's pixel ratio."""
+def icon(name: str, colour: str, side: int = 18, checked: str = "", disabled: str = "") -> QIcon:
+    """The icon in `colour`, `checked` when on, `disabled` when it is; crisp at the screen's pixel ratio."""
     app = QGuiApplication.instance()
     ratio = app.devicePixelRatio() if isinstance(app, QGuiApplication) else 1.0
-    return _icon(name, colour, checked or colour, current().faint, ratio)
+    return _icon(name, side, colour, checked, disabled, ratio)
 
 
 @cache
-def _icon(name: str, colour: str, checked: str, disabled: str, ratio: float) -> QIcon:
-    made = QIcon()
-    for side in _ICON_SIZES:
-        made.addPixmap(pixmap(name, side, colour, ratio), QIcon.Mode.Normal, QIcon.State.Off)
+def _icon(name: str, side: int, colour: str, checked: str, disabled: str, ratio: float) -> QIcon:
+    # Only what can be seen: rendering every size and state of every icon cost a quarter of the first paint.
+    made = QIcon(pixmap(name, side, colour, ratio))
+    if checked:
         made.addPixmap(pixmap(name, side, checked, ratio), QIcon.Mode.Normal, QIcon.State.On)
+    if disabled:
         made.addPixmap(pixmap(name, side, disabled, ratio), QIcon.Mode.Disabled, QIcon.State.Off)
     return made
 
@@ -283,8 +283,11 @@ def pixmap(name: str, side: int, colour: str, ratio: float = 1.0) -> QPixmap:
 
 
 def dress(button: QAbstractButton, name: str, colour: str = "muted", checked: str = "accent", side: int = 18) -> None:
-    """Gives `button` an icon in the theme's colours (fields of Theme) that is redone when the theme changes."""
-    button.setProperty("iconDress", (name, colour, checked))
+    """Gives `button` an icon in the theme's colours (fields of Theme) that is redone when the theme changes.
+
+    A button that can be checked must be so before; `checked` is its icon's colour then.
+    """
+    button.setProperty("iconDress", (name, colour, checked, side))
     button.setIconSize(QSize(side, side))
     _redress(button)
 
@@ -292,8 +295,10 @@ def dress(button: QAbstractButton, name: str, colour: str = "muted", checked: st
 def _redress(widget: QWidget) -> None:
     dressed = widget.property("iconDress")
     if dressed and isinstance(widget, QAbstractButton):
-        name, colour, checked = dressed
-        widget.setIcon(icon(name, getattr(current(), colour), getattr(current(), checked)))
+        name, colour, checked, side = dressed
+        look = current()
+        when_checked = getattr(look, checked) if widget.isCheckable() else ""
+        widget.setIcon(icon(name, getattr(look, colour), side, when_checked, look.faint))
 
 
 def restyle(widget: QWidget, **properties: str | bool) -> None:

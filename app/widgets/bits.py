@@ -52,7 +52,12 @@ def set_chip(made: QLabel, text: str, tone: Tone) -> None:
 
 
 def button(
-    text: str, kind: Kind = "plain", icon: str = "", clicked: Callable[[], object] | None = None, colour: str = ""
+    text: str,
+    kind: Kind = "plain",
+    icon: str = "",
+    clicked: Callable[[], object] | None = None,
+    *,
+    is_checkable: bool = False,
 ) -> QPushButton:
     """A push button of a kind the style sheet knows; `icon` is one of resources/icons."""
     # The style sheet has no gap between icon and text.
@@ -61,18 +66,22 @@ def button(
     made.setProperty("kind", kind)
     made.setAutoDefault(False)
     made.setCursor(Qt.CursorShape.PointingHandCursor)
+    made.setCheckable(is_checkable)
     if icon:
-        theme.dress(made, icon, colour or ("on_accent" if kind == "primary" else "muted"))
+        theme.dress(made, icon, "on_accent" if kind == "primary" else "muted")
     if clicked is not None:
         made.clicked.connect(lambda: clicked())
     return made
 
 
-def tool(icon: str, name: str, clicked: Callable[[], object] | None = None, side: int = 18) -> QToolButton:
+def tool(
+    icon: str, name: str, clicked: Callable[[], object] | None = None, side: int = 18, *, is_checkable: bool = False
+) -> QToolButton:
     """An icon button; `name` is its tooltip and what a screen reader says."""
     made = QToolButton()
     made.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
     made.setCursor(Qt.CursorShape.PointingHandCursor)
+    made.setCheckable(is_checkable)
     rename(made, name)
     theme.dress(made, icon, side=side)
     if clicked is not None:

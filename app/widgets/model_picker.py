@@ -75,22 +75,26 @@ class ModelPicker(QPushButton):
         return self.tr("No model · quotes only"), self.tr("Answers are quotes from your files until a model is chosen.")
 
 
-class ModelPopup(QFrame):
+class ModelPopup(QWidget):
     """The known models, a way to open another, and a way to use none; closes with the choice."""
 
     open_file_wanted = Signal()
 
     def __init__(self, picker: ModelPickerModel, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
-        self.setObjectName("popup")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName(self.tr("Choose a model"))
         self.setFixedWidth(_POPUP_WIDTH_PX)
         self._picker = picker
         self.rows: list[ModelRow] = []
-        layout = QVBoxLayout(self)
+        # A frame inside: a translucent top-level widget has no background of its own to round.
+        frame = QFrame()
+        frame.setObjectName("popup")
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(frame)
+        layout = QVBoxLayout(frame)
         layout.setContentsMargins(12, 12, 12, 12)
         layout.setSpacing(8)
         layout.addWidget(self._list() if picker.models else self._no_models())

@@ -93,7 +93,6 @@ class Rail(QWidget):
 
     def _place(self, place: Place, text: str) -> QPushButton:
         button = self._button(place, text, "nav")
-        button.setCheckable(True)
         button.clicked.connect(lambda: self._on_place(place))
         return button
 
@@ -103,7 +102,7 @@ class Rail(QWidget):
         self.chosen.emit(place)
 
     def _button(self, icon: str, text: str, kind: Literal["new", "nav"]) -> QPushButton:
-        button = bits.button(text, kind, icon)
+        button = bits.button(text, kind, icon, is_checkable=kind == "nav")
         self._texts[button] = f"  {text}"
         button.setText(self._texts[button])
         return button

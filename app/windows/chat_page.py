@@ -43,8 +43,9 @@ class ChatPage(QWidget):
         self.model_picker, self.collection_picker = ModelPicker(), CollectionPicker()
         self.conversation, self.hero, self.first_run = ConversationView(), Hero(), FirstRun()
         self.prompt, self.sources = PromptEdit(), SourcePane()
-        self.sources_button = bits.tool("sources", self.tr("Show or hide the sources"), self.toggle_sources)
-        self.sources_button.setCheckable(True)
+        self.sources_button = bits.tool(
+            "sources", self.tr("Show or hide the sources"), self.toggle_sources, is_checkable=True
+        )
         self._centre = QStackedWidget()
         for shown in (self.hero, self.conversation, self.first_run):
             self._centre.addWidget(shown)

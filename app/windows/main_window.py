@@ -43,7 +43,7 @@ class MainWindow(QMainWindow):
         super().__init__()
         theme.appearance()
         self.setWindowTitle("Ragdoll")
-        self.setWindowIcon(theme.icon("ragdoll", "black"))
+        self.setWindowIcon(theme.icon("ragdoll", "black", side=128))
         self.setMinimumSize(*_SMALLEST_PX)
         self.resize(*_SIZE_PX)
         self.setAcceptDrops(True)
