@@ -51,7 +51,9 @@ def main(stream: BinaryIO) -> int:
 
     host = Host(outlet)
     try:
-        host.open(lambda publish: Engine(Home.find(), publish, warm=True))
+        # The window's lower setting after repeated deaths: nothing is loaded or gone on with unasked.
+        is_warm = "--careful" not in sys.argv[1:]
+        host.open(lambda publish: Engine(Home.find(), publish, warm=is_warm))
         host.serve(sys.stdin.buffer)
     except _Terminated:
         pass

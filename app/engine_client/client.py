@@ -80,6 +80,7 @@ class EngineClient(QObject):
         self._record = Record()
         self._ready_since: float | None = None
         self._num_garbage = 0
+        self._has_answered = False
         self._last_id = 0
         self._waiting: dict[int, _Pending] = {}
         self._sent: dict[int, _Pending] = {}
@@ -152,6 +153,7 @@ class EngineClient(QObject):
         self._is_stopping = False
         self._kill_reason = ""
         self._num_garbage = 0
+        self._has_answered = False
         self._pulse = Pulse(self._patience, time.monotonic())
         self._process = EngineProcess((*self._command, *extra), self._log, self)
         self._process.line_received.connect(self._on_line)
@@ -234,7 +236,8 @@ class EngineClient(QObject):
 
     def _on_ping_due(self) -> None:
         now = time.monotonic()
-        is_in_phase = bool(self.phase) or self.state != "ready"
+        # It says `ready` before its heavy imports, so until its first answer it is still starting.
+        is_in_phase = bool(self.phase) or not self._has_answered
         if self._pulse.is_hanging(now, is_in_phase):
             allowed = self._patience.phase_silence_s if is_in_phase else self._patience.silence_s
             self._kill(deaths.hang_cause(allowed))
@@ -242,6 +245,7 @@ class EngineClient(QObject):
             self.request(protocol.PING, protocol.Nothing(), self._on_pong)
 
     def _on_pong(self, _pong: protocol.Pong) -> None:
+        self._has_answered = True
         self._pulse.beat(time.monotonic())
 
     # --- lines ---

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -250,6 +251,15 @@ def test_a_declared_phase_is_given_more_time(qtbot, make):
     qtbot.wait(1500)
     assert heard.died == []
     assert client.phase == "loading model"
+
+
+@pytest.mark.expects_warnings
+def test_an_engine_that_is_ready_but_answers_nothing_is_given_the_time_of_a_start(qtbot, make):
+    client = make("--never-pong", patience=replace(QUICK, phase_silence_s=1.5))
+    started(qtbot, client)
+    heard = Heard(client)
+    qtbot.wait_until(lambda: bool(heard.died), timeout=TIMEOUT_MS)
+    assert "1.5 seconds" in heard.died[0]
 
 
 @pytest.mark.expects_warnings

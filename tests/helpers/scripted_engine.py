@@ -5,7 +5,8 @@ Behaviours, as arguments (several can be combined; without any it is a well-beha
     --version N          announces protocol version N
     --strange-ready      announces version 99 in a `ready` that has none of our other fields
     --never-ready        says nothing at all
-    --silent             never answers a ping
+    --silent             answers one ping and no other
+    --never-pong         answers no ping
     --silent-in-phase P  declares phase P and never answers a ping
     --garbage N          says N lines that are no messages after `ready`
     --flood N            says N notices after `ready`
@@ -94,7 +95,8 @@ class ScriptedEngine:
         if method.name == options.die_on and self.may_die():
             die()
         if method is protocol.PING:
-            if not (options.silent or options.silent_in_phase):
+            has_gone_silent = options.silent and "ping" in self.methods[:-1]
+            if not (has_gone_silent or options.silent_in_phase or options.never_pong):
                 say(protocol.encode_result(request.id, protocol.Pong()))
         elif method is protocol.ASK:
             self.answer(request)
@@ -166,7 +168,7 @@ def die() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--version", type=int, default=protocol.PROTOCOL_VERSION)
-    for flag in ("strange-ready", "never-ready", "silent", "abort", "die-answering", "deaf", "careful"):
+    for flag in ("strange-ready", "never-ready", "never-pong", "silent", "abort", "die-answering", "deaf", "careful"):
         parser.add_argument(f"--{flag}", action="store_true")
     for number in ("garbage", "flood"):
         parser.add_argument(f"--{number}", type=int, default=0)
