@@ -1,0 +1,184 @@
+"""How the window feels: first paint, memory, and how smoothly its main thread runs while the engine works.
+
+    python -m tests.bench.window [--quick] [--json FILE]
+
+First paint counts from the start of the process to the first flushed frame (offscreen unless QT_QPA_PLATFORM says
+otherwise), cold with the files it needs dropped from the page cache. Smoothness is the gap between the ticks of a
+10 ms timer while one folder is indexed and questions are answered from quotes. Bounds are the design's budgets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.bench import report
+from tests.helpers.corpus import write_corpus
+from tests.helpers.shared_data import SHARED_DATA
+
+ROOT = Path(__file__).resolve().parents[2]
+BOUNDS = {
+    "first_paint_cold_s": 1.5,
+    "first_paint_warm_s": 0.5,
+    "rss_peak_mb": 150.0,
+    "timer_gap_p99_ms": 50.0,
+}
+# What Qt alone costs here: the least that any window of this kind can need.
+BARE_WINDOW = """
+import sys, time, psutil
+from PySide6.QtWidgets import QApplication, QLabel, QMainWindow
+from app.first_paint import FirstPaint
+from app.startup_trace import seconds_since_process_start
+application = QApplication([])
+window = QMainWindow()
+window.setCentralWidget(QLabel("bare"))
+watch = FirstPaint(window)
+def done():
+    print(seconds_since_process_start(), time.process_time(), psutil.Process().memory_info().rss / 1e6)
+    application.quit()
+watch.painted.connect(done)
+window.resize(1200, 800)
+window.show()
+application.exec()
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.window", description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="fewer starts, a small folder")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="ragdoll-bench-") as folder:
+        ours, peers = measure(Path(folder), options.quick)
+    report.show("window", ours, peers, BOUNDS)
+    if options.json:
+        report.write(options.json, ours, peers)
+    return 0
+
+
+def measure(folder: Path, is_quick: bool) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+    """Our figures, and those of a bare Qt window beside them."""
+    num_warm = 3 if is_quick else 9
+    drop_from_page_cache()
+    cold = first_paint(folder / "cold")
+    warm = statistics.median(first_paint(folder / f"warm-{n}") for n in range(num_warm))
+    bare = [bare_window() for _ in range(num_warm)]
+    ours = {"first_paint_cold_s": cold, "first_paint_warm_s": warm, **while_working(folder, is_quick)}
+    names = ("first_paint_warm_s", "first_paint_cpu_s", "rss_after_first_paint_mb")
+    medians = (statistics.median(figures) for figures in zip(*bare, strict=True))
+    return ours, {"a bare Qt window": dict(zip(names, medians, strict=True))}
+
+
+def first_paint(home: Path) -> float:
+    """Seconds from process start to first paint of `python -m app` on an empty data folder."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app"],
+        cwd=ROOT,
+        env=_environment(home) | {"RAGDOLL_TRACE_STARTUP": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stderr is not None
+        seen: dict[str, str] = {}
+        for line in process.stderr:
+            name, _, seconds = line.strip().partition("=")
+            seen[name] = seconds
+            if name == "attached_s":
+                process.send_signal(signal.SIGTERM)
+    return float(seen["first_paint_s"])
+
+
+def bare_window() -> tuple[float, ...]:
+    """First paint in seconds, processor time until then, and resident MB of a window with nothing in it."""
+    done = subprocess.run(
+        [sys.executable, "-c", BARE_WINDOW],
+        cwd=ROOT,
+        env=_environment(Path("unused")),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return tuple(float(figure) for figure in done.stdout.split())
+
+
+def while_working(folder: Path, is_quick: bool) -> dict[str, float]:
+    """The real window through start, indexing with questions, and rest; its gaps as percentiles."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench.window_probe", str(_corpus(folder, is_quick)), "60" if is_quick else "300"],
+        cwd=ROOT,
+        env=_environment(folder / "work"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"The window could not be measured:\n{done.stderr}")
+    figures = json.loads(done.stdout.splitlines()[-1])
+    gaps = figures.pop("gaps_ms")
+    if heavy := figures.pop("heavy_modules"):
+        raise SystemExit(f"The window has loaded what only the engine may: {', '.join(heavy)}.")
+    if "working" not in gaps:
+        raise SystemExit("The engine did not get ready; engine.log says why.")
+    return {
+        **figures,
+        "timer_gap_p50_ms": percentile(gaps["working"], 50),
+        "timer_gap_p99_ms": percentile(gaps["working"], 99),
+        "timer_gap_max_ms": max(gaps["working"]),
+        "timer_gap_p99_starting_ms": percentile(gaps["starting"], 99),
+        "timer_gap_p99_idle_ms": percentile(gaps.get("idle", [0.0]), 99),
+    }
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The smallest value that `percent` of all do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+
+
+def drop_from_page_cache() -> None:
+    """Lets the kernel forget what a start reads: our sources, Qt, and Python's library; needs no privilege."""
+    for file in _files_of_a_start():
+        descriptor = os.open(file, os.O_RDONLY)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+
+def _files_of_a_start() -> Iterator[Path]:
+    installed = Path(sysconfig.get_path("platlib"))
+    heavy = {"torch", "transformers", "lancedb", "scipy", "sklearn", "sympy", "pyarrow", "llama_cpp"}
+    folders = [ROOT / "app", ROOT / "engine", ROOT / "resources", Path(sysconfig.get_path("stdlib"))]
+    folders += [folder for folder in installed.iterdir() if folder.is_dir() and folder.name not in heavy]
+    for folder in folders:
+        yield from (file for file in folder.rglob("*") if file.suffix in (".py", ".pyc", ".so", ".svg", ".qss", ".6"))
+
+
+def _corpus(folder: Path, is_quick: bool) -> Path:
+    real = SHARED_DATA / "docs" / "tree-rust-book"
+    if real.is_dir() and not is_quick:
+        return real
+    corpus = folder / "corpus"
+    for copy in range(3 if is_quick else 30):
+        write_corpus(corpus / str(copy))
+    return corpus
+
+
+def _environment(home: Path) -> dict[str, str]:
+    # A settings folder of another desktop's theme would be measured along.
+    return {"QT_QPA_PLATFORM": "offscreen", **os.environ, "RAGDOLL_HOME": str(home), "HF_HUB_OFFLINE": "1"}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
