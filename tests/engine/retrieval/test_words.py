@@ -1,0 +1,69 @@
+"""Tests for engine.retrieval.words."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.retrieval.words import is_mostly_latin, overlap, rarity, terms
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("How do threads share state?", True),
+        ("Größe in Ångström, naïve café", True),
+        ("1234 + 5678", True),
+        ("", True),
+        ("怎么共享状态？", False),
+        ("LanceDB 怎么用", True),
+        ("DB 的全文索引怎么用", False),
+        ("Как это работает", False),
+        ("서울에서", False),
+    ],
+)
+def test_scripts_are_told_apart_by_their_letters(text: str, expected: bool):
+    assert is_mostly_latin(text) is expected
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("thread", "threads", "Threads'", "threading"),
+        ("stop", "stops", "stopped", "stopping"),
+        ("study", "studies"),
+        ("share", "shared", "shares", "sharing"),
+        ("class", "classes"),
+        ("café", "Cafe", "CAFÉ"),
+    ],
+)
+def test_forms_of_a_word_meet(words: tuple[str, ...]):
+    assert len({terms(word) for word in words}) == 1
+
+
+def test_unlike_words_stay_apart():
+    assert (
+        len({terms(word) for word in ("state", "static", "station", "glass", "gas", "is", "bus", "2019", "201")}) == 9
+    )
+
+
+def test_stop_words_are_left_out():
+    assert terms("What is the state of it?") == terms("state")
+
+
+def test_scripts_without_spaces_become_pairs():
+    assert terms("北京大学") == {"北京", "京大", "大学"}
+    assert "서울" in terms("서울에서")
+    assert terms("東") == {"東"}
+
+
+def test_rare_terms_weigh_more():
+    weights = rarity([{"rust", "mutex"}, {"rust"}, {"rust"}])
+    assert weights["mutex"] > weights["rust"] > 0
+
+
+def test_overlap_is_a_share_by_weight():
+    weights = {"rust": 1.0, "mutex": 3.0}
+    assert overlap({"rust", "mutex"}, {"mutex"}, weights, unseen=4.0) == pytest.approx(0.75)
+    assert overlap({"rust", "gil"}, {"rust"}, weights, unseen=4.0) == pytest.approx(0.2)
+    assert overlap({"rust"}, {"rust", "more"}, weights, unseen=4.0) == 1.0
+    assert overlap(set(), {"rust"}, weights, unseen=4.0) == 0.0

@@ -1,0 +1,292 @@
+"""Tests for engine.retrieval.worker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from engine.core import Evidence, Question, Scope
+from engine.errors import EmbedderUnavailable, LibraryError, RagdollError
+from engine.events import AnswerStateChanged, Event, PassagesFound
+from engine.inflight import QuestionInFlight
+from engine.retrieval import worker as worker_module
+from engine.retrieval.search import Query, SearchResult
+from engine.retrieval.worker import RetrievalWorker
+from tests.helpers.chunk_rows import HashEmbedder
+from tests.helpers.passages import passage
+
+TIMEOUT = 30.0
+
+
+@dataclass
+class FakeSearcher:
+    """Finds one passage that repeats the query. "BROKEN" makes the search fail; `gate`, closed, makes it wait."""
+
+    embedder: HashEmbedder = field(default_factory=HashEmbedder)
+    gate: threading.Event = field(default_factory=threading.Event)
+    began: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    batches: list[list[Query]] = field(default_factory=list)
+
+    def search(self, queries: Sequence[Query]) -> list[SearchResult]:
+        self.batches.append(list(queries))
+        self.began.release()
+        assert self.gate.wait(TIMEOUT)
+        if any("BROKEN" in query.text for query in queries):
+            raise LibraryError("The index cannot be read.")
+        if any("BUG" in query.text for query in queries):
+            raise ZeroDivisionError("nobody expected that")
+        return [SearchResult((passage(f"It is said that {query.text}."),), Scope(1, 9, 1)) for query in queries]
+
+
+@dataclass
+class Desk:
+    """A worker on fakes, and all that came out of it, in order."""
+
+    searcher: FakeSearcher
+    open_searcher: Callable[[], FakeSearcher] | None = None
+    handed: list[tuple[str, Evidence]] = field(default_factory=list)
+    ended: dict[str, str | RagdollError] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def __post_init__(self) -> None:
+        self.worker = RetrievalWorker(
+            self.open_searcher or (lambda: self.searcher),  # type: ignore[arg-type]
+            self._hand_over,
+            self.events.append,
+            lambda in_flight: self._end(in_flight, "cancelled"),
+            self._end,
+        )
+
+    def _hand_over(self, in_flight: QuestionInFlight, evidence: Evidence) -> None:
+        self.handed.append((in_flight.question.question_id, evidence))
+        self._end(in_flight, "handed over")
+
+    def _end(self, in_flight: QuestionInFlight, how: str | RagdollError) -> None:
+        with self.changed:
+            assert in_flight.question.question_id not in self.ended, "a question ended twice"
+            self.ended[in_flight.question.question_id] = how
+            self.changed.notify_all()
+
+    def ask(self, text: str, **options: object) -> QuestionInFlight:
+        in_flight = QuestionInFlight(Question(text, text, **options))  # type: ignore[arg-type]
+        self.worker.submit(in_flight)
+        return in_flight
+
+    def wait(self, count: int) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.ended) >= count, TIMEOUT), self.ended
+
+    def states(self, question_id: str) -> list[str]:
+        return [
+            "found" if isinstance(event, PassagesFound) else event.state
+            for event in self.events
+            if isinstance(event, AnswerStateChanged | PassagesFound) and event.question_id == question_id
+        ]
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk(FakeSearcher())
+    desk.searcher.gate.set()
+    yield desk
+    desk.searcher.gate.set()
+    desk.worker.stop()
+
+
+def test_a_question_is_searched_read_and_handed_over(desk: Desk):
+    desk.worker.start()
+    in_flight = desk.ask("the lock guards the data", collection="Rust", top_k=3)
+    desk.wait(1)
+    [(question_id, evidence)] = desk.handed
+    assert question_id == in_flight.question.question_id
+    assert evidence.quotes[0].text == "It is said that the lock guards the data."
+    assert evidence.scope == Scope(1, 9, 1)
+    assert desk.states(question_id) == ["queued", "searching", "reading", "found"]
+    assert desk.searcher.batches == [[Query("the lock guards the data", "Rust", 3)]]
+    assert list(in_flight.timeline.marks) == ["asked", "retrieval_started", "retrieval_ended"]
+
+
+def test_questions_that_wait_are_searched_together(desk: Desk):
+    desk.searcher.gate.clear()
+    desk.worker.start()
+    desk.ask("first question of all")
+    assert desk.searcher.began.acquire(timeout=TIMEOUT)
+    for number in range(5):
+        desk.ask(f"later question {number}")
+    desk.searcher.gate.set()
+    desk.wait(6)
+    assert [len(batch) for batch in desk.searcher.batches] == [1, 5]
+    assert set(desk.ended.values()) == {"handed over"}
+
+
+def test_a_batch_has_a_bound(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(worker_module, "MAX_BATCH", 3)
+    for number in range(7):
+        desk.ask(f"question number {number}")
+    desk.worker.start()
+    desk.wait(7)
+    assert [len(batch) for batch in desk.searcher.batches] == [3, 3, 1]
+
+
+def test_one_broken_question_fails_alone(desk: Desk):
+    for text in ("a good question", "a BROKEN question", "another good question"):
+        desk.ask(text)
+    desk.worker.start()
+    desk.wait(3)
+    assert desk.ended["a good question"] == desk.ended["another good question"] == "handed over"
+    assert isinstance(desk.ended["a BROKEN question"], LibraryError)
+
+
+def test_an_unexpected_failure_becomes_a_sentence(desk: Desk, caplog: pytest.LogCaptureFixture):
+    desk.worker.start()
+    with caplog.at_level("CRITICAL", "engine.retrieval.worker"):
+        desk.ask("a BUG in us")
+        desk.wait(1)
+    failure = desk.ended["a BUG in us"]
+    assert isinstance(failure, RagdollError)
+    assert "ZeroDivisionError" in failure.sentence
+    assert failure.way_out
+
+
+def test_a_cancelled_question_ends_as_cancelled(desk: Desk):
+    desk.searcher.gate.clear()
+    before_search = desk.ask("cancelled while it waits")
+    while_searching = desk.ask("cancelled while it is searched")
+    before_search.cancelled.set()
+    desk.worker.start()
+    assert desk.searcher.began.acquire(timeout=TIMEOUT)
+    while_searching.cancelled.set()
+    desk.searcher.gate.set()
+    desk.wait(2)
+    assert set(desk.ended.values()) == {"cancelled"}
+    assert desk.searcher.batches == [[Query("cancelled while it is searched")]]
+    assert not any(isinstance(event, PassagesFound) for event in desk.events)
+
+
+def test_what_cannot_be_opened_fails_every_question_and_is_tried_again():
+    searcher, calls = FakeSearcher(), []
+    searcher.gate.set()
+
+    def open_searcher() -> FakeSearcher:
+        calls.append(1)
+        if len(calls) == 1:
+            raise EmbedderUnavailable("The embedding model is not installed.")
+        return searcher
+
+    desk = Desk(searcher, open_searcher)
+    desk.ask("first of two")
+    desk.ask("second of two")
+    desk.worker.start()
+    desk.wait(2)
+    assert all(isinstance(end, EmbedderUnavailable) for end in desk.ended.values())
+    desk.ask("third, when it works")
+    desk.wait(3)
+    assert desk.ended["third, when it works"] == "handed over"
+    desk.worker.stop()
+
+
+def test_lookups_come_back_without_quotes(desk: Desk):
+    desk.worker.start()
+    found = desk.worker.search(["one thing", "another thing"], top_k=4, collection="Rust")
+    assert [evidence.passages[0].text for evidence in found] == [
+        "It is said that one thing.",
+        "It is said that another thing.",
+    ]
+    assert all(evidence.quotes == () for evidence in found)
+    assert desk.searcher.batches == [[Query("one thing", "Rust", 4), Query("another thing", "Rust", 4)]]
+    assert desk.events == []
+
+
+def test_questions_go_between_the_slices_of_a_long_lookup(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(worker_module, "MAX_BATCH", 2)
+    desk.searcher.gate.clear()
+    desk.worker.start()
+    found: list[list[Evidence]] = []
+    lookup = threading.Thread(target=lambda: found.append(desk.worker.search([f"text {n}" for n in range(6)], 4)))
+    lookup.start()
+    assert desk.searcher.began.acquire(timeout=TIMEOUT)
+    desk.ask("a question in between")
+    desk.searcher.gate.set()
+    lookup.join(TIMEOUT)
+    desk.wait(1)
+    assert len(found[0]) == 6
+    assert [len(batch) for batch in desk.searcher.batches] == [2, 1, 2, 2]
+
+
+def test_a_failed_lookup_raises_where_it_was_asked(desk: Desk):
+    desk.worker.start()
+    with pytest.raises(LibraryError):
+        desk.worker.search(["BROKEN"], 3)
+    assert desk.worker.search([], 3) == []
+
+
+def test_a_lookup_after_questions_is_served_in_turn(desk: Desk):
+    desk.ask("a question before it")
+    results: list[int] = []
+    lookup = threading.Thread(target=lambda: results.append(len(desk.worker.search(["a lookup"], 3))))
+    lookup.start()
+    while desk.worker._queue.qsize() < 2:
+        threading.Event().wait(0.001)
+    desk.worker.start()
+    lookup.join(TIMEOUT)
+    desk.wait(1)
+    assert results == [1]
+
+
+def test_warming_up_opens_the_searcher_before_the_first_question():
+    opened = threading.Event()
+    searcher = FakeSearcher()
+
+    def open_searcher() -> FakeSearcher:
+        opened.set()
+        return searcher
+
+    desk = Desk(searcher, open_searcher)
+    desk.worker.start()
+    desk.worker.warm_up()
+    assert opened.wait(TIMEOUT)
+    desk.worker.stop()
+
+
+def test_stopping_ends_all_that_waits(desk: Desk):
+    desk.searcher.gate.clear()
+    desk.worker.start()
+    desk.ask("being searched now")
+    assert desk.searcher.began.acquire(timeout=TIMEOUT)
+    desk.ask("still waiting")
+    failures: list[RagdollError] = []
+
+    def look_up() -> None:
+        try:
+            desk.worker.search(["a lookup that waits"], 3)
+        except RagdollError as error:
+            failures.append(error)
+
+    lookup = threading.Thread(target=look_up)
+    lookup.start()
+    while desk.worker._queue.qsize() < 2:
+        threading.Event().wait(0.001)
+    stopping = threading.Thread(target=desk.worker.stop)
+    stopping.start()
+    while not desk.worker._is_closed:
+        threading.Event().wait(0.001)
+    desk.searcher.gate.set()
+    for thread in (stopping, lookup):
+        thread.join(TIMEOUT)
+    assert desk.ended["still waiting"] == "cancelled"
+    assert "being searched now" in desk.ended
+    assert [error.sentence for error in failures] == ["Ragdoll is closing."]
+
+
+def test_after_stopping_everything_is_turned_away(desk: Desk):
+    desk.ask("never even started")
+    desk.worker.stop()
+    desk.worker.stop()
+    desk.ask("too late")
+    assert desk.ended == {"never even started": "cancelled", "too late": "cancelled"}
+    with pytest.raises(RagdollError, match="closing"):
+        desk.worker.search(["too late"], 3)
