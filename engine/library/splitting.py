@@ -7,10 +7,9 @@ more tokens for `a + b` than for `a` and `b` alone, a run of pieces costs at mos
 
 from __future__ import annotations
 
-import bisect
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from engine.core import Block, BlockKind
@@ -23,6 +22,8 @@ MAX_CHARACTERS_PER_TOKEN = 16
 _SENTENCE_END = re.compile(r"[.!?…؟۔।॥።][\"'”’»)\]]*\s+|[。！？｡．][”’」』）】]*\s*|\n[ \t]*\n\s*")
 _LINE_END = re.compile(r"\n+")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n\s*")
+_SPACE = re.compile(r"\s")
+_SIGN = re.compile(r"\S")
 _CELL_END = re.compile(r"\s\|\s")
 _WORD_START = re.compile(r"(?<=\s)\S|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _SEAMS: dict[BlockKind, tuple[re.Pattern[str], ...]] = {
@@ -79,29 +80,31 @@ def split(text: str, piece: Piece, limit: int, cost: Cost) -> Iterator[Piece]:
 def overlap(text: str, pieces: list[Piece], limit: int, cost: Cost) -> Piece | None:
     """The last words of a run of pieces, whole sentences or pieces where such fit; None where nothing does."""
     start, end = pieces[0].start, pieces[-1].end
-    window = max(start + 1, end - limit * MAX_CHARACTERS_PER_TOKEN // 2)
+    # By the run's own density, so that the first candidate tends to be the right one.
+    reach = int(limit * (end - start) / max(1, sum(piece.cost for piece in pieces)))
+    window = max(start + 1, end - reach * 5 // 4)
     seams = {piece.start for piece in pieces if piece.start >= window}
     seams.update(match.end() for match in _SENTENCE_END.finditer(text, window - 1, end) if match.end() < end)
     tail = _longest_tail(text, sorted(seams), end, limit, cost)
     if tail is None and pieces[-1].kind in ("paragraph", "list_item"):
-        words = [match.start() for match in _WORD_START.finditer(text, window, end)]
+        words = (match.start() for match in _WORD_START.finditer(text, max(window, end - reach), end))
         tail = _longest_tail(text, words, end, limit, cost)
     return tail
 
 
-def _longest_tail(text: str, starts: list[int], end: int, limit: int, cost: Cost) -> Piece | None:
-    index = bisect.bisect_left(starts, True, key=lambda start: cost(text[start:end]) <= limit)
-    if index == len(starts):
-        return None
-    start = starts[index]
-    return Piece(start, end, cost(text[start:end]), "paragraph", start)
+def _longest_tail(text: str, starts: Iterable[int], end: int, limit: int, cost: Cost) -> Piece | None:
+    for start in starts:
+        price = cost(text[start:end])
+        if price <= limit:
+            return Piece(start, end, price, "paragraph", start)
+    return None
 
 
 def _split(text: str, piece: Piece, limit: int, cost: Cost, seams: tuple[re.Pattern[str], ...]) -> Iterator[Piece]:
     if piece.cost <= limit:
         yield piece
     elif not seams:
-        yield from _halved(text, piece, limit, cost)
+        yield from _cut(text, piece, limit, cost)
     else:
         for part in _parts(text, piece, cost, seams[0]):
             yield from _split(text, part, limit, cost, seams[1:])
@@ -115,33 +118,47 @@ def _parts(text: str, piece: Piece, cost: Cost, seam: re.Pattern[str]) -> Iterat
         if end > start:
             yield Piece(start, end, cost(text[lead:end]), piece.kind, lead, gap_cost)
             lead, gap_cost = end, 0
-        start = cut
+        start = _next_sign(text, cut, piece.end)
 
 
-def _halved(text: str, piece: Piece, limit: int, cost: Cost) -> Iterator[Piece]:
-    middle = _middle(text, piece.start, piece.end)
-    if piece.cost <= limit or not piece.start < middle < piece.end:
+def _cut(text: str, piece: Piece, limit: int, cost: Cost) -> Iterator[Piece]:
+    """The piece cut between words into about equal parts, and those again where they are still too long."""
+    if piece.cost <= limit or piece.end - piece.start < 2:
         yield piece
         return
-    end = piece.start + len(text[piece.start : middle].rstrip())
-    start = piece.end - len(text[middle : piece.end].lstrip())
-    left = Piece(piece.start, end, cost(text[piece.lead : end]), piece.kind, piece.lead, piece.gap_cost)
-    right = Piece(start, piece.end, cost(text[end : piece.end]), piece.kind, end)
-    yield from _halved(text, left, limit, cost)
-    yield from _halved(text, right, limit, cost)
+    num_parts = min(piece.end - piece.start, -(-piece.cost * 21 // (20 * limit)))
+    lead, start, gap_cost = piece.lead, piece.start, piece.gap_cost
+    for number in range(1, max(2, num_parts) + 1):
+        cut = _near(text, piece, number, max(2, num_parts))
+        end = start + len(text[start:cut].rstrip())
+        if end > start:
+            yield from _cut(text, Piece(start, end, cost(text[lead:end]), piece.kind, lead, gap_cost), limit, cost)
+            lead, gap_cost = end, 0
+        start = _next_sign(text, max(start, cut), piece.end)
 
 
-def _middle(text: str, start: int, end: int) -> int:
-    """The white space nearest to the middle, else the middle itself, but not between a letter and its accent."""
-    middle, reach = (start + end) // 2, (end - start) // 4
-    after = re.compile(r"\s").search(text, middle, middle + reach)
-    before = max(text.rfind(space, middle - reach, middle) for space in " \n\t\u3000")
-    spaces = [position for position in (before, after.start() if after else -1) if position > start]
+def _next_sign(text: str, start: int, end: int) -> int:
+    """The first position from `start` on that is no white space."""
+    sign = _SIGN.search(text, start, end)
+    return sign.start() if sign else end
+
+
+def _near(text: str, piece: Piece, number: int, num_parts: int) -> int:
+    """Where part `number` of the piece ends: at the white space nearest to its even share, else right there."""
+    length = piece.end - piece.start
+    target = piece.start + length * number // num_parts
+    if number == num_parts:
+        return piece.end
+    reach = length // num_parts // 4
+    after = _SPACE.search(text, target, target + reach)
+    before = max(text.rfind(space, target - reach, target) for space in " \n\t\u3000")
+    spaces = [position for position in (before, after.start() if after else -1) if position > piece.start]
     if spaces:
-        return min(spaces, key=lambda position: abs(position - middle)) + 1
-    while middle > start + 1 and _continues(text[middle]):
-        middle -= 1
-    return middle
+        return min(spaces, key=lambda position: abs(position - target)) + 1
+    # Not between a letter and its accent.
+    while target > piece.start + 1 and _continues(text[target]):
+        target -= 1
+    return target
 
 
 def _continues(character: str) -> bool:

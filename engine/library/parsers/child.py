@@ -32,7 +32,7 @@ _OOM_SCORE = 800
 _NICE = 5
 _PR_SET_PDEATHSIG = 1
 # Pages nested deeper than any author means; above it a file counts as broken.
-_RECURSION_LIMIT = 5000
+_RECURSION_LIMIT = 20_000
 _OUT_OF_MEMORY = ParserGaveUp("Reading the file took more memory than it may have.")
 
 

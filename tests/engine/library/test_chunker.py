@@ -150,6 +150,11 @@ def test_an_endless_sentence_is_cut_between_words():
     assert all(re.fullmatch(r"(word\d+ ?)+", one.text) for one in chunks)
 
 
+def test_runs_of_spaces_end_up_in_no_chunk():
+    check(document(page_of(("code", "    ".join(f"word{n}" for n in range(500))))))
+    check(document(page_of(("code", "\n".join(f"    line {n}" for n in range(500))))))
+
+
 def test_text_without_any_space_is_cut_hard():
     check(document(page_of(("paragraph", "x" * 5000))), count_tokens=pieces)
 
@@ -309,3 +314,10 @@ def test_every_text_is_counted_a_bounded_number_of_times():
     page = ParsedPage(None, text, tuple(paragraphs(text)))
     chunk(document(page), count, MAX, OVERLAP)
     assert counted < 8 * len(text)
+
+
+def test_one_endless_paragraph_takes_no_more_than_its_length():
+    # Quadratic work would take hours here; the test's time limit is what fails it.
+    text = "This is a sentence. " * 200_000
+    chunks = chunk(document(ParsedPage(None, text, (Block("paragraph", 0, len(text) - 1),))), words, MAX, OVERLAP)
+    assert sum(len(one.text) for one in chunks) >= len(text) - len(chunks)
