@@ -147,13 +147,23 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def drop_from_page_cache() -> None:
-    """Lets the kernel forget what a start reads: our sources, Qt, and Python's library; needs no privilege."""
-    for file in _files_of_a_start():
-        descriptor = os.open(file, os.O_RDONLY)
-        try:
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(descriptor)
+    """Lets the kernel forget what a start reads: everything where we may ask for it, else our sources, Qt and Python.
+
+    Without privilege, files that another running process has mapped stay cached.
+    """
+    try:
+        Path("/proc/sys/vm/drop_caches").write_text("1", encoding="ascii")
+    except OSError:
+        for file in _files_of_a_start():
+            _forget(file)
+
+
+def _forget(file: Path) -> None:
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
 
 
 def _files_of_a_start() -> Iterator[Path]:

@@ -11,18 +11,22 @@ import sys
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 from PySide6.QtCore import QObject, Qt, QTimer
 
 from app.first_paint import FirstPaint
 from app.main import Session, make_application
-from app.models import AppModels
-from app.models.turns import TurnView
 from app.settings import AppHome
 from app.single_instance import SingleInstance
 from app.startup_trace import seconds_since_process_start
-from engine import protocol
+
+if TYPE_CHECKING:
+    # What the window imports only after its first paint must not come earlier because it is watched.
+    from app.models import AppModels
+    from app.models.turns import TurnView
+    from engine import protocol
 
 TICK_MS = 10
 IDLE_S = 2.0
