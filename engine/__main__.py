@@ -18,6 +18,7 @@ import faulthandler
 import logging
 import os
 import signal
+import threading
 from contextlib import suppress
 from types import FrameType
 from typing import BinaryIO
@@ -32,6 +33,7 @@ _NICENESS = 5
 _OOM_SCORE_ADJ = 300
 # One busy Python thread makes a token 3-6 times slower at the default of 5 ms.
 _SWITCH_INTERVAL_S = 0.0001
+_GRACE_S = 2.5
 
 
 class _Terminated(BaseException):
@@ -59,6 +61,7 @@ def main(stream: BinaryIO) -> int:
         pass
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _end_within(_GRACE_S)
         host.close()
     return 0
 
@@ -85,6 +88,13 @@ def _die_with(parent: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         raise SystemExit(1)
+
+
+def _end_within(grace_s: float) -> None:
+    """Ends the process even where a thread cannot be stopped (importing torch takes seconds); a kill loses nothing."""
+    timer = threading.Timer(grace_s, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
 
 
 def _on_terminate(number: int, frame: FrameType | None) -> None:

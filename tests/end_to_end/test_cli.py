@@ -1,0 +1,207 @@
+"""Tests for the command line as scripts use it: real processes, real documents, JSON on stdout, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.corpus import write_corpus
+from tests.helpers.engine_process import PATIENCE_S, EngineProcess
+from tests.helpers.shared_data import shared_file
+from tests.helpers.tiny_gguf import write_tiny_model
+
+QUESTION = "How do I share state between threads?"
+
+
+class Ragdoll:
+    """The command `ragdoll` on one data folder."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "engine.cli", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S * 2,
+            env={**os.environ, "RAGDOLL_HOME": str(self.home)},
+            check=False,
+        )
+
+    def json(self, *arguments: str | Path):
+        """The one JSON document of a command that succeeds."""
+        done = self.run(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+        return json.loads(done.stdout)
+
+    def lines(self, *arguments: str | Path) -> list:
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ragdoll, Path, dict]:
+    """A data folder with the generated corpus in it, and what adding it reported."""
+    folder = tmp_path_factory.mktemp("cli")
+    write_corpus(folder / "corpus")
+    ragdoll = Ragdoll(folder / "home")
+    return ragdoll, folder / "corpus", ragdoll.json("add", folder / "corpus")
+
+
+def test_add_tells_what_it_did_and_a_second_time_nothing_changes(library):
+    ragdoll, corpus, report = library
+    files = sum(1 for file in corpus.rglob("*") if file.is_file())
+    assert set(report) == {"documents", "chunks", "seconds"}
+    assert set(report["documents"]) == {"indexed", "unchanged", "skipped", "failed"}
+    assert report["documents"]["indexed"] == files
+    assert report["chunks"] >= files
+    again = ragdoll.json("add", corpus)
+    assert (again["documents"]["indexed"], again["documents"]["unchanged"]) == (0, files)
+
+
+def test_search_gives_absolute_paths_and_pages(library):
+    ragdoll, corpus, _ = library
+    passages = ragdoll.json("search", QUESTION, "--top-k", "3")["passages"]
+    assert 1 <= len(passages) <= 3
+    for passage in passages:
+        assert set(passage) == {"document", "page", "text", "score"}
+        assert Path(passage["document"]).is_relative_to(corpus)
+    assert [p["score"] for p in passages] == sorted((p["score"] for p in passages), reverse=True)
+
+
+def test_a_batch_of_searches_gives_a_line_each(library, tmp_path: Path):
+    ragdoll, _, _ = library
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text("".join(json.dumps({"id": n, "query": f"{QUESTION} {n}"}) + "\n" for n in range(70)))
+    lines = ragdoll.lines("search", "--batch", batch)
+    assert [line["id"] for line in lines] == list(range(70))
+    assert all(line["passages"] for line in lines)
+
+
+def test_ask_without_a_model_answers_with_quotes(library):
+    ragdoll, _, _ = library
+    answer = ragdoll.json("ask", QUESTION)
+    assert set(answer) == {"answer", "quotes", "citations", "passages", "timeline", "model"}
+    assert answer["model"] is None
+    assert answer["quotes"]
+    assert answer["quotes"][0]["text"] in answer["answer"]
+    for citation in answer["citations"]:
+        assert 0 <= citation["passage"] < len(answer["passages"])
+        assert citation["marker"] in answer["answer"]
+
+
+def test_ask_with_a_model_writes_and_ends(library, tmp_path: Path):
+    ragdoll, _, _ = library
+    model = write_tiny_model(tmp_path / "tiny.gguf")
+    first, second = (
+        ragdoll.json("ask", QUESTION, "--model", model, "--max-tokens", "8", "--seed", "3") for _ in range(2)
+    )
+    assert first["model"] == "tiny-llama"
+    assert first["timeline"]["generated_tokens"] <= 8
+    assert first["timeline"]["prompt_tokens"] > 0
+    assert first["answer"] == second["answer"]
+    assert first["citations"]
+
+
+def test_ask_with_a_trained_model_of_512_tokens(library):
+    ragdoll, _, _ = library
+    answer = ragdoll.json("ask", QUESTION, "--model", shared_file("models/stories260K-f32.gguf"), "--seed", "1")
+    assert answer["model"] == "stories260K"
+    assert answer["timeline"]["prompt_tokens"] + answer["timeline"]["generated_tokens"] <= 512
+
+
+def test_a_batch_of_questions_gives_a_line_each(library, tmp_path: Path):
+    ragdoll, _, _ = library
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text('{"id": "a", "question": "What is a mutex?"}\n{"id": "b", "question": "' + QUESTION + '"}\n')
+    lines = ragdoll.lines("ask", "--batch", batch)
+    assert [line["id"] for line in lines] == ["a", "b"]
+    assert all("timeline" in line for line in lines)
+
+
+def test_status_counts_what_is_there(library):
+    ragdoll, _, report = library
+    status = ragdoll.json("status")
+    assert status["collections"][0]["name"] == "Documents"
+    assert status["documents"]["indexed"] == report["documents"]["indexed"]
+    assert status["chunks"] == report["chunks"]
+    assert status["bytes_on_disk"] > 0
+    assert {tier["tier"] for tier in status["memory"]["tiers"]} >= {"ram", "disk"}
+
+
+def test_a_collection_is_searched_alone(library, tmp_path: Path):
+    ragdoll, _, _ = library
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("The ferry to the island leaves at seven in the morning.")
+    ragdoll.json("add", tmp_path / "notes", "--collection", "Travel")
+    found = ragdoll.json("search", "share state between threads", "--collection", "Travel")["passages"]
+    assert {Path(passage["document"]).name for passage in found} <= {"a.txt"}
+    assert ragdoll.json("remove", tmp_path / "notes")["documents"]["removed"] == 1
+    everywhere = ragdoll.json("search", "ferry to the island")["passages"]
+    assert not any(passage["document"].endswith("a.txt") for passage in everywhere)
+
+
+def test_models_are_added_used_and_listed(library, tmp_path: Path):
+    ragdoll, _, _ = library
+    model = write_tiny_model(tmp_path / "shelf.gguf")
+    assert ragdoll.json("models", "add", model)["models"][-1]["path"] == str(model)
+    assert ragdoll.json("models", "use", "shelf")["current"] == str(model)
+    assert ragdoll.json("ask", QUESTION, "--max-tokens", "2")["model"] == "tiny-llama"
+    assert ragdoll.json("models", "use", "none")["current"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["add", "/nowhere/at/all"], 4),
+        (["remove", "/nowhere/at/all"], 4),
+        (["search", "x", "--collection", "None such"], 4),
+        (["search", "--batch", "/nowhere.jsonl"], 4),
+        (["search"], 2),
+        (["search", "x", "--top-k", "0"], 2),
+        (["ask"], 2),
+        (["ask", "x", "--model", "/nowhere.gguf"], 1),
+        (["ask", "x", "--model", __file__], 1),
+        (["models", "use"], 2),
+        (["nonsense"], 2),
+        ([], 2),
+    ],
+)
+def test_failures_have_their_exit_codes_and_a_sentence(library, arguments: list[str], code: int):
+    ragdoll, _, _ = library
+    done = ragdoll.run(*arguments)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.strip()
+    assert "Traceback" not in done.stderr
+
+
+def test_a_library_held_by_the_application_is_told_apart(library):
+    ragdoll, corpus, _ = library
+    with EngineProcess(ragdoll.home, ragdoll.home.with_name("held.log")) as engine:
+        engine.wait_for(lambda notice: notice.method == "phase")
+        for arguments in (["status"], ["add", corpus], ["search", "x"], ["ask", "x"], ["remove", corpus], ["models"]):
+            done = ragdoll.run(*arguments)
+            assert done.returncode == 3, done.stderr
+            assert "already open" in done.stderr
+
+
+def test_failed_documents_leave_the_exit_code_at_zero(tmp_path: Path):
+    folder = tmp_path / "mixed"
+    write_corpus(folder)
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing of the sort")
+    (folder / "empty.txt").write_bytes(b"")
+    (folder / "picture.txt").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+    report = Ragdoll(tmp_path / "home").json("add", folder)
+    problems = report["documents"]["skipped"] + report["documents"]["failed"]
+    assert {Path(problem["path"]).name for problem in problems} == {"broken.pdf", "empty.txt", "picture.txt"}
+    assert all(problem["reason"] for problem in problems)
+    assert report["documents"]["indexed"] >= 5
