@@ -30,7 +30,7 @@ def linux(root: Path) -> Path:
 def entry(linux: Path) -> configparser.SectionProxy:
     parser = configparser.ConfigParser(interpolation=None, strict=True)
     parser.optionxform = str  # type: ignore[assignment,method-assign]
-    parser.read(linux / "ragdoll.desktop", encoding="utf-8")
+    parser.read(linux / f"{ID}.desktop", encoding="utf-8")
     return parser["Desktop Entry"]
 
 
@@ -56,10 +56,10 @@ def test_the_entry_has_one_main_category(entry: configparser.SectionProxy) -> No
 def test_entry_icon_and_description_bear_one_name(
     entry: configparser.SectionProxy, component: ElementTree.Element
 ) -> None:
-    assert entry["Icon"] == "ragdoll"
-    assert component.findtext("icon") == "ragdoll"
+    assert entry["Icon"] == ID
+    assert component.findtext("icon") == ID
     assert component.findtext("id") == ID
-    assert component.findtext("launchable") == "ragdoll.desktop"
+    assert component.findtext("launchable") == f"{ID}.desktop"
     assert entry["Name"] == component.findtext("name")
     assert entry["Comment"] == component.findtext("summary")
 
@@ -82,7 +82,7 @@ def test_the_icon_is_a_picture(root: Path) -> None:
 @pytest.mark.skipif(shutil.which("desktop-file-validate") is None, reason="desktop-file-utils is not installed")
 def test_freedesktops_validator_accepts_the_entry(linux: Path) -> None:
     done = subprocess.run(
-        ["desktop-file-validate", str(linux / "ragdoll.desktop")], capture_output=True, text=True, check=False
+        ["desktop-file-validate", str(linux / f"{ID}.desktop")], capture_output=True, text=True, check=False
     )
 
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
@@ -112,11 +112,11 @@ def test_the_menu_entry_points_at_this_checkout_and_goes_again(root: Path, tmp_p
     environment = {"XDG_DATA_HOME": str(share), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
 
     subprocess.run(install, env=environment, check=True, capture_output=True)
-    entry = (share / "applications" / "ragdoll.desktop").read_text(encoding="utf-8")
+    entry = (share / "applications" / f"{ID}.desktop").read_text(encoding="utf-8")
     installed = {file.name for file in share.rglob("*") if file.is_file()}
     subprocess.run([*install, "--remove"], env=environment, check=True, capture_output=True)
 
     escaped = str(program).replace('"', '\\\\"').replace("$", "\\\\$")
     assert f'Exec="{escaped}" %F\n' in entry
-    assert installed == {"ragdoll.desktop", "ragdoll.svg", f"{ID}.metainfo.xml"}
+    assert installed == {f"{ID}.desktop", f"{ID}.svg", f"{ID}.metainfo.xml"}
     assert not [file for file in share.rglob("*") if file.is_file()]
