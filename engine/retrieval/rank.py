@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from engine.partitions.rows import Hit
+from engine.retrieval.words import bare
 
 K = TypeVar("K", bound=Hashable)
 
 # Chunks of one document share a few words at their seams; more than this share of the shorter one is a repetition.
 _MAX_SHARED = 0.5
-_WORD = re.compile(r"[^\W_]+")
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[K]], k: float) -> list[tuple[K, float]]:
@@ -35,7 +34,7 @@ def distinct(hits: Iterable[Hit]) -> list[Hit]:
     texts: set[str] = set()
     spans: dict[tuple[int, int | None], list[Hit]] = {}
     for hit in hits:
-        words = _words_of(hit.text)
+        words = bare(hit.text)
         on_page = spans.setdefault((hit.document_id, hit.page), [])
         if words in texts or any(_repeats(hit, other) for other in on_page):
             continue
@@ -43,11 +42,6 @@ def distinct(hits: Iterable[Hit]) -> list[Hit]:
         on_page.append(hit)
         kept.append(hit)
     return kept
-
-
-def _words_of(text: str) -> str:
-    """The words alone: copies of a text often differ in line breaks and marks."""
-    return " ".join(_WORD.findall(text.casefold())) or text
 
 
 def _repeats(hit: Hit, other: Hit) -> bool:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from engine.core import Citation, Passage, Quote
 from engine.embedder import Embedder
 from engine.retrieval.sentences import quotable
-from engine.retrieval.words import is_mostly_latin, overlap, rarity, terms
+from engine.retrieval.words import bare, is_mostly_latin, overlap, rarity, terms
 
 MAX_QUOTES = 3
-# Calibrated on questions of SQuAD 2.0 with even numbers, reported on the odd ones by
-# tests/bench/retrieval_quality.py: 95 % of the questions that have an answer get a quote.
+# Set so that 95 % of the questions that have an answer get a quote, on one half of a sample of SQuAD 2.0;
+# tests/bench/retrieval_quality.py reports on the other half, and its --calibrate shows what to set.
 MIN_SCORE = 0.40
 MIN_SCORE_BY_WORDS = 0.28
 MEANING_WEIGHT = 0.5
@@ -60,12 +60,17 @@ class Reader:
         Raises:
             EmbedderUnavailable: The embedding model cannot be loaded.
         """
-        by_words = scored_by_words(question, candidates(passages))
-        if self._embedder.is_english_only and not is_mostly_latin(question):
-            chosen = choose(by_words, MIN_SCORE_BY_WORDS)
-        else:
-            chosen = choose(self._with_meaning(question, shortlist(by_words)), MIN_SCORE)
+        min_score = MIN_SCORE if self._knows_language_of(question) else MIN_SCORE_BY_WORDS
+        chosen = choose(self.scored(question, passages), min_score)
         return tuple(_quote(candidate, passages[candidate.passage]) for candidate in chosen)
+
+    def scored(self, question: str, passages: Sequence[Passage]) -> list[Candidate]:
+        """The sentences worth a closer look, each with how well it fits. Raises as `read` does."""
+        by_words = scored_by_words(question, candidates(passages))
+        return self._with_meaning(question, shortlist(by_words)) if self._knows_language_of(question) else by_words
+
+    def _knows_language_of(self, question: str) -> bool:
+        return is_mostly_latin(question) or not self._embedder.is_english_only
 
     def _with_meaning(self, question: str, listed: Sequence[Candidate]) -> list[Candidate]:
         if not listed:
@@ -80,12 +85,11 @@ class Reader:
 
 def candidates(passages: Sequence[Passage]) -> list[Candidate]:
     """Every quotable sentence of the passages, in order; what two chunks or two copies share comes once."""
-    found: dict[frozenset[str], Candidate] = {}
+    found: dict[str, Candidate] = {}
     for index, passage in enumerate(passages):
         for sentence in quotable(passage.text, may_be_torn=passage.start > 0):
             words = passage.text[sentence.start : sentence.end]
-            names = terms(words)
-            found.setdefault(names, Candidate(index, sentence.start, sentence.end, words, names))
+            found.setdefault(bare(words), Candidate(index, sentence.start, sentence.end, words, terms(words)))
     return list(found.values())
 
 

@@ -12,6 +12,7 @@ from engine.partitions.stop_words import STOP_WORDS
 # Han, kana, hangul, Thai, Lao, Khmer and Burmese: written without spaces, or with glued particles.
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7af"
 _RUN = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
+_WORD = re.compile(r"[^\W_]+")
 _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 _LATIN = re.compile(r"[A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff]")
 
@@ -20,6 +21,11 @@ def is_mostly_latin(text: str) -> bool:
     """Whether at least half of the letters are Latin; text without letters counts as Latin."""
     letters = sum(character.isalpha() for character in text)
     return 2 * len(_LATIN.findall(text)) >= letters
+
+
+def bare(text: str) -> str:
+    """The words alone, in order: copies of a text often differ in line breaks and marks only."""
+    return " ".join(_WORD.findall(text.casefold())) or text
 
 
 def terms(text: str) -> frozenset[str]:

@@ -75,6 +75,11 @@ def test_what_two_passages_share_comes_once():
     ]
 
 
+def test_sentences_that_differ_in_a_small_word_both_stay():
+    texts = ["The deposit is refunded.", "The deposit is not refunded."]
+    assert [one.text for one in candidates([passage(" ".join(texts))])] == texts
+
+
 def test_a_chunk_that_begins_within_a_page_may_be_torn():
     torn = passage("of the lock is released then. A whole sentence follows.", start=200)
     assert [one.text for one in candidates([torn])] == ["A whole sentence follows."]

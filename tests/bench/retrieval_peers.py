@@ -1,0 +1,59 @@
+"""What the same questions find by simpler means over the same chunks: words alone, meaning alone, plain fusion."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from engine.config import EmbedderSettings, MemorySettings
+from engine.embedder import Embedder, resolve
+from engine.memory.ledger import Ledger
+from engine.partitions.rows import ChunkRow
+from engine.partitions.table import ChunkTable
+from engine.retrieval.rank import reciprocal_rank_fusion
+
+CANDIDATES = 50
+Ranking = list[int]
+
+
+def stored_rows(library: Path) -> list[ChunkRow]:
+    """All rows of a library that no engine holds at the moment."""
+    spec = resolve(EmbedderSettings())
+    table = ChunkTable.open(library / "lancedb", spec.dimensions, spec.identity, MemorySettings(), Ledger())
+    rows = [row for document_id in sorted(table.document_ids()) for row in table.rows_of(document_id)]
+    table.close()
+    return rows
+
+
+def by_words(rows: Sequence[ChunkRow], questions: Sequence[str]) -> list[Ranking]:
+    """LanceDB's full-text search as it comes: default tokenizer, default stop words."""
+    import lancedb
+    from lancedb.index import FTS
+    from lancedb.query import MatchQuery
+
+    with tempfile.TemporaryDirectory() as folder:
+        columns = [{"row": index, "text": row.text} for index, row in enumerate(rows)]
+        table = lancedb.connect(folder).create_table("peer", columns)
+        table.create_index("text", config=FTS())
+        found = [
+            table.search(MatchQuery(question, "text"), query_type="fts").select(["row", "_score"]).limit(CANDIDATES)
+            for question in questions
+        ]
+        return [query.to_arrow()["row"].to_pylist() for query in found]
+
+
+def by_meaning(rows: Sequence[ChunkRow], questions: Sequence[str]) -> list[Ranking]:
+    """Brute force in numpy over the vectors that our table holds."""
+    embedder = Embedder(resolve(EmbedderSettings()), EmbedderSettings(), Ledger())
+    asked = embedder.embed_questions(questions)
+    embedder.unload()
+    stored = np.stack([row.vector for row in rows])
+    return [np.argsort(-(stored @ question), kind="stable")[:CANDIDATES].tolist() for question in asked]
+
+
+def fused(rankings: Sequence[Sequence[Ranking]], k: float = 60.0) -> list[Ranking]:
+    """Reciprocal rank fusion with the constant that most systems use."""
+    return [[row for row, _ in reciprocal_rank_fusion(pair, k)] for pair in zip(*rankings, strict=True)]
