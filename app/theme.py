@@ -231,6 +231,7 @@ def font(font_scale: float = 1.0, locale: QLocale | None = None) -> QFont:
     return made
 
 
+@cache
 def mono_families() -> tuple[str, ...]:
     """Families for code, of those that are installed; never empty."""
     return tuple(

@@ -55,6 +55,7 @@ class CodeBlock(QFrame):
         super().__init__(parent)
         self.setObjectName("codeBlock")
         self._code, self._language_name = code, language
+        self._look = theme.current()
         self._language = bits.label(language, "small")
         self._copy = bits.tool("copy", self.tr("Copy code"), self._on_copy, side=16)
         self._lines = _Lines(self)
@@ -78,7 +79,8 @@ class CodeBlock(QFrame):
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
+        if event.type() == QEvent.Type.PaletteChange and self._look is not theme.current():
+            self._look = theme.current()
             self._render()
 
     def _render(self) -> None:

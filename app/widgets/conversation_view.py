@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from app.models.turns import TurnView
 
 MAX_TURN_WIDGETS = 40
-_STEP = 20
+# Few at a time, and few at first: each costs some milliseconds of the one thread there is.
+_STEP = 5
+_NUM_AT_FIRST = 8
 _COLUMN_PX = 760
 _NEAR_EDGE_PX = 120
 _AT_END_PX = 24
@@ -71,11 +73,12 @@ class ConversationView(QScrollArea):
         self._drop(max(0, same - self._first))
         if same < self._first or not self._views:
             self._drop(0)
-            self._first = max(0, len(self._turns) - MAX_TURN_WIDGETS)
+            self._first = max(0, len(self._turns) - _NUM_AT_FIRST)
         for index in range(self._first + len(self._views), len(self._turns)):
             self._append(index)
         self._trim_front()
         self.scroll_to_end()
+        self._shift.start()  # eight short turns do not fill a tall window
 
     def update_turn(self, turn: TurnView) -> None:
         """Shows a turn that has changed."""
@@ -118,10 +121,13 @@ class ConversationView(QScrollArea):
         self._views.append(self._new_view(index))
         # The stretch stays last.
         self._column.insertWidget(self._column.count() - 1, self._views[-1])
+        # Qt would show it later, and until then it would count for nothing in the layout.
+        self._views[-1].show()
 
     def _prepend(self, index: int) -> None:
         self._views.insert(0, self._new_view(index))
         self._column.insertWidget(0, self._views[0])
+        self._views[0].show()
 
     def _new_view(self, index: int) -> TurnWidget:
         view = TurnWidget(self._turns[index])
@@ -160,24 +166,30 @@ class ConversationView(QScrollArea):
     def _shift_window(self) -> None:
         """Makes older turns near the top, newer ones near the bottom; what leaves at the other end is dropped."""
         bar = self.verticalScrollBar()
-        if self._first > 0 and bar.value() < _NEAR_EDGE_PX and not self._follows:
+        if self._first > 0 and bar.value() < _NEAR_EDGE_PX:
             anchor = self._views[0]
+            offset = bar.value() - anchor.y()
             for _ in range(min(_STEP, self._first)):
                 self._first -= 1
                 self._prepend(self._first)
             self._drop(MAX_TURN_WIDGETS)
-            self._keep_in_place(anchor, bar.value())
+            self._keep_in_place(anchor, offset)
+            if bar.maximum() < _NEAR_EDGE_PX:
+                self._shift.start()
         elif not self._shows_last() and bar.value() > bar.maximum() - _NEAR_EDGE_PX:
-            anchor, before = self._views[-1], self._views[-1].y() - bar.value()
+            anchor, offset = self._views[-1], bar.value() - self._views[-1].y()
             start = self._first + len(self._views)
             for index in range(start, min(start + _STEP, len(self._turns))):
                 self._append(index)
             self._trim_front()
-            self._keep_in_place(anchor, -before)
+            self._keep_in_place(anchor, offset)
 
     def _keep_in_place(self, anchor: TurnWidget, offset: int) -> None:
         self._column.activate()
         self._content.adjustSize()
+        if self._follows:
+            self._to_end()
+            return
         self._is_moving = True
         self.verticalScrollBar().setValue(anchor.y() + offset)
         self._is_moving = False

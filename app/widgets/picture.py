@@ -14,6 +14,7 @@ class Picture(QLabel):
     def __init__(self, icon: str, colour: str = "muted", side: int = 20, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._icon, self._colour, self._side = icon, colour, side
+        self._look = theme.current()
         self.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.setMinimumSize(side, side)
         self._draw()
@@ -24,7 +25,8 @@ class Picture(QLabel):
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
+        if event.type() == QEvent.Type.PaletteChange and self._look is not theme.current():
+            self._look = theme.current()
             self._draw()
 
     def _draw(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import cast
 
 from PySide6.QtCore import QEvent, QPoint, QRectF, QSize, Qt, QUrl, Signal
@@ -36,6 +37,7 @@ class Prose(QTextBrowser):
     def __init__(self, html: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._html = ""
+        self._look = theme.current()
         self.setObjectName("prose")
         self.setAccessibleName(self.tr("Answer text"))
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -57,7 +59,7 @@ class Prose(QTextBrowser):
     def show_html(self, html: str) -> None:
         """Shows `html`; citations are links to `cite:n`."""
         self._html = html
-        self.document().setDefaultStyleSheet(document_style())
+        self.document().setDefaultStyleSheet(document_style(theme.current()))
         self.setHtml(html)
         # Only what has a link is a stop on the way of the Tab key.
         has_links = "<a " in html
@@ -83,7 +85,9 @@ class Prose(QTextBrowser):
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange and self._html:
+        # Qt changes palettes several times while it polishes a new widget: only another theme is news.
+        if event.type() == QEvent.Type.PaletteChange and self._look is not theme.current():
+            self._look = theme.current()
             self.show_html(self._html)
 
     def leaveEvent(self, event: QEvent) -> None:
@@ -169,9 +173,9 @@ def _x(line: QTextLine, position: int) -> float:
     return float(cast("tuple[float, int]", line.cursorToX(position))[0])
 
 
-def document_style() -> str:
+@cache
+def document_style(look: theme.Theme) -> str:
     """CSS for QTextDocument, which knows a small part of it, in the theme's colours."""
-    look = theme.current()
     mono = ", ".join(f"'{family}'" for family in theme.mono_families())
     return f"""
       p {{ line-height: 118%; margin: 0; }}

@@ -1,7 +1,8 @@
-"""Values the widgets' tests show: passages, quotes, documents, tiers."""
+"""Values that tests of widgets show: passages, quotes, documents, tiers, turns."""
 
 from __future__ import annotations
 
+from app.models.turns import TurnView
 from engine.protocol import Document, DocumentState, Passage, Quote, Span, TierSnapshot
 
 GIB = 2**30
@@ -29,3 +30,9 @@ def document(number: int, state: DocumentState = "indexed", reason: str = "") ->
 
 def gpu_tier(*spans: Span, other_bytes: int = GIB) -> TierSnapshot:
     return TierSnapshot(tier="gpu", name="GPU 0", capacity_bytes=8 * GIB, other_bytes=other_bytes, spans=spans)
+
+
+def turn(number: int = 1, **values: object) -> TurnView:
+    """A finished turn with a short answer; `values` change its fields."""
+    given: dict[str, object] = {"state": "finished", "text": f"Answer {number}.", "model": "tiny", **values}
+    return TurnView(turn_id=f"t{number}", question=f"Question {number}?", **given)  # type: ignore[arg-type]

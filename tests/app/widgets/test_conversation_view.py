@@ -1,0 +1,221 @@
+"""Tests for app.widgets.conversation_view and app.widgets.turn_widget."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication
+
+from app.widgets.conversation_view import MAX_TURN_WIDGETS, ConversationView
+from app.widgets.turn_widget import scope_sentence, timing_sentence
+from engine.protocol import Scope
+from tests.helpers.shown_values import passage, quote, turn
+
+
+@pytest.fixture
+def view(qtbot):
+    made = ConversationView()
+    qtbot.addWidget(made)
+    made.resize(700, 500)
+    made.show()
+    qtbot.waitExposed(made)
+    return made
+
+
+def settle(times: int = 5) -> None:
+    for _ in range(times):
+        QApplication.processEvents()
+
+
+def shown(view) -> list[str]:
+    return [widget.turn.turn_id for widget in view.turn_views()]
+
+
+def scroll_to(view, end: str, until) -> None:
+    """Drags the scroll bar to "top" or "bottom" again and again, as whoever reads a long chat does."""
+    bar = view.verticalScrollBar()
+    for _ in range(60):
+        if until():
+            return
+        bar.setValue(0 if end == "top" else bar.maximum())
+        settle()
+        assert len(view.turn_views()) <= MAX_TURN_WIDGETS == 40
+    raise AssertionError(f"never came to the {end}: {shown(view)}")
+
+
+def test_a_long_conversation_begins_with_its_newest_turns_and_never_has_more_than_forty_widgets(view):
+    view.show_turns([turn(number) for number in range(120)])
+    settle()
+    assert shown(view)[-1] == "t119"
+    scroll_to(view, "top", lambda: shown(view)[0] == "t0")
+    assert len(view.turn_views()) == MAX_TURN_WIDGETS
+    scroll_to(view, "bottom", lambda: shown(view)[-1] == "t119")
+
+
+def test_turns_that_do_not_fill_a_tall_window_are_joined_by_older_ones(view, qtbot):
+    view.resize(700, 3000)
+    view.show_turns([turn(number) for number in range(100)])
+    qtbot.waitUntil(lambda: view.verticalScrollBar().maximum() > 120)
+    settle()
+    assert shown(view)[-1] == "t99"
+    assert view.verticalScrollBar().value() == view.verticalScrollBar().maximum()
+
+
+def test_what_was_read_stays_in_place_when_older_turns_come(view):
+    view.show_turns([turn(number) for number in range(100)])
+    settle()
+    bar = view.verticalScrollBar()
+    bar.setValue(100)
+    anchor = view.turn_views()[0]
+    where = anchor.y() - bar.value()
+    settle()
+    assert view.turn_views()[0] is not anchor
+    assert abs((anchor.y() - bar.value()) - where) <= 2
+
+
+def test_a_new_turn_keeps_the_widgets_of_the_old_ones(view):
+    turns = [turn(number) for number in range(3)]
+    view.show_turns(turns)
+    before = view.turn_views()
+    view.show_turns([*turns, turn(3)])
+    assert view.turn_views()[:3] == before
+
+
+def test_another_conversation_replaces_all(view):
+    view.show_turns([turn(number) for number in range(3)])
+    view.show_turns([turn(number) for number in range(10, 12)])
+    assert shown(view) == ["t10", "t11"]
+
+
+def test_streaming_keeps_the_end_in_sight(view, qtbot):
+    open_turn = turn(1, state="writing", text="")
+    view.show_turns([open_turn])
+    for _ in range(40):
+        open_turn = replace(open_turn, text=f"{open_turn.text}A paragraph.\n\n")
+        view.append_text(open_turn, "A paragraph.\n\n")
+    bar = view.verticalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() > 200)
+    settle()
+    assert bar.value() == bar.maximum()
+
+
+def test_who_scrolls_up_while_it_streams_is_left_alone(view, qtbot):
+    open_turn = turn(1, state="writing", text="A paragraph.\n\n" * 60)
+    view.show_turns([open_turn])
+    bar = view.verticalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() > 200)
+    settle()
+    bar.setValue(bar.maximum() // 2)
+    where = bar.value()
+    assert not view.is_following
+    open_turn = replace(open_turn, text=open_turn.text + "More. " * 200)
+    view.append_text(open_turn, "More. " * 200)
+    view.turn_views()[-1].markdown.finish()
+    settle()
+    assert bar.value() == where
+    bar.setValue(bar.maximum())
+    assert view.is_following
+
+
+def test_wishes_say_which_turn_they_are_about(view, qtbot):
+    view.show_turns([turn(1, passages=(passage(1), passage(2)), quotes=(quote(1),), scope=Scope(2, 9, 2))])
+    widget = view.widget_of("t1")
+    with qtbot.waitSignal(view.retry_wanted) as retried:
+        widget.regenerate.click()
+    assert retried.args == ["t1"]
+    with qtbot.waitSignal(view.source_wanted) as wanted:
+        widget.markdown.citation_clicked.emit(2)
+    assert wanted.args == ["t1", 1]
+    with qtbot.waitSignal(view.source_wanted) as wanted:
+        widget.quotes.opened.emit(1)
+    assert wanted.args == ["t1", 1]
+    with qtbot.waitSignal(view.selected) as selected:
+        widget.scope.click()
+    assert selected.args == ["t1"]
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [("queued", "Waiting…"), ("searching", "Searching…"), ("reading", "Reading 2 passages…"), ("writing", "Writing…")],
+)
+def test_the_state_is_said_in_words(view, state, words):
+    view.show_turns([turn(1, state=state, text="", passages=(passage(1), passage(2)))])
+    assert view.widget_of("t1").state_sentence == words
+
+
+def test_a_queued_turn_says_how_many_are_before_it(view):
+    view.show_turns([turn(1, state="queued", text="", ahead=3)])
+    assert "3" in view.widget_of("t1").state_sentence
+
+
+def test_quotes_are_there_before_the_answer_and_fold_when_it_is_written(view):
+    found = turn(1, state="reading", text="", passages=(passage(1),), quotes=(quote(0),))
+    view.show_turns([found])
+    quotes = view.widget_of("t1").quotes
+    assert quotes.isVisible()
+    assert quotes.is_open
+    view.update_turn(replace(found, state="finished", text="Written. [1]"))
+    assert not quotes.is_open
+
+
+def test_without_a_model_the_quotes_are_the_answer(view):
+    view.show_turns([turn(1, text="> Quote. [1]", model=None, passages=(passage(1),), quotes=(quote(0),))])
+    widget = view.widget_of("t1")
+    assert widget.quotes.is_open
+    assert not widget.markdown.isVisible()
+
+
+def test_a_failure_says_why_and_offers_another_try(view, qtbot):
+    view.show_turns([turn(1, state="failed", text="Half an ans", error_sentence="The engine ended.")])
+    widget = view.widget_of("t1")
+    assert widget.outcome.sentence == "The engine ended."
+    assert widget.markdown.text == "Half an ans"
+    with qtbot.waitSignal(view.retry_wanted):
+        widget.outcome.retry_wanted.emit()
+
+
+def test_a_stopped_answer_keeps_its_text(view):
+    view.show_turns([turn(1, state="cancelled", text="Half an ans")])
+    widget = view.widget_of("t1")
+    assert "stopped" in widget.outcome.sentence
+    assert widget.markdown.text == "Half an ans"
+
+
+def test_branches_are_counted_and_switched(view, qtbot):
+    view.show_turns([turn(1, branch_index=0, num_branches=2)])
+    widget = view.widget_of("t1")
+    assert not widget.earlier.isEnabled()
+    with qtbot.waitSignal(view.branch_wanted) as wanted:
+        widget.later.click()
+    assert wanted.args == ["t1", 1]
+
+
+def test_an_edited_question_is_told_and_nothing_is_erased(view, qtbot):
+    view.show_turns([turn(1)])
+    bubble = view.widget_of("t1").bubble
+    bubble._on_edit()
+    bubble._editor.set_text("Another question?")
+    with qtbot.waitSignal(view.edited) as edited:
+        bubble._editor.field.entered.emit()
+    assert edited.args == ["t1", "Another question?"]
+    assert bubble.question == "Question 1?"
+
+
+def test_copy_gives_the_markdown(view):
+    view.show_turns([turn(1, text="**Bold** [1]")])
+    view.widget_of("t1").copy.click()
+    assert QGuiApplication.clipboard().text() == "**Bold** [1]"
+
+
+def test_scope_and_timings_are_said_in_words():
+    from engine.protocol import Timings
+
+    timings = Timings(
+        queued_s=0, retrieval_s=0.1, prefill_s=1, ttft_s=1.2, total_s=6.2, prompt_tokens=9, generated_tokens=156
+    )
+    told = turn(1, scope=Scope(6, 1212, 3), timings=timings)
+    assert scope_sentence(told) == "from 6 of 1,212 passages in 3 files"
+    assert timing_sentence(told) == "First token after 1.2 s · 31.0 tokens/s · 6.2 s in all"
+    assert scope_sentence(turn(1)) == timing_sentence(turn(1)) == ""

@@ -1,0 +1,140 @@
+"""Tests for app.widgets.memory_tiles, memory_lane, memory_map and memory_table."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from app.models.memory import MemoryTable
+from app.widgets import memory_tiles
+from app.widgets.memory_lane import MemoryLane, kind_name, sentence
+from app.widgets.memory_map import MemoryMap
+from app.widgets.memory_table import MemoryTableView
+from engine.protocol import Span
+from tests.helpers.shown_values import GIB, gpu_tier
+
+MODEL = Span("model weights", "layers 0–27", "gpu", 4 * GIB)
+KV = Span("kv", "cells of 'Lease'", "gpu", GIB)
+LOADING = Span("model weights", "layer 28", "gpu", GIB, "loading")
+
+
+def test_a_run_of_layers_becomes_a_tile_each():
+    lane = memory_tiles.tiles(gpu_tier(MODEL))
+    layers = [tile for tile in lane if tile.kind == memory_tiles.MODEL]
+    assert [tile.label for tile in layers] == [str(layer) for layer in range(28)]
+    assert layers[0].start == 0
+    assert layers[-1].end == pytest.approx(0.5)
+
+
+def test_tiles_touch_and_never_leave_the_lane():
+    lane = memory_tiles.tiles(gpu_tier(MODEL, KV, other_bytes=5 * GIB))
+    for left, right in itertools.pairwise(lane):
+        assert left.end == pytest.approx(right.start)
+    assert lane[-1].end <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("owner", "kind"),
+    [("model", memory_tiles.MODEL), ("model.kv", memory_tiles.KV), ("kv cells", memory_tiles.KV),
+     ("embedder", memory_tiles.EMBEDDER), ("index", memory_tiles.INDEX), ("lance caches", memory_tiles.INDEX),
+     ("knowledge tree", memory_tiles.TREE), ("runtime", memory_tiles.SELF), ("something new", memory_tiles.SELF)],
+)  # fmt: skip
+def test_owners_have_kinds(owner, kind):
+    assert memory_tiles.kind_of(owner) == kind
+
+
+def test_the_row_of_colours_is_as_wide_as_asked_and_free_at_its_end():
+    row = memory_tiles.colour_row(memory_tiles.tiles(gpu_tier(MODEL, other_bytes=0)), 800)
+    assert row.shape == (800,)
+    assert row.dtype == np.uint8
+    assert (row[401:] == memory_tiles.FREE).all()
+    assert memory_tiles.FREE not in row[:400]
+
+
+def test_what_moves_is_striped():
+    row = memory_tiles.colour_row(memory_tiles.tiles(gpu_tier(LOADING, other_bytes=0)), 800)
+    held = row[:99]
+    assert {memory_tiles.FREE, memory_tiles.colour_index(memory_tiles.MODEL, 0)} <= set(held.tolist())
+
+
+def test_an_empty_tier_is_free_from_end_to_end():
+    row = memory_tiles.colour_row(memory_tiles.tiles(gpu_tier(other_bytes=0)), 100)
+    assert (row == memory_tiles.FREE).all()
+
+
+@pytest.fixture
+def lane(qtbot):
+    made = MemoryLane()
+    qtbot.addWidget(made)
+    made.resize(800, 48)
+    made.show()
+    qtbot.waitExposed(made)
+    return made
+
+
+def test_the_lane_paints_its_tiles(lane):
+    lane.show_tier(gpu_tier(MODEL, other_bytes=0))
+    picture = lane.grab().toImage()
+    left, right = picture.pixelColor(100, 4), picture.pixelColor(700, 4)
+    assert left != right
+
+
+def test_the_same_snapshot_is_not_painted_anew(lane):
+    lane.show_tier(gpu_tier(MODEL))
+    lane.grab()
+    before = lane.num_pictures
+    lane.show_tier(gpu_tier(MODEL))
+    lane.grab()
+    assert lane.num_pictures == before
+    lane.show_tier(gpu_tier(MODEL, KV))
+    lane.grab()
+    assert lane.num_pictures == before + 1
+
+
+def test_the_tile_under_the_mouse_is_told(lane):
+    lane.show_tier(gpu_tier(MODEL, other_bytes=0))
+    assert lane.tile_at(1).label == "0"
+    assert lane.tile_at(799) is None
+
+
+def test_the_lane_describes_itself(lane):
+    lane.show_tier(gpu_tier(KV, LOADING))
+    assert "GPU 0" in lane.accessibleName()
+    assert "cells of 'Lease'" in lane.accessibleDescription()
+    assert "loading" in lane.accessibleDescription()
+
+
+def test_a_hidden_map_keeps_the_snapshot_until_it_is_seen(qtbot):
+    made = MemoryMap()
+    qtbot.addWidget(made)
+    made.show_tiers((gpu_tier(MODEL),))
+    assert made.lanes() == ()
+    made.show()
+    qtbot.waitExposed(made)
+    assert len(made.lanes()) == 1
+    assert made.lanes()[0].tiles
+
+
+def test_a_tier_that_is_gone_leaves_no_lane_in_sight(qtbot):
+    made = MemoryMap()
+    qtbot.addWidget(made)
+    made.show()
+    made.show_tiers((gpu_tier(MODEL), gpu_tier(KV)))
+    made.show_tiers((gpu_tier(KV),))
+    assert [lane.isVisible() for lane in made.lanes()] == [True, False]
+
+
+def test_the_table_lists_the_facts_the_lane_shows(qtbot):
+    tier, table, view = gpu_tier(MODEL, KV), MemoryTable(), MemoryTableView()
+    qtbot.addWidget(view)
+    table.take((tier,))
+    view.show_memory(table)
+    rows = [table.row(number) for number in range(table.rowCount())]
+    assert [row.what for row in rows[:2]] == [MODEL.what, KV.what]
+    assert sum(row.num_bytes for row in rows) == tier.capacity_bytes
+    lane = memory_tiles.tiles(tier)
+    told = {tile.what for tile in lane if tile.what} | {MODEL.what}
+    assert {row.what for row in rows if row.what} <= told
+    assert kind_name(memory_tiles.KV) in sentence(next(tile for tile in lane if tile.kind == memory_tiles.KV))

@@ -1,0 +1,192 @@
+"""Tests for app.widgets.sources_panel, source_card, page_viewer, page_picture and source_pane."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, Qt
+from PySide6.QtGui import QImage
+from PySide6.QtTest import QTest
+
+from app.models.sources import SourcesModel
+from app.widgets.page_viewer import PageViewer
+from app.widgets.source_card import snippet
+from app.widgets.source_pane import SourcePane
+from app.widgets.sources_panel import SourcesPanel
+from engine import protocol
+from tests.helpers.shown_values import passage, turn
+
+
+def png(width: int = 300, height: int = 400) -> str:
+    image = QImage(width, height, QImage.Format.Format_RGB32)
+    image.fill(Qt.GlobalColor.white)
+    data = QByteArray()
+    buffer = QBuffer(data)
+    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+    image.save(buffer, "PNG")
+    return base64.b64encode(data.data()).decode()
+
+
+def picture_page(page: int = 7, num_pages: int = 9, image: str = "") -> protocol.PageReply:
+    return protocol.PageReply(
+        document="/docs/file-1.pdf", page=page, num_pages=num_pages, image_png=image or png(),
+        marks=((0.1, 0.5, 0.9, 0.55),),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def viewer(qtbot):
+    made = PageViewer()
+    qtbot.addWidget(made)
+    made.resize(400, 500)
+    made.show()
+    qtbot.waitExposed(made)
+    return made
+
+
+@pytest.fixture
+def pane(qtbot, client):
+    made = SourcePane()
+    qtbot.addWidget(made)
+    made.model = SourcesModel(client)
+    made.attach(made.model)
+    made.resize(400, 500)
+    made.show()
+    qtbot.waitExposed(made)
+    return made
+
+
+def test_cards_open_by_click_and_by_key(qtbot):
+    panel = SourcesPanel()
+    qtbot.addWidget(panel)
+    panel.show_passages([passage(1), passage(2)])
+    with qtbot.waitSignal(panel.opened) as opened:
+        QTest.mouseClick(panel.cards()[1], Qt.MouseButton.LeftButton)
+    assert opened.args == [1]
+    with qtbot.waitSignal(panel.opened) as opened:
+        QTest.keyClick(panel.cards()[0], Qt.Key.Key_Return)
+    assert opened.args == [0]
+
+
+def test_one_card_at_most_is_selected(qtbot):
+    panel = SourcesPanel()
+    qtbot.addWidget(panel)
+    panel.show_passages([passage(1), passage(2)])
+    panel.select(0)
+    panel.select(1)
+    assert [bool(card.property("selected")) for card in panel.cards()] == [False, True]
+
+
+def test_cards_say_the_number_file_and_page_and_the_whole_passage(qtbot):
+    panel = SourcesPanel()
+    qtbot.addWidget(panel)
+    panel.show_passages([passage(1, text="word " * 200)])
+    (card,) = panel.cards()
+    assert card.accessibleName() == "1: file-1.pdf p. 7"
+    assert card.accessibleDescription() == "word " * 200
+
+
+def test_a_snippet_is_cut_at_a_word_but_chinese_anywhere():
+    assert snippet("word " * 100).endswith("word…")
+    assert len(snippet("通知" * 300)) == 221
+
+
+def test_a_picture_is_shown_with_its_marks(viewer):
+    viewer.show_page(picture_page())
+    assert viewer.notice == ""
+    assert viewer.picture.marks == ((0.1, 0.5, 0.9, 0.55),)
+    assert "1 marked" in viewer.picture.accessibleDescription()
+
+
+def test_the_mark_is_painted_over_the_page(viewer):
+    viewer.show_page(picture_page())
+    sheet = viewer.picture.widget()
+    picture = sheet.grab().toImage()
+    inside = picture.pixelColor(sheet.width() // 2, round(sheet.height() * 0.525))
+    outside = picture.pixelColor(sheet.width() // 2, round(sheet.height() * 0.3))
+    assert inside.blue() < 120
+    assert outside.blue() > 250
+
+
+def test_zoom_grows_the_page_and_fit_brings_it_back(viewer):
+    viewer.show_page(picture_page())
+    fitting = viewer.picture.sheet_size()
+    viewer._zoom_in.click()
+    assert viewer.picture.sheet_size().width() > fitting.width()
+    viewer._fit.click()
+    assert viewer.picture.sheet_size() == fitting
+
+
+def test_pages_are_turned_within_the_document(viewer, qtbot):
+    viewer.show_page(picture_page(page=1, num_pages=2))
+    assert not viewer._previous.isEnabled()
+    with qtbot.waitSignal(viewer.page_wanted) as wanted:
+        viewer._next.click()
+    assert wanted.args == [2]
+
+
+@pytest.mark.parametrize("image", ["not base64!", base64.b64encode(b"no picture").decode()])
+def test_a_broken_picture_is_a_sentence(viewer, image):
+    viewer.show_page(picture_page(image=image))
+    assert "cannot be shown" in viewer.notice
+
+
+def test_text_is_shown_with_the_span_marked_and_in_sight(viewer):
+    before = "😀 前文。\n" * 300
+    text = f"{before}The marked passage.{'after ' * 400}"
+    viewer.show_page(
+        protocol.PageReply(
+            document="/docs/notes.md", page=None, num_pages=0, text=text, text_start=1000,
+            mark_start=1000 + len(before), mark_end=1000 + len(before) + 19,
+        )
+    )  # fmt: skip
+    (marked,) = viewer.text.extraSelections()
+    assert marked.cursor.selectedText() == "The marked passage."
+    assert viewer.text.viewport().rect().contains(viewer.text.cursorRect())
+
+
+def test_a_citation_opens_the_page_it_stands_on(pane, client, qtbot):
+    pane.model.show_turn(turn(1, passages=(passage(1), passage(2))))
+    with qtbot.waitSignal(pane.viewing_changed):
+        pane.open_passage(1)
+    (asked,) = client.asked(protocol.PAGE)
+    assert (asked.document_id, asked.page, asked.start) == (2, 7, 10)
+    assert pane.is_viewing
+    assert pane.viewer.notice == "Opening the page…"
+    client.answer(protocol.PAGE, picture_page())
+    assert pane.viewer.reply is not None
+    assert [bool(card.property("selected")) for card in pane.panel.cards()] == [False, True]
+
+
+def test_a_page_that_cannot_be_had_says_why(pane, client):
+    pane.model.show_turn(turn(1, passages=(passage(1),)))
+    pane.open_passage(0)
+    client.refuse(protocol.PAGE, "The file is gone.")
+    assert pane.viewer.notice == "The file is gone."
+
+
+def test_back_shows_the_sources_again(pane, client):
+    pane.model.show_turn(turn(1, passages=(passage(1),)))
+    pane.open_passage(0)
+    pane.viewer.closed.emit()
+    assert not pane.is_viewing
+    client.answer(protocol.PAGE, picture_page())
+    assert not pane.is_viewing
+
+
+def test_other_sources_close_the_page(pane, client):
+    pane.model.show_turn(turn(1, passages=(passage(1),)))
+    pane.open_passage(0)
+    pane.model.show_turn(turn(2, passages=(passage(2),)))
+    assert not pane.is_viewing
+    assert pane.panel.passages == (passage(2),)
+
+
+def test_turning_a_page_keeps_the_old_one_in_sight(pane, client):
+    pane.model.show_turn(turn(1, passages=(passage(1),)))
+    pane.open_passage(0)
+    client.answer(protocol.PAGE, picture_page())
+    pane.viewer.page_wanted.emit(8)
+    assert client.asked(protocol.PAGE)[-1].page == 8
+    assert pane.viewer.notice == ""
