@@ -11,10 +11,13 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import platformdirs
 from PySide6.QtCore import QObject, Signal
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,21 +150,27 @@ class SettingsStore(QObject):
     def _write(self, changes: dict[str, object]) -> None:
         # Imported at the first write: the first paint does not need it.
         import tomlkit
-        from tomlkit.exceptions import TOMLKitError
 
         try:
-            document = tomlkit.parse(self._file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            document = tomlkit.document()
-        except (TOMLKitError, UnicodeDecodeError, OSError):
-            self._file.replace(self._file.with_suffix(".broken.toml"))
-            document = tomlkit.document()
-        document.update(changes)
-        try:
+            document = self._document()
+            document.update(changes)
             write_atomically(self._file, tomlkit.dumps(document).encode())
         except OSError as error:
             # The window goes on with what was chosen; only the memory of it is lost.
             self.problem = f"{self._file.name} cannot be written ({error.strerror})."
+
+    def _document(self) -> TOMLDocument:
+        """The file as it is now, with its comments; one that is no TOML is kept beside it."""
+        import tomlkit
+        from tomlkit.exceptions import TOMLKitError
+
+        try:
+            return tomlkit.parse(self._file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return tomlkit.document()
+        except (TOMLKitError, UnicodeDecodeError):
+            self._file.replace(self._file.with_suffix(".broken.toml"))
+            return tomlkit.document()
 
 
 def write_atomically(file: Path, content: bytes) -> None:

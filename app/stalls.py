@@ -63,7 +63,7 @@ class StallDetector(QObject):
         away_s = self._last_beat - beat
         # The beat before may have been up to one interval old when the stall began.
         if away_s > self._stall_s + self._beat_s / 2:
-            log.warning("the window did not come back to its event loop for %.0f ms:\n%s", away_s * 1000, stack)
+            log.info("the window did not come back to its event loop for %.0f ms:\n%s", away_s * 1000, stack)
 
 
 def stack_of(frame: FrameType | None) -> str:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 # Before the first import of Qt, also when these tests run alone.
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 import pytest
 
+from app.chats import ChatStore
 from tests.helpers.fake_engine_client import FakeEngineClient
 
 
 @pytest.fixture
 def client(qapp) -> FakeEngineClient:
     return FakeEngineClient()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ChatStore]:
+    made = ChatStore(tmp_path / "chats.sqlite")
+    yield made
+    made.close()

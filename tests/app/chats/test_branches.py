@@ -1,0 +1,49 @@
+"""Tests for app.chats.branches."""
+
+from __future__ import annotations
+
+from app.chats import Turn
+from app.chats.branches import branch, newest_leaf, variants
+
+
+def turn(turn_id: str, parent_id: str | None) -> Turn:
+    return Turn(turn_id, "chat", parent_id, f"{turn_id}?", 0.0)
+
+
+# a ─ b ─ c      (c2 is c edited; b2 is b regenerated, d followed it)
+#   │   └ c2
+#   └ b2 ─ d
+A, B, C, C2, B2, D = TURNS = (
+    turn("a", None),
+    turn("b", "a"),
+    turn("c", "b"),
+    turn("c2", "b"),
+    turn("b2", "a"),
+    turn("d", "b2"),
+)
+
+
+def test_a_branch_leads_from_the_first_turn_to_its_leaf():
+    assert branch(TURNS, "c") == (A, B, C)
+    assert branch(TURNS, "d") == (A, B2, D)
+    assert branch(TURNS, "b") == (A, B)
+
+
+def test_without_a_known_leaf_the_newest_branch_is_shown():
+    assert branch(TURNS, None) == branch(TURNS, "gone") == (A, B2, D)
+    assert branch((), None) == ()
+
+
+def test_turns_that_name_each_other_as_parents_do_not_hang_us():
+    assert branch((turn("x", "y"), turn("y", "x")), "x") == (turn("y", "x"), turn("x", "y"))
+
+
+def test_variants_share_their_parent():
+    assert variants(TURNS, C2) == (C, C2)
+    assert variants(TURNS, A) == (A,)
+
+
+def test_the_newest_leaf_takes_the_newest_way_on():
+    assert newest_leaf(TURNS, "b") == "c2"
+    assert newest_leaf(TURNS, "a") == "d"
+    assert newest_leaf(TURNS, "c") == "c"

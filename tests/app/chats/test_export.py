@@ -1,0 +1,43 @@
+"""Tests for app.chats.export."""
+
+from __future__ import annotations
+
+from app.chats import Turn, markdown_of
+from app.chats.records import Outcome
+
+
+def test_a_chat_becomes_headings_answers_and_numbered_sources():
+    outcome = Outcome(
+        state="finished",
+        text="Three months [1].\n",
+        passages=({"document": "/docs/lease.pdf", "page": 4}, {"document": "/docs/b\udcff.md", "page": None}),
+        model="tiny",
+    )
+    turns = [Turn("1", "c", None, "What notice\napplies?", 0.0, outcome)]
+    assert (
+        markdown_of("My  flat", turns)
+        == """# My flat
+
+## What notice applies?
+
+> What notice
+> applies?
+
+Three months [1].
+
+**Sources**
+
+1. /docs/lease.pdf, page 4
+2. /docs/b\ufffd.md
+
+*Answered by tiny.*
+"""
+    )
+
+
+def test_an_answer_that_did_not_end_well_says_so():
+    stopped = Turn("1", "c", None, "?", 0.0, Outcome(state="cancelled", text="Half"))
+    failed = Turn("2", "c", "1", "??", 0.0, Outcome(state="failed", error_sentence="The engine crashed."))
+    text = markdown_of("t", [stopped, failed])
+    assert "Half\n\n*Stopped before the answer was complete.*" in text
+    assert "## ??\n\n*The engine crashed.*" in text

@@ -1,0 +1,165 @@
+"""Tests for app.chats.store and app.chats.schema: what is on disk, also after the worst."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.chats import INTERRUPTED, ChatStore
+from app.chats.errors import ChatsUnusable
+from app.chats.records import Outcome
+
+FINISHED = Outcome(
+    state="finished",
+    text="Drei Monate – 三个月.",
+    passages=({"document": "/docs/na\udcefve.pdf", "page": None},),
+    segments=({"role": "user"},),
+    scope={"passages_used": 1},
+    model="tiny",
+)
+
+
+def reopened(store: ChatStore, file: Path) -> ChatStore:
+    store.close()
+    return ChatStore(file)
+
+
+def test_a_turn_comes_back_as_it_was_recorded(store, tmp_path):
+    chat = store.create_conversation("Lease", collection="Flat")
+    turn = store.add_turn(chat.conversation_id, None, "What notice applies?")
+    store.record(turn.turn_id, FINISHED)
+    again = reopened(store, tmp_path / "chats.sqlite")
+    assert again.turns(chat.conversation_id) == (replace(turn, outcome=FINISHED),)
+    assert again.conversation(chat.conversation_id).collection == "Flat"
+    assert again.conversation(chat.conversation_id).leaf_id == turn.turn_id
+    again.close()
+
+
+def test_text_with_half_a_surrogate_pair_can_be_stored(store):
+    chat = store.create_conversation("\ud83d oops")
+    turn = store.add_turn(chat.conversation_id, None, "half \ud83d, whole \ud83d\ude00")
+    assert turn.question == "half \ufffd, whole 😀"
+    assert store.turns(chat.conversation_id)[0].question == turn.question
+
+
+def test_chats_are_listed_pinned_first_and_then_the_newest(store):
+    first, second, _ = (store.create_conversation(title) for title in ("first", "second", "third"))
+    store.add_turn(first.conversation_id, None, "asked last")
+    store.set_pinned(second.conversation_id, True)
+    assert [chat.title for chat in store.conversations()] == ["second", "first", "third"]
+
+
+def test_a_deleted_chat_can_be_restored_until_the_store_is_opened_again(store, tmp_path):
+    kept, gone = store.create_conversation("kept"), store.create_conversation("gone")
+    store.add_turn(gone.conversation_id, None, "secret question")
+    for chat in (kept, gone):
+        store.delete(chat.conversation_id)
+    assert store.conversations() == ()
+    assert store.conversation(kept.conversation_id) is None
+    store.restore(kept.conversation_id)
+    again = reopened(store, tmp_path / "chats.sqlite")
+    assert [chat.title for chat in again.conversations()] == ["kept"]
+    again.restore(gone.conversation_id)
+    assert again.turns(gone.conversation_id) == ()
+    assert again.conversations("secret") == ()
+    again.close()
+    assert b"secret question" not in (tmp_path / "chats.sqlite").read_bytes()
+
+
+@pytest.mark.parametrize("state", ["asked", "writing"])
+def test_what_was_open_when_the_window_ended_is_failed_and_keeps_its_text(store, tmp_path, state):
+    chat = store.create_conversation("chat")
+    turn = store.add_turn(chat.conversation_id, None, "question")
+    store.record(turn.turn_id, Outcome(state=state, text="Half an ans"))
+    again = reopened(store, tmp_path / "chats.sqlite")
+    (found,) = again.turns(chat.conversation_id)
+    assert found.outcome == Outcome(state="failed", text="Half an ans", error_sentence=INTERRUPTED)
+    again.close()
+
+
+def test_what_a_call_returned_from_survives_a_kill(tmp_path):
+    file = tmp_path / "chats.sqlite"
+    script = f"""
+import os, signal
+from pathlib import Path
+from app.chats import ChatStore
+from app.chats.records import Outcome
+store = ChatStore(Path({str(file)!r}))
+chat = store.create_conversation("chat")
+turn = store.add_turn(chat.conversation_id, None, "question")
+store.record(turn.turn_id, Outcome(state="writing", text="as far as it got"))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", script], check=False, cwd=Path(__file__).resolve().parents[3])
+    store = ChatStore(file)
+    (chat,) = store.conversations()
+    assert store.turns(chat.conversation_id)[0].outcome.text == "as far as it got"
+    store.close()
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("damage", ["header", "middle"])
+def test_a_damaged_file_is_set_aside_with_a_sentence_and_never_deleted(tmp_path, damage):
+    file = tmp_path / "chats.sqlite"
+    store = ChatStore(file)
+    chat = store.create_conversation("chat")
+    for number in range(200):
+        store.add_turn(chat.conversation_id, None, f"question {number} " * 50)
+    store.close()
+    content = bytearray(file.read_bytes())
+    start = 0 if damage == "header" else 8192
+    content[start : start + 20_000] = b"\xff" * 20_000
+    file.write_bytes(content)
+
+    again = ChatStore(file)
+    assert again.conversations() == ()
+    (kept,) = (path for path in tmp_path.iterdir() if "set-aside" in path.name and path.suffix == ".sqlite")
+    assert kept.read_bytes() == content
+    assert str(kept) in again.problem
+    again.create_conversation("works")
+    again.close()
+
+
+@pytest.mark.expects_warnings
+def test_a_file_of_a_newer_ragdoll_is_set_aside(tmp_path):
+    file = tmp_path / "chats.sqlite"
+    ChatStore(file).close()
+    connection = sqlite3.connect(file)
+    connection.execute("PRAGMA user_version = 999")
+    connection.close()
+    store = ChatStore(file)
+    assert "newer" in store.problem
+    store.close()
+
+
+def test_a_folder_that_cannot_be_written_is_told_in_a_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ChatsUnusable) as raised:
+        ChatStore(tmp_path / "file" / "chats.sqlite")
+    assert raised.value.sentence
+
+
+def test_a_full_disk_is_told_and_leaves_what_was_there(store):
+    chat = store.create_conversation("chat")
+    turn = store.add_turn(chat.conversation_id, None, "question")
+    (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+    store._connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(ChatsUnusable, match="disk is full"):
+        store.record(turn.turn_id, Outcome(state="finished", text="long " * 100_000))
+    assert store.turns(chat.conversation_id)[0].outcome == Outcome()
+    store.rename(chat.conversation_id, "still works")
+
+
+def test_chats_in_memory_work_and_say_why(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = ChatStore.in_memory("No disk.")
+    store.create_conversation("chat")
+    assert len(store.conversations()) == 1
+    assert store.problem == "No disk."
+    store.close()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,103 @@
+"""Tests for app.models: the parts know of each other what they must."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.models import AppModels
+from app.settings import SettingsStore
+from engine import protocol
+from tests.helpers.answers import finished, found, passage, tokens
+
+
+@pytest.fixture
+def models(client, store, tmp_path) -> AppModels:
+    return AppModels(client, store, SettingsStore(tmp_path / "window.toml"))
+
+
+@pytest.fixture
+def told(models) -> list[tuple]:
+    messages: list[tuple] = []
+    models.message_told.connect(lambda *message: messages.append(message))
+    return messages
+
+
+def test_a_chat_appears_in_the_list_with_its_first_question(models):
+    models.conversation.ask("What notice applies?")
+    assert models.chat_list.index(0).data() == "What notice applies?"
+
+
+def test_the_sources_follow_the_newest_turn(models, client):
+    models.conversation.ask("one")
+    first = models.conversation.turns[-1].turn_id
+    client.tell(found(first, passage(1)))
+    assert models.sources.passages == (passage(1),)
+    models.conversation.ask("two")
+    assert models.sources.passages == ()
+    client.tell(finished(first, passages=(passage(2),)))
+    assert models.sources.passages == ()
+
+
+def test_the_sources_stay_with_a_turn_that_was_selected(models, client):
+    models.conversation.ask("one")
+    first = models.conversation.turns[-1]
+    client.tell(finished(first.turn_id, passages=(passage(1),)))
+    models.conversation.ask("two")
+    models.sources.show_turn(models.conversation.turn(first.turn_id))
+    client.tell(found(models.conversation.turns[-1].turn_id, passage(5)))
+    assert models.sources.passages == (passage(1),)
+
+
+def test_deleting_the_open_chat_stops_its_answers_and_opens_a_new_one(models, client):
+    models.conversation.ask("one")
+    turn_id, chat = models.conversation.turns[-1].turn_id, models.conversation.conversation_id
+    models.chat_list.delete(chat)
+    assert client.asked(protocol.CANCEL) == [protocol.CancelQuestion(question_id=turn_id)]
+    assert models.conversation.conversation_id is None
+    assert models.conversation.turns == []
+    assert models.sources.passages == ()
+    models.chat_list.undo_delete()
+    assert models.conversation.conversation_id == chat
+    assert [turn.question for turn in models.conversation.turns] == ["one"]
+
+
+def test_renaming_in_the_list_renames_the_open_chat(models):
+    models.conversation.ask("one")
+    models.chat_list.rename(models.conversation.conversation_id, "better")
+    assert models.conversation.title == "better"
+
+
+def test_the_collection_is_remembered_for_the_next_start(models, client, store):
+    models.conversation.set_collection("Flat")
+    again = AppModels(client, store, models.settings)
+    assert again.conversation.collection == "Flat"
+
+
+def test_what_fails_anywhere_is_told_in_one_place(models, client, told):
+    models.library.add(["/x"])
+    client.refuse(protocol.ADD, "There is no /x.", "NothingThere", "Look again.")
+    models.model_picker.use("/m.gguf")
+    client.refuse(protocol.MODELS_USE, "No model.", "ModelNotFound")
+    client.die("It crashed.")
+    assert told == [
+        ("error", "There is no /x.", "Look again."),
+        ("error", "No model.", ""),
+        ("warning", "It crashed.", ""),
+    ]
+
+
+def test_an_engine_without_its_library_is_told_once_each_start(models, client, told):
+    client.become_ready()
+    while any(request.method is protocol.LIBRARY for request in client.open):
+        client.refuse(protocol.LIBRARY, "The library is held.", "LibraryHeld", "Close the other.")
+    assert told == [("error", "The library is held.", "Close the other.")]
+    assert models.engine_status.has_failed
+
+
+def test_closing_saves_what_was_being_written(models, client, store):
+    models.conversation.ask("one")
+    turn_id, chat = models.conversation.turns[-1].turn_id, models.conversation.conversation_id
+    client.tell(tokens(turn_id, "Half"))
+    models.close()
+    (turn,) = store.turns(chat)
+    assert (turn.outcome.state, turn.outcome.text) == ("cancelled", "Half")

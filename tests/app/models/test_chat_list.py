@@ -1,0 +1,85 @@
+"""Tests for app.models.chat_list."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtTest import QAbstractItemModelTester
+
+from app.models.chat_list import ChatListModel
+
+
+@pytest.fixture
+def chats(qapp, store) -> ChatListModel:
+    for title in ("oldest", "middle", "newest"):
+        chat = store.create_conversation(title)
+        store.add_turn(chat.conversation_id, None, f"What about the {title}?")
+    model = ChatListModel(store)
+    model.tester = QAbstractItemModelTester(model, QAbstractItemModelTester.FailureReportingMode.Fatal)
+    return model
+
+
+def titles(model: ChatListModel) -> list[str]:
+    return [model.index(row).data() for row in range(model.rowCount())]
+
+
+def id_of(model: ChatListModel, title: str) -> str:
+    row = titles(model).index(title)
+    return model.index(row).data(ChatListModel.ID_ROLE)
+
+
+def test_the_newest_chat_is_first(chats):
+    assert titles(chats) == ["newest", "middle", "oldest"]
+
+
+def test_a_pinned_chat_moves_to_the_top(chats):
+    chats.set_pinned(id_of(chats, "oldest"), True)
+    assert titles(chats) == ["oldest", "newest", "middle"]
+    assert chats.index(0).data(ChatListModel.PINNED_ROLE) is True
+    chats.set_pinned(id_of(chats, "oldest"), False)
+    assert titles(chats) == ["newest", "middle", "oldest"]
+
+
+def test_a_filter_shows_what_matches_and_survives_a_refresh(chats, store):
+    chats.set_filter("middle")
+    assert titles(chats) == ["middle"]
+    store.create_conversation("another")
+    chats.refresh()
+    assert titles(chats) == ["middle"]
+    chats.set_filter("")
+    assert len(titles(chats)) == 4
+
+
+def test_a_chat_is_renamed_and_everybody_is_told(chats, qtbot):
+    chat = id_of(chats, "middle")
+    with qtbot.wait_signal(chats.chat_renamed) as renamed:
+        chats.rename(chat, "  better  title ")
+    assert renamed.args == [chat, "better title"]
+    assert "better title" in titles(chats)
+    with qtbot.assert_not_emitted(chats.chat_renamed):
+        chats.rename(chat, "   ")
+
+
+def test_a_deleted_chat_comes_back_with_undo(chats, qtbot):
+    middle, newest = id_of(chats, "middle"), id_of(chats, "newest")
+    with qtbot.wait_signal(chats.chat_deleted) as deleted:
+        chats.delete(middle)
+    assert deleted.args == [middle, "middle"]
+    chats.delete(newest)
+    assert titles(chats) == ["oldest"]
+    chats.undo_delete()
+    assert titles(chats) == ["newest", "oldest"]
+    assert chats.can_undo
+    chats.undo_delete()
+    assert titles(chats) == ["newest", "middle", "oldest"]
+    assert not chats.can_undo
+    chats.undo_delete()
+    assert len(titles(chats)) == 3
+
+
+def test_when_the_file_does_not_let_us_the_list_stays_and_it_is_told(chats, store, qtbot):
+    store._connection.execute("PRAGMA query_only = ON")
+    with qtbot.wait_signal(chats.store_failed) as failed:
+        chats.delete(id_of(chats, "middle"))
+    assert "write-protected" in failed.args[0]
+    assert len(titles(chats)) == 3
+    assert not chats.can_undo

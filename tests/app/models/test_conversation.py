@@ -1,0 +1,389 @@
+"""Tests for app.models.conversation and app.models.answering: no word is lost, every question ends once."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.chats import ChatStore
+from app.models.answering import SAVE_MS, Answering
+from app.models.conversation import ConversationModel, title_from
+from app.models.turns import TurnView
+from engine import protocol
+from tests.helpers.answers import finished, found, passage, tokens
+
+DEATH = "The engine crashed (SIGABRT). It is being started again."
+
+
+class Desk:
+    """A conversation with all it needs, and what it has said."""
+
+    def __init__(self, client, store: ChatStore) -> None:
+        self.client, self.store = client, store
+        self.answering = Answering(client, store)
+        self.model = ConversationModel(self.answering, store)
+        self.said: list[tuple] = []
+        self.model.turn_added.connect(lambda turn_id: self.said.append(("added", turn_id)))
+        self.model.turn_changed.connect(lambda turn_id: self.said.append(("changed", self.view(turn_id).state)))
+        self.model.text_appended.connect(lambda turn_id, piece: self.said.append(("text", piece)))
+        self.model.conversation_changed.connect(lambda: self.said.append(("conversation",)))
+
+    def view(self, turn_id: str) -> TurnView:
+        return next(turn for turn in self.model.turns if turn.turn_id == turn_id)
+
+    def ask(self, text: str = "What notice applies?") -> str:
+        self.model.ask(text)
+        return self.model.turns[-1].turn_id
+
+    def asked(self) -> list[protocol.Ask]:
+        return self.client.asked(protocol.ASK)
+
+    def recorded(self, turn_id: str):
+        turns = self.store.turns(self.model.conversation_id)
+        return next(turn.outcome for turn in turns if turn.turn_id == turn_id)
+
+
+@pytest.fixture
+def desk(client, store) -> Desk:
+    return Desk(client, store)
+
+
+def test_a_question_is_stored_shown_and_asked(desk):
+    turn_id = desk.ask("  What notice applies?  ")
+    (ask,) = desk.asked()
+    assert (ask.question_id, ask.text, ask.transcript) == (turn_id, "What notice applies?", ())
+    assert ask.conversation_id == desk.model.conversation_id
+    assert desk.recorded(turn_id).state == "asked"
+    assert desk.said == [("added", turn_id)]
+    assert desk.model.title == "What notice applies?"
+    assert desk.model.is_answering
+
+
+def test_white_space_asks_nothing(desk):
+    desk.model.ask(" \n\t")
+    assert desk.asked() == []
+    assert desk.model.conversation_id is None
+
+
+def test_an_answer_streams_and_each_piece_is_told_once(desk):
+    turn_id = desk.ask()
+    desk.said.clear()
+    desk.client.tell(
+        protocol.AnswerState(question_id=turn_id, state="searching"),
+        found(turn_id),
+        tokens(turn_id, "Three "),
+        tokens(turn_id, "months."),
+        finished(turn_id, "Three months."),
+    )
+    assert desk.said == [
+        ("changed", "searching"),
+        ("changed", "searching"),
+        ("changed", "writing"),
+        ("text", "Three "),
+        ("text", "months."),
+        ("changed", "finished"),
+    ]
+    assert desk.recorded(turn_id).state == "finished"
+    assert not desk.model.is_answering
+
+
+def test_the_change_to_writing_does_not_hold_the_text_that_is_told_next(desk):
+    turn_id = desk.ask()
+    texts = []
+    desk.model.turn_changed.connect(lambda changed: texts.append(desk.view(changed).text))
+    desk.client.tell(tokens(turn_id, "Three"))
+    assert texts == [""]
+    assert desk.view(turn_id).text == "Three"
+
+
+def test_text_is_on_disk_soon_after_it_arrives(desk, qtbot):
+    assert SAVE_MS <= 500
+    turn_id = desk.ask()
+    desk.client.tell(tokens(turn_id, "Half an "))
+    qtbot.wait_until(lambda: desk.recorded(turn_id).text == "Half an ")
+    desk.client.tell(tokens(turn_id, "answer"))
+    qtbot.wait_until(lambda: desk.recorded(turn_id).text == "Half an answer")
+    assert desk.recorded(turn_id).state == "writing"
+
+
+def test_earlier_finished_answers_of_the_branch_are_the_transcript(desk):
+    first = desk.ask("one")
+    desk.client.tell(finished(first, "a", segments=({"n": 1}, {"n": 2})))
+    second = desk.ask("two")
+    desk.client.tell(protocol.AnswerCancelled(question_id=second))
+    third = desk.ask("three")
+    desk.client.tell(finished(third, "c", segments=({"n": 3},)))
+    desk.ask("four")
+    assert desk.asked()[-1].transcript == ({"n": 1}, {"n": 2}, {"n": 3})
+
+
+def test_the_transcript_is_the_same_after_a_restart_of_the_window(desk, client):
+    first = desk.ask("one")
+    desk.client.tell(finished(first, "a", segments=({"n": 1},)))
+    again = Desk(client, desk.store)
+    again.model.open(desk.model.conversation_id)
+    again.ask("two")
+    assert again.asked()[-1].transcript == ({"n": 1},)
+
+
+def test_regenerating_adds_a_variant_and_erases_nothing(desk):
+    first = desk.ask("one")
+    desk.client.tell(finished(first, "old answer", segments=({"n": 1},)))
+    desk.said.clear()
+    desk.model.regenerate(first)
+    (shown,) = desk.model.turns
+    assert shown.turn_id != first
+    assert (shown.question, shown.branch_index, shown.num_branches) == ("one", 1, 2)
+    assert desk.asked()[-1].transcript == ()
+    assert desk.said[0] == ("conversation",)
+    desk.client.tell(finished(shown.turn_id, "new answer"))
+    desk.model.switch_branch(shown.turn_id, -1)
+    assert [turn.text for turn in desk.model.turns] == ["old answer"]
+    desk.model.switch_branch(first, 1)
+    assert [turn.text for turn in desk.model.turns] == ["new answer"]
+
+
+def test_editing_in_the_middle_starts_a_branch_there(desk):
+    first = desk.ask("one")
+    desk.client.tell(finished(first, "1", segments=({"n": 1},)))
+    second = desk.ask("two")
+    desk.client.tell(finished(second, "2"))
+    third = desk.ask("three")
+    desk.client.tell(finished(third, "3"))
+    desk.model.edit(second, "zwei")
+    assert [turn.question for turn in desk.model.turns] == ["one", "zwei"]
+    assert desk.asked()[-1].transcript == ({"n": 1},)
+    edited = desk.model.turns[-1].turn_id
+    desk.model.switch_branch(edited, -1)
+    assert [turn.question for turn in desk.model.turns] == ["one", "two", "three"]
+
+
+def test_the_branch_that_was_shown_last_is_shown_again(desk, client):
+    first = desk.ask("one")
+    desk.client.tell(finished(first, "old"))
+    desk.model.regenerate(first)
+    desk.model.switch_branch(desk.model.turns[0].turn_id, -1)
+    again = Desk(client, desk.store)
+    again.model.open(desk.model.conversation_id)
+    assert [turn.turn_id for turn in again.model.turns] == [first]
+
+
+@pytest.mark.parametrize("step", [-1, 1, 0, 5])
+def test_there_is_no_branch_beyond_the_ends(desk, step):
+    turn_id = desk.ask()
+    desk.said.clear()
+    desk.model.switch_branch(turn_id, step)
+    assert desk.said == []
+
+
+def test_regenerating_stops_the_answer_that_is_being_written(desk):
+    first = desk.ask()
+    desk.client.tell(tokens(first, "Half"))
+    desk.model.regenerate(first)
+    assert desk.client.asked(protocol.CANCEL) == [protocol.CancelQuestion(question_id=first)]
+
+
+def test_a_stopped_answer_ends_as_cancelled_with_its_text(desk):
+    turn_id = desk.ask()
+    desk.client.tell(tokens(turn_id, "Half"))
+    desk.model.stop(turn_id)
+    desk.model.stop(turn_id)
+    assert len(desk.client.asked(protocol.CANCEL)) == 1
+    desk.client.tell(protocol.AnswerCancelled(question_id=turn_id))
+    assert (desk.view(turn_id).state, desk.view(turn_id).text) == ("cancelled", "Half")
+    assert desk.recorded(turn_id).state == "cancelled"
+    desk.model.stop(turn_id)
+    assert len(desk.client.asked(protocol.CANCEL)) == 1
+
+
+def test_a_refused_question_fails_with_the_reason(desk):
+    turn_id = desk.ask()
+    desk.client.refuse(protocol.ASK, "There is no collection 'Flat'.", "NothingThere", "Choose another.")
+    view = desk.view(turn_id)
+    assert (view.state, view.error_sentence) == ("failed", "There is no collection 'Flat'. Choose another.")
+
+
+def test_a_failed_answer_keeps_its_text_and_says_why(desk):
+    turn_id = desk.ask()
+    desk.client.tell(
+        tokens(turn_id, "Half"),
+        protocol.AnswerFailed(question_id=turn_id, kind="DecodeFailed", sentence="It failed."),
+    )
+    assert desk.recorded(turn_id).text == "Half"
+    assert desk.recorded(turn_id).error_sentence == "It failed."
+
+
+# --- engine deaths ---
+
+
+def test_when_the_engine_dies_while_writing_the_text_is_kept_and_the_turn_says_what_happened(desk):
+    turn_id = desk.ask()
+    desk.client.tell(tokens(turn_id, "Half an answer"))
+    desk.client.die(DEATH)
+    view = desk.view(turn_id)
+    assert (view.state, view.text, view.error_sentence) == ("failed", "Half an answer", DEATH)
+    assert desk.recorded(turn_id).text == "Half an answer"
+    desk.client.become_ready()
+    assert len(desk.asked()) == 1
+    desk.model.regenerate(turn_id)
+    assert len(desk.asked()) == 2
+
+
+def test_a_question_nobody_has_begun_to_answer_is_asked_again_once(desk):
+    turn_id = desk.ask()
+    desk.client.tell(protocol.AnswerState(question_id=turn_id, state="searching"), found(turn_id))
+    desk.client.die(DEATH)
+    assert desk.view(turn_id).state == "queued"
+    desk.client.become_ready()
+    assert [ask.question_id for ask in desk.asked()] == [turn_id, turn_id]
+    desk.client.die(DEATH)
+    assert (desk.view(turn_id).state, desk.view(turn_id).error_sentence) == ("failed", DEATH)
+    desk.client.become_ready()
+    assert len(desk.asked()) == 2
+
+
+def test_a_question_asked_while_the_engine_restarts_is_asked_once_it_is_back(desk):
+    desk.client.die(DEATH)
+    turn_id = desk.ask()
+    assert desk.asked() == []
+    desk.client.become_ready()
+    assert [ask.question_id for ask in desk.asked()] == [turn_id]
+    desk.client.tell(finished(turn_id))
+    assert desk.view(turn_id).state == "finished"
+
+
+def test_a_question_that_waits_for_the_engine_can_be_stopped(desk):
+    desk.client.die(DEATH)
+    turn_id = desk.ask()
+    desk.model.stop(turn_id)
+    assert desk.view(turn_id).state == "cancelled"
+    desk.client.become_ready()
+    assert desk.asked() == []
+
+
+def test_an_engine_that_dies_while_stopping_an_answer_has_stopped_it(desk):
+    turn_id = desk.ask()
+    desk.model.stop(turn_id)
+    desk.client.die(DEATH)
+    assert desk.view(turn_id).state == "cancelled"
+
+
+def test_when_the_engine_is_given_up_all_open_questions_fail(desk):
+    first, second = desk.ask("one"), desk.ask("two")
+    desk.client.tell(tokens(first, "Half"))
+    desk.client.give_up("It ended three times.")
+    assert [turn.state for turn in desk.model.turns] == ["failed", "failed"]
+    assert desk.view(second).error_sentence == "It ended three times."
+    third = desk.ask("three")
+    assert desk.view(third).state == "failed"
+    assert "Start it again" in desk.view(third).error_sentence
+
+
+def test_closing_ends_open_questions_as_cancelled_with_their_text(desk):
+    turn_id = desk.ask()
+    desk.client.tell(tokens(turn_id, "Half"))
+    desk.answering.close()
+    recorded = desk.recorded(turn_id)
+    assert (recorded.state, recorded.text) == ("cancelled", "Half")
+    assert recorded.error_sentence
+
+
+# --- several chats ---
+
+
+def test_an_answer_goes_on_while_another_chat_is_shown(desk):
+    first = desk.ask("one")
+    chat = desk.model.conversation_id
+    desk.client.tell(tokens(first, "Half "))
+    desk.model.new_chat()
+    desk.said.clear()
+    desk.client.tell(tokens(first, "an answer"))
+    assert desk.said == []
+    desk.model.open(chat)
+    assert desk.view(first).text == "Half an answer"
+    assert desk.view(first).state == "writing"
+    desk.client.tell(tokens(first, "."), finished(first, "Whole."))
+    assert desk.view(first).text == "Whole."
+    desk.model.new_chat()
+    desk.model.open(chat)
+    assert desk.view(first).text == "Whole."
+
+
+def test_notices_for_questions_of_nobody_are_passed_over(desk):
+    turn_id = desk.ask()
+    desk.said.clear()
+    desk.client.tell(tokens("somebody-else", "x"), finished("somebody-else"), protocol.LibraryChanged())
+    assert desk.said == []
+    assert desk.view(turn_id).text == ""
+
+
+def test_a_new_chat_is_not_stored_until_something_is_asked(desk):
+    desk.model.new_chat()
+    assert desk.store.conversations() == ()
+    desk.ask()
+    assert len(desk.store.conversations()) == 1
+
+
+def test_the_chosen_collection_is_asked_in_and_remembered_by_the_chat(desk):
+    desk.model.set_collection("Flat")
+    desk.ask()
+    assert desk.asked()[-1].collection == "Flat"
+    chat = desk.model.conversation_id
+    desk.model.set_collection(None)
+    desk.ask("again")
+    assert desk.asked()[-1].collection is None
+    desk.model.set_collection("Tea")
+    desk.model.new_chat()
+    desk.model.set_collection("Flat")
+    desk.model.open(chat)
+    assert desk.model.collection == "Tea"
+
+
+def test_a_chat_can_be_renamed(desk, qtbot):
+    desk.ask()
+    with qtbot.wait_signals([desk.model.title_changed, desk.model.conversation_saved]):
+        desk.model.rename("  My   lease ")
+    assert desk.store.conversations()[0].title == desk.model.title == "My lease"
+
+
+def test_export_holds_the_branch_that_is_shown(desk):
+    turn_id = desk.ask("one?")
+    desk.client.tell(finished(turn_id, "The answer [1].", passages=(passage(),)))
+    text = desk.model.export_markdown()
+    assert text.startswith("# one?\n\n## one?\n\nThe answer [1].")
+    assert "1. /docs/lease-0.pdf, page 1" in text
+
+
+# --- a disk that does not let us ---
+
+
+def test_text_the_disk_refuses_is_told_once_shown_and_saved_when_there_is_room_again(desk, qtbot):
+    turn_id = desk.ask()
+    connection = desk.store._connection
+    told = []
+    desk.model.store_failed.connect(lambda sentence, way_out: told.append(sentence))
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    desk.client.tell(tokens(turn_id, "long " * 100_000))
+    desk.answering.save()
+    desk.answering.save()
+    desk.client.tell(finished(turn_id, "long " * 100_000))
+    assert len(told) == 1
+    assert "full" in told[0]
+    assert desk.view(turn_id).state == "finished"
+    connection.execute("PRAGMA max_page_count = 1000000")
+    desk.answering.save()
+    assert desk.recorded(turn_id).state == "finished"
+
+
+@pytest.mark.parametrize(
+    ("question", "title"),
+    [
+        ("What notice applies?", "What notice applies?"),
+        ("first line\nsecond line", "first line"),
+        ("word " * 30, "word word word word word word word word word word word word…"),
+        ("租" * 100, "租" * 60 + "…"),
+        ("", ""),
+    ],
+)
+def test_a_title_is_the_first_line_cut_at_a_word(question, title):
+    assert title_from(question) == title

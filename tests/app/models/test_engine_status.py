@@ -1,0 +1,84 @@
+"""Tests for app.models.engine_status: one sentence, and the one that matters."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.models.engine_status import EngineStatusModel, Facts, sentence_of
+from engine import protocol
+from engine.protocol import IndexProgress, ModelState
+from tests.helpers.fake_engine_client import FakeEngineClient
+
+HALF = IndexProgress(documents_done=37, documents_total=100, chunks_done=5)
+LOADING = ModelState(state="loading", name="tiny", fraction=0.5)
+
+
+@pytest.mark.parametrize(
+    ("facts", "sentence"),
+    [
+        (Facts(), "The engine is stopped."),
+        (Facts("starting", phase="loading libraries"), "Starting the engine…"),
+        (Facts("restarting", death="It crashed."), "It crashed."),
+        (Facts("failed", death="It crashed thrice."), "It crashed thrice."),
+        (Facts("ready"), "Ready"),
+        (Facts("ready", phase="loading libraries", progress=HALF), "Loading libraries…"),
+        (Facts("ready", phase="reading tea leaves"), "Reading tea leaves…"),
+        (Facts("ready", phase="loading model", model=LOADING), "Loading tiny, 50 %"),
+        (Facts("ready", progress=HALF), "Indexing 37 %"),
+        (Facts("ready", progress=HALF.model_copy(update={"is_paused": True})), "Indexing is paused"),
+        (Facts("ready", progress=IndexProgress(documents_done=0, documents_total=0, chunks_done=0)), "Indexing…"),
+        (Facts("ready", refusal="The library is held.", progress=HALF), "The library is held."),
+        (Facts("ready", model=ModelState(state="loaded", name="tiny")), "Ready"),
+        (Facts("ready", model=ModelState(state="loading", name="100 %2", fraction=0.1)), "Loading 100 %2, 10 %"),
+    ],
+)
+def test_the_sentence_tells_what_matters_most(qapp, facts, sentence):
+    assert sentence_of(facts) == sentence
+
+
+def test_the_sentence_follows_the_engine(qapp):
+    client = FakeEngineClient("stopped")
+    status = EngineStatusModel(client)
+    said = []
+    status.sentence_changed.connect(said.append)
+    client.start()
+    client.become_ready()
+    client.enter_phase("loading libraries")
+    client.enter_phase("")
+    client.tell(HALF)
+    client.die("It crashed.")
+    client.become_ready()
+    assert said == [
+        "Starting the engine…",
+        "Ready",
+        "Loading libraries…",
+        "Ready",
+        "Indexing 37 %",
+        "It crashed.",
+        "Ready",
+    ]
+
+
+def test_it_is_busy_while_there_is_something_to_wait_for(client):
+    status = EngineStatusModel(client)
+    assert not status.is_busy
+    client.tell(HALF)
+    assert status.is_busy
+    client.tell(HALF.model_copy(update={"is_paused": True}))
+    assert not status.is_busy
+    client.die()
+    assert status.is_busy
+    client.give_up()
+    assert not status.is_busy
+    assert status.has_failed
+
+
+def test_an_engine_that_cannot_open_its_library_says_why(client):
+    status = EngineStatusModel(client)
+    client.become_ready()
+    client.refuse(protocol.LIBRARY, "Another Ragdoll holds this library.", "LibraryHeld", "Close it.")
+    assert status.sentence == "Another Ragdoll holds this library. Close it."
+    assert status.has_failed
+    client.become_ready()
+    client.answer(protocol.LIBRARY, protocol.LibraryReply(collections=(), disk_bytes=0))
+    assert status.sentence == "Ready"

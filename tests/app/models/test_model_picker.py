@@ -1,0 +1,68 @@
+"""Tests for app.models.model_picker."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.models.model_picker import ModelPickerModel
+from engine import protocol
+from engine.protocol import ModelEntry, ModelState
+
+TINY = ModelEntry(path="/models/tiny.gguf", name="tiny")
+
+
+@pytest.fixture
+def picker(client) -> ModelPickerModel:
+    return ModelPickerModel(client)
+
+
+def test_a_ready_engine_is_asked_for_its_models(picker, client, qtbot):
+    client.become_ready()
+    with qtbot.wait_signal(picker.models_changed):
+        client.answer(protocol.MODELS, protocol.ModelsReply(models=(TINY,), current=TINY.path))
+    assert picker.models == (TINY,)
+    assert picker.current_entry == TINY
+
+
+def test_a_file_that_is_added_is_used(picker, client):
+    picker.add("/models/tiny.gguf")
+    client.answer(protocol.MODELS_ADD, TINY)
+    assert client.asked(protocol.MODELS_USE) == [protocol.ModelFile(path=TINY.path)]
+    client.answer(protocol.MODELS_USE, protocol.Nothing())
+    assert len(client.asked(protocol.MODELS)) == 1
+
+
+def test_a_file_that_is_no_model_is_told_and_not_used(picker, client, qtbot):
+    picker.add("/models/text.gguf")
+    with qtbot.wait_signal(picker.request_failed) as failed:
+        client.refuse(protocol.MODELS_ADD, "This is no GGUF file.", "ModelFileInvalid", "Choose another.")
+    assert failed.args == ["This is no GGUF file.", "Choose another."]
+    assert client.asked(protocol.MODELS_USE) == []
+
+
+def test_loading_is_shown_as_it_goes(picker, client):
+    seen = []
+    picker.state_changed.connect(lambda: seen.append((picker.state, picker.fraction)))
+    client.tell(
+        ModelState(state="loading", path=TINY.path, name="tiny", fraction=0.0),
+        ModelState(state="loading", path=TINY.path, name="tiny", fraction=0.5),
+        ModelState(state="loaded", path=TINY.path, name="tiny", fraction=1.0, sentence="4 of 4 layers on the GPU"),
+    )
+    assert seen == [("loading", 0.0), ("loading", 0.5), ("loaded", 1.0)]
+    assert (picker.name, picker.sentence) == ("tiny", "4 of 4 layers on the GPU")
+
+
+def test_without_an_engine_no_model_is_loaded(picker, client, qtbot):
+    client.tell(ModelState(state="loaded", path=TINY.path, name="tiny"))
+    with qtbot.wait_signal(picker.state_changed):
+        client.die()
+    assert picker.state == "none"
+
+
+def test_a_model_can_be_let_go_and_forgotten(picker, client):
+    picker.use_none()
+    picker.forget(TINY.path)
+    assert client.asked(protocol.MODELS_UNLOAD) == [protocol.Nothing()]
+    assert client.asked(protocol.MODELS_FORGET) == [protocol.ModelFile(path=TINY.path)]
+    picker.use(TINY.path, n_gpu_layers=3)
+    assert client.asked(protocol.MODELS_USE)[0].n_gpu_layers == 3

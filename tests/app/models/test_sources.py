@@ -1,0 +1,86 @@
+"""Tests for app.models.sources."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.models.sources import SourcesModel
+from app.models.turns import TurnView
+from engine import protocol
+from tests.helpers.answers import passage
+
+TURN = TurnView("t", "?", passages=(passage(0), passage(1), passage(2)))
+
+
+@pytest.fixture
+def sources(client) -> SourcesModel:
+    made = SourcesModel(client)
+    made.show_turn(TURN)
+    return made
+
+
+def page(text: str) -> protocol.PageReply:
+    return protocol.PageReply(document="/docs/lease-1.pdf", page=2, num_pages=9, text=text)
+
+
+def test_the_passages_of_a_turn_are_shown(sources, qtbot):
+    assert sources.passages == TURN.passages
+    with qtbot.assert_not_emitted(sources.passages_changed):
+        sources.show_turn(TURN)
+    with qtbot.wait_signal(sources.passages_changed):
+        sources.show_turn(None)
+    assert sources.passages == ()
+
+
+def test_opening_a_passage_asks_for_its_page_with_its_span(sources, client, qtbot):
+    sources.open_passage(1, width_px=700)
+    assert sources.passage == passage(1)
+    (wanted,) = client.asked(protocol.PAGE)
+    assert (wanted.document_id, wanted.page, wanted.width_px) == (2, 2, 700)
+    assert (wanted.start, wanted.end) == (passage(1).start, passage(1).end)
+    with qtbot.wait_signal(sources.page_ready) as ready:
+        client.answer(protocol.PAGE, page("found"))
+    assert ready.args == [page("found")]
+
+
+def test_another_page_of_the_document_has_no_mark(sources, client):
+    sources.open_passage(1)
+    sources.open_page(3)
+    sources.open_page(2)
+    spans = [(wanted.page, wanted.start, wanted.end) for wanted in client.asked(protocol.PAGE)]
+    assert spans == [(2, 10, 39), (3, 0, 0), (2, 10, 39)]
+
+
+def test_only_the_page_that_was_asked_for_last_is_told(sources, client, qtbot):
+    sources.open_passage(0)
+    sources.open_passage(1)
+    with qtbot.assert_not_emitted(sources.page_ready):
+        client.answer(protocol.PAGE, page("too late"))
+    with qtbot.wait_signal(sources.page_ready) as ready:
+        client.answer(protocol.PAGE, page("wanted"))
+    assert ready.args[0].text == "wanted"
+
+
+def test_a_page_of_another_turn_or_of_a_closed_view_is_not_wanted(sources, client, qtbot):
+    sources.open_passage(0)
+    sources.close_page()
+    assert sources.selected is None
+    sources.open_passage(0)
+    sources.show_turn(TurnView("other", "?", passages=(passage(5),)))
+    with qtbot.assert_not_emitted(sources.page_ready), qtbot.assert_not_emitted(sources.page_failed):
+        client.answer(protocol.PAGE, page("x"))
+        client.refuse(protocol.PAGE, "x")
+
+
+def test_a_page_that_cannot_be_had_is_told_in_a_sentence(sources, client, qtbot):
+    sources.open_passage(0)
+    with qtbot.wait_signal(sources.page_failed) as failed:
+        client.refuse(protocol.PAGE, "This document is no longer in the library.", "NothingThere", "Ask again.")
+    assert failed.args == ["This document is no longer in the library. Ask again."]
+
+
+@pytest.mark.parametrize("index", [-1, 3])
+def test_a_passage_that_is_not_there_opens_nothing(sources, client, index):
+    sources.open_passage(index)
+    assert client.asked(protocol.PAGE) == []
+    assert sources.selected is None

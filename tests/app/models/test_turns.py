@@ -1,0 +1,101 @@
+"""Tests for app.models.turns: the life of an answer, as values."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import pytest
+
+from app.models.turn_records import outcome_of, view_of
+from app.models.turns import TurnView, after, failed
+from engine import protocol
+from tests.helpers.answers import finished, found, passage, tokens
+
+FRESH = TurnView("t", "What notice applies?")
+
+
+def lived(*notices: protocol.Notice) -> TurnView:
+    return reduce(after, notices, FRESH)
+
+
+def test_an_answer_is_queued_searched_read_written_and_finished():
+    states = [
+        protocol.AnswerState(question_id="t", state="queued", ahead=2),
+        protocol.AnswerState(question_id="t", state="searching"),
+        found("t"),
+        protocol.AnswerState(question_id="t", state="reading"),
+        tokens("t", "Three "),
+        tokens("t", "months."),
+        finished("t"),
+    ]
+    views = [lived(*states[: count + 1]) for count in range(len(states))]
+    assert [view.state for view in views] == [
+        "queued",
+        "searching",
+        "searching",
+        "reading",
+        "writing",
+        "writing",
+        "finished",
+    ]
+    assert views[0].ahead == 2
+    assert views[2].passages == (passage(),)
+    assert views[5].text == "Three months."
+    assert views[6].text == "Three months [1]."
+    assert views[6].segments
+    assert views[6].timings.generated_tokens == 7
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        finished("t"),
+        protocol.AnswerCancelled(question_id="t"),
+        protocol.AnswerFailed(question_id="t", kind="DecodeFailed", sentence="It failed."),
+    ],
+)
+def test_a_turn_ends_once(end):
+    ended = lived(tokens("t", "Half"), end)
+    assert ended.has_ended
+    for late in (tokens("t", "more"), finished("t", "other"), protocol.AnswerCancelled(question_id="t")):
+        assert after(ended, late) == ended
+
+
+def test_what_was_written_stays_when_an_answer_is_cancelled_or_fails():
+    assert lived(tokens("t", "Half"), protocol.AnswerCancelled(question_id="t")).text == "Half"
+    failure = protocol.AnswerFailed(question_id="t", kind="NoCells", sentence="No room.", way_out="Ask again.")
+    view = lived(tokens("t", "Half"), failure)
+    assert (view.text, view.error_sentence) == ("Half", "No room. Ask again.")
+
+
+def test_a_turn_is_the_same_after_being_stored(store):
+    whole = lived(found("t"), tokens("t", "Three"), finished("t"))
+    chat = store.create_conversation("chat")
+    turn = store.add_turn(chat.conversation_id, None, FRESH.question)
+    store.record(turn.turn_id, outcome_of(whole))
+    (stored,) = store.turns(chat.conversation_id)
+    again = view_of(stored, 1, 3)
+    assert (again.branch_index, again.num_branches) == (1, 3)
+    for name in ("question", "state", "text", "quotes", "passages", "citations", "scope", "timings", "model"):
+        assert getattr(again, name) == getattr(whole, name), name
+    assert again.segments == whole.segments
+
+
+def test_file_names_that_are_not_utf8_survive_storing(store):
+    source = passage(document="/docs/na\udcefve.pdf")
+    chat = store.create_conversation("chat")
+    turn = store.add_turn(chat.conversation_id, None, "?")
+    store.record(turn.turn_id, outcome_of(lived(found("t", source))))
+    assert view_of(store.turns(chat.conversation_id)[0]).passages == (source,)
+
+
+def test_a_part_that_cannot_be_read_costs_that_part_only(store):
+    chat = store.create_conversation("chat")
+    turn = store.add_turn(chat.conversation_id, None, "?")
+    outcome = outcome_of(failed(lived(finished("t")), "x"))
+    from dataclasses import replace
+
+    store.record(turn.turn_id, replace(outcome, passages=({"of": "another version"},)))
+    view = view_of(store.turns(chat.conversation_id)[0])
+    assert view.passages == ()
+    assert view.text == "Three months [1]."

@@ -1,0 +1,162 @@
+"""Tests for app.main: the window's whole life, with a scripted engine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from app import main
+from app.chats import ChatStore
+from app.settings import AppHome
+from app.single_instance import SingleInstance
+from engine import __version__, protocol
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTED = ROOT / "tests" / "helpers" / "scripted_engine.py"
+TIMEOUT_MS = 30_000
+Open = Callable[..., main.Session]
+
+
+@pytest.fixture
+def open_session(qtbot) -> Iterator[Open]:
+    opened: list[main.Session] = []
+
+    def open_one(*paths: str, script: tuple[str, ...] = ()) -> main.Session:
+        home = AppHome.find()
+        home.create()
+        instance = SingleInstance(home.lock_file)
+        assert instance.claim()
+        session = main.Session(home, instance, paths, (sys.executable, str(SCRIPTED), *script))
+        opened.append(session)
+        session.show()
+        qtbot.wait_until(lambda: session.models is not None, timeout=TIMEOUT_MS)
+        qtbot.wait_until(lambda: session.models.client.state == "ready", timeout=TIMEOUT_MS)
+        return session
+
+    yield open_one
+    for session in opened:
+        session.close()
+        session.window.deleteLater()
+
+
+def heard_by_engine(qtbot, session: main.Session) -> list[str]:
+    answers: list[protocol.SettingsReply] = []
+    session.models.client.request(protocol.SETTINGS_GET, protocol.Nothing(), answers.append)
+    qtbot.wait_until(lambda: bool(answers), timeout=TIMEOUT_MS)
+    return answers[0].settings["methods"]
+
+
+def test_the_window_paints_first_and_is_then_brought_to_life(open_session):
+    session = open_session()
+    assert session.window.isVisible()
+    assert session.models.engine_status.sentence == "Ready"
+    assert (session.home.logs / "window.log").exists()
+
+
+def test_paths_of_the_command_line_are_added(qtbot, open_session, tmp_path):
+    session = open_session(str(tmp_path))
+    assert "library.add" in heard_by_engine(qtbot, session)
+
+
+def test_closing_ends_the_engine_saves_the_chat_and_lets_the_next_start_in(qtbot, open_session):
+    session = open_session()
+    pid = session.models.client.engine_pid
+    session.models.conversation.ask("What notice applies?")
+    qtbot.wait_until(lambda: not session.models.conversation.is_answering, timeout=TIMEOUT_MS)
+    session.window.close()
+    session.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    store = ChatStore(session.home.chats_file)
+    (chat,) = store.conversations()
+    assert store.turns(chat.conversation_id)[0].outcome.text == "Half an answer"
+    store.close()
+    again = open_session()
+    assert again.models.chat_list.rowCount() == 1
+    assert again.settings.settings.geometry
+
+
+@pytest.mark.expects_warnings
+def test_a_killed_engine_costs_no_text_and_the_window_says_what_happened(qtbot, open_session, tmp_path):
+    script = ("--die-answering", "--die-once", str(tmp_path / "died"))
+    session = open_session(script=script)
+    messages: list[str] = []
+    session.models.message_told.connect(lambda severity, sentence, way_out: messages.append(sentence))
+    with qtbot.wait_signal(session.models.client.became_ready, timeout=TIMEOUT_MS):
+        session.models.conversation.ask("What notice applies?")
+    (turn,) = session.models.conversation.turns
+    assert (turn.state, turn.text) == ("failed", "Half an answer")
+    assert turn.error_sentence in messages
+    session.models.conversation.regenerate(turn.turn_id)
+    qtbot.wait_until(lambda: not session.models.conversation.is_answering, timeout=TIMEOUT_MS)
+    (again,) = session.models.conversation.turns
+    assert (again.state, again.num_branches) == ("finished", 2)
+
+
+def test_a_wish_to_terminate_closes_the_window(qtbot, open_session):
+    session = open_session()
+    os.kill(os.getpid(), signal.SIGTERM)
+    qtbot.wait_until(lambda: not session.window.isVisible())
+
+
+@pytest.mark.expects_warnings
+def test_an_exception_nobody_caught_is_shown_in_the_window(open_session):
+    session = open_session()
+    try:
+        raise ValueError("a bug")
+    except ValueError as error:
+        sys.excepthook(ValueError, error, error.__traceback__)
+    assert "a bug" in session.window.message_bar.sentence
+    assert "a bug" in (session.home.logs / "window.log").read_text()
+
+
+@pytest.mark.expects_warnings
+def test_chats_that_cannot_be_opened_are_chats_of_this_session_only(tmp_path, qapp):
+    (tmp_path / "data").write_text("a file where the folder should be")
+    chats = main.open_chats(tmp_path / "data" / "chats.sqlite")
+    chats.create_conversation("works")
+    assert "will not be kept" in chats.problem
+    chats.close()
+
+
+def test_a_second_start_that_is_not_heard_says_so(qapp, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(main.QMessageBox, "critical", lambda *_: None)
+    first, second = SingleInstance(tmp_path / "window.lock"), SingleInstance(tmp_path / "window.lock")
+    assert first.claim()
+    assert not second.claim()
+    assert main.hand_over(second, ()) == 1
+    assert "already open" in capsys.readouterr().err
+    first.release()
+
+
+def test_a_folder_that_cannot_be_made_is_told(qapp, ragdoll_home, monkeypatch, capsys):
+    ragdoll_home.write_text("a file where the folder should be")
+    monkeypatch.setattr(main, "make_application", lambda arguments: QApplication.instance())
+    monkeypatch.setattr(main.QMessageBox, "critical", lambda *_: None)
+    assert main.run([]) == 1
+    assert "cannot keep anything" in capsys.readouterr().err
+
+
+def test_the_version_is_told_without_qt():
+    script = "import sys; sys.argv = ['ragdoll-gui', '--version']\nfrom app.__main__ import main\n"
+    script += "try:\n    main()\nfinally:\n    print('PySide6' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ended.stdout == f"Ragdoll {__version__}\nFalse\n"
+
+
+# The screenless platform cannot raise windows and says so.
+@pytest.mark.qt_log_ignore("does not support raise")
+def test_a_second_start_brings_the_first_window_its_paths_and_ends(qtbot, open_session, tmp_path):
+    session = open_session()
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+    second = subprocess.Popen([sys.executable, "-m", "app", str(tmp_path)], cwd=ROOT, env=environment)
+    qtbot.wait_until(lambda: second.poll() is not None, timeout=TIMEOUT_MS)
+    assert second.returncode == 0
+    qtbot.wait_until(lambda: "library.add" in heard_by_engine(qtbot, session), timeout=TIMEOUT_MS)

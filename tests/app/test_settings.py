@@ -1,0 +1,141 @@
+"""Tests for app.settings: folders of the platform, and a settings file that survives slips and newer versions."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from app.settings import AppHome, SettingsStore, WindowSettings
+
+
+def test_folders_come_from_the_platform(tmp_path, monkeypatch):
+    monkeypatch.delenv("RAGDOLL_HOME")
+    for name in ("DATA", "CONFIG", "STATE", "CACHE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
+    home = AppHome.find()
+    assert home.data == tmp_path / "data" / "ragdoll"
+    assert home.config == tmp_path / "config" / "ragdoll"
+    assert home.logs.is_relative_to(tmp_path / "state")
+    assert home.runtime.is_relative_to(tmp_path / "runtime")
+
+
+def test_ragdoll_home_moves_all_of_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGDOLL_HOME", str(tmp_path / "portable"))
+    home = AppHome.find()
+    home.create()
+    for path in (home.chats_file, home.settings_file, home.lock_file):
+        assert path.parent.is_dir()
+        assert path.is_relative_to(tmp_path / "portable")
+
+
+def test_the_engine_finds_the_same_folders(tmp_path, monkeypatch):
+    from engine.config import Home
+
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
+    for override in (str(tmp_path / "portable"), ""):
+        monkeypatch.setenv("RAGDOLL_HOME", override)
+        ours, theirs = AppHome.find(), Home.find()
+        assert (ours.data, ours.config, ours.logs, ours.runtime) == (
+            theirs.data,
+            theirs.config,
+            theirs.logs,
+            theirs.runtime,
+        )
+
+
+def test_without_a_file_the_defaults_hold_and_none_is_written(tmp_path):
+    store = SettingsStore(tmp_path / "window.toml")
+    assert store.settings == WindowSettings()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_change_is_written_at_once_and_read_again(tmp_path, qtbot):
+    file = tmp_path / "config" / "window.toml"
+    store = SettingsStore(file)
+    with qtbot.wait_signal(store.settings_changed):
+        store.change(theme="dark", font_scale=1.25, geometry="AdnQ==", is_sidebar_visible=False)
+    assert SettingsStore(file).settings == store.settings
+    assert store.settings.theme == "dark"
+    assert [path.name for path in file.parent.iterdir()] == ["window.toml"]
+
+
+def test_nothing_is_told_or_written_when_nothing_changes(tmp_path, qtbot):
+    store = SettingsStore(tmp_path / "window.toml")
+    with qtbot.assert_not_emitted(store.settings_changed):
+        store.change(theme="system")
+    assert not (tmp_path / "window.toml").exists()
+
+
+def test_keys_and_comments_we_do_not_know_are_kept(tmp_path):
+    file = tmp_path / "window.toml"
+    file.write_text('# mine\nfuture = "x"\ntheme = "light"\n\n[later]\na = 1\n')
+    store = SettingsStore(file)
+    store.change(theme="dark", last_collection="Flat")
+    text = file.read_text()
+    assert "# mine" in text
+    values = tomllib.loads(text)
+    assert values == {"future": "x", "theme": "dark", "last_collection": "Flat", "later": {"a": 1}}
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('theme = "purple"', "theme"),
+        ("font_scale = 99", "font_scale"),
+        ("font_scale = nan", "font_scale"),
+        ("font_scale = true", "font_scale"),
+        ('sources_width_px = "wide"', "sources_width_px"),
+        ("sources_width_px = -1", "sources_width_px"),
+        ("is_sidebar_visible = 1", "is_sidebar_visible"),
+        ("language = 3", "language"),
+    ],
+)
+def test_a_wrong_value_costs_that_value_only_and_is_named(tmp_path, line, name):
+    file = tmp_path / "window.toml"
+    file.write_text(f'geometry = "kept"\n{line}\n')
+    store = SettingsStore(file)
+    assert store.settings == WindowSettings(geometry="kept")
+    assert name in store.problem
+
+
+def test_a_whole_number_will_do_for_a_fraction(tmp_path):
+    (tmp_path / "window.toml").write_text("font_scale = 2\n")
+    assert SettingsStore(tmp_path / "window.toml").settings.font_scale == 2
+
+
+@pytest.mark.parametrize("content", [b"theme = ", b"\xff\xfe\x00"])
+def test_an_unreadable_file_is_kept_aside_at_the_next_write(tmp_path, content):
+    file = tmp_path / "window.toml"
+    file.write_bytes(content)
+    store = SettingsStore(file)
+    assert store.settings == WindowSettings()
+    assert "window.toml" in store.problem
+    store.change(theme="light")
+    assert (tmp_path / "window.broken.toml").read_bytes() == content
+    assert SettingsStore(file).settings.theme == "light"
+
+
+@pytest.mark.parametrize("change", [{"theme": "purple"}, {"font_scale": 0.1}])
+def test_a_wrong_change_changes_nothing(tmp_path, change):
+    store = SettingsStore(tmp_path / "window.toml")
+    with pytest.raises(ValueError, match=next(iter(change))):
+        store.change(**change)
+    assert store.settings == WindowSettings()
+    assert not (tmp_path / "window.toml").exists()
+
+
+def test_a_setting_nobody_declared_is_refused(tmp_path):
+    with pytest.raises(TypeError):
+        SettingsStore(tmp_path / "window.toml").change(colour="red")
+
+
+def test_a_folder_that_cannot_be_written_costs_only_the_memory_of_it(tmp_path):
+    (tmp_path / "config").write_text("a file where the folder should be")
+    store = SettingsStore(Path(tmp_path / "config" / "window.toml"))
+    store.change(theme="dark")
+    assert store.settings.theme == "dark"
+    assert "window.toml" in store.problem

@@ -1,0 +1,102 @@
+"""Tests for app.single_instance: the second start speaks to the first, in this process and from another."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PySide6.QtNetwork import QLocalSocket
+
+from app.single_instance import SingleInstance, paths_in, socket_address
+
+ROOT = Path(__file__).resolve().parents[2]
+SECOND = """
+import sys
+from pathlib import Path
+from PySide6.QtCore import QCoreApplication
+from app.single_instance import SingleInstance
+application = QCoreApplication([])
+instance = SingleInstance(Path(sys.argv[1]))
+assert not instance.claim()
+sys.exit(0 if instance.forward(tuple(sys.argv[2:])) else 9)
+"""
+
+
+@pytest.fixture
+def first(qapp, tmp_path):
+    instance = SingleInstance(tmp_path / "window.lock")
+    assert instance.claim()
+    yield instance
+    instance.release()
+
+
+def second_start(lock_file: Path, *paths: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", SECOND, str(lock_file), *paths], cwd=ROOT)
+
+
+def test_a_second_start_hands_its_paths_over_and_is_told_that_it_was_heard(qtbot, first, tmp_path):
+    first.listen()
+    with qtbot.wait_signal(first.called, timeout=30_000) as called:
+        second = second_start(tmp_path / "window.lock", "/a b", "/c\nd", "/三")
+    assert called.args == [("/a b", "/c\nd", "/三")]
+    qtbot.wait_until(lambda: second.poll() is not None, timeout=30_000)
+    assert second.returncode == 0
+
+
+def test_a_second_start_without_paths_still_calls(qtbot, first, tmp_path):
+    first.listen()
+    with qtbot.wait_signal(first.called, timeout=30_000) as called:
+        second = second_start(tmp_path / "window.lock")
+    assert called.args == [()]
+    qtbot.wait_until(lambda: second.poll() is not None, timeout=30_000)
+
+
+def test_a_first_window_that_does_not_hear_is_told(first, tmp_path):
+    assert second_start(tmp_path / "window.lock", "/a").wait(60) == 9
+
+
+def test_once_released_the_next_start_is_a_first_one(qapp, tmp_path):
+    for _ in range(2):
+        instance = SingleInstance(tmp_path / "window.lock")
+        assert instance.claim()
+        instance.listen()
+        instance.release()
+
+
+def test_a_lock_left_by_a_killed_process_is_taken(qapp, tmp_path):
+    script = (
+        "import os, signal, sys; from pathlib import Path; from app.single_instance import SingleInstance;"
+        "instance = SingleInstance(Path(sys.argv[1])); assert instance.claim();"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "window.lock")], cwd=ROOT, check=False)
+    assert (tmp_path / "window.lock").exists()
+    instance = SingleInstance(tmp_path / "window.lock")
+    assert instance.claim()
+    instance.release()
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(qapp, tmp_path):
+    with pytest.raises(OSError, match="cannot be written"):
+        SingleInstance(tmp_path / "missing" / "window.lock").claim()
+
+
+def test_a_caller_who_talks_nonsense_is_hung_up_on(qtbot, first, tmp_path):
+    first.listen()
+    socket = QLocalSocket()
+    socket.connectToServer(socket_address(tmp_path / "window.lock"))
+    with qtbot.assert_not_emitted(first.called), qtbot.wait_signal(socket.disconnected):
+        socket.write(b'{"paths": [1, 2]}\n')
+
+
+@pytest.mark.parametrize("line", [b"", b"[]", b"{}", b'{"paths": "x"}', b'{"paths": [1]}', b"\xff"])
+def test_only_a_list_of_texts_is_a_message(line):
+    assert paths_in(line) is None
+
+
+def test_a_path_too_long_for_a_socket_gets_a_short_name_of_its_own():
+    one, other = (socket_address(Path("/" + "x" * 200) / name / "window.lock") for name in ("a", "b"))
+    assert len(one.encode()) < 100
+    assert one != other
