@@ -29,7 +29,7 @@ def seconds_text(seconds: float) -> str:
     if seconds < 1:
         return _tr("%1 ms").replace("%1", count_text(round(seconds * 1000)))
     if seconds < 60:
-        return _tr("%1 s").replace("%1", _locale().toString(seconds, "f", 1 if seconds < 10 else 0))
+        return _tr("%1 s").replace("%1", _locale().toString(float(seconds), "f", 1 if seconds < 10 else 0))
     if seconds < 3600:
         return _tr("%1 min %2 s").replace("%1", str(int(seconds // 60))).replace("%2", str(int(seconds % 60)))
     return _tr("%1 h %2 min").replace("%1", str(int(seconds // 3600))).replace("%2", str(int(seconds % 3600 // 60)))

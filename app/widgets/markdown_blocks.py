@@ -110,7 +110,7 @@ def _block(tokens: list[Token]) -> Block:
     if first.type in ("fence", "code_block"):
         return Block("code", first.content.rstrip("\n"), first.info.strip().split(" ")[0])
     parser = _parser()
-    return Block("prose", parser.renderer.render(tokens, parser.options, {}))
+    return Block("prose", parser.renderer.render(tokens, parser.options, {}).rstrip())
 
 
 @cache

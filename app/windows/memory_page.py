@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QShowEvent
@@ -134,15 +135,16 @@ class MemoryPage(Page):
 
 def counter_text(name: str, value: float) -> tuple[str, str]:
     """A counter's name and figure in words, its unit read from the end of its name (`disk_bytes_per_s`)."""
-    for ending, figure in (
-        ("_bytes_per_s", f"{bytes_text(value)}/s"),
-        ("_per_s", f"{value:.1f}/s"),
-        ("_bytes", bytes_text(value)),
-        ("_seconds", seconds_text(value)),
-        ("_ratio", f"{value:.0%}"),
-    ):
+    units: tuple[tuple[str, Callable[[float], str]], ...] = (
+        ("_bytes_per_s", lambda rate: f"{bytes_text(rate)}/s"),
+        ("_per_s", lambda rate: f"{rate:.1f}/s"),
+        ("_bytes", bytes_text),
+        ("_seconds", seconds_text),
+        ("_ratio", lambda ratio: f"{ratio:.0%}"),
+    )
+    for ending, figure in units:
         if name.endswith(ending):
-            return _words(name.removesuffix(ending)), figure
+            return _words(name.removesuffix(ending)), figure(value)
     return _words(name), count_text(value)
 
 

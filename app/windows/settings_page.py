@@ -80,6 +80,7 @@ class SettingsPage(Page):
 
     def _add_appearance(self) -> None:
         self.theme_choice = QComboBox()
+        self.theme_choice.view().setAccessibleName(self.tr("Themes"))
         for name, text in (
             ("system", self.tr("As the system")),
             ("light", self.tr("Light")),

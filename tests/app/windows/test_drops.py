@@ -1,0 +1,104 @@
+"""Drops of folders and files, as the platform delivers them: to the window's own handle, over any widget."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
+from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
+
+from engine import protocol
+
+
+def place_of(window, name: str) -> QWidget:
+    """The widget a drop is let go over."""
+    if name == "library":
+        return window.go_to("library")
+    window.go_to("chats")
+    return {"chat": window.chat.hero, "prompt": window.chat.prompt.field.viewport(), "rail": window.rail}[name]
+
+
+def drag_over(window, widget: QWidget, mime: QMimeData) -> tuple[QPoint, bool]:
+    """Drags to the middle of `widget`; returns where that is, and whether the window would take it."""
+    where = widget.mapTo(window, widget.rect().center())
+    enter = QDragEnterEvent(
+        where, Qt.DropAction.CopyAction, mime, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    )
+    # QGuiApplication hands drags to the window handle, which finds the widget below the mouse: as on a real screen.
+    QApplication.sendEvent(window.windowHandle(), enter)
+    return where, enter.isAccepted()
+
+
+def drop_on(window, widget: QWidget, mime: QMimeData) -> None:
+    where, _ = drag_over(window, widget, mime)
+    drop = QDropEvent(
+        QPointF(where), Qt.DropAction.CopyAction, mime, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    )
+    QApplication.sendEvent(window.windowHandle(), drop)
+
+
+def mime_of(*paths) -> QMimeData:
+    mime = QMimeData()
+    mime.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    return mime
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "合同 and others"
+    made.mkdir()
+    (made / "lease.txt").write_text("three months")
+    return made
+
+
+@pytest.mark.parametrize("over", ["chat", "prompt", "library", "rail"])
+def test_a_folder_and_a_file_dropped_anywhere_are_added_as_they_are(window, client, folder, over):
+    drop_on(window, place_of(window, over), mime_of(folder, folder / "lease.txt"))
+    (added,) = client.asked(protocol.ADD)
+    assert added.paths == (str(folder), str(folder / "lease.txt"))
+    assert added.collection == "Documents"
+    assert window.chat.prompt.text == ""
+
+
+def test_a_drop_goes_to_the_collection_that_is_asked(window, client, models, folder):
+    models.conversation.set_collection("Rust")
+    drop_on(window, place_of(window, "chat"), mime_of(folder))
+    assert client.asked(protocol.ADD)[0].collection == "Rust"
+
+
+def test_the_overlay_says_where_it_would_go_and_leaves_with_the_drag(window, folder):
+    mime = mime_of(folder)
+    _, is_taken = drag_over(window, window.chat.hero, mime)
+    assert is_taken
+    assert window.overlay.isVisible()
+    assert window.overlay.sentence == "Drop to add to Documents"
+    QApplication.sendEvent(window.windowHandle(), QDragLeaveEvent())
+    assert not window.overlay.isVisible()
+
+
+def test_the_overlay_leaves_with_the_drop(window, folder):
+    drop_on(window, window.chat.hero, mime_of(folder))
+    assert not window.overlay.isVisible()
+
+
+def test_text_and_web_addresses_are_not_taken(window, client):
+    text, web = QMimeData(), QMimeData()
+    text.setText("some words")
+    web.setUrls([QUrl("https://example.org/a.pdf")])
+    for mime in (text, web):
+        assert not drag_over(window, window.chat.hero, mime)[1]
+        drop_on(window, window.chat.hero, mime)
+    assert client.asked(protocol.ADD) == []
+    assert not window.overlay.isVisible()
+
+
+def test_no_widget_of_any_page_keeps_a_drop_for_itself(window):
+    for place in ("chats", "library", "memory", "models", "settings"):
+        window.go_to(place)
+    keeping = [
+        widget
+        for widget in window.findChildren(QWidget)
+        # Views accept on their viewports for moving rows; with drags off they let files through to the window.
+        if widget.acceptDrops() and (isinstance(widget, QLineEdit) or widget.parentWidget() is not window)
+    ]
+    assert [f"{type(widget).__name__} {widget.objectName()}" for widget in keeping] == []

@@ -1,0 +1,421 @@
+"""Tests for app.windows.main_window."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QWidget
+
+from app import theme
+from app.widgets.prose import Prose
+from app.windows.command_palette import CommandPalette, matching
+from app.windows.commands import commands_of
+from app.windows.main_window import MainWindow
+from app.windows.shortcuts_dialog import ShortcutsDialog
+from engine import protocol
+from engine.protocol import Answer, Collection, Scope
+from tests.helpers.shown_values import passage, quote
+
+PLACES = ("chats", "library", "memory", "models", "settings")
+CTRL = Qt.KeyboardModifier.ControlModifier
+
+
+def ask(models, client, question: str = "Why?") -> str:
+    models.conversation.ask(question)
+    return models.conversation.turns[-1].turn_id
+
+
+def finish(client, turn_id: str, text: str = "Because. [1]") -> None:
+    found = {"passages": (passage(1), passage(2)), "quotes": (quote(0),), "scope": Scope(2, 9, 2)}
+    timings = protocol.Timings(
+        queued_s=0, retrieval_s=0, prefill_s=0, ttft_s=0, total_s=0, prompt_tokens=0, generated_tokens=0
+    )
+    answer = Answer(text=text, citations=(), model="tiny", finish_reason="stop", **found)
+    client.tell(protocol.AnswerFound(question_id=turn_id, **found))
+    client.tell(protocol.AnswerFinished(question_id=turn_id, answer=answer, timings=timings))
+
+
+def test_the_window_is_painted_before_anything_heavy_is_imported():
+    script = """if True:
+        import sys
+        from PySide6.QtWidgets import QApplication
+        application = QApplication([])
+        from app.windows.main_window import MainWindow
+        window = MainWindow()
+        window.show()
+        application.processEvents()
+        heavy = ("markdown_it", "pygments", "numpy", "pydantic", "engine.protocol", "torch", "lancedb", "llama_cpp")
+        print([name for name in heavy if name in sys.modules])
+    """
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_without_models_the_window_is_whole_and_does_nothing(qtbot):
+    window = MainWindow()
+    qtbot.addWidget(window)
+    window.show()
+    qtbot.waitExposed(window)
+    for place in PLACES:
+        window.go_to(place)
+    window.new_chat()
+    window.chat.stop()
+    window.chat.regenerate()
+    assert window.chat.isVisible()
+
+
+def test_a_place_gone_to_before_models_came_is_shown_when_they_come(qtbot, models):
+    window = MainWindow()
+    qtbot.addWidget(window)
+    window.go_to("library")
+    window.attach(models)
+    window.show()
+    assert window.page("library").isVisible()
+
+
+def test_pages_are_made_when_they_are_first_gone_to(window):
+    assert window._pages == {}
+    library = window.go_to("library")
+    window.go_to("chats")
+    assert window.go_to("library") is library
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_rail_goes_to_every_place_and_marks_it(window, place):
+    window.rail.buttons[place].click()
+    assert window.place == place
+    assert [name for name, button in window.rail.buttons.items() if button.isChecked()] == [place]
+
+
+# --- accessibility ---
+
+
+def unnamed(root: QWidget) -> list[str]:
+    """Widgets that can have the keyboard but no name to be read out."""
+    return [
+        f"{type(widget).__name__} {widget.objectName()} in {type(widget.parentWidget()).__name__}"
+        for widget in root.findChildren(QWidget)
+        if widget.focusPolicy() != Qt.FocusPolicy.NoFocus
+        and not widget.accessibleName()
+        and not (isinstance(widget, QLabel) and not widget.text())  # says nothing, so shows nothing
+        and not (hasattr(widget, "text") and widget.text())
+        and not widget.objectName().startswith("qt_")
+    ]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_everything_that_can_have_the_keyboard_has_a_name(window, models, client, place):
+    client.tell(protocol.IndexProgress(documents_done=1, documents_total=2, chunks_done=3))
+    finish(client, ask(models, client), "Text [1]\n\n```python\nx = 1\n```")
+    page = window.go_to(place)
+    fill(client)
+    QApplication.processEvents()
+    assert unnamed(page) == []
+    assert unnamed(window.rail) == []
+    assert unnamed(window.status_line) == []
+
+
+def fill(client) -> None:
+    """Gives models and collections to whoever asked for them."""
+    entries = (protocol.ModelEntry(path="/m/a.gguf", name="A", num_layers=4, fit="Fits."),)
+    replies = {
+        protocol.MODELS.name: protocol.ModelsReply(models=entries, current="/m/a.gguf"),
+        protocol.LIBRARY.name: protocol.LibraryReply(
+            collections=(Collection("Documents", ("/docs",), {"indexed": 2}, 6),), disk_bytes=1
+        ),
+        protocol.SETTINGS_GET.name: protocol.SettingsReply(settings={"generation": {"temperature": 0.2}}),
+    }
+    client.become_ready()
+    for request in [request for request in client.open if request.method.name in replies]:
+        client.answer(request.method, replies[request.method.name])
+
+
+def test_no_label_interprets_what_it_shows(window, models, client):
+    finish(client, ask(models, client, "<b>bold?</b>"))
+    for place in PLACES:
+        window.go_to(place)
+    rich = [
+        label.text()
+        for label in window.findChildren(QLabel)
+        if label.text() and label.textFormat() != Qt.TextFormat.PlainText
+    ]
+    assert rich == []
+
+
+# --- a conversation in the window ---
+
+
+def test_a_question_is_asked_and_its_answer_streams(window, models, client):
+    window.chat.prompt.set_text("What notice period applies?")
+    QTest.keyClick(window.chat.prompt.field, Qt.Key.Key_Return)
+    (asked,) = client.asked(protocol.ASK)
+    assert asked.text == "What notice period applies?"
+    client.tell(protocol.AnswerTokens(question_id=asked.question_id, text="Three "))
+    client.tell(protocol.AnswerTokens(question_id=asked.question_id, text="months."))
+    view = window.chat.conversation.widget_of(asked.question_id)
+    view.markdown.finish()
+    assert view.markdown.text == "Three months."
+    assert view.markdown.block_views()[0].toPlainText() == "Three months."
+    finish(client, asked.question_id, "Three months. [1]")
+    assert view.state_sentence == ""
+    assert not models.conversation.is_answering
+
+
+def test_a_click_on_the_citation_selects_the_source_and_shows_its_page(window, models, client, qtbot):
+    turn_id = ask(models, client)
+    finish(client, turn_id, "Three months [2].")
+    prose = window.chat.conversation.widget_of(turn_id).markdown.block_views()[0]
+    assert isinstance(prose, Prose)
+    QApplication.processEvents()
+    (chip,) = prose.citation_rects()
+    QTest.mouseClick(prose.viewport(), Qt.MouseButton.LeftButton, pos=chip.center().toPoint())
+    (asked,) = client.asked(protocol.PAGE)
+    assert asked.document_id == 2
+    client.answer(
+        protocol.PAGE,
+        protocol.PageReply(document="/docs/file-2.md", page=None, num_pages=0, text="marked", mark_end=6),
+    )
+    assert window.chat.sources.is_viewing
+    assert window.chat.sources.viewer.text.toPlainText() == "marked"
+
+
+def test_a_new_chat_is_empty_and_the_old_one_is_in_the_list(window, models, client):
+    finish(client, ask(models, client, "First question?"))
+    window.rail.new_chat.click()
+    assert models.conversation.turns == []
+    assert not window.chat.conversation.isVisible()
+    index = window.chats.list.model().index(0, 0)
+    assert index.data() == "First question?"
+    window.chats.opened.emit(window.chats.id_at(index))
+    assert [turn.question for turn in models.conversation.turns] == ["First question?"]
+
+
+def test_sources_hidden_by_the_user_stay_hidden_until_a_source_is_wanted(window, models, client):
+    turn_id = ask(models, client)
+    finish(client, turn_id)
+    assert window.chat.sources.isVisible()
+    window.chat.sources.closed.emit()
+    assert not window.chat.sources.isVisible()
+    finish(client, ask(models, client))
+    assert not window.chat.sources.isVisible()
+    window.chat.conversation.selected.emit(turn_id)
+    assert window.chat.sources.isVisible()
+
+
+# --- shortcuts ---
+
+
+def test_ctrl_n_opens_a_new_chat(window, models, client):
+    finish(client, ask(models, client))
+    window.go_to("memory")
+    QTest.keyClick(window, Qt.Key.Key_N, CTRL)
+    assert window.place == "chats"
+    assert models.conversation.turns == []
+
+
+def test_ctrl_comma_opens_the_settings(window):
+    QTest.keyClick(window, Qt.Key.Key_Comma, CTRL)
+    assert window.place == "settings"
+
+
+def test_ctrl_b_folds_the_rail_and_remembers_it(window, models):
+    QTest.keyClick(window, Qt.Key.Key_B, CTRL)
+    assert window.rail.is_compact
+    assert not models.settings.settings.is_sidebar_visible
+    QTest.keyClick(window, Qt.Key.Key_B, CTRL)
+    assert not window.rail.is_compact
+
+
+def test_ctrl_l_goes_to_the_question(window):
+    window.go_to("library")
+    QTest.keyClick(window, Qt.Key.Key_L, CTRL)
+    assert window.place == "chats"
+    assert window.chat.prompt.field.hasFocus()
+
+
+def test_ctrl_slash_shows_every_shortcut(window):
+    QTest.keyClick(window, Qt.Key.Key_Slash, CTRL)
+    (dialog,) = window.findChildren(ShortcutsDialog)
+    told = [label.text() for label in dialog.findChildren(QLabel)]
+    assert all(shortcut.does in told for shortcut in window.shortcuts)
+    dialog.accept()
+
+
+def test_escape_stops_the_answer(window, models, client):
+    turn_id = ask(models, client)
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    (cancelled,) = client.asked(protocol.CANCEL)
+    assert cancelled.question_id == turn_id
+
+
+def test_escape_closes_the_page_when_nothing_is_answered(window, models, client):
+    finish(client, ask(models, client))
+    window.chat.sources.open_passage(0)
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    assert not window.chat.sources.is_viewing
+    assert client.asked(protocol.CANCEL) == []
+
+
+def test_ctrl_r_answers_the_last_question_again(window, models, client):
+    finish(client, ask(models, client, "Again?"))
+    QTest.keyClick(window, Qt.Key.Key_R, CTRL)
+    assert [request.text for request in client.asked(protocol.ASK)] == ["Again?", "Again?"]
+    assert models.conversation.turns[-1].num_branches == 2
+
+
+def test_f6_steps_through_the_panes_and_around(window, models, client):
+    finish(client, ask(models, client))
+    window.chat.prompt.setFocus()
+    panes = (window.chat.sources, window.rail, window.chat.prompt)
+    for pane in panes:
+        QTest.keyClick(window, Qt.Key.Key_F6)
+        assert pane.isAncestorOf(QApplication.focusWidget())
+
+
+def test_ctrl_k_finds_a_chat_and_opens_it(window, models, client):
+    finish(client, ask(models, client, "The lease of the flat?"))
+    window.new_chat()
+    QTest.keyClick(window, Qt.Key.Key_K, CTRL)
+    (palette,) = window.findChildren(CommandPalette)
+    QTest.keyClicks(palette.field, "lease")
+    assert palette.titles() == ["The lease of the flat?"]
+    QTest.keyClick(palette.field, Qt.Key.Key_Return)
+    assert [turn.question for turn in models.conversation.turns] == ["The lease of the flat?"]
+
+
+def test_the_palette_puts_titles_that_begin_with_the_word_first(window, models):
+    found = matching(commands_of(window, models), "theme")
+    assert {command.title for command in found} == {"Light theme", "Dark theme", "System theme"}
+    assert matching(commands_of(window, models), "go lib")[0].title == "Go to Library"
+
+
+# --- what it remembers, and what goes wrong ---
+
+
+def test_the_theme_follows_the_settings(window, models):
+    models.settings.change(theme="dark")
+    assert theme.current() is theme.DARK
+
+
+def test_place_and_size_are_remembered(window, models, qtbot):
+    window.resize(790, 600)  # offscreen, the screen is 800 pixels wide
+    window.close()
+    again = MainWindow()
+    qtbot.addWidget(again)
+    again.apply_settings(models.settings.settings)
+    assert (again.width(), again.height()) == (790, 600)
+
+
+def test_a_narrow_window_shows_icons_alone_and_a_wide_one_the_words_again(window):
+    window.resize(900, 700)
+    QApplication.processEvents()
+    assert window.rail.is_compact
+    window.resize(1280, 800)
+    QApplication.processEvents()
+    assert not window.rail.is_compact
+
+
+def test_an_error_is_a_sentence_in_the_bar(window, models, client):
+    models.library.pause()
+    client.refuse(protocol.PAUSE, "Nothing is being indexed.")
+    assert window.message_bar.isVisible()
+    assert window.message_bar.sentence == "Nothing is being indexed."
+
+
+def test_a_dead_engine_is_told_and_the_words_leave_once_it_is_back(window, client, monkeypatch, qtbot):
+    monkeypatch.setattr("app.windows.main_window._DEATH_SHOWN_S", 0.05)
+    client.die("The engine ended unexpectedly.")
+    assert window.message_bar.sentence == "The engine ended unexpectedly."
+    client.become_ready()
+    qtbot.waitUntil(lambda: not window.message_bar.isVisible())
+
+
+def test_an_engine_that_gave_up_can_be_started_carefully(window, client):
+    client.give_up("The engine ended three times.")
+    window.message_bar._button.click()
+    assert client.starts == ["start_carefully"]
+
+
+def test_a_job_with_problems_leads_to_them(window, client):
+    problem = protocol.DocumentProblem(path="/docs/a.pdf", reason="It needs a password.")
+    client.tell(
+        protocol.IndexFinished(
+            indexed=3, unchanged=0, removed=0, skipped=(problem,), failed=(), chunks=9, seconds=1.0
+        )
+    )  # fmt: skip
+    assert "3" in window.message_bar.sentence
+    fill(client)
+    window.message_bar._button.click()
+    assert window.place == "library"
+    assert window.page("library").problems.parentWidget().isVisible()
+
+
+def test_a_job_without_problems_says_nothing(window, client):
+    client.tell(protocol.IndexFinished(indexed=3, unchanged=0, removed=0, skipped=(), failed=(), chunks=9, seconds=1.0))
+    assert not window.message_bar.isVisible()
+
+
+def test_folders_are_chosen_in_a_dialog_of_the_window(window, client, tmp_path):
+    window.add_folder("Rust")
+    (dialog,) = window.findChildren(QFileDialog)
+    dialog.filesSelected.emit([str(tmp_path)])
+    dialog.close()
+    (added,) = client.asked(protocol.ADD)
+    assert (added.paths, added.collection) == ((str(tmp_path),), "Rust")
+
+
+def test_the_chat_is_exported_to_the_chosen_file(window, models, client, tmp_path):
+    finish(client, ask(models, client, "Exported?"), "Yes. [1]")
+    window.export_chat()
+    (dialog,) = window.findChildren(QFileDialog)
+    dialog.filesSelected.emit([str(tmp_path / "chat.md")])
+    dialog.close()
+    assert "Yes. [1]" in (tmp_path / "chat.md").read_text()
+
+
+def test_an_export_that_fails_is_told(window, models, client, tmp_path):
+    finish(client, ask(models, client))
+    window._export_to((str(tmp_path / "no such folder" / "chat.md"),))
+    assert "could not be written" in window.message_bar.sentence
+
+
+def test_a_chat_renamed_in_the_list_names_the_window(window, models, client):
+    finish(client, ask(models, client, "Old?"))
+    model = window.chats.list.model()
+    model.setData(model.index(0, 0), "New title", Qt.ItemDataRole.EditRole)
+    assert window.windowTitle().startswith("New title")
+
+
+def test_a_deleted_chat_can_be_brought_back(window, models, client):
+    finish(client, ask(models, client, "Precious?"))
+    index = window.chats.list.model().index(0, 0)
+    window.chats.list.setCurrentIndex(index)
+    QTest.keyClick(window.chats.list, Qt.Key.Key_Delete)
+    assert window.chats.list.model().rowCount() == 0
+    assert models.conversation.turns == []
+    window.chats.undo.button.click()
+    assert window.chats.list.model().rowCount() == 1
+    assert not window.chats.undo.isVisible()
+
+
+def test_a_pinned_chat_says_so(window, models, client):
+    finish(client, ask(models, client))
+    index = window.chats.list.model().index(0, 0)
+    menu = window.chats.menu_for(index)
+    next(action for action in menu.actions() if action.text() == "Pin").trigger()
+    assert window.chats.list.model().index(0, 0).data(Qt.ItemDataRole.AccessibleDescriptionRole) == "Pinned"
+
+
+def test_searching_chats_narrows_the_list(window, models, client):
+    finish(client, ask(models, client, "Apples?"))
+    window.new_chat()
+    finish(client, ask(models, client, "Pears?"))
+    window.chats.search.setText("apples")
+    rows = window.chats.list.model()
+    assert [rows.index(row, 0).data() for row in range(rows.rowCount())] == ["Apples?"]
+    window.chats.search.setText("nothing like it")
+    assert window.chats._nothing.text() == "No chat matches."

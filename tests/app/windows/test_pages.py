@@ -1,0 +1,371 @@
+"""Tests for the pages: library, memory, models, settings, and the first run of the chat page."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QApplication, QMessageBox
+
+from app.widgets.library_table import SIZE, STATE
+from app.windows.memory_page import counter_text
+from engine import protocol
+from engine.protocol import Collection, Span
+from tests.helpers.shown_values import GIB, document, gpu_tier
+
+COLLECTION = Collection("Documents", ("/docs",), {"indexed": 2, "failed": 1}, 6)
+
+
+def tell_library(client, *collections, problems=(), documents=()) -> None:
+    """The library as the engine would tell it, to all who have asked."""
+    reply = protocol.LibraryReply(collections=collections, disk_bytes=4096)
+    client.become_ready()
+    for request in list(client.open):
+        if request.method is protocol.LIBRARY:
+            client.answer(protocol.LIBRARY, reply)
+        elif request.method is protocol.DOCUMENTS:
+            found = problems if "failed" in request.params.states else documents
+            client.answer(protocol.DOCUMENTS, protocol.DocumentsReply(documents=tuple(found), total=len(found)))
+
+
+def tell_models(client, *entries, current: str = "") -> None:
+    client.become_ready()
+    for request in list(client.open):
+        if request.method is protocol.MODELS:
+            client.answer(protocol.MODELS, protocol.ModelsReply(models=entries, current=current))
+
+
+def button_of(box: QMessageBox, text: str):
+    return next(button for button in box.buttons() if button.text() == text)
+
+
+# --- first run and empty chat ---
+
+
+def test_before_the_library_is_known_a_question_can_already_be_written(window):
+    assert window.chat.hero.isVisible()
+    assert window.chat.prompt.isVisible()
+
+
+def test_an_empty_library_shows_the_first_run_page(window, client, monkeypatch):
+    asked = []
+    monkeypatch.setattr(window, "add_folder", asked.append)
+    tell_library(client)
+    assert window.chat.first_run.isVisible()
+    assert not window.chat.prompt.isVisible()
+    window.chat.add_folder_wanted.connect(asked.append)
+    window.chat.first_run.choose_folder.click()
+    assert asked[-1] == ""
+
+
+def test_files_on_their_way_end_the_first_run(window, client):
+    tell_library(client)
+    client.tell(protocol.IndexProgress(documents_done=0, documents_total=9, chunks_done=0))
+    assert window.chat.prompt.isVisible()
+    assert "being read" in window.chat.hero.sentence
+
+
+def test_an_empty_chat_says_what_it_is_answered_from(window, client, models):
+    tell_library(client, COLLECTION, Collection("Rust", (), {"indexed": 5}, 50))
+    assert window.chat.hero.sentence == "Answers come from 8 files in your library."
+    models.conversation.set_collection("Rust")
+    assert window.chat.hero.sentence == "Answers come from 5 files in Rust."
+
+
+def test_the_collection_is_chosen_at_the_top_of_the_chat(window, client, models):
+    tell_library(client, COLLECTION)
+    actions = window.chat.collection_picker.menu().actions()
+    assert [action.text() for action in actions] == ["All files", "Documents"]
+    actions[1].trigger()
+    assert models.conversation.collection == "Documents"
+
+
+# --- library ---
+
+
+def test_an_empty_library_page_is_one_sentence_and_one_button(window, client):
+    page = window.go_to("library")
+    tell_library(client)
+    assert page.empty.isVisible()
+    assert page.empty.button.text() == "Choose a folder…"
+
+
+def test_collections_show_their_documents_by_state_in_words(window, client):
+    page = window.go_to("library")
+    tell_library(client, COLLECTION)
+    (card,) = page.cards()
+    chips = {label.text() for label in card.findChildren(type(page.subtitle)) if label.property("chip")}
+    assert chips == {"2 indexed", "1 failed"}
+    assert page.subtitle.text() == "3 files · 6 chunks · 4.0 KiB on disk"
+
+
+def test_progress_shows_figures_and_can_be_paused_resumed_and_cancelled(window, client):
+    page = window.go_to("library")
+    progress = protocol.IndexProgress(
+        documents_done=3, documents_total=12, chunks_done=1500, current="/docs/a.pdf", chunks_per_second=90.0,
+        eta_seconds=95.0,
+    )  # fmt: skip
+    client.tell(progress)
+    assert page.progress.isVisible()
+    assert page.progress.figures == "3 of 12 files · 1,500 chunks · 90 chunks/s · 1 min 35 s left"
+    page.progress._pause.click()
+    client.tell(progress.model_copy(update={"is_paused": True}))
+    assert page.progress.figures == "3 of 12 files · 1,500 chunks"
+    page.progress._pause.click()
+    page.progress._cancel.click()
+    sent = [request.method for request in client.requests]
+    assert [m for m in sent if m in (protocol.PAUSE, protocol.RESUME, protocol.CANCEL_INDEXING)] == [
+        protocol.PAUSE,
+        protocol.RESUME,
+        protocol.CANCEL_INDEXING,
+    ]
+    client.tell(protocol.IndexFinished(indexed=12, unchanged=0, removed=0, skipped=(), failed=(), chunks=9, seconds=1))
+    assert not page.progress.isVisible()
+
+
+def test_the_table_says_states_in_words_and_sizes_in_units(window, client):
+    page = window.go_to("library")
+    tell_library(client, COLLECTION, documents=[document(1), document(2, "failed", "It is cut short.")])
+    delegate, model = page.table.itemDelegate(), page.table.model()
+    texts = []
+    for row, column in ((0, STATE), (1, STATE), (1, SIZE)):
+        option = page.table.viewOptions() if hasattr(page.table, "viewOptions") else _option(page.table)
+        delegate.initStyleOption(option, model.index(row, column))
+        texts.append(option.text)
+    assert texts == ["Indexed", "Failed", "8.0 KiB"]
+
+
+def _option(table):
+    from PySide6.QtWidgets import QStyleOptionViewItem
+
+    option = QStyleOptionViewItem()
+    table.initViewItemOption(option)
+    return option
+
+
+def test_documents_are_filtered_by_state(window, client):
+    page = window.go_to("library")
+    tell_library(client, COLLECTION)
+    page._filter_buttons["waiting"].click()
+    assert client.asked(protocol.DOCUMENTS)[-1].states == ("pending",)
+
+
+def test_problems_are_listed_with_their_reason_and_tried_again(window, client):
+    page = window.go_to("library")
+    problems = [document(1, "failed", "It is cut short."), document(2, "skipped", "It needs a password.")]
+    tell_library(client, COLLECTION, problems=problems)
+    page._filter_buttons["problems"].click()
+    assert page._filter_buttons["problems"].text() == "Not indexed (2)"
+    assert page.problems.documents == tuple(problems)
+    page.problems._on_retry_all()
+    assert client.asked(protocol.REINDEX)[-1].paths == ("/docs/file-1.pdf", "/docs/file-2.pdf")
+
+
+def test_removing_asks_first_and_says_what_is_lost(window, client):
+    page = window.go_to("library")
+    tell_library(client, COLLECTION)
+    menu = page.cards()[0].menu_for("/docs")
+    next(action for action in menu.actions() if "Remove" in action.text()).trigger()
+    (box,) = page.findChildren(QMessageBox)
+    assert client.asked(protocol.REMOVE) == []
+    assert "no longer be found" in box.informativeText()
+    assert box.defaultButton() is box.button(QMessageBox.StandardButton.Cancel)
+    button_of(box, "Remove").click()
+    assert client.asked(protocol.REMOVE)[0].paths == ("/docs",)
+
+
+def test_removing_can_be_thought_better_of(window, client):
+    page = window.go_to("library")
+    page._on_remove_documents(["/docs/a.pdf"])
+    (box,) = page.findChildren(QMessageBox)
+    box.button(QMessageBox.StandardButton.Cancel).click()
+    assert client.asked(protocol.REMOVE) == []
+
+
+# --- memory ---
+
+
+SPAN = Span("model weights", "layers 0–27", "gpu", 4 * GIB)
+
+
+def snapshot(*spans, **told) -> protocol.MemorySnapshot:
+    return protocol.MemorySnapshot(memory=protocol.MemoryReply(tiers=(gpu_tier(*spans),), **told))
+
+
+def test_before_a_snapshot_the_memory_page_says_so(window):
+    assert window.go_to("memory").empty.isVisible()
+
+
+def test_a_span_appears_when_a_model_loads_and_goes_when_it_is_unloaded(window, client):
+    page = window.go_to("memory")
+    client.tell(snapshot(SPAN))
+    (lane,) = page.map.lanes()
+    assert sum(tile.what == "layers 0–27" for tile in lane.tiles) == 28
+    client.tell(snapshot())
+    assert all(tile.what != "layers 0–27" for tile in lane.tiles)
+
+
+def test_map_and_table_hold_the_same_spans(window, client):
+    page = window.go_to("memory")
+    client.tell(snapshot(SPAN))
+    page.table_button.click()
+    rows = [page.table.memory_row(row) for row in range(page.table.model().rowCount())]
+    assert [row.what for row in rows if row.what] == ["layers 0–27"]
+    assert page.table.isVisible()
+
+
+def test_a_hidden_memory_page_paints_nothing_until_it_is_gone_to(window, client):
+    page = window.go_to("memory")
+    client.tell(snapshot())
+    window.go_to("chats")
+    (lane,) = page.map.lanes()
+    painted = lane.num_pictures
+    for layers in range(20):
+        client.tell(snapshot(Span("model weights", f"layers 0–{layers}", "gpu", GIB)))
+        QApplication.processEvents()
+    assert lane.num_pictures == painted
+    window.go_to("memory")
+    assert any(tile.what == "layers 0–19" for tile in lane.tiles)
+
+
+def test_decisions_are_said_in_words(window, client):
+    page = window.go_to("memory")
+    client.tell(snapshot(SPAN, decisions=("3 chats waiting: batch 2 → 4.",), counters={"tokens_per_s": 31.44}))
+    assert page.decision_lines() == ("3 chats waiting: batch 2 → 4.",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [("tokens_per_s", 31.44, ("Tokens", "31.4/s")), ("disk_read_bytes_per_s", 2**20, ("Disk read", "1.0 MiB/s")),
+     ("kv_hit_ratio", 0.83, ("KV hit", "83%")), ("cache_bytes", 2048, ("Cache", "2.0 KiB")),
+     ("waiting_questions", 3, ("Waiting questions", "3"))],
+)  # fmt: skip
+def test_counters_are_read_by_the_end_of_their_names(name, value, words):
+    assert counter_text(name, value) == words
+
+
+# --- models ---
+
+TINY = protocol.ModelEntry(
+    path="/m/tiny.gguf", name="Tiny", architecture="llama", file_bytes=2**20, num_layers=4, trained_context=512,
+    planned_gpu_layers=2, fit="Fits.",
+)  # fmt: skip
+BROKEN = protocol.ModelEntry(path="/m/broken.gguf", name="Broken", problem="The file is cut short.")
+
+
+def test_without_models_the_page_says_that_answers_are_quotes(window, client):
+    page = window.go_to("models")
+    tell_models(client)
+    assert page.empty.isVisible()
+    assert page.empty.sentence == "Answers are quotes from your files until a model is chosen."
+
+
+def test_a_model_is_used_with_the_planned_layers_or_the_wished_ones(window, client):
+    page = window.go_to("models")
+    tell_models(client, TINY)
+    (row,) = page.rows()
+    row.use.click()
+    row.layers.setValue(3)
+    row.use.click()
+    assert [wanted.n_gpu_layers for wanted in client.asked(protocol.MODELS_USE)] == [None, 3]
+
+
+def test_a_model_with_a_problem_says_it_and_cannot_be_used(window, client):
+    page = window.go_to("models")
+    tell_models(client, BROKEN)
+    (row,) = page.rows()
+    assert not row.use.isEnabled()
+    assert any(label.text() == BROKEN.problem for label in row.findChildren(type(page.subtitle)))
+
+
+def test_loading_and_failing_are_told_on_the_page_and_the_button(window, client):
+    page = window.go_to("models")
+    tell_models(client, TINY, current=TINY.path)
+    client.tell(protocol.ModelState(state="loading", path=TINY.path, name="Tiny", fraction=0.4))
+    assert page.banner_text == "Loading Tiny… 40 %"
+    assert window.chat.model_picker.text().strip() == "Loading Tiny · 40 %"
+    client.tell(protocol.ModelState(state="failed", path=TINY.path, name="Tiny", sentence="There is no room for it."))
+    assert page.banner_text == "There is no room for it."
+    assert "could not be loaded" in window.chat.model_picker.text()
+    assert window.chat.model_picker.toolTip() == "There is no room for it."
+
+
+def test_the_picker_says_that_there_is_no_model(window, client):
+    tell_models(client)
+    assert window.chat.model_picker.text().strip() == "No model · quotes only"
+    assert "No model" in window.chat.model_picker.accessibleName()
+
+
+def test_the_pickers_list_uses_a_model_and_closes(window, client):
+    tell_models(client, TINY, BROKEN)
+    window.chat.model_picker.click()
+    popup = window.chat.model_picker.popup
+    assert [row.entry for row in popup.rows] == [TINY, BROKEN]
+    popup.rows[0].use.click()
+    assert client.asked(protocol.MODELS_USE)[0].path == TINY.path
+    assert not popup.isVisible()
+
+
+def test_the_pickers_list_can_answer_with_quotes_only(window, client):
+    tell_models(client, TINY, current=TINY.path)
+    window.chat.model_picker.click()
+    window.chat.model_picker.popup.use_none.click()
+    assert len(client.asked(protocol.MODELS_UNLOAD)) == 1
+
+
+# --- settings ---
+
+
+def settings_page(window, client):
+    page = window.go_to("settings")
+    tables = {"generation": {"temperature": 0.3, "max_answer_tokens": 256, "max_context": 4096},
+              "retrieval": {"passages": 4}}  # fmt: skip
+    client.answer(protocol.SETTINGS_GET, protocol.SettingsReply(settings=tables))
+    return page
+
+
+def test_engine_settings_are_shown_and_changed_one_by_one(window, client, qtbot):
+    page = settings_page(window, client)
+    assert page.engine_control("generation.temperature").value() == 0.3
+    page.engine_control("retrieval.passages").setValue(8)
+    page.engine_control("retrieval.passages").setValue(9)
+    qtbot.waitUntil(lambda: bool(client.asked(protocol.SETTINGS_SET)))
+    assert [wanted.changes for wanted in client.asked(protocol.SETTINGS_SET)] == [{"retrieval.passages": 9}]
+
+
+def test_a_refused_setting_returns_to_what_is_true(window, client, qtbot):
+    page = settings_page(window, client)
+    page.engine_control("generation.temperature").setValue(1.5)
+    qtbot.waitUntil(lambda: bool(client.asked(protocol.SETTINGS_SET)))
+    client.refuse(protocol.SETTINGS_SET, "That is too high.")
+    assert page.engine_control("generation.temperature").value() == 0.3
+    assert window.message_bar.sentence == "That is too high."
+
+
+def test_until_the_engine_tells_its_settings_they_cannot_be_changed(window):
+    page = window.go_to("settings")
+    assert not page.engine_control("generation.temperature").isEnabled()
+
+
+def test_theme_and_text_size_take_effect_at_once(window, models):
+    page = window.go_to("settings")
+    page.theme_choice.activated.emit(page.theme_choice.findData("dark"))
+    page.font_size.setValue(120)
+    assert (models.settings.settings.theme, models.settings.settings.font_scale) == ("dark", 1.2)
+
+
+def test_the_data_folder_is_shown_and_opened(window, monkeypatch, ragdoll_home):
+    opened = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()))
+    page = window.go_to("settings")
+    next(b for b in page.findChildren(type(window.rail.new_chat)) if b.accessibleName() == "Show folder").click()
+    assert opened == [str(ragdoll_home / "data")]
+
+
+# --- the status line ---
+
+
+def test_the_status_line_says_what_the_engine_does_and_what_is_held(window, client):
+    client.tell(protocol.IndexProgress(documents_done=1, documents_total=4, chunks_done=3))
+    assert window.status_line.sentence == "Indexing 25 %"
+    client.tell(snapshot(SPAN))
+    assert window.status_line.tiers_text == "GPU 0 4.0 GiB"
