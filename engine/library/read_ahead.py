@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 
 from engine.core import Document
-from engine.errors import Cancelled, LibraryError, RagdollError
+from engine.errors import LibraryError, RagdollError
 from engine.library.reading import Outcome, Ready
 
 # Read and not yet embedded: a few seconds of work for the embedder, a few megabytes of text.
@@ -95,8 +95,6 @@ class ReadAhead:
         try:
             while (document := self._next()) is not None:
                 self._put(self._read(document))
-        except Cancelled:
-            self._close(None)
         except RagdollError as error:
             self._close(error)
         except Exception as error:  # noqa: BLE001 - a thread's end: whoever takes next is told
