@@ -151,8 +151,6 @@ def test_the_version_is_told_without_qt():
     assert ended.stdout == f"Ragdoll {__version__}\nFalse\n"
 
 
-# The screenless platform cannot raise windows and says so.
-@pytest.mark.qt_log_ignore("does not support raise")
 def test_a_second_start_brings_the_first_window_its_paths_and_ends(qtbot, open_session, tmp_path):
     session = open_session()
     environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
