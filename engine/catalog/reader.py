@@ -236,10 +236,10 @@ def _root(row: sqlite3.Row) -> Root:
 
 
 def _document(row: sqlite3.Row, spans: Sequence[tuple[bytes, bytes, str]]) -> Document:
-    fields = {key: row[key] for key in row.keys()}  # noqa: SIM118 - a Row iterates over its values
-    path = fields.pop("path")
-    collections = dict.fromkeys(name for first, last, name in spans if first <= path < last)
-    return Document(path=os.fsdecode(path), collections=tuple(collections), **fields)
+    # By position: a library has a hundred thousand of them, and a rescan looks at each.
+    document_id, path, *rest = row
+    collections = tuple(dict.fromkeys([name for first, last, name in spans if first <= path < last]))
+    return Document(document_id, collections, os.fsdecode(path), *rest)
 
 
 def _first(documents: tuple[Document, ...]) -> Document | None:

@@ -195,7 +195,7 @@ class Indexer:
 
     def _settle(self, outcomes: Sequence[Outcome], work: _Work) -> list[Ready]:
         """Deals with all that needs no embedding, and returns the rest."""
-        known = self._catalog.documents_by_id(outcome.document.document_id for outcome in outcomes)
+        known = self._catalog.paths_of(outcome.document.document_id for outcome in outcomes)
         current = [outcome for outcome in outcomes if outcome.document.document_id in known]
         self._delete_rows(outcome.document.document_id for outcome in current if isinstance(outcome, Unreadable))
         with self._catalog.transaction():
@@ -240,7 +240,7 @@ class Indexer:
 
     def _write(self, complete: Sequence[Ready], vectors: dict[str, Vectors], work: _Work) -> None:
         """Rows first, then the catalogue. Documents that were removed meanwhile are dropped."""
-        known = self._catalog.documents_by_id(ready.document.document_id for ready in complete)
+        known = self._catalog.paths_of(ready.document.document_id for ready in complete)
         wanted = [ready for ready in complete if ready.document.document_id in known]
         if wanted:
             shards = self._shards(wanted)

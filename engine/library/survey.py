@@ -69,11 +69,12 @@ class _Finding:
 
 
 def _find(catalog: Catalog, roots: Sequence[Root], scans: dict[str, Scan]) -> _Finding:
-    absences = {root.root_id: absence(root, scans[root.path], _documents_below(catalog, [root])) for root in roots}
+    below = {root.path: catalog.documents_under(root.path) for root in roots}
+    absences = {root.root_id: absence(root, scans[root.path], below[root.path]) for root in roots}
     present = [root for root in roots if not absences[root.root_id]]
     absent = [root for root in roots if absences[root.root_id]]
     looks = [scans[path] for path in dict.fromkeys(root.path for root in present)]
-    known = _documents_below(catalog, present)
+    known = _once(document for root in present for document in below[root.path])
     difference = diff((file for look in looks for file in look.files), known)
     surveyed_ids = {root.root_id for root in present}
     elsewhere = [root for root in catalog.roots() if root.root_id not in surveyed_ids]
@@ -171,7 +172,10 @@ def _record(
     for root, reason in finding.absent:
         catalog.mark_offline(_ids(_documents_below(catalog, [root])), reason)
     # What was found below another root is within reach, though a root below or above it may not be.
-    catalog.mark_present([*_ids(finding.unchanged), *_ids(document for document, _ in finding.changed), *moved_ids])
+    here = [*finding.unchanged, *(document for document, _ in finding.changed)]
+    catalog.mark_present(
+        [*_ids(document for document in here if document.state == "offline" or finding.absent), *moved_ids]
+    )
     catalog.mark_pending(_ids(document for document, _ in finding.changed))
     catalog.add_documents(file for file in finding.new if file.path not in moved_paths and wanted(file.path))
     if retry:
@@ -218,8 +222,11 @@ def _retry(catalog: Catalog, roots: Sequence[Root]) -> None:
 
 
 def _documents_below(catalog: Catalog, roots: Sequence[Root]) -> tuple[Document, ...]:
-    found = {document.document_id: document for root in roots for document in catalog.documents_under(root.path)}
-    return tuple(found.values())
+    return _once(document for root in roots for document in catalog.documents_under(root.path))
+
+
+def _once(documents: Iterable[Document]) -> tuple[Document, ...]:
+    return tuple({document.document_id: document for document in documents}.values())
 
 
 def _ids(documents: Iterable[Document]) -> list[int]:
