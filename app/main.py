@@ -9,7 +9,8 @@ Start-up:
     line are added; the stall detector watches from here on.
 
 Shut-down, once the window is closed:
- 1. The engine is asked to end, waited for, and if need be killed. Its last words still reach the models.
+ 1. Second starts are no longer heard: they wait for the lock and become the first.
+    The engine is asked to end, waited for, and if need be killed. Its last words still reach the models.
  2. Questions that are still open end as cancelled, and the chats are saved and closed.
  3. Signals, exceptions and the log are given back, and the lock is released.
 """
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from app.models import AppModels
 
 log = logging.getLogger(__name__)
+# The engine is given some seconds to end before the lock is released.
+LONGEST_CLOSING_MS = 10_000
 _LOG_BYTES, _NUM_LOGS = 2**20, 3
 
 
@@ -54,10 +57,14 @@ def run(paths: Sequence[str]) -> int:
     try:
         home.create()
         is_first = instance.claim()
+        if not is_first and instance.forward(absolute):
+            return 0
+        # Not heard: the first window is just closing, or it hangs.
+        is_first = is_first or instance.claim(LONGEST_CLOSING_MS)
     except OSError as error:
         return refuse(_tr("Ragdoll cannot keep anything on this disk: %1.").replace("%1", str(error)))
     if not is_first:
-        return hand_over(instance, absolute)
+        return refuse(_tr("Ragdoll is already open, but does not answer. Close it, or wait a moment and try again."))
     session = Session(home, instance, absolute)
     session.show()
     try:
@@ -71,13 +78,6 @@ def make_application(arguments: Sequence[str]) -> QApplication:
     QCoreApplication.setApplicationVersion(__version__)
     QApplication.setDesktopFileName("io.github.ragdoll_desktop.Ragdoll")
     return QApplication(list(arguments))
-
-
-def hand_over(instance: SingleInstance, paths: tuple[str, ...]) -> int:
-    """Lets the window that is already open do it."""
-    if instance.forward(paths):
-        return 0
-    return refuse(_tr("Ragdoll is already open, but does not answer. Close it, or wait a moment and try again."))
 
 
 def refuse(sentence: str) -> int:
@@ -120,6 +120,7 @@ class Session(QObject):
         self.window.show()
 
     def close(self) -> None:
+        self._instance.stop_listening()
         self._stalls.stop()
         if self._client is not None:
             self._client.stop()

@@ -35,9 +35,9 @@ class SingleInstance(QObject):
         self._server: QLocalServer | None = None
         self._heard: dict[QLocalSocket, bytearray] = {}
 
-    def claim(self) -> bool:
-        """Whether we are the first; raises OSError where the lock cannot be written."""
-        if self._lock.tryLock(0):
+    def claim(self, wait_ms: int = 0) -> bool:
+        """Whether we are the first, if need be after waiting; raises OSError where the lock cannot be written."""
+        if self._lock.tryLock(wait_ms):
             return True
         if self._lock.error() == QLockFile.LockError.LockFailedError:
             return False
@@ -63,11 +63,15 @@ class SingleInstance(QObject):
         # The first window closes the connection once it has understood.
         return socket.waitForDisconnected(_TIMEOUT_MS)
 
-    def release(self) -> None:
-        """The next start is a first one again."""
+    def stop_listening(self) -> None:
+        """From now on a second start is not heard, and waits until we are gone."""
         if self._server is not None:
             self._server.close()
             self._server = None
+
+    def release(self) -> None:
+        """The next start is a first one again."""
+        self.stop_listening()
         self._lock.unlock()
 
     def _on_connection(self) -> None:

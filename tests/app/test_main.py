@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from app import main
+from app import main, startup_trace
 from app.chats import ChatStore
 from app.settings import AppHome
 from app.single_instance import SingleInstance
@@ -126,14 +126,38 @@ def test_chats_that_cannot_be_opened_are_chats_of_this_session_only(tmp_path, qa
     chats.close()
 
 
-def test_a_second_start_that_is_not_heard_says_so(qapp, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(main.QMessageBox, "critical", lambda *_: None)
-    first, second = SingleInstance(tmp_path / "window.lock"), SingleInstance(tmp_path / "window.lock")
+@pytest.fixture
+def held_lock() -> Iterator[SingleInstance]:
+    """The lock of a window that hears nothing."""
+    home = AppHome.find()
+    home.create()
+    first = SingleInstance(home.lock_file)
     assert first.claim()
-    assert not second.claim()
-    assert main.hand_over(second, ()) == 1
-    assert "already open" in capsys.readouterr().err
+    yield first
     first.release()
+
+
+def test_a_second_start_that_is_never_heard_says_so(qapp, held_lock, monkeypatch, capsys):
+    monkeypatch.setattr(main, "make_application", lambda arguments: QApplication.instance())
+    monkeypatch.setattr(main, "LONGEST_CLOSING_MS", 50)
+    monkeypatch.setattr(main.QMessageBox, "critical", lambda *_: None)
+    assert main.run([]) == 1
+    assert "already open" in capsys.readouterr().err
+
+
+def test_a_start_while_the_window_before_is_closing_waits_for_it(qtbot, held_lock):
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen", startup_trace.VARIABLE: "1"}
+    second = subprocess.Popen(
+        [sys.executable, "-m", "app"], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
+    )  # fmt: skip
+    with second:
+        qtbot.wait(2500)
+        assert second.poll() is None
+        held_lock.release()
+        assert any("attached_s=" in line for line in second.stderr)
+        second.terminate()
+        second.communicate(timeout=60)
+    assert second.returncode == 0
 
 
 def test_a_folder_that_cannot_be_made_is_told(qapp, ragdoll_home, monkeypatch, capsys):
