@@ -1,0 +1,207 @@
+"""The main job as a person does it: drop, wait, ask, read, click; with the real engine, and with the engine killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QWidget
+
+from app.main import Session
+from app.settings import AppHome
+from app.single_instance import SingleInstance
+from app.widgets.quotes_card import QuoteLine
+from engine import protocol
+from tests.helpers.corpus import Corpus, write_corpus
+from tests.helpers.drops import drop_on, mime_of
+from tests.helpers.shared_data import SHARED_DATA
+from tests.helpers.tiny_gguf import write_tiny_model
+
+PATIENCE_MS = 180_000
+QUESTION = "How do I share state between threads?"
+
+
+class Person:
+    """Someone in front of the window; waits with the patience of a test."""
+
+    def __init__(self, session: Session, qtbot) -> None:
+        self.session, self.qtbot, self.window = session, qtbot, session.window
+
+    @property
+    def models(self):
+        return self.session.models
+
+    @property
+    def last_turn(self):
+        return self.models.conversation.turns[-1]
+
+    def waits_until(self, is_so: Callable[[], bool]) -> None:
+        self.qtbot.waitUntil(is_so, timeout=PATIENCE_MS)
+
+    def drops(self, *paths: Path, over: QWidget) -> None:
+        drop_on(self.window, over, mime_of(*paths))
+
+    def waits_for_index(self, num_documents: int) -> None:
+        def is_indexed() -> bool:
+            states = [collection.documents_by_state for collection in self.models.library.collections]
+            return sum(state.get("indexed", 0) for state in states) >= num_documents
+
+        self.waits_until(is_indexed)
+
+    def asks(self, text: str) -> None:
+        self.window.go_to("chats")
+        field = self.window.chat.prompt.field
+        field.setFocus()
+        QTest.keyClicks(field, text)
+        QTest.keyClick(field, Qt.Key.Key_Return)
+
+    def waits_for_end(self) -> None:
+        self.waits_until(lambda: bool(self.models.conversation.turns) and self.last_turn.has_ended)
+
+    def kills_the_engine(self) -> int:
+        pid = self.session.models.client.engine_pid
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def waits_for_another_engine(self, than: int) -> None:
+        client = self.models.client
+        self.waits_until(lambda: client.engine_pid not in (None, than) and client.state == "ready")
+
+
+@pytest.fixture
+def person(qtbot, ragdoll_home: Path) -> Iterator[Person]:
+    home = AppHome.find()
+    home.create()
+    instance = SingleInstance(home.lock_file)
+    assert instance.claim()
+    session = Session(home, instance, ())
+    session.show()
+    qtbot.waitUntil(lambda: session.models is not None, timeout=PATIENCE_MS)
+    yield Person(session, qtbot)
+    session.window.close()
+    session.close()
+    session.deleteLater()
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    return write_corpus(tmp_path / "my documents")
+
+
+def test_a_dropped_folder_is_indexed_a_question_answered_and_its_citation_opened(person: Person, corpus: Corpus):
+    person.waits_until(lambda: person.window.chat.first_run.isVisible())
+    person.drops(corpus.folder, over=person.window.chat.first_run)
+    person.waits_for_index(len(corpus.files))
+
+    person.asks(QUESTION)
+    person.waits_for_end()
+    turn = person.last_turn
+    assert turn.state == "finished"
+    assert turn.quotes
+    assert turn.scope.files >= 1
+
+    view = person.window.chat.conversation.turn_views()[-1]
+    (quote, *_) = view.quotes.findChildren(QuoteLine)
+    QTest.mouseClick(quote, Qt.MouseButton.LeftButton)
+    viewer = person.window.chat.sources.viewer
+    person.waits_until(lambda: viewer.reply is not None)
+    cited = turn.passages[turn.quotes[0].passage]
+    assert viewer.reply.document == cited.document
+    assert viewer.reply.page == cited.page
+    assert viewer.reply.marks or viewer.reply.text
+
+
+def test_files_dropped_over_prompt_and_library_are_indexed_too(person: Person, corpus: Corpus):
+    person.drops(corpus.files[0], over=person.window.chat.prompt.field.viewport())
+    library = person.window.go_to("library")
+    person.drops(corpus.files[2], over=library)
+    person.waits_for_index(2)
+    assert person.models.library.documents.rowCount() == 2
+
+
+def test_with_a_model_the_answer_streams_and_a_source_opens_as_text(person: Person, corpus: Corpus, tmp_path: Path):
+    person.drops(corpus.files[2], over=person.window.chat.hero)
+    person.waits_for_index(1)
+    person.models.model_picker.use(str(write_tiny_model(tmp_path / "tiny.gguf")))
+    person.waits_until(lambda: person.models.model_picker.state == "loaded")
+    assert "weights" in {span.owner for tier in spans(person) for span in tier}
+    pieces: list[str] = []
+    person.models.conversation.text_appended.connect(lambda _turn, piece: pieces.append(piece))
+    person.asks("When should garlic be planted?")
+    person.waits_for_end()
+    assert person.last_turn.state == "finished"
+    assert person.last_turn.model == "tiny-llama"
+    assert len(pieces) > 1
+    assert "".join(pieces) == person.last_turn.text
+    (card, *_) = person.window.chat.sources.panel.cards()
+    QTest.mouseClick(card, Qt.MouseButton.LeftButton)
+    viewer = person.window.chat.sources.viewer
+    person.waits_until(lambda: viewer.reply is not None)
+    assert "garlic" in viewer.reply.text.lower()
+    person.models.model_picker.use_none()
+    person.waits_until(lambda: "weights" not in {span.owner for tier in spans(person) for span in tier})
+
+
+def spans(person: Person):
+    memory = person.models.memory.memory
+    return [tier.spans for tier in memory.tiers] if memory else []
+
+
+@pytest.mark.expects_warnings
+def test_an_engine_killed_while_it_answers_is_told_restarted_and_nothing_shown_is_lost(
+    person: Person, corpus: Corpus, tmp_path: Path
+):
+    person.drops(corpus.files[2], over=person.window.chat.hero)
+    person.waits_for_index(1)
+    person.models.model_picker.use(str(write_tiny_model(tmp_path / "tiny.gguf", layers=8, dim=512, ff=1024)))
+    person.waits_until(lambda: person.models.model_picker.state == "loaded")
+    told: list[str] = []
+    person.models.client.engine_died.connect(told.append)
+
+    person.asks("When should garlic be planted?")
+    person.waits_until(lambda: bool(person.models.conversation.turns) and bool(person.last_turn.text))
+    shown = person.last_turn.text
+    pid = person.kills_the_engine()
+    person.waits_for_end()
+    person.waits_for_another_engine(than=pid)
+
+    assert told
+    assert person.last_turn.state == "failed"
+    assert person.last_turn.text.startswith(shown)
+    assert person.last_turn.error_sentence
+    assert person.window.isVisible()
+    person.models.conversation.regenerate(person.last_turn.turn_id)
+    person.waits_until(lambda: person.last_turn.state == "finished")
+
+
+@pytest.mark.expects_warnings
+def test_an_engine_killed_while_it_indexes_goes_on_where_it_was(person: Person, tmp_path: Path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for number in range(24):
+        text = f"# Note {number}\n\n" + f"Lighthouse {number} was painted in the year {1800 + number}. " * 30
+        (folder / f"note{number}.md").write_text(text)
+    person.drops(folder, over=person.window.chat.hero)
+    person.waits_until(lambda: (progress := person.models.library.progress) is not None and progress.documents_done > 0)
+    pid = person.kills_the_engine()
+    person.waits_for_another_engine(than=pid)
+    person.waits_for_index(24)
+    collection = person.models.library.collections[0]
+    assert {state for state, count in collection.documents_by_state.items() if count} == {"indexed"}
+
+
+@pytest.mark.skipif(not SHARED_DATA.exists(), reason="shared data is not beside this checkout")
+def test_real_documents_are_dropped_and_asked(person: Person):
+    chapter = SHARED_DATA / "docs" / "tree-rust-book" / "src" / "ch16-03-shared-state.md"
+    pdf = SHARED_DATA / "docs" / "pypdf" / "crazyones.pdf"
+    person.drops(chapter, pdf, over=person.window.chat.hero)
+    person.waits_for_index(2)
+    person.asks(QUESTION)
+    person.waits_for_end()
+    assert person.last_turn.quotes[0].document == str(chapter)
+    assert protocol.DEFAULT_COLLECTION in {collection.name for collection in person.models.library.collections}
