@@ -19,10 +19,13 @@ from engine.config import Settings
 from engine.core import DEFAULT_COLLECTION
 from engine.errors import DiskFull, LibraryError, NothingThere, RagdollError, is_disk_full
 from engine.events import IndexFailed, IndexFinished, IndexProgressed, LibraryChanged, Publish
-from engine.library.indexer import Indexer, IndexRoots, Job, Reindex, Resume
+from engine.library.indexer import Indexer
+from engine.library.jobs import IndexJob, IndexRoots, Job, Reindex, Resume
 from engine.library.pace import Clock
 from engine.library.seams import Parser, Stores
 from engine.library.throttle import Throttle
+
+__all__ = ["IndexJob", "IndexWorker"]
 
 log = logging.getLogger(__name__)
 
@@ -31,29 +34,6 @@ _PROGRESS_SECONDS = 0.1
 _LIBRARY_SECONDS = 1.0
 _NOTHING_TO_DO = IndexFinished(0, 0, 0, (), (), 0, 0.0)
 _NEVER_BEGUN = replace(_NOTHING_TO_DO, was_cancelled=True)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class IndexJob:
-    """A job as its asker sees it; usable from any thread."""
-
-    job: Job
-    cancelled: threading.Event = field(default_factory=threading.Event)
-    ended: Future[IndexFinished] = field(default_factory=Future)
-
-    def wait(self, timeout_seconds: float | None = None) -> IndexFinished:
-        """Waits for the end.
-
-        Raises:
-            RagdollError: Why the job failed.
-            TimeoutError: It has not ended yet.
-        """
-        return self.ended.result(timeout_seconds)
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The roots of which this job is the survey."""
-        return () if isinstance(self.job, Reindex) else self.job.paths or ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,8 @@ from engine.catalog import Catalog
 from engine.config import LibrarySettings
 from engine.core import Document
 from engine.events import IndexFinished, IndexProgressed
-from engine.library.indexer import Indexer, IndexRoots, Job, Reindex, Resume
+from engine.library.indexer import Indexer
+from engine.library.jobs import IndexRoots, Job, Reindex, Resume
 from engine.library.seams import Stores
 from tests.helpers.library import FakeParser, FakeStores, check_integrity
 

@@ -1,4 +1,4 @@
-"""Tests for engine.library.indexer and engine.library.survey."""
+"""Tests for engine.library.indexer, engine.library.survey and engine.library.recording."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pytest
 
 from engine.config import LibrarySettings
 from engine.errors import DiskFull, EmbedderUnavailable, LibraryError, NothingThere
-from engine.library import indexer as indexer_module
+from engine.library import recording
 from engine.library.changes import GONE_AT_ONCE
-from engine.library.indexer import CHUNKS_PER_BATCH, CHUNKS_PER_STEP, VANISHED, IndexRoots
+from engine.library.jobs import IndexRoots
+from engine.library.recording import CHUNKS_PER_BATCH, CHUNKS_PER_STEP, VANISHED
 from tests.helpers.indexing import SmallLibrary
 from tests.helpers.library import vector_of
 
@@ -493,7 +494,7 @@ def test_progress_counts_up_to_all_documents_and_names_files(library: SmallLibra
 def test_shards_follow_arrival_and_removals_do_not_reopen_them(
     library: SmallLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexer_module, "CHUNKS_PER_SHARD", 3)
+    monkeypatch.setattr(recording, "CHUNKS_PER_SHARD", 3)
     first = library.write("a.md", "1", "2")
     library.add()
     second = library.write("b.md", "3", "4")
