@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
 
 from app import theme
 from app.widgets import bits, memory_tiles
+from app.widgets.elided import ElidedLabel
 from app.widgets.figures import bytes_text
 from app.widgets.memory_lane import MemoryLane, kind_name
 
@@ -91,7 +92,8 @@ class MemoryMap(QWidget):
         self._rebuild_legend()
 
     def _add_lane(self) -> None:
-        name, figures, lane = bits.label("", "strong"), bits.label("", "small"), MemoryLane()
+        name = ElidedLabel("", "strong", Qt.TextElideMode.ElideRight)
+        figures, lane = bits.label("", "small"), MemoryLane()
         words = QWidget()
         words.setFixedWidth(_TIER_COLUMN_PX)
         words.setLayout(bits.column(name, figures, spacing=2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QUrl, Signal
@@ -15,6 +16,10 @@ from app.widgets import bits
 from app.widgets.empty_state import EmptyState
 from app.widgets.figures import file_name, printable
 from app.widgets.page_picture import ZOOM_STEP, PagePicture
+
+# At least fifty characters on this line, and then a letter, a quotation mark or a bracket on the next.
+_HARD_WRAP = re.compile(r"(?<=[^\n]{50})\n(?=[^\W\d_]|[\"'“‘(])")
+_PROSE_SUFFIXES = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".docx", ".pdf")
 
 if TYPE_CHECKING:
     from engine.protocol import PageReply
@@ -169,7 +174,8 @@ class PageViewer(QWidget):
     def _show_text(self, reply: PageReply) -> None:
         # Shown first: only a laid-out view can scroll to the mark.
         self._stack.setCurrentWidget(self.text)
-        self.text.show_text(reply.text, reply.mark_start - reply.text_start, reply.mark_end - reply.text_start)
+        text = unwrapped(reply.text) if _is_prose(reply.document) else reply.text
+        self.text.show_text(text, reply.mark_start - reply.text_start, reply.mark_end - reply.text_start)
 
     def _name_document(self, document: str) -> None:
         self._document = document
@@ -213,6 +219,19 @@ class PageViewer(QWidget):
 
     def _on_open_outside(self) -> None:
         QDesktopServices.openUrl(QUrl.fromLocalFile(self._document))
+
+
+def unwrapped(text: str) -> str:
+    """Text whose paragraphs were broken at some column, as whole paragraphs; as many characters as before.
+
+    A line end becomes a space where the line is long and the next one goes on with a word; lists, tables, headings,
+    indented lines and empty ones keep theirs.
+    """
+    return _HARD_WRAP.sub(" ", text)
+
+
+def _is_prose(document: str) -> bool:
+    return document.lower().endswith(_PROSE_SUFFIXES)
 
 
 def _utf16(text: str, offset: int) -> int:

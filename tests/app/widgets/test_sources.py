@@ -10,7 +10,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
 
 from app.models.sources import SourcesModel
-from app.widgets.page_viewer import PageViewer
+from app.widgets.page_viewer import PageViewer, unwrapped
 from app.widgets.source_card import snippet
 from app.widgets.source_pane import SourcePane
 from app.widgets.sources_panel import SourcesPanel
@@ -190,3 +190,12 @@ def test_turning_a_page_keeps_the_old_one_in_sight(pane, client):
     pane.viewer.page_wanted.emit(8)
     assert client.asked(protocol.PAGE)[-1].page == 8
     assert pane.viewer.notice == ""
+
+
+def test_broken_paragraphs_are_joined_and_no_offset_moves():
+    wrapped = "The tenancy may be ended by either party giving three\nmonths' written notice to the other.\n\nNext.\n"
+    listed = "- one thing that is long enough to look like a broken line\n- two\n# Heading\n    code()\n| a | b |\n"
+    whole = unwrapped(wrapped + listed)
+    assert len(whole) == len(wrapped + listed)
+    assert "giving three months' written" in whole
+    assert whole.endswith(listed)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QWidget
 
@@ -419,3 +419,15 @@ def test_searching_chats_narrows_the_list(window, models, client):
     assert [rows.index(row, 0).data() for row in range(rows.rowCount())] == ["Apples?"]
     window.chats.search.setText("nothing like it")
     assert window.chats._nothing.text() == "No chat matches."
+
+
+def test_a_closed_window_leaves_no_timer_running(window, models, client, qtbot):
+    ask(models, client)
+    client.tell(protocol.IndexProgress(documents_done=1, documents_total=2, chunks_done=3))
+    for place in PLACES:
+        window.go_to(place)
+    window.go_to("chats")
+    assert any(timer.isActive() for timer in window.findChildren(QTimer))
+    window.close()
+    # Timers that fire once may do so; what repeats would never end.
+    qtbot.waitUntil(lambda: not any(timer.isActive() for timer in window.findChildren(QTimer)))
