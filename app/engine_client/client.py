@@ -7,33 +7,25 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.engine_client import deaths
 from app.engine_client.deaths import Death, Record
+from app.engine_client.exchange import Exchange
 from app.engine_client.log_file import RotatedLog
 from app.engine_client.process import EngineProcess
 from app.engine_client.pulse import Patience, Pulse
 from engine import protocol
-from engine.protocol import Message, Method, Notice, P, ProtocolError, R, Reply, WireError
+from engine.protocol import Method, Notice, P, ProtocolError, R, Reply, WireError
 
 log = logging.getLogger(__name__)
 
 State = Literal["starting", "ready", "restarting", "failed", "stopped"]
 CAREFUL_ARGUMENT = "--careful"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    method: Method[Any, Any]
-    line: bytes
-    on_result: Callable[[Any], object] | None
-    on_error: Callable[[WireError], object] | None
 
 
 class EngineClient(QObject):
@@ -50,7 +42,6 @@ class EngineClient(QObject):
     engine_gave_up = Signal(str)  # a sentence; it is not started again until `start` or `start_carefully`
     phase_changed = Signal(str)  # the phase
     state_changed = Signal(str)  # the state
-    _call_due = Signal(object)  # a callback; an exception in it ends at the emit, and is reported, not lost
 
     def __init__(
         self,
@@ -81,10 +72,7 @@ class EngineClient(QObject):
         self._ready_since: float | None = None
         self._num_garbage = 0
         self._has_answered = False
-        self._last_id = 0
-        self._waiting: dict[int, _Pending] = {}
-        self._sent: dict[int, _Pending] = {}
-        self._call_due.connect(_call)
+        self._exchange = Exchange(self)
         self._pulse = Pulse(self._patience, time.monotonic())
         self._pinging = QTimer(self, interval=round(self._patience.ping_s * 1000))
         self._pinging.timeout.connect(self._on_ping_due)
@@ -115,7 +103,7 @@ class EngineClient(QObject):
         self._forget_process()
         self._log.close()
         self._set_state("stopped")
-        self._fail(self._take_sent() + self._take_waiting(), self.tr("Ragdoll is closing."))
+        self._exchange.fail_all(self.tr("Ragdoll is closing."))
 
     def request(
         self,
@@ -128,15 +116,11 @@ class EngineClient(QObject):
 
         An engine that dies before it has answered is an error of kind "EngineDied".
         """
-        self._last_id += 1
-        request_id = self._last_id
-        pending = _Pending(method, protocol.encode_request(request_id, method, params), on_result, on_error)
+        request_id = self._exchange.add(method, params, on_result, on_error)
         if self.state == "ready":
-            self._send(request_id, pending)
-        else:
-            self._waiting[request_id] = pending
-            if self.state == "failed":
-                QTimer.singleShot(0, self, self._fail_waiting)
+            self._send()
+        elif self.state == "failed":
+            QTimer.singleShot(0, self, self._fail_waiting)
         return request_id
 
     # --- the life of a process ---
@@ -170,9 +154,7 @@ class EngineClient(QObject):
         self._set_state("ready")
         if self._is_careful:
             self.request(protocol.MODELS_UNLOAD, protocol.Nothing())
-        for request_id, pending in self._waiting.items():
-            self._send(request_id, pending)
-        self._waiting.clear()
+        self._send()
         self.became_ready.emit()
 
     def _on_ended(self, death: Death) -> None:
@@ -194,7 +176,7 @@ class EngineClient(QObject):
         self._forget_process()
         self.state = "restarting"
         sentence = deaths.restart_sentence(because)
-        self._fail(self._take_sent(), because)
+        self._exchange.fail_sent(because)
         self.engine_died.emit(sentence)
         self._restarting.start(round(self._record.wait_s(self._patience) * 1000))
         self.state_changed.emit(self.state)
@@ -202,7 +184,7 @@ class EngineClient(QObject):
     def _give_up(self, sentence: str) -> None:
         self._forget_process()
         self.state = "failed"
-        self._fail(self._take_sent() + self._take_waiting(), sentence)
+        self._exchange.fail_all(sentence)
         self.engine_gave_up.emit(sentence)
         self.state_changed.emit(self.state)
 
@@ -257,7 +239,7 @@ class EngineClient(QObject):
             self._on_garbage(line, error)
             return
         if isinstance(message, Reply):
-            self._on_reply(message)
+            self._exchange.settle(message)
         elif isinstance(message, protocol.Ready):
             self._on_ready(message)
         else:
@@ -280,51 +262,13 @@ class EngineClient(QObject):
             log.log(_LEVELS[notice.level], "the engine says: %s", notice.message)
         self.notice_received.emit(notice)
 
-    def _on_reply(self, reply: Reply) -> None:
-        pending = self._sent.pop(reply.id, None)
-        if pending is None:
-            log.info("a reply to no request of ours came: %d", reply.id)
-        elif reply.error is not None:
-            self._fail_one(pending, reply.error)
-        else:
-            self._succeed(pending, reply.result or {})
-
-    def _succeed(self, pending: _Pending, result: dict[str, Any]) -> None:
-        try:
-            typed = protocol.decode_result(pending.method, result)
-        except ProtocolError as error:
-            log.warning("%s", error.sentence)
-            self._fail_one(pending, WireError(error.kind, error.sentence))
-            return
-        if pending.on_result is not None:
-            pending.on_result(typed)
-
-    # --- requests ---
-
-    def _send(self, request_id: int, pending: _Pending) -> None:
+    def _send(self) -> None:
         assert self._process is not None, "ready without a process"
-        self._sent[request_id] = pending
-        self._process.write(pending.line)
-
-    def _take_sent(self) -> list[_Pending]:
-        taken, self._sent = list(self._sent.values()), {}
-        return taken
-
-    def _take_waiting(self) -> list[_Pending]:
-        taken, self._waiting = list(self._waiting.values()), {}
-        return taken
+        self._exchange.send(self._process.write)
 
     def _fail_waiting(self) -> None:
         if self.state == "failed":
-            self._fail(self._take_waiting(), self.tr("The engine is not running."))
-
-    def _fail(self, requests: list[_Pending], sentence: str) -> None:
-        for pending in requests:
-            self._fail_one(pending, WireError("EngineDied", sentence))
-
-    def _fail_one(self, pending: _Pending, error: WireError) -> None:
-        if (on_error := pending.on_error) is not None:
-            self._call_due.emit(lambda: on_error(error))
+            self._exchange.fail_all(self.tr("The engine is not running."))
 
     # --- what is told ---
 
@@ -339,14 +283,10 @@ class EngineClient(QObject):
             self.phase_changed.emit(phase)
 
 
-def _call(callback: Callable[[], object]) -> None:
-    callback()
-
-
 def _version_in(line: bytes) -> object:
     """The protocol version that a `ready` of any other version announces; None where there is none to read."""
     try:
-        body: Message | dict[str, Any] = json.loads(line)
+        body = json.loads(line)
     except ValueError:
         return None
     if not isinstance(body, dict) or body.get("method") != "ready":

@@ -1,0 +1,96 @@
+"""Requests and their replies: every request is settled exactly once, by a result, an error, or a death."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+from engine import protocol
+from engine.protocol import Method, P, ProtocolError, R, Reply, WireError
+
+log = logging.getLogger(__name__)
+Write = Callable[[bytes], object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    method: Method[Any, Any]
+    line: bytes
+    on_result: Callable[[Any], object] | None
+    on_error: Callable[[WireError], object] | None
+
+
+class Exchange(QObject):
+    """Holds requests that wait for an engine, and those an engine has; knows nothing of processes."""
+
+    _call_due = Signal(object)  # a callback; an exception in it ends at the emit, and is reported, not lost
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._last_id = 0
+        self._waiting: dict[int, _Pending] = {}
+        self._sent: dict[int, _Pending] = {}
+        self._call_due.connect(_call)
+
+    def add(
+        self,
+        method: Method[P, R],
+        params: P,
+        on_result: Callable[[R], object] | None,
+        on_error: Callable[[WireError], object] | None,
+    ) -> int:
+        """Takes a request in; it waits for `send`."""
+        self._last_id += 1
+        line = protocol.encode_request(self._last_id, method, params)
+        self._waiting[self._last_id] = _Pending(method, line, on_result, on_error)
+        return self._last_id
+
+    def send(self, write: Write) -> None:
+        """Hands all that waits to an engine, in the order it came in."""
+        for request_id, pending in self._waiting.items():
+            self._sent[request_id] = pending
+            write(pending.line)
+        self._waiting.clear()
+
+    def settle(self, reply: Reply) -> None:
+        """Calls back who asked, with a typed result or the error."""
+        pending = self._sent.pop(reply.id, None)
+        if pending is None:
+            log.info("a reply to no request of ours came: %d", reply.id)
+        elif reply.error is not None:
+            self._fail(pending, reply.error)
+        else:
+            self._succeed(pending, reply.result or {})
+
+    def fail_sent(self, sentence: str) -> None:
+        """The engine that had these is gone; what waits for the next one goes on waiting."""
+        lost, self._sent = self._sent, {}
+        for pending in lost.values():
+            self._fail(pending, WireError("EngineDied", sentence))
+
+    def fail_all(self, sentence: str) -> None:
+        """No engine is going to answer."""
+        self._sent, self._waiting = {**self._sent, **self._waiting}, {}
+        self.fail_sent(sentence)
+
+    def _succeed(self, pending: _Pending, result: dict[str, Any]) -> None:
+        try:
+            typed = protocol.decode_result(pending.method, result)
+        except ProtocolError as error:
+            log.warning("%s", error.sentence)
+            self._fail(pending, WireError(error.kind, error.sentence))
+            return
+        if (on_result := pending.on_result) is not None:
+            self._call_due.emit(lambda: on_result(typed))
+
+    def _fail(self, pending: _Pending, error: WireError) -> None:
+        if (on_error := pending.on_error) is not None:
+            self._call_due.emit(lambda: on_error(error))
+
+
+def _call(callback: Callable[[], object]) -> None:
+    callback()
