@@ -1,4 +1,4 @@
-"""What the command palette offers, and the words for a finished job: read from the models when they are asked for."""
+"""What the command palette offers, read from the models when it is opened."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication
 
-from app.widgets.figures import count_text
 from app.windows.command_palette import Command
-from engine.protocol import IndexFinished
 
 if TYPE_CHECKING:
     from app.models import AppModels
@@ -37,14 +35,6 @@ def commands_of(window: MainWindow, models: AppModels | None) -> list[Command]:
             commands.append(Command(text, partial(models.settings.change, theme=name), "sun"))
         commands += _chats(window, models)
     return commands
-
-
-def job_sentence(finished: object) -> tuple[str, int]:
-    """What an indexing job did, and how many files it could not index."""
-    assert isinstance(finished, IndexFinished)
-    num_problems = len(finished.skipped) + len(finished.failed)
-    words = _tr("%1 files were indexed, %2 were not.")
-    return words.replace("%1", count_text(finished.indexed)).replace("%2", count_text(num_problems)), num_problems
 
 
 def _chats(window: MainWindow, models: AppModels) -> list[Command]:

@@ -17,11 +17,13 @@ from app import theme
 from app.widgets import bits
 from app.widgets.chat_list_panel import ChatListPanel
 from app.widgets.drop_overlay import DropOverlay, dropped_paths
-from app.widgets.message_bar import MessageBar, Severity
+from app.widgets.message_bar import MessageBar
 from app.widgets.rail import Place, Rail
 from app.widgets.status_line import StatusLine
 from app.windows import file_choices, panes
 from app.windows.chat_page import ChatPage
+from app.windows.notices import Notices
+from app.windows.places import make_page
 from app.windows.shortcuts import Shortcut, install
 
 if TYPE_CHECKING:
@@ -33,7 +35,6 @@ _DEFAULT_COLLECTION = "Documents"
 _SIZE_PX = (1280, 800)
 _SMALLEST_PX = (760, 520)
 _NARROW_PX = 1040
-_DEATH_SHOWN_S = 10.0
 
 
 class MainWindow(QMainWindow):
@@ -51,9 +52,9 @@ class MainWindow(QMainWindow):
         self._place: Place = "chats"
         self._pages: dict[str, QWidget] = {}
         self._sidebar_wanted = True
-        self._death = ""
         self.rail, self.chats, self.chat = Rail(), ChatListPanel(), ChatPage()
         self.message_bar, self.status_line = MessageBar(), StatusLine()
+        self.notices = Notices(self.message_bar, self._show_problems, self)
         self.rail.put(self.chats)
         self._stack = QStackedWidget()
         self._stack.addWidget(self.chat)
@@ -89,14 +90,10 @@ class MainWindow(QMainWindow):
         if not self.isVisible():
             self.apply_settings(models.settings.settings)
         models.settings.settings_changed.connect(self._on_settings_changed)
-        models.message_told.connect(self._on_message)
-        models.client.engine_gave_up.connect(self._on_engine_gave_up)
-        models.client.engine_died.connect(self._on_engine_died)
-        models.client.became_ready.connect(self._on_engine_ready)
         models.conversation.conversation_changed.connect(self._on_conversation_changed)
         models.conversation.conversation_saved.connect(lambda _id: self._on_conversation_changed())
         models.conversation.title_changed.connect(self._on_title_changed)
-        models.library.job_finished.connect(self._on_job_finished)
+        self.notices.attach(models)
         self.chats.attach(models.chat_list)
         self.chat.attach(models)
         self.status_line.attach(models.engine_status, models.memory)
@@ -123,36 +120,10 @@ class MainWindow(QMainWindow):
         if place == "chats" or self._models is None:
             return self.chat
         if place not in self._pages:
-            page = self._new_page(place, self._models)
+            page = make_page(place, self, self._models)
             self._pages[place] = page
             self._stack.addWidget(page)
         return self._pages[place]
-
-    def _new_page(self, place: Place, models: AppModels) -> QWidget:
-        # Imported when first gone to: the first paint needs none of them.
-        if place == "library":
-            from app.windows.library_page import LibraryPage
-
-            library = LibraryPage(models.library)
-            library.add_folder_wanted.connect(self.add_folder)
-            library.add_files_wanted.connect(self.add_files)
-            return library
-        if place == "memory":
-            from app.windows.memory_page import MemoryPage
-
-            return MemoryPage(models.memory)
-        if place == "models":
-            from app.windows.models_page import ModelsPage
-
-            page = ModelsPage(models.model_picker)
-            page.open_file_wanted.connect(self.open_model)
-            return page
-        from app.settings import AppHome
-        from app.windows.settings_page import SettingsPage
-
-        settings = SettingsPage(models, str(AppHome.find().data))
-        settings.message_told.connect(self._on_message)
-        return settings
 
     # --- what can be done; shortcuts, palette and buttons end here ---
 
@@ -292,7 +263,7 @@ class MainWindow(QMainWindow):
         if store is not None:
             theme.appearance().choose(store.settings.theme, store.settings.font_scale)
             if store.problem:
-                self._on_message("warning", store.problem, "")
+                self.notices.tell("warning", store.problem, "")
 
     def _on_sources_width(self, width_px: int) -> None:
         store = self._store()
@@ -309,42 +280,12 @@ class MainWindow(QMainWindow):
     def _on_title_changed(self, title: str) -> None:
         self.setWindowTitle(f"{title} – Ragdoll" if title else "Ragdoll")
 
-    def _on_message(self, severity: str, sentence: str, way_out: str) -> None:
-        self.message_bar.show_message(cast("Severity", severity), sentence, way_out)
-
-    def _on_job_finished(self, finished: object) -> None:
-        from app.windows.commands import job_sentence
-
-        sentence, num_problems = job_sentence(finished)
-        if num_problems:
-            self.message_bar.show_message(
-                "warning", sentence, "", self.tr("Show them"), lambda: self._show_problems()
-            )  # fmt: skip
-
     def _show_problems(self) -> None:
         from app.windows.library_page import LibraryPage
 
         page = self.go_to("library")
         if isinstance(page, LibraryPage):
             page.show_filter("problems")
-
-    def _on_engine_died(self, sentence: str) -> None:
-        self._death = sentence
-
-    def _on_engine_ready(self) -> None:
-        # It says that the engine is being started again; now it has been.
-        if self._death and self.message_bar.sentence == self._death:
-            self.message_bar.expire(_DEATH_SHOWN_S)
-        self._death = ""
-
-    def _on_engine_gave_up(self, sentence: str) -> None:
-        self.message_bar.show_message(
-            "error",
-            sentence,
-            self.tr("It can be started with careful settings: no model, less memory."),
-            self.tr("Start carefully"),
-            self._models.client.start_carefully if self._models is not None else None,
-        )
 
     def _restart_engine(self) -> None:
         if self._models is not None:
@@ -357,4 +298,4 @@ class MainWindow(QMainWindow):
             Path(paths[0]).write_text(self._models.conversation.export_markdown(), encoding="utf-8")
         except OSError as error:
             sentence = self.tr("The chat could not be written: %1.").replace("%1", str(error.strerror))
-            self._on_message("error", sentence, self.tr("Choose another folder."))
+            self.notices.tell("error", sentence, self.tr("Choose another folder."))

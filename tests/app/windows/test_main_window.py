@@ -327,7 +327,7 @@ def test_an_error_is_a_sentence_in_the_bar(window, models, client):
 
 
 def test_a_dead_engine_is_told_and_the_words_leave_once_it_is_back(window, client, monkeypatch, qtbot):
-    monkeypatch.setattr("app.windows.main_window._DEATH_SHOWN_S", 0.05)
+    monkeypatch.setattr("app.windows.notices.DEATH_SHOWN_S", 0.05)
     client.die("The engine ended unexpectedly.")
     assert window.message_bar.sentence == "The engine ended unexpectedly."
     client.become_ready()

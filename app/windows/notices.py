@@ -1,0 +1,63 @@
+"""What goes on and goes wrong, from the models to the message bar: the engine's deaths, refusals, finished jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from PySide6.QtCore import QObject
+
+from app.widgets.figures import count_text
+
+if TYPE_CHECKING:
+    from app.models import AppModels
+    from app.widgets.message_bar import MessageBar, Severity
+    from engine.protocol import IndexFinished
+
+DEATH_SHOWN_S = 10.0
+
+
+class Notices(QObject):
+    """Listens once models are attached; `show_problems` is where a job's problems can be read."""
+
+    def __init__(self, bar: MessageBar, show_problems: Callable[[], object], parent: QObject) -> None:
+        super().__init__(parent)
+        self._bar, self._show_problems = bar, show_problems
+        self._models: AppModels | None = None
+        self._death = ""
+
+    def attach(self, models: AppModels) -> None:
+        self._models = models
+        models.message_told.connect(self.tell)
+        models.client.engine_died.connect(self._on_engine_died)
+        models.client.became_ready.connect(self._on_engine_ready)
+        models.client.engine_gave_up.connect(self._on_engine_gave_up)
+        models.library.job_finished.connect(self._on_job_finished)
+
+    def tell(self, severity: str, sentence: str, way_out: str) -> None:
+        self._bar.show_message(cast("Severity", severity), sentence, way_out)
+
+    def _on_engine_died(self, sentence: str) -> None:
+        self._death = sentence
+
+    def _on_engine_ready(self) -> None:
+        # It says that the engine is being started again; now it has been.
+        if self._death and self._bar.sentence == self._death:
+            self._bar.expire(DEATH_SHOWN_S)
+        self._death = ""
+
+    def _on_engine_gave_up(self, sentence: str) -> None:
+        self._bar.show_message(
+            "error",
+            sentence,
+            self.tr("It can be started with careful settings: no model, less memory."),
+            self.tr("Start carefully"),
+            self._models.client.start_carefully if self._models is not None else None,
+        )
+
+    def _on_job_finished(self, finished: IndexFinished) -> None:
+        num_problems = len(finished.skipped) + len(finished.failed)
+        if num_problems:
+            words = self.tr("%1 files were indexed, %2 were not.")
+            sentence = words.replace("%1", count_text(finished.indexed)).replace("%2", count_text(num_problems))
+            self._bar.show_message("warning", sentence, "", self.tr("Show them"), self._show_problems)

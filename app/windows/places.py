@@ -1,0 +1,50 @@
+"""The pages one can go to, each imported and made when it is first gone to: the first paint needs none of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtWidgets import QWidget
+
+if TYPE_CHECKING:
+    from app.models import AppModels
+    from app.widgets.rail import Place
+    from app.windows.main_window import MainWindow
+
+
+def make_page(place: Place, window: MainWindow, models: AppModels) -> QWidget:
+    """The page of `place`, its wishes connected to the window that owns the dialogs."""
+    makers = {"library": _library, "memory": _memory, "models": _models, "settings": _settings}
+    return makers[place](window, models)
+
+
+def _library(window: MainWindow, models: AppModels) -> QWidget:
+    from app.windows.library_page import LibraryPage
+
+    page = LibraryPage(models.library)
+    page.add_folder_wanted.connect(window.add_folder)
+    page.add_files_wanted.connect(window.add_files)
+    return page
+
+
+def _memory(_window: MainWindow, models: AppModels) -> QWidget:
+    from app.windows.memory_page import MemoryPage
+
+    return MemoryPage(models.memory)
+
+
+def _models(window: MainWindow, models: AppModels) -> QWidget:
+    from app.windows.models_page import ModelsPage
+
+    page = ModelsPage(models.model_picker)
+    page.open_file_wanted.connect(window.open_model)
+    return page
+
+
+def _settings(window: MainWindow, models: AppModels) -> QWidget:
+    from app.settings import AppHome
+    from app.windows.settings_page import SettingsPage
+
+    page = SettingsPage(models, str(AppHome.find().data))
+    page.message_told.connect(window.notices.tell)
+    return page
