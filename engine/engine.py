@@ -53,6 +53,7 @@ from engine.memory.ledger import Ledger
 from engine.memory.snapshot import SnapshotTicker, take_snapshot
 from engine.models import shelf
 from engine.models.gguf import read_shape
+from engine.phases import Phases
 from engine.protocol import MemoryReply, ModelEntry
 from engine.questions import OpenQuestions
 from engine.retrieval.reader import extractive_answer
@@ -103,8 +104,9 @@ class Engine:
         library = self.settings.library
         self._pool = ParserPool(library.parser_processes, library.parse_seconds, library.parse_memory_bytes)
         self._viewer = ParserPool(1, library.parse_seconds, library.parse_memory_bytes)
-        self._stores = StoresOpener(self.home.library, lambda: self.settings, self.ledger, self._publish)
-        self._loader = ModelLoader(lambda: self.settings, self.home.data, self.ledger, self._publish)
+        phases = Phases(self._publish)
+        self._stores = StoresOpener(self.home.library, lambda: self.settings, self.ledger, phases)
+        self._loader = ModelLoader(lambda: self.settings, self.home.data, self.ledger, self._publish, phases=phases)
         self._generation = GenerationWorker(self._loader, self._known_documents, extractive_answer, self._publish)
         self._retrieval = RetrievalWorker(
             self._open_searcher, self._generation.submit, self._publish, self._cancelled, self._failed

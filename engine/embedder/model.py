@@ -10,7 +10,8 @@ import copy
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 Vectors = NDArray[np.float32]
+AroundLoading = Callable[[], AbstractContextManager[None]]
 
 # What the start-up self-test embeds: two texts of a quarter of a chunk each.
 _SAMPLE = ["the quick brown fox jumps over the lazy dog while seven wizards quietly judge my vow " * 4] * 2
@@ -36,8 +38,16 @@ _MIN_COSINE = 0.99
 class Embedder:
     """Text → unit vectors of `spec.dimensions`. Usable from any thread; loads itself at the first text."""
 
-    def __init__(self, spec: EmbedderSpec, settings: EmbedderSettings, ledger: Ledger) -> None:
+    def __init__(
+        self,
+        spec: EmbedderSpec,
+        settings: EmbedderSettings,
+        ledger: Ledger,
+        around_loading: AroundLoading = nullcontext,
+    ) -> None:
+        """`around_loading` makes a context for the seconds that loading takes, so that they can be told of."""
         self.spec = spec
+        self._around_loading = around_loading
         self._settings = settings
         self._ledger = ledger
         self._model: SentenceTransformer | None = None
@@ -74,7 +84,8 @@ class Embedder:
         with self._loading:
             if self._model is not None:
                 return
-            model = _faster_format(_load(self.spec, self._settings))
+            with self._around_loading():
+                model = _faster_format(_load(self.spec, self._settings))
             self._lease = self._ledger.take("embedder", self._description(model), "ram", _num_bytes(model))
             self._model = model
 

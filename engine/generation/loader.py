@@ -16,7 +16,7 @@ import psutil
 from engine.config import Settings
 from engine.core import ModelShape, Tier
 from engine.errors import ModelError
-from engine.events import ModelStateChanged, PhaseChanged, Publish
+from engine.events import ModelStateChanged, Publish
 from engine.generation.model import Context, Model, start_backend
 from engine.generation.sampler import ChainSampler
 from engine.generation.writer import MakeSampler, Writer
@@ -25,6 +25,7 @@ from engine.memory.ledger import Lease, Ledger
 from engine.memory.placement import Placement, context_cells, place
 from engine.metrics import Timeline
 from engine.models.gguf import read_shape
+from engine.phases import Phases
 
 log = logging.getLogger(__name__)
 MIN_PROGRESS_STEP = 0.05
@@ -40,8 +41,10 @@ class ModelLoader:
         ledger: Ledger,
         publish: Publish,
         make_sampler: MakeSampler = ChainSampler,
+        phases: Phases | None = None,
     ) -> None:
         self._settings, self._data_folder, self._ledger, self._publish = settings, data_folder, ledger, publish
+        self._phases = Phases(publish) if phases is None else phases
         self._make_sampler = make_sampler
         self._writer: Writer | None = None
         self._wanted: tuple[Path, int | None] | None = None
@@ -75,15 +78,13 @@ class ModelLoader:
         self.unload()
         self._abandoned.clear()
         self._wanted = (path, n_gpu_layers)
-        self._publish(PhaseChanged("loading model"))
         try:
-            self._writer = self._load(path, n_gpu_layers)
+            with self._phases.during("loading model"):
+                self._writer = self._load(path, n_gpu_layers)
         except ModelError as error:
             self._free()
             self._publish(ModelStateChanged("failed", str(path), path.stem, sentence=str(error)))
             raise
-        finally:
-            self._publish(PhaseChanged(""))
         shape = self._writer.shape
         self._publish(ModelStateChanged("loaded", str(path), shape.name, fraction=1.0, sentence=self.decision))
 
