@@ -207,7 +207,7 @@ class ChatPage(QWidget):
         if library.progress is not None and not library.num_documents:
             return self.tr("Your files are being read; you can already ask.")
         counts = [
-            sum(collection.documents_by_state.values())
+            collection.documents_by_state.get("indexed", 0)
             for collection in library.collections
             if chosen in (None, collection.name)
         ]
