@@ -32,6 +32,7 @@ from engine.core import (
     Evidence,
     PageView,
     Question,
+    Span,
 )
 from engine.errors import BadRequest, GenerationError, LibraryHeld, NothingThere, RagdollError
 from engine.events import (
@@ -308,7 +309,8 @@ class Engine:
 
     def memory(self) -> MemoryReply:
         """Who holds what, now."""
-        return take_snapshot(self.ledger, probe(self.home.data, self._loader.devices), self._counters(), self._told())
+        hardware = probe(self.home.data, self._loader.devices)
+        return take_snapshot(self.ledger, hardware, self._counters(), self._told(), self._children())
 
     def start_ticker(self, publish: Callable[[MemoryReply], None]) -> None:
         """Hands a snapshot to `publish` when something changed (at most ten a second), and once a second."""
@@ -343,6 +345,10 @@ class Engine:
 
     def _counters(self) -> dict[str, float]:
         return {"tokens_per_s": self._loader.tokens_per_s, "questions_waiting": float(len(self._questions.all()))}
+
+    def _children(self) -> tuple[Span, ...]:
+        num_bytes = self._pool.memory_bytes() + self._viewer.memory_bytes()
+        return (Span("parsers", "processes that read files", "ram", num_bytes),) if num_bytes else ()
 
     def _told(self) -> tuple[str, ...]:
         return (self._loader.decision,) if self._loader.decision else ()

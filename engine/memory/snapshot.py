@@ -15,11 +15,18 @@ IDLE_INTERVAL_S = 1.0
 
 
 def take_snapshot(
-    ledger: Ledger, hardware: Hardware, counters: Mapping[str, float], decisions: tuple[str, ...]
+    ledger: Ledger,
+    hardware: Hardware,
+    counters: Mapping[str, float],
+    decisions: tuple[str, ...],
+    children: tuple[Span, ...] = (),
 ) -> MemoryReply:
-    """Spans of every tier that exists; "other" is what is neither ours nor free."""
+    """Spans of every tier that exists; "other" is what is neither ours nor free.
+
+    `children` are the spans of our child processes, measured now rather than taken from the ledger.
+    """
     tiers = [_device_tier(ledger, device) for device in hardware.devices[:1]]
-    tiers.append(_ram_tier(ledger, hardware))
+    tiers.append(_ram_tier(ledger, hardware, children))
     tiers.append(_tier("disk", "Disk", hardware.disk_capacity_bytes, hardware.disk_free_bytes, ledger.spans("disk")))
     return MemoryReply(tiers=tuple(tiers), counters=dict(counters), decisions=decisions)
 
@@ -30,12 +37,12 @@ def _device_tier(ledger: Ledger, device: Device) -> TierSnapshot:
     )
 
 
-def _ram_tier(ledger: Ledger, hardware: Hardware) -> TierSnapshot:
+def _ram_tier(ledger: Ledger, hardware: Hardware, children: tuple[Span, ...]) -> TierSnapshot:
     """RAM, with what our process holds beyond the named owners as the owner `runtime`."""
     named = ledger.spans("ram")
     runtime_bytes = max(0, hardware.process_bytes - sum(span.num_bytes for span in named))
     runtime = Span("runtime", "interpreter and libraries", "ram", runtime_bytes)
-    return _tier("ram", "Memory", hardware.ram_capacity_bytes, hardware.ram_free_bytes, (*named, runtime))
+    return _tier("ram", "Memory", hardware.ram_capacity_bytes, hardware.ram_free_bytes, (*named, runtime, *children))
 
 
 def _tier(kind: str, name: str, capacity_bytes: int, free_bytes: int, spans: tuple[Span, ...]) -> TierSnapshot:

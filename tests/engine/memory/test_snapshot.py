@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 from pathlib import Path
 
+from engine.core import Span
 from engine.memory.hardware import Device, Hardware, probe, probe_devices
 from engine.memory.ledger import Ledger
 from engine.memory.snapshot import SnapshotTicker, take_snapshot
@@ -28,6 +29,13 @@ def test_what_no_owner_names_is_the_runtimes():
     ledger.take("kv", "cells", "ram", 1_000)
     ram = next(tier for tier in take_snapshot(ledger, HARDWARE, {}, ()).tiers if tier.tier == "ram")
     assert {span.owner: span.num_bytes for span in ram.spans} == {"kv": 1_000, "runtime": 500}
+
+
+def test_child_processes_are_named_and_not_taken_for_the_runtime():
+    parsers = Span("parsers", "processes that read files", "ram", 300)
+    ram = next(tier for tier in take_snapshot(Ledger(), HARDWARE, {}, (), (parsers,)).tiers if tier.tier == "ram")
+    assert {span.owner: span.num_bytes for span in ram.spans} == {"runtime": 1_500, "parsers": 300}
+    assert ram.other_bytes == 10_000 - 6_000 - 1_500 - 300
 
 
 def test_a_machine_without_a_gpu_has_no_gpu_lane():
