@@ -6,6 +6,7 @@ the moment the quotes appear.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from typing import Literal
@@ -32,12 +33,6 @@ class Timings:
     prompt_tokens: int
     generated_tokens: int
 
-    @property
-    def tokens_per_s(self) -> float:
-        """Decoding speed after the first token: 1 / TPOT."""
-        writing_s = self.total_s - self.ttft_s
-        return (self.generated_tokens - 1) / writing_s if self.generated_tokens > 1 and writing_s > 0 else 0.0
-
 
 @dataclass(slots=True)
 class Timeline:
@@ -55,6 +50,11 @@ class Timeline:
         if start not in self.marks or end not in self.marks:
             return 0.0
         return max(0.0, self.marks[end] - self.marks[start])
+
+    def tokens_per_s(self) -> float:
+        """Decoding speed so far: 1 / TPOT, while the answer is being written."""
+        writing_s = time.monotonic() - self.marks.get("first_token", math.inf)
+        return (self.generated_tokens - 1) / writing_s if self.generated_tokens > 1 and writing_s > 0 else 0.0
 
     def timings(self) -> Timings:
         waited_for_writer = self.seconds_between("retrieval_ended", "prefill_started")

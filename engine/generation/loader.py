@@ -105,8 +105,8 @@ class ModelLoader:
         self._abandoned.set()
 
     def note_speed(self, timeline: Timeline) -> None:
-        """Remembers the last answer's decoding speed for the Memory page."""
-        self.tokens_per_s = timeline.timings().tokens_per_s or self.tokens_per_s
+        """Remembers the decoding speed for the Memory page."""
+        self.tokens_per_s = timeline.tokens_per_s() or self.tokens_per_s
 
     def _load(self, path: Path, n_gpu_layers: int | None) -> Writer:
         shape = read_shape(path)

@@ -176,7 +176,7 @@ class GenerationWorker:
         timeline, cancelled = task.in_flight.timeline, task.in_flight.cancelled
         for text in writer.write(prompt.parts, question.sampling, timeline, cancelled, writing):
             self._publish(TokensGenerated(question.question_id, text))
-        self._loader.note_speed(timeline)
+            self._loader.note_speed(timeline)
         if writing.was_cancelled:
             return None
         return _answer(question, evidence, prompt.passages, writing, writer.shape.name)

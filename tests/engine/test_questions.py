@@ -45,7 +45,15 @@ def test_a_timeline_adds_up():
     timings = timeline.timings()
     assert timings == Timings(0.75, 0.5, 1.0, 2.25, 4.25, 100, 5)
     assert timings.queued_s + timings.retrieval_s + timings.prefill_s == timings.ttft_s
-    assert timings.tokens_per_s == 2.0
+
+
+def test_a_speed_is_known_once_two_tokens_are_there():
+    timeline = Timeline()
+    assert timeline.tokens_per_s() == 0.0
+    timeline.mark("first_token")
+    timeline.marks["first_token"] -= 2.0
+    timeline.generated_tokens = 11
+    assert 0 < timeline.tokens_per_s() <= 5.0
 
 
 def test_a_mark_is_set_once():
