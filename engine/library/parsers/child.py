@@ -146,10 +146,19 @@ def _is_worn(memory_bytes: int) -> bool:
     """Whether a past file has left so large a heap that the next one would find less room than it is due."""
     if sys.platform == "win32":
         return False
+    return _peak_bytes() > memory_bytes // 2
+
+
+def _peak_bytes() -> int:
+    """The most memory that this process has held."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # Not ru_maxrss: Linux carries it over exec, so a child of a big engine would begin with the engine's peak.
+        lines = status.read_text(encoding="ascii", errors="replace").splitlines()
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
     import resource
 
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit > memory_bytes // 2
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 if __name__ == "__main__":

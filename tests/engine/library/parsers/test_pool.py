@@ -279,6 +279,16 @@ def test_names_that_are_not_utf8_are_read(pool: ParserPool, tmp_path: Path):
         assert pool.read(os.fsdecode(path), None, 240, 32, MIB, 9).chunks[0].text == "Text."
 
 
+def test_a_child_of_a_big_engine_reads_more_than_one_file(note: Path):
+    with ParserPool(1, PATIENCE_S, 512 * MIB) as pool:
+        ballast = b"x" * (300 * MIB)
+        read(pool, note)
+        (child,) = children()
+        read(pool, note)
+        assert children() == [child]
+    assert len(ballast) == 300 * MIB
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_a_child_is_light_humble_and_alone(pool: ParserPool, note: Path):
     read(pool, note)
