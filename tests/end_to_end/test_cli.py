@@ -12,21 +12,26 @@ import pytest
 
 from tests.helpers.corpus import write_corpus
 from tests.helpers.engine_process import PATIENCE_S, EngineProcess
+from tests.helpers.pdf import pdf
 from tests.helpers.shared_data import shared_file
 from tests.helpers.tiny_gguf import write_tiny_model
 
 QUESTION = "How do I share state between threads?"
+# Root reads everything; without these two capabilities even root is refused what its mode forbids.
+AS_SOMEBODY_WITHOUT_ALL_RIGHTS = (
+    ("setpriv", "--bounding-set", "-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+)
 
 
 class Ragdoll:
     """The command `ragdoll` on one data folder."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
+    def __init__(self, home: Path, prefix: tuple[str, ...] = ()) -> None:
+        self.home, self._prefix = home, prefix
 
     def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "engine.cli", *map(str, arguments)],
+            [*self._prefix, sys.executable, "-m", "engine.cli", *map(str, arguments)],
             capture_output=True,
             text=True,
             timeout=PATIENCE_S * 2,
@@ -194,14 +199,37 @@ def test_a_library_held_by_the_application_is_told_apart(library):
             assert "already open" in done.stderr
 
 
-def test_failed_documents_leave_the_exit_code_at_zero(tmp_path: Path):
+def test_of_a_folder_with_every_kind_of_bad_file_all_others_are_indexed(tmp_path: Path):
     folder = tmp_path / "mixed"
-    write_corpus(folder)
+    corpus = write_corpus(folder)
+    (folder / "really a PDF.txt").write_bytes(pdf(["The wrongly named parrot repeats itself."]))
     (folder / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing of the sort")
+    (folder / "locked.pdf").write_bytes(pdf(["secret"], password="x"))
     (folder / "empty.txt").write_bytes(b"")
     (folder / "picture.txt").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
-    report = Ragdoll(tmp_path / "home").json("add", folder)
-    problems = report["documents"]["skipped"] + report["documents"]["failed"]
-    assert {Path(problem["path"]).name for problem in problems} == {"broken.pdf", "empty.txt", "picture.txt"}
-    assert all(problem["reason"] for problem in problems)
-    assert report["documents"]["indexed"] >= 5
+    (folder / "huge.txt").write_text("word " * 120_000)
+    (folder / "many chunks.txt").write_text("\n\n".join(f"Paragraph {n}. " + "word " * 180 for n in range(200)))
+    (folder / "forbidden.txt").write_text("Nobody may read this.")
+    (folder / "forbidden.txt").chmod(0)
+    ragdoll = Ragdoll(tmp_path / "home", AS_SOMEBODY_WITHOUT_ALL_RIGHTS)
+    settings = ragdoll.home / "config" / "engine.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[library]\nmax_file_bytes = 500000\nmax_chunks_per_document = 100\n")
+
+    report = ragdoll.json("add", folder)
+
+    reasons = {Path(p["path"]).name: p["reason"] for kind in ("skipped", "failed") for p in report["documents"][kind]}
+    expected = {
+        "broken.pdf": "PDF",
+        "locked.pdf": "password",
+        "empty.txt": "empty",
+        "picture.txt": "PNG",
+        "huge.txt": "586 KB",
+        "many chunks.txt": "100",
+        "forbidden.txt": "Permission denied",
+    }
+    assert set(reasons) == set(expected)
+    assert {name: reason for name, reason in reasons.items() if expected[name] not in reason} == {}
+    assert report["documents"]["indexed"] == len(corpus.files) + 1
+    found = ragdoll.json("search", "wrongly named parrot")["passages"]
+    assert Path(found[0]["document"]).name == "really a PDF.txt"
