@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
+from PySide6.QtCore import QMimeData, QUrl
+from PySide6.QtGui import QDragLeaveEvent
 from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 
 from engine import protocol
+from tests.helpers.drops import drag_over, drop_on, mime_of
 
 
 def place_of(window, name: str) -> QWidget:
@@ -16,31 +17,6 @@ def place_of(window, name: str) -> QWidget:
         return window.go_to("library")
     window.go_to("chats")
     return {"chat": window.chat.hero, "prompt": window.chat.prompt.field.viewport(), "rail": window.rail}[name]
-
-
-def drag_over(window, widget: QWidget, mime: QMimeData) -> tuple[QPoint, bool]:
-    """Drags to the middle of `widget`; returns where that is, and whether the window would take it."""
-    where = widget.mapTo(window, widget.rect().center())
-    enter = QDragEnterEvent(
-        where, Qt.DropAction.CopyAction, mime, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-    )
-    # QGuiApplication hands drags to the window handle, which finds the widget below the mouse: as on a real screen.
-    QApplication.sendEvent(window.windowHandle(), enter)
-    return where, enter.isAccepted()
-
-
-def drop_on(window, widget: QWidget, mime: QMimeData) -> None:
-    where, _ = drag_over(window, widget, mime)
-    drop = QDropEvent(
-        QPointF(where), Qt.DropAction.CopyAction, mime, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-    )
-    QApplication.sendEvent(window.windowHandle(), drop)
-
-
-def mime_of(*paths) -> QMimeData:
-    mime = QMimeData()
-    mime.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
-    return mime
 
 
 @pytest.fixture
