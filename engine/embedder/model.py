@@ -10,8 +10,8 @@ import copy
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -141,8 +141,7 @@ def _load(spec: EmbedderSpec, settings: EmbedderSettings) -> SentenceTransformer
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
-        with _sleeping_openmp():
-            import torch
+        import torch
         from sentence_transformers import SentenceTransformer
         from tqdm import tqdm  # type: ignore[import-untyped]
         from transformers.utils import logging
@@ -159,22 +158,6 @@ def _load(spec: EmbedderSpec, settings: EmbedderSettings) -> SentenceTransformer
             "Run ./packaging/bootstrap again, or choose another embedding model in the settings.",
         ) from error
     return model.eval()
-
-
-@contextmanager
-def _sleeping_openmp() -> Iterator[None]:
-    """Has the OpenMP that is loaded inside wait asleep, not spinning: we share the cores with writer and window.
-
-    Where others worked on both of two cores, questions went from 12 to 76-124 a second, for a third of the CPU time.
-    OpenMP reads the variable once, when it is loaded.
-    """
-    before = os.environ.get("OMP_WAIT_POLICY")
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["OMP_WAIT_POLICY"]
 
 
 def _faster_format(model: SentenceTransformer) -> SentenceTransformer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -128,15 +127,3 @@ def test_half_precision_only_where_faster_and_equal(
     monkeypatch.setattr(model, "_timed", _Formats(seconds, cosine).timed)
     loaded = model._load(minilm.spec, EmbedderSettings())
     assert str(model._faster_format(loaded).dtype) == f"torch.{expected}"
-
-
-@pytest.mark.parametrize(("set_before", "inside"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_openmp_is_loaded_to_sleep_unless_the_user_said_otherwise(
-    monkeypatch: pytest.MonkeyPatch, set_before: str | None, inside: str
-):
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    if set_before is not None:
-        monkeypatch.setenv("OMP_WAIT_POLICY", set_before)
-    with model._sleeping_openmp():
-        assert os.environ["OMP_WAIT_POLICY"] == inside
-    assert os.environ.get("OMP_WAIT_POLICY") == set_before
