@@ -98,8 +98,23 @@ def _end_within(grace_s: float) -> None:
 
 
 def _on_terminate(number: int, frame: FrameType | None) -> None:
+    # An exception raised in a callback of an import or a destructor is swallowed; the end comes all the same.
+    _end_within(_GRACE_S)
     raise _Terminated
 
 
+def _run() -> int:
+    try:
+        return main(_protocol_stream)
+    except _Terminated:
+        return 0
+    except Exception:  # the edge of the process: told in the log, and the window starts another
+        logging.exception("the engine cannot go on")
+        return 1
+
+
 if __name__ == "__main__":
-    sys.exit(main(_protocol_stream))
+    exit_code = _run()
+    logging.shutdown()
+    # Not sys.exit: an interpreter that winds down while a thread imports torch can hang, and nothing is left to save.
+    os._exit(exit_code)
