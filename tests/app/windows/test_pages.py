@@ -66,7 +66,7 @@ def test_files_on_their_way_end_the_first_run(window, client):
 
 def test_an_empty_chat_says_what_it_is_answered_from(window, client, models):
     tell_library(client, COLLECTION, Collection("Rust", (), {"indexed": 5}, 50))
-    assert window.chat.hero.sentence == "Answers come from 8 files in your library."
+    assert window.chat.hero.sentence == "Answers come from 7 files in your library."
     models.conversation.set_collection("Rust")
     assert window.chat.hero.sentence == "Answers come from 5 files in Rust."
 
