@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -49,7 +50,7 @@ class ModelLoader:
         self._writer: Writer | None = None
         self._wanted: tuple[Path, int | None] | None = None
         self._leases: list[Lease] = []
-        self._abandoned = threading.Event()
+        self._abandoned, self._is_closing = threading.Event(), threading.Event()
         self.devices: tuple[Device, ...] = ()
         self.tokens_per_s = 0.0
         self.decision = ""
@@ -85,6 +86,9 @@ class ModelLoader:
             self._free()
             self._publish(ModelStateChanged("failed", str(path), path.stem, sentence=str(error)))
             raise
+        except BaseException:
+            self._free()
+            raise
         shape = self._writer.shape
         self._publish(ModelStateChanged("loaded", str(path), shape.name, fraction=1.0, sentence=self.decision))
 
@@ -95,14 +99,20 @@ class ModelLoader:
 
     def unload(self) -> None:
         """Frees the model; answers are quotes from then on."""
-        self._wanted = None
+        was_wanted, self._wanted = self._wanted is not None, None
         if self._writer is not None:
             self._free()
+        if was_wanted:
+            # Also after a load that failed: its sentence would otherwise stay on show.
             self._publish(ModelStateChanged("none"))
 
     def abandon_loading(self) -> None:
         """Makes a load that is under way give up (from any thread)."""
         self._abandoned.set()
+
+    def close(self) -> None:
+        """Makes a load that is under way give up, and every later one at once (from any thread)."""
+        self._is_closing.set()
 
     def note_speed(self, timeline: Timeline) -> None:
         """Remembers the decoding speed for the Memory page."""
@@ -117,15 +127,16 @@ class ModelLoader:
         self.decision = placement.sentence
         self._take_weights(shape, placement)
         self._publish(ModelStateChanged("loading", str(path), shape.name, sentence=placement.sentence))
-        model = Model(path, placement.n_gpu_layers, self._progress(path, shape))
-        try:
+        with ExitStack() as undo:
+            model = Model(path, placement.n_gpu_layers, self._progress(path, shape))
+            undo.callback(model.close)
             context = Context(model, num_cells, settings.generation.n_batch, _num_threads(settings))
-        except ModelError:
-            model.close()
-            raise
-        self._take_context(shape, placement, context)
-        self.devices = probe_devices()
-        return Writer(model, context, shape, self._make_sampler)
+            undo.callback(context.close)
+            self._take_context(shape, placement, context)
+            self.devices = probe_devices()
+            writer = Writer(model, context, shape, self._make_sampler)
+            undo.pop_all()
+        return writer
 
     def _place(self, shape: ModelShape, num_cells: int, n_gpu_layers: int | None) -> Placement:
         settings = self._settings()
@@ -147,7 +158,7 @@ class ModelLoader:
             if fraction - shown >= MIN_PROGRESS_STEP:
                 shown = fraction
                 self._publish(ModelStateChanged("loading", str(path), shape.name, fraction, self.decision))
-            return not self._abandoned.is_set()
+            return not (self._abandoned.is_set() or self._is_closing.is_set())
 
         return on_progress
 

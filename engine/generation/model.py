@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -82,7 +83,7 @@ class Model:
         callback = llama.llama_progress_callback(lambda fraction, _: on_progress(fraction))
         params.progress_callback = callback
         _log.last_error = ""
-        handle = llama.llama_model_load_from_file(str(path).encode(), params)
+        handle = llama.llama_model_load_from_file(os.fsencode(path), params)
         if not handle:
             detail = f" ({_log.last_error})" if _log.last_error else ""
             raise ModelLoadFailed(

@@ -20,6 +20,7 @@ from engine.events import (
     AnswerFailed,
     AnswerFinished,
     AnswerStateChanged,
+    ModelStateChanged,
     Publish,
     TokensGenerated,
 )
@@ -92,7 +93,7 @@ class GenerationWorker:
 
     def stop(self) -> None:
         """Ends the thread after the question it is at; call it once all questions are cancelled."""
-        self._loader.abandon_loading()
+        self._loader.close()
         self._queue.put(None)
         if self._thread.is_alive():
             self._thread.join()
@@ -117,6 +118,11 @@ class GenerationWorker:
         except ModelError as error:
             # The loader has published it as the model's state.
             log.warning("%s", error)
+        except Exception as error:
+            # The edge of the thread: it must live on, or no later question would end.
+            log.exception("the model could not be changed")
+            sentence = f"The model could not be used: {error}."
+            self._publish(ModelStateChanged("failed", str(command.path or ""), sentence=sentence))
 
     def _answer(self, task: _Task) -> None:
         question = task.in_flight.question

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from engine.config import Settings
 from engine.errors import ModelFileInvalid, PromptTooLong
-from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, AnswerStateChanged, TokensGenerated
-from engine.generation.worker import UseModel
+from engine.events import (
+    AnswerCancelled,
+    AnswerFailed,
+    AnswerFinished,
+    AnswerStateChanged,
+    Event,
+    ModelStateChanged,
+    TokensGenerated,
+)
+from engine.generation import loader
+from engine.generation.worker import GenerationWorker, UseModel
+from engine.memory.ledger import Ledger
 from tests.helpers.shared_data import shared_file
 from tests.helpers.tiny_gguf import write_tiny_model
 
@@ -179,3 +191,52 @@ def test_cells_shared_with_the_last_prompt_are_not_read_again(desk, tiny_model: 
     end = desk.end_of("b")
     assert cache.num_tokens == before
     assert end.answer.text == written(desk, "a")
+
+
+def test_a_model_whose_name_is_not_utf_8_is_loaded(desk, tmp_path: Path):
+    desk.worker.use(UseModel(write_tiny_model(tmp_path / os.fsdecode(b"mod\xe8le.gguf"))))
+    desk.ask("How?")
+    assert desk.end_of().answer.model == "tiny-llama"
+
+
+@pytest.mark.expects_warnings
+def test_an_unexpected_failure_of_a_load_frees_everything_and_questions_still_end(desk, tiny_model, monkeypatch):
+    freed = []
+    close_model, close_context = loader.Model.close, loader.Context.close
+    monkeypatch.setattr(loader.Model, "close", lambda self: (freed.append("model"), close_model(self)))
+    monkeypatch.setattr(loader.Context, "close", lambda self: (freed.append("context"), close_context(self)))
+    monkeypatch.setattr(loader, "Writer", _broken_writer)
+    desk.worker.use(UseModel(tiny_model))
+    assert "no writer" in desk.model_state("failed").sentence
+    assert freed == ["context", "model"]
+    assert desk.ledger.spans() == ()
+    desk.ask("How?")
+    assert isinstance(desk.end_of(), AnswerFailed)
+
+
+@pytest.mark.expects_warnings
+def test_taking_away_a_model_that_failed_clears_its_state(desk, tmp_path: Path):
+    desk.worker.use(UseModel(tmp_path / "missing.gguf"))
+    desk.model_state("failed")
+    desk.worker.use(UseModel(None))
+    desk.model_state("none")
+
+
+@pytest.mark.expects_warnings
+def test_a_load_that_still_waits_when_the_worker_stops_is_given_up(tmp_path: Path, tiny_model: Path):
+    events: list[Event] = []
+    ledger = Ledger()
+    model_loader = loader.ModelLoader(Settings, tmp_path, ledger, events.append)
+    worker = GenerationWorker(model_loader, lambda ids: ids, lambda quotes: ("", ()), events.append)
+    worker.use(UseModel(tiny_model))
+    worker.stop()
+    worker.start()
+    worker.stop()
+    states = [event.state for event in events if isinstance(event, ModelStateChanged)]
+    assert "failed" in states
+    assert "loaded" not in states
+    assert ledger.spans() == ()
+
+
+def _broken_writer(*_: object) -> None:
+    raise RuntimeError("no writer")
