@@ -6,8 +6,10 @@ as they are, so that an older Ragdoll does not eat a newer one's settings.
 
 from __future__ import annotations
 
+import copy
 import os
 import tempfile
+import threading
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -159,6 +161,7 @@ class SettingsStore:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._document = _read(file)
+        self._changing = threading.Lock()
         self.problem = ""
         try:
             self.settings = Settings.model_validate(self._document.unwrap())
@@ -168,15 +171,19 @@ class SettingsStore:
             self.settings = Settings()
 
     def change(self, changes: Mapping[str, Any]) -> Settings:
-        """Applies changes by dotted name (`{"generation.temperature": 0.7}`); all of them, or none.
+        """Applies changes by dotted name (`{"generation.temperature": 0.7}`); all of them, or none. From any thread.
 
         Raises:
             BadRequest: A name is unknown or a value out of range; the sentence says which.
         """
+        with self._changing:
+            return self._change(changes)
+
+    def _change(self, changes: Mapping[str, Any]) -> Settings:
         tables = self.settings.model_dump()
         for name, value in changes.items():
             table, _, key = name.partition(".")
-            if key not in getattr(Settings.model_fields.get(table), "annotation", Settings).model_fields:
+            if key not in getattr(Settings.model_fields.get(table), "annotation", _Table).model_fields:
                 raise BadRequest(f"There is no setting named {name!r}.")
             tables[table][key] = value
         try:
@@ -188,14 +195,17 @@ class SettingsStore:
         return settings
 
     def _write(self, changes: Mapping[str, Any]) -> None:
+        # A copy, so that a change that could not be written does not come along with the next one.
+        document = copy.deepcopy(self._document)
         for name, value in changes.items():
             table, _, key = name.partition(".")
-            section = self._document.setdefault(table, tomlkit.table())
+            section = document.setdefault(table, tomlkit.table())
             if value is None:
                 section.pop(key, None)
             else:
                 section[key] = list(value) if isinstance(value, tuple) else value
-        write_atomically(self._file, tomlkit.dumps(self._document).encode())
+        write_atomically(self._file, tomlkit.dumps(document).encode())
+        self._document = document
 
 
 def write_atomically(file: Path, content: bytes) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import tomllib
 from pathlib import Path
 
@@ -46,7 +48,15 @@ def test_unknown_keys_and_comments_of_the_file_are_kept(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"generation.temperature": -1}, {"generation.nothing": 1}, {"nothing": 1}, {"no.thing": 1}, {"x": {}}]
+    "changes",
+    [
+        {"generation.temperature": -1},
+        {"generation.nothing": 1},
+        {"nothing": 1},
+        {"no.thing": 1},
+        {"no.library": 1},
+        {"x": {}},
+    ],
 )
 def test_a_wrong_change_is_refused_and_changes_nothing(tmp_path: Path, changes: dict):
     store = SettingsStore(tmp_path / "engine.toml")
@@ -77,6 +87,42 @@ def test_a_file_that_is_no_toml_is_set_aside(tmp_path: Path):
     file.write_text("{{{")
     assert SettingsStore(file).settings == Settings()
     assert (tmp_path / "engine.broken.toml").read_text() == "{{{"
+
+
+def test_a_change_that_could_not_be_written_does_not_come_along_with_the_next(tmp_path: Path, monkeypatch):
+    file = tmp_path / "engine.toml"
+    store = SettingsStore(file)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", _no_space)
+        with pytest.raises(OSError, match="No space"):
+            store.change({"generation.temperature": 0.9})
+    store.change({"generation.seed": 4})
+    assert tomllib.loads(file.read_text()) == {"generation": {"seed": 4}}
+
+
+def test_changes_of_two_threads_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    store = SettingsStore(tmp_path / "engine.toml")
+    is_writing, may_write = threading.Event(), threading.Event()
+    replace = os.replace
+
+    def slow_replace(source: str, target: Path) -> None:
+        is_writing.set()
+        may_write.wait(0.2)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", slow_replace)
+    first = threading.Thread(target=store.change, args=({"generation.seed": 4},))
+    first.start()
+    assert is_writing.wait(30)
+    second = threading.Thread(target=store.change, args=({"generation.temperature": 0.9},))
+    second.start()
+    first.join()
+    second.join()
+    assert (store.settings.generation.seed, store.settings.generation.temperature) == (4, 0.9)
+
+
+def _no_space(source: str, target: Path) -> None:
+    raise OSError(28, "No space left on device")
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path):
