@@ -88,6 +88,8 @@ class Engine:
             self._settings = SettingsStore(home.settings_file)
             self.ledger = Ledger(self._note_change)
             self._questions = OpenQuestions()
+            # The chosen model in the settings and the one in use change together.
+            self._choosing = threading.RLock()
             self._ticker: SnapshotTicker | None = None
             self._catalog = Catalog.open(home.library)
             self._build()
@@ -216,7 +218,9 @@ class Engine:
 
     def disk_bytes(self) -> int:
         """What the library takes on disk."""
-        return sum(file.stat().st_size for file in self.home.library.rglob("*") if file.is_file())
+        # os.walk passes over folders that vanish meanwhile; LanceDB replaces its files while it indexes.
+        walk = os.walk(self.home.library)
+        return sum(_file_bytes(os.path.join(folder, name)) for folder, _, names in walk for name in names)
 
     # --- questions ---
 
@@ -277,14 +281,16 @@ class Engine:
         """Puts a GGUF file on the shelf. Raises ModelError when it cannot be used."""
         path = path.expanduser().absolute()
         read_shape(path)
-        self.change_settings({"models.known": shelf.with_model(self.settings.models.known, path)})
+        with self._choosing:
+            self.change_settings({"models.known": shelf.with_model(self.settings.models.known, path)})
         return shelf.entry(path, self.settings, probe(self.home.data, self._loader.devices))
 
     def forget_model(self, path: Path) -> None:
         """Takes it off the shelf; the file stays where it is."""
-        if self.settings.models.current == str(path):
-            self.use_model(None)
-        self.change_settings({"models.known": shelf.without_model(self.settings.models.known, path)})
+        with self._choosing:
+            if self.settings.models.current == str(path):
+                self.use_model(None)
+            self.change_settings({"models.known": shelf.without_model(self.settings.models.known, path)})
 
     def use_model(self, path: Path | None, n_gpu_layers: int | None = None, *, remember: bool = True) -> None:
         """Answers with this model from the next question on; None means with quotes only.
@@ -295,10 +301,12 @@ class Engine:
         if path is not None:
             path = path.expanduser().absolute()
             read_shape(path)
-        if remember:
-            known = self.settings.models.known if path is None else shelf.with_model(self.settings.models.known, path)
-            self.change_settings({"models.current": str(path or ""), "models.known": known})
-        self._generation.use(UseModel(path, n_gpu_layers))
+        with self._choosing:
+            if remember:
+                known = self.settings.models.known
+                known = known if path is None else shelf.with_model(known, path)
+                self.change_settings({"models.current": str(path or ""), "models.known": known})
+            self._generation.use(UseModel(path, n_gpu_layers))
 
     def choose_model(self, name: str) -> None:
         """Uses a model by its file, its name among the known ones, or "none". Raises ModelError."""
@@ -324,7 +332,11 @@ class Engine:
             log.warning("question %s ended twice", event.question_id)
             return
         for listener in tuple(self._listeners):
-            listener(event)
+            try:
+                listener(event)
+            except Exception:
+                # It runs on a worker's thread, which must live on, or later questions would never end.
+                log.exception("a listener failed at %s", type(event).__name__)
 
     def _cancelled(self, in_flight: QuestionInFlight) -> None:
         self._publish(AnswerCancelled(in_flight.question.question_id))
@@ -361,6 +373,8 @@ class _Waiting:
         self._engine, self._missing = engine, question_ids
         self._ends: dict[str, AnswerEnded] = {}
         self._all_ended = threading.Event()
+        if not question_ids:
+            self._all_ended.set()
 
     def __enter__(self) -> _Waiting:
         self._unsubscribe = self._engine.subscribe(self._take)
@@ -395,6 +409,14 @@ def _hold(home: Home) -> filelock.BaseFileLock:
             "Ragdoll is already open and holds this library.", "Close the window, or do this in the window."
         ) from error
     return lock
+
+
+def _file_bytes(path: str) -> int:
+    """Its size; 0 when it has gone since it was listed."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def _absolute(path: str) -> str:

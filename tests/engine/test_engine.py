@@ -1,0 +1,61 @@
+"""Tests for engine.engine, as far as nothing heavy is loaded."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.engine import Engine
+from engine.events import Event
+from tests.helpers.tiny_gguf import write_tiny_model
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with Engine.open(tmp_path / "home") as engine:
+        yield engine
+
+
+def test_asking_nothing_waits_for_nothing(engine: Engine):
+    answers: list[list[object]] = []
+    asking = threading.Thread(target=lambda: answers.append(list(engine.ask_many([]))), daemon=True)
+    asking.start()
+    asking.join(30)
+    assert answers == [[]]
+
+
+@pytest.mark.expects_warnings
+def test_a_listener_that_fails_ends_no_thread(engine: Engine, tmp_path: Path):
+    heard: queue.Queue[Event] = queue.Queue()
+    engine.subscribe(_failing_listener)
+    engine.subscribe(heard.put)
+    model = write_tiny_model(tmp_path / "tiny.gguf")
+    for _ in range(2):
+        engine.use_model(model, remember=False)
+        while getattr(heard.get(timeout=30), "state", "") != "loaded":
+            pass
+
+
+def test_a_file_that_vanishes_while_bytes_are_counted_counts_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch):
+    before = engine.disk_bytes()
+    vanishing = engine.home.library / "vanishing.lance"
+    vanishing.write_bytes(b"12345")
+    assert engine.disk_bytes() == before + 5
+    stat = os.stat
+
+    def late_stat(path, *arguments, **options):
+        if path == os.fspath(vanishing):
+            vanishing.unlink(missing_ok=True)
+        return stat(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "stat", late_stat)
+    assert engine.disk_bytes() == before
+
+
+def _failing_listener(event: Event) -> None:
+    raise RuntimeError("this listener is broken")
