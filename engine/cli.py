@@ -297,7 +297,10 @@ def _batch(file: str, *keys: str) -> list[tuple[Any, str]]:
         text = Path(file).read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise NothingThere(f"There is no file {file}.") from error
-    return [_batch_line(number, line, keys) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"The batch {file} cannot be read: {error}.") from error
+    # Not splitlines: U+2028 and its like may stand inside a JSON string.
+    return [_batch_line(number, line, keys) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
 
 
 def _batch_line(number: int, line: str, keys: Sequence[str]) -> tuple[Any, str]:

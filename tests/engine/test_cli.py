@@ -1,0 +1,25 @@
+"""Tests for engine.cli, as far as they need no process of their own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.cli import _batch
+from engine.errors import BadRequest
+
+
+def test_a_line_separator_inside_a_query_does_not_end_the_line_of_a_batch(tmp_path: Path):
+    file = tmp_path / "batch.jsonl"
+    file.write_text(json.dumps({"id": 1, "query": "one\u2028two"}, ensure_ascii=False) + "\r\n", encoding="utf-8")
+    assert _batch(str(file), "query") == [(1, "one\u2028two")]
+
+
+def test_a_batch_that_is_no_text_is_refused_with_a_sentence(tmp_path: Path):
+    file = tmp_path / "batch.jsonl"
+    file.write_bytes(b"\xff\xfe")
+    for path in (file, tmp_path):
+        with pytest.raises(BadRequest, match="cannot be read"):
+            _batch(str(path), "query")
