@@ -129,7 +129,7 @@ def test_with_a_model_the_answer_streams_and_a_source_opens_as_text(person: Pers
     person.waits_for_index(1)
     person.models.model_picker.use(str(write_tiny_model(tmp_path / "tiny.gguf")))
     person.waits_until(lambda: person.models.model_picker.state == "loaded")
-    assert "weights" in {span.owner for tier in spans(person) for span in tier}
+    person.waits_until(lambda: "weights" in owners(person))
     pieces: list[str] = []
     person.models.conversation.text_appended.connect(lambda _turn, piece: pieces.append(piece))
     person.asks("When should garlic be planted?")
@@ -144,12 +144,13 @@ def test_with_a_model_the_answer_streams_and_a_source_opens_as_text(person: Pers
     person.waits_until(lambda: viewer.reply is not None)
     assert "garlic" in viewer.reply.text.lower()
     person.models.model_picker.use_none()
-    person.waits_until(lambda: "weights" not in {span.owner for tier in spans(person) for span in tier})
+    person.waits_until(lambda: "weights" not in owners(person))
 
 
-def spans(person: Person):
+def owners(person: Person) -> set[str]:
+    """Who holds bytes, as the Memory page knows it."""
     memory = person.models.memory.memory
-    return [tier.spans for tier in memory.tiers] if memory else []
+    return {span.owner for tier in memory.tiers for span in tier.spans} if memory else set()
 
 
 @pytest.mark.expects_warnings
