@@ -26,7 +26,7 @@ MAGIC = b"GGUF"
 READABLE_VERSIONS = (2, 3)
 DEFAULT_ALIGNMENT = 32
 # Bounds that no real model comes near; a header beyond them is garbage, not a reason to allocate.
-MAX_TENSORS, MAX_KEYS, MAX_DIMENSIONS = 1_000_000, 1_000_000, 8
+MAX_TENSORS, MAX_KEYS, MAX_DIMENSIONS, MAX_LAYERS = 1_000_000, 1_000_000, 8, 10_000
 F16_BYTES = 2
 _SCALARS = {
     GGUFValueType.UINT8: "B",
@@ -87,7 +87,12 @@ def _read_shape(path: Path, mtime_ns: int, size_bytes: int) -> ModelShape:
     metadata = headers[0].metadata
     _require_writer(path, metadata)
     tensors = [tensor for header in headers for tensor in header.tensors]
-    return _shape(path, metadata, tensors, sum(header.file_bytes for header in headers))
+    try:
+        return _shape(path, metadata, tensors, sum(header.file_bytes for header in headers))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ModelFileInvalid(
+            f"{path.name} cannot be used: its header is damaged.", "Download it again, or choose another GGUF file."
+        ) from error
 
 
 def parts_of(path: Path) -> list[Path]:
@@ -179,7 +184,9 @@ def _parse(cursor: _Cursor, file_bytes: int) -> Header:
         raise cursor.invalid("its header is damaged")
     metadata = dict(_key_value(cursor) for _ in range(num_keys))
     table = [_tensor_info(cursor) for _ in range(num_tensors)]
-    alignment = int(metadata.get("general.alignment", DEFAULT_ALIGNMENT)) or DEFAULT_ALIGNMENT
+    alignment = metadata.get("general.alignment", DEFAULT_ALIGNMENT)
+    if not isinstance(alignment, int) or alignment < 1:
+        raise cursor.invalid("its header is damaged")
     data_start = -(-cursor.at // alignment) * alignment
     tensors = tuple(TensorExtent(name, data_start + offset, size) for name, offset, size in table)
     needed = max((tensor.offset + tensor.num_bytes for tensor in tensors), default=data_start)
@@ -258,8 +265,8 @@ def _shape(path: Path, metadata: Mapping[str, Any], tensors: list[TensorExtent],
         return metadata.get(f"{architecture}.{key}", default)
 
     num_layers = int(number("block_count"))
-    if num_layers < 1 or not tensors:
-        raise ModelFileInvalid(f"{path.name} holds no layers.", "Choose another GGUF file.")
+    if not 1 <= num_layers <= MAX_LAYERS or not tensors:
+        raise ModelFileInvalid(f"{path.name} holds no layers that can be run.", "Choose another GGUF file.")
     layer_bytes, other_bytes, output_bytes = _bytes_by_place(tensors, num_layers)
     return ModelShape(
         name=str(metadata.get("general.name") or path.stem),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 from gguf import GGUFReader, GGUFWriter
 
@@ -102,3 +103,30 @@ def test_all_parts_of_a_split_model_must_be_there(tmp_path: Path):
     second = tmp_path / "big-00002-of-00002.gguf"
     second.write_bytes(b"GGUF")
     assert parts_of(first) == [first, second]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("llama.block_count", 2**31, "no layers"),
+        ("llama.embedding_length", "wide", "damaged"),
+        ("general.alignment", "eight", "damaged"),
+        ("general.alignment", 0, "damaged"),
+    ],
+)
+def test_a_header_that_lies_is_refused(tmp_path: Path, key: str, value: int | str, why: str):
+    file = tmp_path / "liar.gguf"
+    writer = GGUFWriter(file, "llama")
+    if key != "llama.block_count":
+        writer.add_block_count(1)
+    if isinstance(value, str):
+        writer.add_string(key, value)
+    else:
+        writer.add_uint32(key, value)
+    writer.add_tensor("blk.0.attn_q.weight", np.zeros((4, 32), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(ModelFileInvalid, match=why):
+        read_shape(file)
