@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench.retrieval_quality", description=__doc__.partition("\n")[0]
     )
-    parser.add_argument("--quick", action="store_true", help="500 questions instead of 2,000, 100 for the reader")
+    parser.add_argument("--quick", action="store_true", help="500 questions instead of 2,000, 40 for the reader")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     parser.add_argument("--home", type=Path, metavar="FOLDER", help="keep the library there, and use it again")
     parser.add_argument("--calibrate", action="store_true", help="show the scores that the reader's threshold rests on")
@@ -57,7 +57,7 @@ def _run(options: argparse.Namespace, home: Path) -> int:
     print(
         f"  R@5 {ours['R@5']:.3f}, bound {MIN_R_AT_5}: {'kept' if ours['R@5'] >= MIN_R_AT_5 else 'BROKEN'}", flush=True
     )
-    halves = _reader_questions(squad, 100 if options.quick else 400)
+    halves = _reader_questions(squad, 40 if options.quick else 400)
     if options.calibrate:
         _calibrate(halves[0], home)
     quoted = _read(halves[1], home)
