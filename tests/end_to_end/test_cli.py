@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -199,6 +200,7 @@ def test_a_library_held_by_the_application_is_told_apart(library):
             assert "already open" in done.stderr
 
 
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root reads everything, without setpriv")
 def test_of_a_folder_with_every_kind_of_bad_file_all_others_are_indexed(tmp_path: Path):
     folder = tmp_path / "mixed"
     corpus = write_corpus(folder)
