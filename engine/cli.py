@@ -241,7 +241,8 @@ def _tell_answer(end: AnswerFinished, out: Output) -> None:
     for index in dict.fromkeys(citation.passage for citation in answer.citations):
         out.line(f"[{index + 1}] {_place(answer.passages[index])}")
     scope = answer.scope
-    out.line(f"From {scope.passages_used} of {scope.passages_found} passages in {scope.files} files.")
+    files = "1 file" if scope.files == 1 else f"{scope.files} files"
+    out.line(f"From {scope.passages_used} of {scope.passages_found} passages in {files}.")
 
 
 def _place(passage: Passage) -> str:
