@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 DocumentState = Literal["pending", "indexed", "skipped", "failed", "offline"]
 BlockKind = Literal["heading", "paragraph", "list_item", "table_row", "code"]
+Need = Literal["", "password", "ocr"]
 FinishReason = Literal["stop", "length"]
 Tier = Literal["gpu", "ram", "disk"]
 SpanState = Literal["resident", "streaming", "loading", "evicting"]
@@ -44,7 +45,8 @@ class Block:
     """One structural unit, `page.text[start:end]`; the chunker never cuts a table row or a list item if it can help it.
 
     `level` is the heading's depth (1 = top) and 0 for every other kind. `label` is what a heading says where
-    its span holds markup as well ("## Using `Arc`" says "Using Arc"); "" means that the span says it.
+    its span holds markup as well ("## Using `Arc`" says "Using Arc"); "" means that the span says it. `line` is the
+    1-based line or row of the file where the block begins, 0 where the format has none to tell of.
     """
 
     kind: BlockKind
@@ -52,35 +54,45 @@ class Block:
     end: int
     level: int = 0
     label: str = ""
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedPage:
     """The text of one page, or of a whole document that has none (`number` is None, else 1-based).
 
-    Blocks are in order, do not overlap, and leave out nothing but white space and markup that is never shown.
+    Pages are whatever a format is divided into: pages, slides, sheets, chapters, the members of an archive.
+    `place` names this one for people ("slide 3", "sheet “Budget”", "chapter “Loomings”", "notes/a.txt"); "" means
+    "page N". Blocks are in order, do not overlap, and leave out nothing but white space and markup that is never shown.
     """
 
     number: int | None
     text: str
     blocks: tuple[Block, ...]
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """What a parser made of a file: `format` is the family by content (pdf, docx, markdown, html, text, code).
+    """What a parser made of a file: `format` is the family by content (pdf, docx, markdown, html, text, code …).
 
-    `title` is the document's own, "" where it has none; a file's name is no title.
+    `title` is the document's own, "" where it has none; a file's name is no title. `line_word` says what
+    `Block.line` counts, and so what a citation says: "lines 10–24", "rows 3–9"; "" where it counts nothing.
     """
 
     format: str
     title: str
     pages: tuple[ParsedPage, ...]
+    line_word: Literal["", "line", "row"] = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A passage-sized piece of one page: `text == page.text[start:end]`, under `heading` ("Book › Chapter")."""
+    """A passage-sized piece of one page: `text == page.text[start:end]`, under `heading` ("Book › Chapter").
+
+    `place` says where it stands, for people: "page 3", "slide 4", "sheet “Budget”, rows 12–18", "lines 10–24";
+    "" where a document has no places.
+    """
 
     ordinal: int
     page: int | None
@@ -88,6 +100,7 @@ class Chunk:
     end: int
     heading: str
     text: str
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +146,7 @@ class Document:
 
     Size, time and `content_hash` are of the content that was read last ("": never read). `num_pages` is 0 where
     there are none. `embedder` is the identity of the model whose vectors are stored, "" where none are.
+    `needs` is what the user can give so that a skipped file can be read after all.
     """
 
     document_id: int
@@ -148,6 +162,21 @@ class Document:
     title: str = ""
     num_pages: int = 0
     embedder: str = ""
+    needs: Need = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a search is confined to besides a collection; an empty field confines nothing.
+
+    `paths` are folders or files, `formats` as in `Document.format`; the dates are ISO days ("2026-03-31") of a
+    file's last change, both inclusive.
+    """
+
+    paths: tuple[PathText, ...] = ()
+    formats: tuple[str, ...] = ()
+    changed_since: str = ""
+    changed_until: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +191,10 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A chunk chosen for a question, where it stands, and how well it fits (higher is better)."""
+    """A chunk chosen for a question, where it stands, and how well it fits (higher is better).
+
+    `place` as in `Chunk`. `is_offline`: its file is out of reach just now, so it can be read here but not opened.
+    """
 
     row_id: str
     document_id: int
@@ -174,6 +206,8 @@ class Passage:
     heading: str
     text: str
     score: float
+    place: str = ""
+    is_offline: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +221,7 @@ class Quote:
     start: int
     end: int
     score: float
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +235,18 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """How much of the library an answer rests on: "from 6 of 212 passages in 3 files"."""
+    """How much of the library an answer rests on: "from 6 of 212 passages in 3 files".
+
+    `chunks_searched` and `files_searched` count what the filters left to search; `recognised` are the filters
+    that were read out of the question's own words, for people ("only PDF files", "changed since 2025-01-01").
+    """
 
     passages_used: int
     passages_found: int
     files: int
+    chunks_searched: int = 0
+    files_searched: int = 0
+    recognised: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +290,7 @@ class Question:
     transcript: tuple[dict[str, Any], ...] = ()
     top_k: int | None = None
     sampling: SamplingParams = field(default_factory=SamplingParams)
+    filters: Filters = Filters()
 
 
 @dataclass(frozen=True, slots=True)

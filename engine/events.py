@@ -33,6 +33,9 @@ class IndexProgressed:
     chunks_per_second: float | None
     eta_seconds: float | None
     is_paused: bool = False
+    bytes_done: int = 0
+    bytes_total: int = 0
+    documents_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

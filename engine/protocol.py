@@ -23,7 +23,9 @@ from engine.core import (
     Collection,
     Document,
     DocumentState,
+    Filters,
     FinishReason,
+    Need,
     Passage,
     PathText,
     Quote,
@@ -42,7 +44,9 @@ __all__ = [
     "Collection",
     "Document",
     "DocumentState",
+    "Filters",
     "FinishReason",
+    "Need",
     "Passage",
     "PathText",
     "ProtocolError",
@@ -131,11 +135,59 @@ class Removed(Message):
     documents: int
 
 
+class Folder(Message):
+    """A folder or file that the user linked, and how it stands.
+
+    `absence` says in a sentence why it is out of reach ("" when it is not). `is_watched`: changes are noticed as
+    they happen; otherwise at the next rescan. `num_gone` documents of it went missing at once and are kept until
+    the user decides (see `SettleGone`).
+    """
+
+    path: PathText
+    collection: str
+    absence: str = ""
+    is_watched: bool = False
+    num_documents: int = 0
+    num_gone: int = 0
+
+
+class EmbedderState(Message):
+    """The embedding model at work, in words for people ("bfloat16, batches of 8, 2 threads").
+
+    While the library moves to another one, `next_name` is that one and the counts say how far it is; the present
+    one answers until all have moved.
+    """
+
+    name: str = ""
+    identity: str = ""
+    description: str = ""
+    next_name: str = ""
+    documents_moved: int = 0
+    documents_to_move: int = 0
+
+
 class LibraryReply(Message):
-    """The collections and what is on disk."""
+    """The collections, the linked folders, and what is on disk."""
 
     collections: tuple[Collection, ...]
     disk_bytes: int
+    folders: tuple[Folder, ...] = ()
+    embedder: EmbedderState = EmbedderState()
+
+
+class Unlock(Message):
+    """A password for documents that need one; all that it opens are read. `remember` keeps it for later starts."""
+
+    paths: tuple[PathText, ...]
+    password: str
+    remember: bool = False
+
+
+class SettleGone(Message):
+    """What to do with the documents of a folder that went missing at once: remove them, or keep what was indexed."""
+
+    folder: PathText
+    remove: bool
 
 
 class ListDocuments(Message):
@@ -181,6 +233,10 @@ class PageReply(Message):
 
 
 ADD = Method("library.add", AddPaths, Nothing)
+RESCAN = Method("library.rescan", Nothing, Nothing)
+PRIORITISE = Method("library.prioritise", Paths, Nothing)
+UNLOCK = Method("library.unlock", Unlock, Nothing)
+SETTLE_GONE = Method("library.settle_gone", SettleGone, Removed)
 REMOVE = Method("library.remove", Paths, Removed)
 REINDEX = Method("library.reindex", Paths, Nothing)
 PAUSE = Method("library.pause", Nothing, Nothing)
@@ -208,6 +264,7 @@ class Ask(Message):
     transcript: tuple[dict[str, Any], ...] = ()
     top_k: int | None = None
     sampling: SamplingParams | None = None
+    filters: Filters = Filters()
 
 
 class CancelQuestion(Message):
@@ -218,6 +275,7 @@ class Search(Message):
     query: str
     top_k: int = 6
     collection: str | None = None
+    filters: Filters = Filters()
 
 
 class SearchReply(Message):
@@ -295,7 +353,8 @@ REQUESTS: dict[str, Method[Any, Any]] = {
     method.name: method
     for method in (
         PING, SHUTDOWN, SETTINGS_GET, SETTINGS_SET,
-        ADD, REMOVE, REINDEX, PAUSE, RESUME, CANCEL_INDEXING, LIBRARY, DOCUMENTS, PAGE,
+        ADD, RESCAN, PRIORITISE, UNLOCK, SETTLE_GONE, REMOVE, REINDEX, PAUSE, RESUME, CANCEL_INDEXING,
+        LIBRARY, DOCUMENTS, PAGE,
         ASK, CANCEL, SEARCH,
         MODELS, MODELS_ADD, MODELS_FORGET, MODELS_USE, MODELS_UNLOAD, MEMORY,
     )
@@ -346,6 +405,9 @@ class IndexProgress(Notice):
     chunks_per_second: float | None = None
     eta_seconds: float | None = None
     is_paused: bool = False
+    bytes_done: int = 0
+    bytes_total: int = 0
+    documents_per_second: float | None = None
 
 
 class DocumentProblem(Message):

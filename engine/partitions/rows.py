@@ -31,6 +31,7 @@ class ChunkRow:
     text: str
     indexed_text: str
     vector: Vectors
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,4 +46,14 @@ class Hit:
     end: int
     heading: str
     text: str
+    score: float
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A row that the vector search found, before anything else of it is read; `score` is the cosine."""
+
+    row_id: str
+    document_id: int
     score: float
