@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 DocumentState = Literal["pending", "indexed", "skipped", "failed", "offline"]
 BlockKind = Literal["heading", "paragraph", "list_item", "table_row", "code"]
+LineWord = Literal["", "line", "row"]
 Need = Literal["", "password", "ocr"]
 FinishReason = Literal["stop", "length"]
 Tier = Literal["gpu", "ram", "disk"]
@@ -64,12 +65,14 @@ class ParsedPage:
     Pages are whatever a format is divided into: pages, slides, sheets, chapters, the members of an archive.
     `place` names this one for people ("slide 3", "sheet “Budget”", "chapter “Loomings”", "notes/a.txt"); "" means
     "page N". Blocks are in order, do not overlap, and leave out nothing but white space and markup that is never shown.
+    `line_word` is given where it is another than the document's (a workbook attached to a mail).
     """
 
     number: int | None
     text: str
     blocks: tuple[Block, ...]
     place: str = ""
+    line_word: LineWord = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class ParsedDocument:
     format: str
     title: str
     pages: tuple[ParsedPage, ...]
-    line_word: Literal["", "line", "row"] = ""
+    line_word: LineWord = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,7 @@ class PageView:
     text_start: int = 0
     mark_start: int = 0
     mark_end: int = 0
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)

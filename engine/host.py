@@ -149,6 +149,7 @@ def _page(engine: Engine, params: protocol.PageRequest) -> Message:
         text_start=view.text_start,
         mark_start=view.mark_start,
         mark_end=view.mark_end,
+        place=view.place,
     )
 
 

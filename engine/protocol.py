@@ -218,7 +218,8 @@ class PageReply(Message):
     """Either a picture (PDF) with marks as fractions of its size, or text with a span marked.
 
     `image_png` is base64 and "" when the page is text. Long texts come as a window around the span:
-    `text_start` is the offset of `text[0]` in the page. `num_pages` is 0 where there are none.
+    `text_start` is the offset of `text[0]` in the page. `num_pages` is 0 where there are none. `place` is what the
+    document calls the page ("sheet “Budget”"), "" where that is "page N" or nothing.
     """
 
     document: PathText
@@ -230,6 +231,7 @@ class PageReply(Message):
     text_start: int = 0
     mark_start: int = 0
     mark_end: int = 0
+    place: str = ""
 
 
 ADD = Method("library.add", AddPaths, Nothing)

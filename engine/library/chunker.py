@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from engine.core import Chunk, ParsedDocument, ParsedPage
+from engine.library.places import Places
 from engine.library.splitting import Cost, Piece, measured, meter, overlap, split
 
 SEPARATOR = " › "
@@ -38,10 +39,12 @@ def chunk(
     outline = _Outline(document.title)
     chunks: list[Chunk] = []
     for page in document.pages:
+        places = Places(document, page)
         for section in _joined(_sections(page, outline, cost), max_tokens):
             heading, budget = _headed(section.path, max_tokens, cost)
             for start, end in _packed(page.text, section, budget, min(overlap_tokens, budget // 4), cost):
-                chunks.append(Chunk(len(chunks), page.number, start, end, heading, page.text[start:end]))
+                text, place = page.text[start:end], places.place(start, end)
+                chunks.append(Chunk(len(chunks), page.number, start, end, heading, text, place))
     return chunks
 
 

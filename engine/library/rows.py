@@ -56,6 +56,7 @@ def rows(
             text=chunk.text,
             indexed_text=indexed_text(chunk),
             vector=vectors[key],
+            place=chunk.place,
         )
         for chunk, key in zip(read.chunks, keys, strict=True)
     ]

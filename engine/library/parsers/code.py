@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.core import Block, ParsedDocument, ParsedPage
+from engine.core import Block, ParsedDocument
 from engine.library.parsers.encoding import decode
 from engine.library.parsers.limits import Limits
-from engine.library.parsers.text import trimmed
+from engine.library.parsers.text import by_lines, trimmed
 
 _GAP = re.compile(r"\n[ \t]*\n\s*")
 # A closing bracket at the margin ends a definition and begins none.
@@ -22,7 +22,7 @@ _CLOSING = ")]}"
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
     text = decode(path.read_bytes())
-    return ParsedDocument("code", "", (ParsedPage(None, text, tuple(definitions(text))),))
+    return by_lines("code", text, definitions(text))
 
 
 def definitions(text: str) -> Iterator[Block]:

@@ -49,7 +49,7 @@ def read_frame(stream: BinaryIO) -> tuple[Head, bytes] | None:
 
 
 def pack_chunk(chunk: Chunk) -> list[Any]:
-    return [chunk.ordinal, chunk.page, chunk.start, chunk.end, chunk.heading, chunk.text]
+    return [chunk.ordinal, chunk.page, chunk.start, chunk.end, chunk.heading, chunk.text, chunk.place]
 
 
 def unpack_chunk(fields: list[Any]) -> Chunk:

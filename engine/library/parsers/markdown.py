@@ -10,10 +10,10 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from engine.core import Block, BlockKind, ParsedDocument, ParsedPage
+from engine.core import Block, BlockKind, ParsedDocument
 from engine.library.parsers.encoding import decode
 from engine.library.parsers.limits import Limits
-from engine.library.parsers.text import trimmed
+from engine.library.parsers.text import by_lines, trimmed
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S)
 _TITLE = re.compile(r"^title[ \t]*:[ \t]*(.+?)[ \t]*$", re.M)
@@ -34,8 +34,8 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
     text = decode(path.read_bytes())
     matter = _FRONT_MATTER.match(text)
     title = _TITLE.search(matter.group(1) or "") if matter else None
-    blocks = tuple(_blocks(text, matter.end() if matter else 0))
-    return ParsedDocument("markdown", title.group(1).strip("\"'") if title else "", (ParsedPage(None, text, blocks),))
+    blocks = _blocks(text, matter.end() if matter else 0)
+    return by_lines("markdown", text, blocks, title=title.group(1).strip("\"'") if title else "")
 
 
 def _blocks(text: str, body_start: int) -> Iterator[Block]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from engine.core import Block, ParsedDocument, ParsedPage
@@ -20,7 +21,21 @@ _LONG_LINE_CHARACTERS = 120
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
     text = decode(path.read_bytes())
-    return ParsedDocument("text", "", (ParsedPage(None, text, tuple(paragraphs(text))),))
+    return by_lines("text", text, paragraphs(text))
+
+
+def by_lines(family: str, text: str, blocks: Iterable[Block], title: str = "") -> ParsedDocument:
+    """A document that is its own source, in which a place is a line."""
+    return ParsedDocument(family, title, (ParsedPage(None, text, tuple(numbered(text, blocks))),), "line")
+
+
+def numbered(text: str, blocks: Iterable[Block]) -> Iterator[Block]:
+    """The blocks with the lines on which they begin."""
+    line, reached = 1, 0
+    for block in blocks:
+        line += text.count("\n", reached, block.start)
+        reached = block.start
+        yield replace(block, line=line)
 
 
 def paragraphs(text: str) -> Iterator[Block]:

@@ -42,7 +42,13 @@ def text_view(document: ParsedDocument, page: int | None, start: int, end: int) 
     first, last = max(0, start - WINDOW_CHARACTERS), end + WINDOW_CHARACTERS
     num_pages = sum(parsed.number is not None for parsed in document.pages)
     return PageView(
-        found.number, num_pages, text=found.text[first:last], text_start=first, mark_start=start, mark_end=end
+        found.number,
+        num_pages,
+        text=found.text[first:last],
+        text_start=first,
+        mark_start=start,
+        mark_end=end,
+        place=found.place,
     )
 
 

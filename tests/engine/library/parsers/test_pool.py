@@ -80,7 +80,8 @@ def test_a_file_comes_back_as_chunks(pool: ParserPool, tmp_path: Path):
     path.write_bytes(pdf(["One.", "Two."], title="Both"))
     document = read(pool, path)
     assert (document.format, document.title, document.num_pages) == ("pdf", "Both", 2)
-    assert document.chunks == (Chunk(0, 1, 0, 4, "Both", "One."), Chunk(1, 2, 0, 4, "Both", "Two."))
+    one = Chunk(0, 1, 0, 4, "Both", "One.", "page 1")
+    assert document.chunks == (one, Chunk(1, 2, 0, 4, "Both", "Two.", "page 2"))
 
 
 def test_every_file_of_the_corpus_is_read_and_answers_its_questions(pool: ParserPool, tmp_path: Path):

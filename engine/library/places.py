@@ -1,0 +1,35 @@
+"""Places: where a span stands in its document, said as a person would say it ("sheet “Budget”, rows 12–18")."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from engine.core import ParsedDocument, ParsedPage
+
+
+class Places:
+    """Names spans of one page. Spans are asked for by the hundred, so what it takes is prepared once."""
+
+    def __init__(self, document: ParsedDocument, page: ParsedPage) -> None:
+        self._page = page
+        self._name = page.place or (f"page {page.number}" if page.number is not None else "")
+        self._line_word = page.line_word or document.line_word
+        self._starts = [block.start for block in page.blocks]
+
+    def place(self, start: int, end: int) -> str:
+        """Where `page.text[start:end]` stands; "" where the format has no places."""
+        return ", ".join(filter(None, (self._name, self._lines(start, end))))
+
+    def _lines(self, start: int, end: int) -> str:
+        first = self._line(start) if self._line_word else 0
+        if not first:
+            return ""
+        last = max(first, self._line(max(start, end - 1)))
+        return f"{self._line_word} {first}" if first == last else f"{self._line_word}s {first}–{last}"
+
+    def _line(self, position: int) -> int:
+        """The line that a character stands on: some way into the block that begins last before it, 0 if unknown."""
+        index = bisect_right(self._starts, position) - 1
+        if index < 0 or not self._page.blocks[index].line:
+            return 0
+        return self._page.blocks[index].line + self._page.text.count("\n", self._starts[index], position)
