@@ -15,6 +15,7 @@ from pathlib import Path
 from engine.config import Settings
 from engine.embedder import Embedder, resolve
 from engine.memory.ledger import Ledger
+from engine.partitions.store import PartitionStore
 from engine.partitions.table import ChunkTable
 from engine.phases import Phases
 
@@ -25,6 +26,7 @@ LOADING = "loading libraries"
 class Stores:
     embedder: Embedder
     table: ChunkTable
+    index: PartitionStore
 
 
 class StoresOpener:
@@ -61,4 +63,4 @@ class StoresOpener:
         embedder = Embedder(spec, settings.embedder, self._ledger, lambda: self._phases.during(LOADING))
         folder = self._library / "lancedb"
         table = ChunkTable.open(folder, embedder.dimensions, embedder.identity, settings.memory, self._ledger)
-        return Stores(embedder, table)
+        return Stores(embedder, table, PartitionStore(table))

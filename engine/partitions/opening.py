@@ -11,6 +11,7 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import lancedb
 from lancedb.db import DBConnection
@@ -18,7 +19,16 @@ from lancedb.table import Table
 
 from engine.config import MemorySettings
 from engine.errors import EmbedderMismatch, LibraryError
-from engine.partitions.schema import IDENTITY_KEY, INDICES, LAYOUT, LAYOUT_KEY, chunk_schema
+from engine.partitions.schema import (
+    IDENTITY_KEY,
+    INDICES,
+    LAYOUT,
+    LAYOUT_KEY,
+    LAYOUT_WITHOUT_PLACE,
+    NO_PLACE,
+    PLACE_COLUMN,
+    chunk_schema,
+)
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +55,10 @@ def open_table(folder: Path, dimensions: int, identity: str, settings: MemorySet
     set_aside = _set_broken_tables_aside(connection, folder)
     if TABLE in connection.list_tables().tables:
         table = connection.open_table(TABLE)
+        _bring_up(table)
         _check(table, identity, dimensions)
     else:
-        table = connection.create_table(TABLE, schema=chunk_schema(dimensions, identity))
+        table = connection.create_table(TABLE, schema=chunk_schema(dimensions, identity, uuid4().hex))
     _complete_indices(table)
     return OpenedTable(table, session, set_aside)
 
@@ -76,9 +87,16 @@ def _set_aside(folder: Path) -> Path:
     return aside
 
 
+def _bring_up(table: Table) -> None:
+    """Gives a table of the first layout the column it lacks, in one commit; its rows stay as they are."""
+    schema = table.schema
+    if (schema.metadata or {}).get(LAYOUT_KEY) == LAYOUT_WITHOUT_PLACE and PLACE_COLUMN not in schema.names:
+        table.add_columns({PLACE_COLUMN: NO_PLACE})
+
+
 def _check(table: Table, identity: str, dimensions: int) -> None:
     metadata = table.schema.metadata or {}
-    if metadata.get(LAYOUT_KEY) != LAYOUT:
+    if metadata.get(LAYOUT_KEY) not in (LAYOUT, LAYOUT_WITHOUT_PLACE):
         raise LibraryError(
             "The index was made by another version of Ragdoll.", "Use that version, or choose another data folder."
         )

@@ -13,16 +13,21 @@ from lancedb.index import FTS, BTree
 from engine.partitions.rows import ChunkRow, Hit
 from engine.partitions.stop_words import STOP_WORDS
 
-# Changes when rows written before could no longer be read or searched alike.
-LAYOUT = b"1"
-IDENTITY_KEY, LAYOUT_KEY = b"ragdoll.embedder", b"ragdoll.layout"
+# Changes when rows written before could no longer be read or searched alike. Layout 1 had no `place`; the words of
+# the schema cannot be changed afterwards, so a table that was brought up from it still says 1 and has the column.
+LAYOUT, LAYOUT_WITHOUT_PLACE = b"2", b"1"
+IDENTITY_KEY, LAYOUT_KEY, TABLE_KEY = b"ragdoll.embedder", b"ragdoll.layout", b"ragdoll.table"
+PLACE_COLUMN = "place"
+# What SQL gives the rows of a table that had no such column.
+NO_PLACE = "''"
 
-HIT_COLUMNS = ["row_id", "document_id", "page", "ordinal", "start", "end", "heading", "text"]
+HIT_COLUMNS = ["row_id", "document_id", "page", "ordinal", "start", "end", "heading", "text", PLACE_COLUMN]
 TEXT_COLUMN, HANGUL_COLUMN, VECTOR_COLUMN = "indexed_text", "text_ngram", "vector"
 
 _HANGUL = re.compile(r"[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
 
 INDICES: Mapping[str, BTree | FTS] = {
+    "row_id": BTree(),
     "document_id": BTree(),
     "shard": BTree(),
     "content_key": BTree(),
@@ -35,8 +40,8 @@ INDICES: Mapping[str, BTree | FTS] = {
 }
 
 
-def chunk_schema(dimensions: int, identity: str) -> pa.Schema:
-    """Columns of `chunks`; the embedder's identity travels in the metadata."""
+def chunk_schema(dimensions: int, identity: str, table_id: str = "") -> pa.Schema:
+    """Columns of `chunks`; the embedder's identity travels in the metadata, and a name no other table has."""
     return pa.schema(
         [
             pa.field("row_id", pa.string(), nullable=False),
@@ -52,8 +57,9 @@ def chunk_schema(dimensions: int, identity: str) -> pa.Schema:
             pa.field(TEXT_COLUMN, pa.string(), nullable=False),
             pa.field(HANGUL_COLUMN, pa.string()),
             pa.field(VECTOR_COLUMN, pa.list_(pa.float32(), dimensions), nullable=False),
+            pa.field(PLACE_COLUMN, pa.string(), nullable=False),
         ],
-        metadata={IDENTITY_KEY: identity.encode(), LAYOUT_KEY: LAYOUT},
+        metadata={IDENTITY_KEY: identity.encode(), LAYOUT_KEY: LAYOUT, TABLE_KEY: table_id.encode()},
     )
 
 
@@ -71,7 +77,7 @@ def to_arrow(rows: Sequence[ChunkRow], schema: pa.Schema) -> pa.Table:
         name: [getattr(row, name) for row in rows]
         for name in ("row_id", "document_id", "content_key", "shard", "page", "ordinal", "start", "end")
     }
-    for name in ("heading", "text", TEXT_COLUMN):
+    for name in ("heading", "text", TEXT_COLUMN, PLACE_COLUMN):
         columns[name] = [storable(getattr(row, name)) for row in rows]
     columns[HANGUL_COLUMN] = [text if has_hangul(text) else None for text in columns[TEXT_COLUMN]]
     columns[VECTOR_COLUMN] = _vector_array(rows, schema.field(VECTOR_COLUMN).type)

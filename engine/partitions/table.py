@@ -22,7 +22,7 @@ import numpy as np
 from engine.config import MemorySettings
 from engine.errors import DiskFull, LibraryError
 from engine.memory.ledger import Ledger
-from engine.partitions.rows import ChunkRow, Hit, Vectors
+from engine.partitions.rows import ChunkRow, Found, Hit, Vectors
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -186,6 +186,38 @@ class ChunkTable:
         cosines = 1.0 - found["_distance"].to_numpy()
         places = [np.flatnonzero(which == index) for index in range(len(vectors))]
         return [to_hits(found.take(rows), cosines[rows].tolist()) for rows in places]
+
+    def nearest(self, vectors: Vectors, limit: int, document_ids: Collection[int] | None = None) -> list[list[Found]]:
+        """As `search_vectors`, but only which rows they are: no text is read. Best first, exact."""
+        from engine.partitions.schema import VECTOR_COLUMN
+
+        if not len(vectors) or limit < 1 or _is_nothing(document_ids):
+            return [[] for _ in vectors]
+
+        def nearest() -> Any:
+            query: Any = self._table.search(np.asarray(vectors, dtype=np.float32), VECTOR_COLUMN, query_type="vector")
+            query = query.distance_type("dot").select(["row_id", "document_id", "_distance"]).limit(limit)
+            return _scoped(query, document_ids).to_arrow()
+
+        found = self._read(nearest)
+        which = found["query_index"].to_pylist() if "query_index" in found.column_names else [0] * len(found)
+        ranked: list[list[Found]] = [[] for _ in vectors]
+        columns = (found[name].to_pylist() for name in ("row_id", "document_id", "_distance"))
+        for query_index, row_id, document_id, distance in zip(which, *columns, strict=True):
+            ranked[query_index].append(Found(row_id, document_id, 1.0 - distance))
+        return [sorted(rows, key=lambda row: (-row.score, row.row_id)) for rows in ranked]
+
+    def hits(self, row_ids: Collection[str]) -> dict[str, Hit]:
+        """What is known of these rows, by id, with a score of 0; those that are no longer there are left out."""
+        from engine.partitions.schema import HIT_COLUMNS, to_hits
+
+        wanted = sorted(set(row_ids))
+        hits: dict[str, Hit] = {}
+        for start in range(0, len(wanted), _KEYS_PER_LOOKUP):
+            where = f"row_id IN ({', '.join(map(_quoted, wanted[start : start + _KEYS_PER_LOOKUP]))})"
+            found = self._scan(HIT_COLUMNS, where)
+            hits.update((hit.row_id, hit) for hit in to_hits(found, [0.0] * len(found)))
+        return hits
 
     def vectors_by_content_key(self, keys: Collection[str]) -> dict[str, Vectors]:
         """The vectors of those keys that are in the table: what was embedded once is not embedded again."""

@@ -7,8 +7,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import lancedb
 import numpy as np
 import pytest
 
@@ -17,6 +19,7 @@ from engine.errors import DiskFull, EmbedderMismatch, LibraryError
 from engine.memory.ledger import Ledger
 from engine.partitions import table as table_module
 from engine.partitions.rows import ChunkRow
+from engine.partitions.schema import LAYOUT_KEY, chunk_schema, to_arrow
 from engine.partitions.table import ChunkTable
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY, chunk_row, hashed
 
@@ -189,6 +192,33 @@ def test_vectors_find_their_nearest_rows_in_order(filled: ChunkTable):
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
+def test_the_nearest_rows_are_those_of_the_whole_hits(filled: ChunkTable):
+    queries = np.stack([hashed(THREADS), hashed(BREAD)])
+    found, hits = filled.nearest(queries, 3), filled.search_vectors(queries, 3)
+    assert [[(row.row_id, row.document_id) for row in rows] for rows in found] == [
+        [(hit.row_id, hit.document_id) for hit in ranking] for ranking in hits
+    ]
+    assert [[row.score for row in rows] for rows in found] == [
+        pytest.approx([hit.score for hit in ranking]) for ranking in hits
+    ]
+    assert filled.nearest(queries, 3, [2]) == [[rows[0]] for rows in filled.nearest(queries, 1, [2])]
+    assert filled.nearest(queries, 3, []) == [[], []]
+
+
+def test_hits_tell_of_rows_by_their_ids(filled: ChunkTable):
+    hits = filled.hits(["1-0", "2-0", "9-9", "quote'd"])
+    assert {row_id: (hit.text, hit.page, hit.place, hit.score) for row_id, hit in hits.items()} == {
+        "1-0": (THREADS, 3, "", 0.0),
+        "2-0": (BREAD, None, "", 0.0),
+    }
+    assert filled.hits([]) == {}
+
+
+def test_a_hit_says_its_place(table: ChunkTable):
+    table.put_document(1, [replace(chunk_row(1, 0, THREADS), place="slide 4")])
+    assert [table.rows_of(1)[0].place, table.search_text("mutex", 1)[0].place] == ["slide 4", "slide 4"]
+
+
 def test_no_vectors_find_nothing(filled: ChunkTable):
     assert filled.search_vectors(np.zeros((0, DIMENSIONS), np.float32), 3) == []
 
@@ -235,6 +265,21 @@ def test_another_embedder_is_refused_by_name(filled: ChunkTable, tmp_path: Path,
     assert refused.value.way_out
 
 
+def test_a_table_without_places_gets_them_and_loses_nothing(tmp_path: Path):
+    old = chunk_schema(DIMENSIONS, IDENTITY)
+    old = old.remove(old.get_field_index("place")).with_metadata({**old.metadata, LAYOUT_KEY: b"1"})
+    rows = to_arrow([chunk_row(1, 0, THREADS), chunk_row(1, 1, BREAD)], chunk_schema(DIMENSIONS, IDENTITY))
+    lancedb.connect(tmp_path).create_table("chunks", rows.drop_columns(["place"]).cast(old), schema=old)
+    for _ in range(2):
+        table = open_table(tmp_path)
+        assert [(row.text, row.place) for row in table.rows_of(1)] == [(THREADS, ""), (BREAD, "")]
+        table.close()
+    table = open_table(tmp_path)
+    table.put_document(2, [replace(chunk_row(2, 0, "New."), place="page 7")])
+    assert table.hits(["2-0"])["2-0"].place == "page 7"
+    assert ids(table.search_text("mutex", 5)) == ["1-0"]
+
+
 def _without_manifests(table: Path) -> None:
     shutil.rmtree(table / "_versions")
 
@@ -270,7 +315,7 @@ def test_indices_that_a_kill_left_out_are_made_at_the_next_start(filled: ChunkTa
     filled.close()
     again = open_table(tmp_path / "lancedb")
     assert {column for index in again._table.list_indices() for column in index.columns} == {
-        "document_id", "shard", "content_key", "indexed_text", "text_ngram",
+        "row_id", "document_id", "shard", "content_key", "indexed_text", "text_ngram",
     }  # fmt: skip
     assert ids(again.search_text("mutex", 1)) == ["1-0"]
 
