@@ -174,13 +174,15 @@ class Filters:
     """What a search is confined to besides a collection; an empty field confines nothing.
 
     `paths` are folders or files, `formats` as in `Document.format`; the dates are ISO days ("2026-03-31") of a
-    file's last change, both inclusive.
+    file's last change, both inclusive. `reads_question` False searches without what the question's own words
+    would confine ("in the PDFs of 2024 …").
     """
 
     paths: tuple[PathText, ...] = ()
     formats: tuple[str, ...] = ()
     changed_since: str = ""
     changed_until: str = ""
+    reads_question: bool = True
 
 
 @dataclass(frozen=True, slots=True)

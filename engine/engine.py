@@ -199,10 +199,22 @@ class Engine:
         return self._catalog.collections()
 
     def documents(
-        self, collection: str | None = None, states: Sequence[DocumentState] = (), offset: int = 0, limit: int = 500
+        self,
+        collection: str | None = None,
+        states: Sequence[DocumentState] = (),
+        offset: int = 0,
+        limit: int = 500,
+        name: str = "",
+        document_ids: Sequence[int] | None = None,
     ) -> tuple[tuple[Document, ...], int]:
-        """One page of documents ordered by path, and how many there are in all."""
-        return self._catalog.documents(collection, states, offset, limit)
+        """One page of documents ordered by path, and how many there are in all; `name` is looked for in their paths."""
+        return self._catalog.documents(collection, states, offset, limit, name, document_ids)
+
+    def documents_by_state(
+        self, collection: str | None = None, name: str = "", document_ids: Sequence[int] | None = None
+    ) -> dict[str, int]:
+        """How many documents are in each state, of those that `documents` would give."""
+        return self._catalog.documents_by_state(collection, name, document_ids)
 
     def document(self, document_id: int) -> Document:
         """Raises NothingThere when it has been removed."""

@@ -154,8 +154,11 @@ def _page(engine: Engine, params: protocol.PageRequest) -> Message:
 
 
 def _documents(engine: Engine, params: protocol.ListDocuments) -> Message:
-    documents, total = engine.documents(params.collection, params.states, params.offset, params.limit)
-    return protocol.DocumentsReply(documents=documents, total=total)
+    among = (params.collection, params.name, params.document_ids)
+    documents, total = engine.documents(
+        params.collection, params.states, params.offset, params.limit, params.name, params.document_ids
+    )
+    return protocol.DocumentsReply(documents=documents, total=total, by_state=engine.documents_by_state(*among))
 
 
 def _models(engine: Engine, params: Nothing) -> Message:

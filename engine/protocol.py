@@ -191,17 +191,25 @@ class SettleGone(Message):
 
 
 class ListDocuments(Message):
-    """A page of documents, ordered by path; `states` empty means all."""
+    """A page of documents, ordered by path; `states` empty means all, `document_ids` None means all.
+
+    `name` keeps those in whose path each of its words occurs, in whatever case.
+    """
 
     collection: str | None = None
     states: tuple[DocumentState, ...] = ()
     offset: int = 0
     limit: int = 500
+    name: str = ""
+    document_ids: tuple[int, ...] | None = None
 
 
 class DocumentsReply(Message):
+    """`total` counts what was asked for; `by_state` counts the same in whatever state they are."""
+
     documents: tuple[Document, ...]
     total: int
+    by_state: dict[str, int] = {}
 
 
 class PageRequest(Message):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,7 +97,16 @@ def _connect(file: Path) -> sqlite3.Connection:
     # isolation_level None: transactions begin where we say so, not where the sqlite3 module guesses.
     connection = sqlite3.connect(file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     connection.row_factory = sqlite3.Row
+    connection.create_function("folded", 1, folded, deterministic=True)
     return connection
+
+
+def folded(path: bytes) -> str:
+    """A path for comparing with what people type: case and composition do not count, nor what is not UTF-8.
+
+    SQLite's own `lower` and LIKE know no letters beyond ASCII.
+    """
+    return unicodedata.normalize("NFC", path.decode("utf-8", "replace")).casefold()
 
 
 def _configure(connection: sqlite3.Connection) -> None:

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.catalog.database import Database
+from engine.catalog.database import Database, folded
 from engine.core import Collection, Document, DocumentState
 from engine.errors import NothingThere
 
@@ -107,14 +107,22 @@ class CatalogReader:
     # --- documents ---
 
     def documents(
-        self, collection: str | None = None, states: Sequence[DocumentState] = (), offset: int = 0, limit: int = 500
+        self,
+        collection: str | None = None,
+        states: Sequence[DocumentState] = (),
+        offset: int = 0,
+        limit: int = 500,
+        name: str = "",
+        document_ids: Iterable[int] | None = None,
     ) -> tuple[tuple[Document, ...], int]:
         """One page of documents ordered by path, and how many there are in all; no states means every state.
+
+        Every word of `name` occurs in the path of each of them, in whatever case; `document_ids` None means all.
 
         Raises:
             NothingThere: No collection is called so.
         """
-        where, parameters = self._filter(collection, states)
+        where, parameters = self._filter(collection, states, name, document_ids)
         page = self._select(f"WHERE {where} ORDER BY d.path LIMIT ? OFFSET ?", (*parameters, limit, offset))
         return page, self._count(f"SELECT count(*) FROM documents d WHERE {where}", parameters)
 
@@ -173,9 +181,11 @@ class CatalogReader:
         where, parameters = self._filter(collection, ())
         return self._ids(f"SELECT d.document_id FROM documents d WHERE {where}", parameters)
 
-    def documents_by_state(self, collection: str | None = None) -> dict[str, int]:
-        """Counts for each state, zeros included. Raises as `documents` does."""
-        where, parameters = self._filter(collection, ())
+    def documents_by_state(
+        self, collection: str | None = None, name: str = "", document_ids: Iterable[int] | None = None
+    ) -> dict[str, int]:
+        """Counts for each state, zeros included, of what `documents` would give. Raises as it does."""
+        where, parameters = self._filter(collection, (), name, document_ids)
         rows = self._database.rows(
             f"SELECT {_SHOWN_STATE} AS shown, count(*) AS number FROM documents d WHERE {where} GROUP BY shown",
             parameters,
@@ -193,7 +203,13 @@ class CatalogReader:
 
     # --- how it is asked ---
 
-    def _filter(self, collection: str | None, states: Sequence[DocumentState]) -> tuple[str, tuple[object, ...]]:
+    def _filter(
+        self,
+        collection: str | None,
+        states: Sequence[DocumentState],
+        name: str = "",
+        document_ids: Iterable[int] | None = None,
+    ) -> tuple[str, tuple[object, ...]]:
         conditions, parameters = ["true"], list[object]()
         if collection is not None:
             conditions.append(_IN_COLLECTION)
@@ -201,6 +217,12 @@ class CatalogReader:
         if states:
             conditions.append(f"{_SHOWN_STATE} IN (SELECT value FROM json_each(?))")
             parameters.append(json.dumps(list(states)))
+        for word in name.split():
+            conditions.append("instr(folded(d.path), ?) > 0")
+            parameters.append(folded(os.fsencode(word)))
+        if document_ids is not None:
+            conditions.append("d.document_id IN (SELECT value FROM json_each(?))")
+            parameters.append(id_list(document_ids))
         return " AND ".join(conditions), tuple(parameters)
 
     def _collection_row(self, name: str) -> sqlite3.Row:

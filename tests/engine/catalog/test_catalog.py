@@ -129,6 +129,27 @@ def test_documents_come_in_pages_ordered_by_path(catalog: Catalog) -> None:
     assert ([document.path for document in indexed], num_indexed) == (["/d/03"], 1)
 
 
+def test_documents_are_found_by_the_words_of_their_path_in_whatever_case(catalog: Catalog) -> None:
+    enter(catalog, "/d/Lease/Übersicht 2024.pdf", "/d/Lease/notes.txt", "/d/100%.txt")
+    index(catalog, known(catalog, "/d/Lease/notes.txt"))
+
+    found, total = catalog.documents(name="u\u0308BERSICHT lease")
+
+    assert ([document.path for document in found], total) == (["/d/Lease/Übersicht 2024.pdf"], 1)
+    assert [document.path for document in catalog.documents(name="%")[0]] == ["/d/100%.txt"]
+    by_state = catalog.documents_by_state(name="lease")
+    assert (by_state["indexed"], by_state["pending"]) == (1, 1)
+
+
+def test_documents_are_asked_for_by_their_ids_and_those_removed_are_not_among_them(catalog: Catalog) -> None:
+    enter(catalog, "/d/a", "/d/b", "/d/c")
+    wanted = [known(catalog, path).document_id for path in ("/d/c", "/d/a")]
+
+    assert [d.path for d in catalog.documents(document_ids=[*wanted, 999])[0]] == ["/d/a", "/d/c"]
+    assert catalog.documents(document_ids=())[1] == 0
+    assert catalog.documents_by_state(document_ids=wanted)["pending"] == 2
+
+
 def test_what_lies_under_a_folder_stops_at_its_slash(catalog: Catalog) -> None:
     enter(catalog, "/d/a", "/d/a/1", "/d/a/b/2", "/d/a.txt", "/d/a0", "/d/b")
 
