@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from engine.core import FoundFile
+from engine.library.ignoring import IgnoreRules, ignored_below, rules_in
 
-IGNORED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 _READ_BYTES = 1 << 20
 
 
@@ -31,7 +31,10 @@ class ScanProblem:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What lies at and below `path`. `absence` says why nothing can be known of it ("" when it is there)."""
+    """What lies at and below `path`. `absence` says why nothing can be known of it ("" when it is there).
+
+    `has_links`: links were met, so what a file is called here may depend on what else the root holds.
+    """
 
     path: str
     files: tuple[FoundFile, ...] = ()
@@ -39,12 +42,13 @@ class Scan:
     is_folder: bool = True
     device: int | None = None
     absence: str = ""
+    has_links: bool = False
 
 
 def scan(path: str, excluded: frozenset[str] = frozenset()) -> Generator[str, None, Scan]:
     """Looks at a folder, or at one file, which is always taken. Yields each folder it enters: places to stop.
 
-    Left out are hidden files and folders, IGNORED_FOLDERS, and everything at a path in `excluded`.
+    Left out is what the rules of `ignoring` say, and everything at a path in `excluded`.
     """
     try:
         found = os.stat(path)
@@ -55,11 +59,54 @@ def scan(path: str, excluded: frozenset[str] = frozenset()) -> Generator[str, No
     walk = _Walk(excluded)
     is_folder = stat.S_ISDIR(found.st_mode)
     if is_folder:
-        yield from walk.folder(path, found)
+        yield from walk.folder(path, found, IgnoreRules())
         yield from walk.links()
     else:
         walk.take(path, found)
-    return Scan(path, tuple(walk.files), tuple(walk.problems), is_folder, found.st_dev)
+    return walk.seen(path, is_folder, found.st_dev)
+
+
+def scan_below(root: str, path: str, excluded: frozenset[str] = frozenset()) -> Generator[str, None, Scan]:
+    """Looks at one file or folder below a root, as a look at the whole root would see it.
+
+    Nothing is found where nothing is, or where it is left out. Links are noted (`Scan.has_links`), not followed.
+    """
+    walk = _Walk(excluded)
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return Scan(path)
+    except OSError as error:
+        return Scan(path, problems=(ScanProblem(path, f"It cannot be reached: {error.strerror}.", hides_files=True),))
+    is_folder = stat.S_ISDIR(found.st_mode)
+    if is_left_out(root, path, is_folder, excluded) or not _is_spelt_so(path):
+        return Scan(path)
+    if is_folder:
+        yield from walk.folder(path, found, rules_in(root, os.path.dirname(path)))
+    elif stat.S_ISLNK(found.st_mode):
+        return Scan(path, has_links=True)
+    else:
+        walk.take(path, found)
+    return walk.seen(path, is_folder, found.st_dev)
+
+
+def is_left_out(root: str, path: str, is_folder: bool, excluded: frozenset[str]) -> bool:
+    """Whether something below a root is no document because of the rules, or of what the user removed."""
+    at = path
+    while at != root and at != os.path.dirname(at):
+        if at in excluded:
+            return True
+        at = os.path.dirname(at)
+    return ignored_below(root, path, is_folder)
+
+
+def _is_spelt_so(path: str) -> bool:
+    """False only where the file system takes no notice of case and the file is called otherwise now."""
+    folder, name = os.path.split(path)
+    other = os.path.join(folder, name.swapcase())
+    if other == path or not os.path.lexists(other) or not os.path.samefile(path, other):
+        return True
+    return name in os.listdir(folder)
 
 
 @dataclass(slots=True)
@@ -70,22 +117,30 @@ class _Walk:
     files: list[FoundFile] = field(default_factory=list)
     problems: list[ScanProblem] = field(default_factory=list)
     _seen: set[tuple[int, int]] = field(default_factory=set)
-    _links: deque[str] = field(default_factory=deque)
+    _links: deque[tuple[str, IgnoreRules]] = field(default_factory=deque)
+    _has_links: bool = False
 
-    def folder(self, path: str, found: os.stat_result) -> Generator[str, None, None]:
-        """Takes all files below a folder and keeps its links for later. No recursion: folders may be nested deeply."""
+    def seen(self, path: str, is_folder: bool, device: int) -> Scan:
+        return Scan(path, tuple(self.files), tuple(self.problems), is_folder, device, has_links=self._has_links)
+
+    def folder(self, path: str, found: os.stat_result, rules: IgnoreRules) -> Generator[str, None, None]:
+        """Takes all files below a folder and keeps its links for later. No recursion: folders may be nested deeply.
+
+        `rules` are those of the folders above.
+        """
         self._seen.add((found.st_dev, found.st_ino))
-        waiting = [path]
+        waiting = [(path, rules)]
         while waiting:
-            current = waiting.pop()
+            current, above = waiting.pop()
             yield current
-            inner = [entry for entry in self._entries(current) if self._look(entry)]
-            waiting.extend(entry.path for entry in reversed(inner))
+            here = above.within(current)
+            inner = [entry for entry in self._entries(current) if self._look(entry, here)]
+            waiting.extend((entry.path, here) for entry in reversed(inner))
 
     def links(self) -> Generator[str, None, None]:
         """Follows the links that lead to something not seen yet; more may turn up on the way."""
         while self._links:
-            path = self._links.popleft()
+            path, rules = self._links.popleft()
             try:
                 found = os.stat(path)
             except OSError:
@@ -94,7 +149,8 @@ class _Walk:
             if (found.st_dev, found.st_ino) in self._seen:
                 continue
             if stat.S_ISDIR(found.st_mode):
-                yield from self.folder(path, found)
+                if not rules.ignore(path, is_folder=True):
+                    yield from self.folder(path, found, rules)
             else:
                 self.take(path, found)
 
@@ -117,13 +173,17 @@ class _Walk:
             self.problems.append(ScanProblem(path, reason, hides_files=True))
             return []
 
-    def _look(self, entry: os.DirEntry[str]) -> bool:
+    def _look(self, entry: os.DirEntry[str], rules: IgnoreRules) -> bool:
         """Deals with anything but a folder; says whether this is one to enter."""
-        if entry.name.startswith(".") or entry.path in self.excluded:
+        if entry.path in self.excluded:
             return False
         try:
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if rules.ignore(entry.path, is_folder):
+                return False
             if entry.is_symlink():
-                self._links.append(entry.path)
+                self._has_links = True
+                self._links.append((entry.path, rules))
                 return False
             found = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
@@ -135,7 +195,7 @@ class _Walk:
             self.take(entry.path, found)
             return False
         identity = (found.st_dev, found.st_ino)
-        if entry.name in IGNORED_FOLDERS or identity in self._seen:
+        if identity in self._seen:
             return False
         self._seen.add(identity)
         return True

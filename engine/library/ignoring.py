@@ -1,0 +1,103 @@
+"""Ignore rules: what below a linked folder is no document, by habit of the system and by the user's own files.
+
+A `.ragdollignore` in any folder holds for all below it, in the words of `.gitignore`; a deeper file has the last
+word, and `!name` takes in again what a rule above, or our own habit, leaves out. As with git, nothing can be taken
+in again below a folder that is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from pathspec import GitIgnoreSpec
+
+IGNORE_FILE = ".ragdollignore"
+IGNORED_FOLDERS = frozenset({"node_modules", "__pycache__", "lost+found", "$RECYCLE.BIN", "System Volume Information"})
+# Locks of office programs, and downloads that have not ended: the finished file gets another name.
+_IGNORED_FILES = ("~$*", "*.part", "*.crdownload")
+_MAX_RULES_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """The rules that hold in one folder: those of its own file, then those of the folders above it."""
+
+    specs: tuple[tuple[str, GitIgnoreSpec], ...] = ()
+
+    def within(self, folder: str) -> IgnoreRules:
+        """The rules in a folder below; its own file, if it has one, comes first."""
+        spec = _spec_of(folder)
+        return self if spec is None else IgnoreRules(((folder, spec), *self.specs))
+
+    def ignore(self, path: str, is_folder: bool) -> bool:
+        """Whether an entry of the folder is left out."""
+        for folder, spec in self.specs:
+            relative = path[len(folder.rstrip(os.sep)) + 1 :] + ("/" if is_folder else "")
+            verdict = spec.check_file(relative).include
+            if verdict is not None:
+                return verdict
+        return _is_ignored_by_habit(os.path.basename(path), is_folder)
+
+
+def ignored_below(root: str, path: str, is_folder: bool) -> bool:
+    """Whether something below a root is left out, be it by its own name or by that of a folder on the way to it."""
+    rules, at = IgnoreRules().within(root), root
+    *folders, name = os.path.relpath(path, root).split(os.sep)
+    for folder in folders:
+        at = os.path.join(at, folder)
+        if rules.ignore(at, is_folder=True):
+            return True
+        rules = rules.within(at)
+    return rules.ignore(os.path.join(at, name), is_folder)
+
+
+def rules_in(root: str, folder: str) -> IgnoreRules:
+    """The rules in a folder at or below a root."""
+    rules, at = IgnoreRules().within(root), root
+    for name in [] if folder == root else os.path.relpath(folder, root).split(os.sep):
+        at = os.path.join(at, name)
+        rules = rules.within(at)
+    return rules
+
+
+def _is_ignored_by_habit(name: str, is_folder: bool) -> bool:
+    if name.startswith("."):
+        return True
+    return name in IGNORED_FOLDERS if is_folder else any(fnmatchcase(name, pattern) for pattern in _IGNORED_FILES)
+
+
+def _spec_of(folder: str) -> GitIgnoreSpec | None:
+    """What the folder's own file says; None where there is none, or it cannot be read or understood."""
+    file = os.path.join(folder, IGNORE_FILE)
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return _read(file, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=512)
+def _read(file: str, mtime_ns: int, size_bytes: int) -> GitIgnoreSpec | None:
+    """Kept by time and size, because every change in a folder asks for the rules that hold there."""
+    try:
+        with open(file, encoding="utf-8", errors="surrogateescape") as stream:
+            lines = stream.read(_MAX_RULES_BYTES).splitlines()
+    except OSError:
+        return None
+    spec = GitIgnoreSpec.from_lines(line for line in lines if _is_a_rule(line))
+    return spec if len(spec) else None
+
+
+def _is_a_rule(line: str) -> bool:
+    """Whether the line can be understood; one slip must not switch the other rules off."""
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except ValueError:
+        return False
+    return bool(line.strip()) and not line.startswith("#")
