@@ -10,6 +10,7 @@ import pytest
 
 from engine.catalog import Catalog, database
 from engine.catalog.database import Database
+from engine.catalog.migrations import MIGRATIONS
 from engine.core import FoundFile
 from engine.errors import CatalogBroken, DiskFull
 
@@ -24,7 +25,9 @@ def test_a_new_catalogue_is_created_and_opened_again(file: Path) -> None:
 
     reopened = Database(file)
 
-    assert [row["name"] for row in reopened.rows("SELECT name FROM migrations")] == ["m001_initial"]
+    assert [row["name"] for row in reopened.rows("SELECT name FROM migrations ORDER BY rowid")] == [
+        step.__name__ for step in MIGRATIONS
+    ]
     reopened.close()
 
 

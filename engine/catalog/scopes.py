@@ -1,0 +1,142 @@
+"""What a search asks of the catalogue: which documents its filters leave, how many those are, and where they lie.
+
+Each question to it is a scan of one narrow index at most, so that a library of a hundred thousand documents answers
+within the time of a keystroke.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from engine.catalog.reader import CatalogReader, id_list, span
+from engine.core import Filters
+from engine.errors import BadRequest
+
+# Written as the partial index `documents_found` has it; who has no chunks stored has nothing to find.
+_STORED = "d.num_chunks > 0"
+_ASCII_RUN = re.compile(r"[\x21-\x7e]+")
+_NS_PER_SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where a document lies, whether that is out of reach just now, and how many chunks it has."""
+
+    path: str
+    is_offline: bool
+    num_chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much there is to search: documents with stored chunks, and those chunks."""
+
+    files: int
+    chunks: int
+
+
+class ScopeReader(CatalogReader):
+    """Questions that a search asks. Every answer is of the moment it was asked."""
+
+    def located(self, document_ids: Iterable[int]) -> dict[int, Located]:
+        """The known ones of these documents; a row of LanceDB whose document is not among them must not be cited."""
+        rows = self._database.rows(
+            "SELECT document_id, path, absence != '', num_chunks FROM documents"
+            " WHERE document_id IN (SELECT value FROM json_each(?))",
+            (id_list(document_ids),),
+        )
+        return {row[0]: Located(os.fsdecode(row[1]), bool(row[2]), row[3]) for row in rows}
+
+    def ids_in_scope(self, collection: str | None, filters: Filters) -> frozenset[int] | None:
+        """The documents a search is confined to; None where that is all there are.
+
+        Raises:
+            NothingThere: No collection is called so.
+            BadRequest: A date of the filters is none.
+        """
+        where, parameters = self._scope(collection, filters)
+        if not where or (filters == Filters() and len(self.collection_names()) == 1):
+            return None
+        return self._ids(f"SELECT d.document_id FROM documents d WHERE {' AND '.join(where)}", parameters)
+
+    def extent(self, collection: str | None, filters: Filters) -> Extent:
+        """How much of what is stored `ids_in_scope` leaves. Raises as that does."""
+        where, parameters = self._scope(collection, filters)
+        row = self._database.row(
+            f"SELECT count(*), coalesce(sum(d.num_chunks), 0) FROM documents d WHERE {' AND '.join([_STORED, *where])}",
+            parameters,
+        )
+        return Extent(*row) if row is not None else Extent(0, 0)
+
+    def paths_named(self, names: Collection[str]) -> frozenset[str]:
+        """Files and folders of the library called one of `names`, in whatever case; files also without their ending."""
+        wanted = {folded for name in names if (folded := folded_name(name))}
+        if not wanted:
+            return frozenset()
+        # LIKE folds ASCII only, so it narrows down by that, and Python compares the few that are left.
+        like = " OR ".join(["CAST(d.path AS TEXT) LIKE ?"] * len(wanted))
+        rows = self._database.rows(f"SELECT d.path FROM documents d WHERE {like}", [_pattern(name) for name in wanted])
+        return frozenset(path for row in rows for path in _named(os.fsdecode(row[0]), wanted))
+
+    def _scope(self, collection: str | None, filters: Filters) -> tuple[list[str], tuple[object, ...]]:
+        conditions, parameters = list[str](), list[object]()
+        if collection is not None:
+            roots = self.roots(self.require_collection(collection))
+            spans = [span(root.path, root.is_folder) for root in roots]
+            conditions.append(_in_spans(len(spans)))
+            parameters += [bound for bounds in spans for bound in bounds]
+        if filters.paths:
+            spans = [span(path, is_folder) for path in filters.paths for is_folder in (True, False)]
+            conditions.append(_in_spans(len(spans)))
+            parameters += [bound for bounds in spans for bound in bounds]
+        if filters.formats:
+            conditions.append(f"d.format IN ({', '.join('?' * len(filters.formats))})")
+            parameters += filters.formats
+        for day, condition, days_later in (
+            (filters.changed_since, "d.mtime_ns >= ?", 0),
+            (filters.changed_until, "d.mtime_ns < ?", 1),
+        ):
+            if day:
+                conditions.append(condition)
+                parameters.append(_midnight_ns(day, days_later))
+        return conditions, tuple(parameters)
+
+
+def _in_spans(count: int) -> str:
+    return f"({' OR '.join(['(d.path >= ? AND d.path < ?)'] * count)})" if count else "false"
+
+
+def folded_name(name: str) -> str:
+    """A name for comparing with what people type: case and composition do not count."""
+    return unicodedata.normalize("NFC", name.strip()).casefold()
+
+
+def _named(path: str, wanted: Collection[str]) -> Iterable[str]:
+    """The file itself, and the folders above it, as far as they are called one of `wanted`."""
+    folder, _, name = path.rpartition("/")
+    if folded_name(name) in wanted or folded_name(name.rpartition(".")[0] or name) in wanted:
+        yield path
+    while folder:
+        above, _, name = folder.rpartition("/")
+        if folded_name(name) in wanted:
+            yield folder
+        folder = above
+
+
+def _pattern(name: str) -> str:
+    """What LIKE looks for: the ASCII parts of a folded name, or all of it where it has none; wildcards may stay."""
+    return f"%{'%'.join(_ASCII_RUN.findall(name) or [name])}%"
+
+
+def _midnight_ns(day: str, days_later: int) -> int:
+    """The beginning of a local day, in nanoseconds since the epoch."""
+    try:
+        begin = date.fromisoformat(day) + timedelta(days=days_later)
+        return int(datetime.combine(begin, datetime.min.time()).timestamp()) * _NS_PER_SECOND
+    except (ValueError, OverflowError) as error:
+        raise BadRequest(f"{day!r} is not a day.", "Write it as year-month-day: 2025-03-31.") from error

@@ -1,0 +1,130 @@
+"""Tests for engine.catalog.scopes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from engine.catalog import Catalog
+from engine.catalog.scopes import Extent, Located
+from engine.core import Chunk, Filters, FoundFile, ReadDocument
+from engine.errors import BadRequest, NothingThere
+
+LIBRARY = {
+    "/home/work/Budget 2024.xlsx": ("xlsx", "2024-05-01"),
+    "/home/work/lease.pdf": ("pdf", "2025-03-31"),
+    "/home/work/old/lease.pdf": ("pdf", "2023-01-02"),
+    "/home/recipes/Brötchen.md": ("markdown", "2025-04-01"),
+}
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    catalog = Catalog.open(tmp_path)
+    catalog.add_root("Work", "/home/work", is_folder=True, device=1)
+    catalog.add_root("Kitchen", "/home/recipes", is_folder=True, device=1)
+    for path, (format_, day) in LIBRARY.items():
+        put(catalog, path, format_, day)
+    yield catalog
+    catalog.close()
+
+
+def put(catalog: Catalog, path: str, format_: str, day: str, num_chunks: int = 2) -> int:
+    mtime_ns = int(datetime.fromisoformat(f"{day}T12:00").timestamp() * 1e9)
+    file = FoundFile(path, 10, mtime_ns)
+    catalog.add_documents([file])
+    document = catalog.document_by_path(path)
+    assert document is not None
+    chunks = tuple(Chunk(n, None, n, n + 1, "", "x") for n in range(num_chunks))
+    catalog.mark_indexed(document.document_id, file, "h", ReadDocument(format_, "", 0, chunks), "e", 0)
+    return document.document_id
+
+
+def found(catalog: Catalog, collection: str | None = None, **filters: object) -> set[str]:
+    ids = catalog.ids_in_scope(collection, Filters(**filters))  # type: ignore[arg-type]
+    assert ids is not None
+    return {os.path.basename(path) for path in catalog.paths_of(ids).values()}
+
+
+def test_without_collection_and_filters_nothing_confines(catalog: Catalog) -> None:
+    assert catalog.ids_in_scope(None, Filters()) is None
+    assert catalog.extent(None, Filters()) == Extent(files=4, chunks=8)
+
+
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        ({"paths": ("/home/work",)}, {"Budget 2024.xlsx", "lease.pdf"}),
+        ({"paths": ("/home/work/old", "/home/recipes/Brötchen.md")}, {"lease.pdf", "Brötchen.md"}),
+        ({"paths": ("/home/wor",)}, set()),
+        ({"formats": ("pdf", "xlsx")}, {"Budget 2024.xlsx", "lease.pdf"}),
+        ({"changed_since": "2025-03-31"}, {"lease.pdf", "Brötchen.md"}),
+        ({"changed_until": "2025-03-31", "changed_since": "2024-05-01"}, {"lease.pdf", "Budget 2024.xlsx"}),
+        ({"changed_since": "2025-04-01", "formats": ("pdf",)}, set()),
+    ],
+)
+def test_each_filter_leaves_what_it_says(catalog: Catalog, filters: dict[str, object], names: set[str]) -> None:
+    assert found(catalog, **filters) == names
+
+
+def test_the_only_collection_is_all_there_is(catalog: Catalog) -> None:
+    assert len(catalog.ids_in_scope("Work", Filters()) or ()) == 3
+    catalog.delete_collection("Kitchen")
+    assert catalog.ids_in_scope("Work", Filters()) is None
+    assert found(catalog, "Work", formats=("pdf",)) == {"lease.pdf"}
+
+
+def test_a_collection_and_filters_work_together(catalog: Catalog) -> None:
+    assert found(catalog, "work", formats=("markdown", "pdf")) == {"lease.pdf"}
+    assert catalog.extent("work", Filters(formats=("pdf",))) == Extent(files=2, chunks=4)
+    with pytest.raises(NothingThere, match="'Garden'"):
+        catalog.ids_in_scope("Garden", Filters())
+
+
+@pytest.mark.parametrize("day", ["yesterday", "2025-02-30", "9999-12-31"])
+def test_a_day_that_is_none_is_refused(catalog: Catalog, day: str) -> None:
+    with pytest.raises(BadRequest, match=day):
+        catalog.ids_in_scope(None, Filters(changed_until=day))
+
+
+def test_documents_without_stored_chunks_are_not_in_scope(catalog: Catalog) -> None:
+    catalog.add_documents([FoundFile("/home/work/new.pdf", 1, 1)])
+    assert catalog.extent("Work", Filters()) == Extent(files=3, chunks=6)
+
+
+def test_where_a_document_lies_and_whether_it_is_within_reach(catalog: Catalog) -> None:
+    document_id = put(catalog, "/home/work/a.md", "markdown", "2025-01-01", num_chunks=3)
+    catalog.mark_offline([document_id], "The drive is not connected.")
+    assert catalog.located([document_id, 999]) == {document_id: Located("/home/work/a.md", True, 3)}
+    catalog.mark_present([document_id])
+    assert catalog.located([document_id]) == {document_id: Located("/home/work/a.md", False, 3)}
+
+
+@pytest.mark.parametrize(
+    ("name", "paths"),
+    [
+        ("LEASE.PDF", {"/home/work/lease.pdf", "/home/work/old/lease.pdf"}),
+        ("budget 2024", {"/home/work/Budget 2024.xlsx"}),
+        ("BRÖTCHEN", {"/home/recipes/Brötchen.md"}),
+        ("bro\u0308tchen.md", {"/home/recipes/Brötchen.md"}),
+        ("old", {"/home/work/old"}),
+        ("work", {"/home/work"}),
+        ("leas", set()),
+        ("2024", set()),
+        ("", set()),
+        ("%", set()),
+    ],
+)
+def test_files_and_folders_are_found_by_their_names(catalog: Catalog, name: str, paths: set[str]) -> None:
+    assert catalog.paths_named([name]) == paths
+
+
+def test_the_counts_come_from_an_index_alone(catalog: Catalog) -> None:
+    plan = catalog._database.rows(
+        "EXPLAIN QUERY PLAN SELECT count(*), sum(d.num_chunks) FROM documents d WHERE d.num_chunks > 0"
+    )
+    assert "COVERING INDEX documents_found" in plan[0]["detail"]
