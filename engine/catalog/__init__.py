@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.catalog.catalog import Catalog
+from engine.catalog.folders import GONE_AT_ONCE, KEPT, LinkedFolder
 from engine.catalog.reader import CatalogReader, Root
 
-__all__ = ["Catalog", "CatalogReader", "Root"]
+__all__ = ["GONE_AT_ONCE", "KEPT", "Catalog", "CatalogReader", "LinkedFolder", "Root"]

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.catalog.database import Database
-from engine.catalog.reader import CatalogReader, Root, id_list, name_key, span
+from engine.catalog.folders import KEPT, FolderReader
+from engine.catalog.reader import Root, id_list, name_key, span
+from engine.catalog.scopes import ScopeReader
 from engine.core import FoundFile, ReadDocument
 from engine.errors import BadRequest, DocumentUnreadable, NothingThere
 
@@ -24,8 +26,8 @@ _NO_ROWS = "format = '', title = '', num_pages = 0, num_chunks = 0, embedder = '
 _COVERED = "EXISTS (SELECT 1 FROM roots r WHERE {path} >= r.first AND {path} < r.last)"
 
 
-class Catalog(CatalogReader):
-    """Reads as `CatalogReader`, and writes."""
+class Catalog(ScopeReader, FolderReader):
+    """Reads as `CatalogReader` and `ScopeReader`, and writes."""
 
     @classmethod
     def open(cls, library: Path) -> Catalog:
@@ -75,9 +77,21 @@ class Catalog(CatalogReader):
         """The root's files have been entered; `device` is where the root is now, if that has changed."""
         with self._database.transaction() as writer:
             writer.execute(
-                "UPDATE roots SET is_surveyed = 1, device = coalesce(?, device) WHERE root_id = ?",
+                "UPDATE roots SET is_surveyed = 1, absence = '', device = coalesce(?, device) WHERE root_id = ?",
                 (device, root.root_id),
             )
+
+    def mark_absent(self, root: Root, reason: str) -> None:
+        """The root has been looked at and is out of reach; what becomes of its documents is told apart."""
+        with self._database.transaction() as writer:
+            writer.execute("UPDATE roots SET is_surveyed = 1, absence = ? WHERE root_id = ?", (reason, root.root_id))
+
+    def drop_root(self, root: Root) -> None:
+        """Forgets a root whose documents have all moved elsewhere."""
+        with self._database.transaction() as writer:
+            writer.execute("DELETE FROM roots WHERE root_id = ?", (root.root_id,))
+            writer.execute(f"DELETE FROM exclusions WHERE NOT {_COVERED.format(path='exclusions.path')}")
+            _drop_empty_collections(writer)
 
     def give_up_surveys(self, keep: Collection[str] = ()) -> None:
         """Surveys are not wanted any more, but for those of the paths `keep`; roots never looked at are forgotten."""
@@ -158,6 +172,10 @@ class Catalog(CatalogReader):
         """The files are out of reach for `reason`; what is indexed of them stays and can be searched."""
         with self._database.transaction() as writer:
             writer.execute(f"UPDATE documents SET absence = ? WHERE {_IDS}", (reason, id_list(document_ids)))
+
+    def keep_gone(self, document_ids: Iterable[int]) -> None:
+        """The user keeps what was read of these although the files are gone; not asked again until they return."""
+        self.mark_offline(document_ids, KEPT)
 
     def mark_present(self, document_ids: Iterable[int]) -> None:
         """The files are within reach; their state is what it was before."""

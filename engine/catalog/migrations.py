@@ -64,7 +64,17 @@ def m001_initial(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO arrivals VALUES (0)")
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m001_initial,)
+def m002_documents_found(connection: sqlite3.Connection) -> None:
+    """A narrow index of the documents with stored chunks: each search counts them, by format and by day of change."""
+    connection.execute("CREATE INDEX documents_found ON documents (format, mtime_ns, num_chunks) WHERE num_chunks > 0")
+
+
+def m004_root_absence(connection: sqlite3.Connection) -> None:
+    """Why a root was out of reach when it was last looked at, "" when it was not."""
+    connection.execute("ALTER TABLE roots ADD COLUMN absence TEXT NOT NULL DEFAULT ''")
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m001_initial, m002_documents_found, m004_root_absence)
 
 
 def migrate(connection: sqlite3.Connection, file: Path) -> None:

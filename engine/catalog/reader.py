@@ -30,6 +30,7 @@ class Root:
     """A folder or file that the user put into a collection.
 
     `device` is the file system it was on; `is_surveyed` is False until its files have been looked at once.
+    `absence` says in a sentence why it was out of reach at the last look ("" when it was not).
     """
 
     root_id: int
@@ -38,6 +39,7 @@ class Root:
     is_folder: bool
     device: int
     is_surveyed: bool
+    absence: str = ""
 
     def covers(self, path: str) -> bool:
         """Whether a document at `path` belongs to this root."""
@@ -254,6 +256,7 @@ def _root(row: sqlite3.Row) -> Root:
         is_folder=bool(row["is_folder"]),
         device=row["device"],
         is_surveyed=bool(row["is_surveyed"]),
+        absence=row["absence"],
     )
 
 

@@ -1,0 +1,62 @@
+"""Linked folders as the catalogue knows them: how each stands, and which of its documents are out of reach."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.catalog.reader import CatalogReader, Root, id_list, span
+
+# A document's `absence` is one of these when the user is to decide, or has decided, about it.
+GONE_AT_ONCE = (
+    "More than half of this folder's documents went missing at once. They are kept; remove them from the library "
+    "if that was meant."
+)
+KEPT = "It is no longer there; you chose to keep what was read of it."
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedFolder:
+    """A root with its counts; of `num_documents`, `num_gone` wait for the user's decision."""
+
+    root: Root
+    num_documents: int
+    num_gone: int
+
+
+class FolderReader(CatalogReader):
+    """Questions about roots and what is out of reach."""
+
+    def linked_folders(self) -> tuple[LinkedFolder, ...]:
+        """Every root, ordered by collection and path."""
+        return tuple(self._linked(root) for root in self.roots())
+
+    def count_under(self, path: str, is_folder: bool = True) -> int:
+        """How many documents lie below a folder (or at a file's path), in whatever state."""
+        first, last = span(path, is_folder)
+        return self._count("SELECT count(*) FROM documents d WHERE d.path >= ? AND d.path < ?", (first, last))
+
+    def absent_ids(self, document_ids: Iterable[int]) -> frozenset[int]:
+        """Those of the documents whose files are out of reach just now."""
+        return self._ids(
+            "SELECT document_id FROM documents WHERE absence != '' AND document_id IN (SELECT value FROM json_each(?))",
+            (id_list(document_ids),),
+        )
+
+    def paths_gone(self, folder: str) -> dict[int, str]:
+        """The documents at or below `folder` about which the user is to decide."""
+        first, last = span(folder, is_folder=True)
+        rows = self._database.rows(
+            "SELECT document_id, path FROM documents WHERE absence = ? AND (path = ? OR (path >= ? AND path < ?))",
+            (GONE_AT_ONCE, os.fsencode(folder), first, last),
+        )
+        return {row["document_id"]: os.fsdecode(row["path"]) for row in rows}
+
+    def _linked(self, root: Root) -> LinkedFolder:
+        first, last = span(root.path, root.is_folder)
+        row = self._database.row(
+            "SELECT count(*), count(*) FILTER (WHERE absence = ?) FROM documents WHERE path >= ? AND path < ?",
+            (GONE_AT_ONCE, first, last),
+        )
+        return LinkedFolder(root, *(row if row is not None else (0, 0)))
