@@ -40,6 +40,7 @@ def chunk(
     chunks: list[Chunk] = []
     for page in document.pages:
         places = Places(document, page)
+        outline.turn_to(page.place)
         for section in _joined(_sections(page, outline, cost), max_tokens):
             heading, budget = _headed(section.path, max_tokens, cost)
             for start, end in _packed(page.text, section, budget, min(overlap_tokens, budget // 4), cost):
@@ -96,11 +97,18 @@ class _Section:
 
 
 class _Outline:
-    """The headings in force where the reader stands; carried from page to page."""
+    """The headings in force where the reader stands; carried from page to page, but not from slide to slide."""
 
     def __init__(self, title: str) -> None:
         self._title = _one_line(title)
+        self._place = ""
         self._open: list[tuple[int, str]] = []
+
+    def turn_to(self, place: str) -> None:
+        """Goes on at a page of that name; what bears a name of its own is under no heading of another."""
+        if place != self._place:
+            self._open.clear()
+        self._place = place
 
     def enter(self, level: int, label: str) -> None:
         self._open = [heading for heading in self._open if heading[0] < level]

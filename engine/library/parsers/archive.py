@@ -8,17 +8,20 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from lxml import etree
 
 from engine.errors import DocumentEncrypted, DocumentUnreadable
+from engine.library.parsers.elements import child, elements
 from engine.library.parsers.limits import Limits, check_unpacked
+from engine.library.parsers.markup import sane_title
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, etree.XMLSyntaxError, ValueError)
 
 
 class Package:
-    """An Open Packaging archive: parts found by their content type, as the standard has it."""
+    """An archive of XML parts; those of Open Packaging are found by their content type or by relationship."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
@@ -29,18 +32,55 @@ class Package:
         """The root of the first part whose content type ends so, or of the one named `fallback`; None without it."""
         return self.xml(self._types.get(content_type, fallback))
 
+    def main(self, fallback: str) -> str:
+        """The name of the part that the package is about."""
+        return next(iter(self.related("", "officeDocument").values()), fallback)
+
+    def title(self) -> str:
+        """The title in the package's properties, "" where nobody gave one."""
+        title = child(self.part("core-properties+xml", "docProps/core.xml"), "title")
+        return sane_title(title.text or "") if title is not None else ""
+
+    def related(self, part: str, kind: str = "") -> dict[str, str]:
+        """Names of the parts that a part refers to, by relationship id; `kind` is how the relationship's type ends."""
+        folder, name = posixpath.split(part)
+        root = self.xml(posixpath.join(folder, "_rels", f"{name}.rels"))
+        return {
+            element.get("Id", ""): _absolute(folder, element.get("Target", ""))
+            for element in elements(root)
+            if element.get("TargetMode") != "External" and element.get("Type", "").endswith(f"/{kind}" if kind else "")
+        }
+
+    def names(self) -> list[str]:
+        return list(self._names.values())
+
+    def num_bytes(self, name: str) -> int:
+        """How long a part is when unpacked, 0 where there is none."""
+        member = self._member(name)
+        return self._archive.getinfo(member).file_size if member else 0
+
+    def data(self, name: str) -> bytes | None:
+        member = self._member(name)
+        return self._archive.read(member) if member else None
+
+    def stream(self, name: str) -> IO[bytes] | None:
+        member = self._member(name)
+        return self._archive.open(member) if member else None
+
     def xml(self, name: str) -> etree._Element | None:
-        member = self._names.get(name.lstrip("/").lower())
-        if member is None:
+        data = self.data(name)
+        if data is None:
             return None
         # Entities stay unresolved, and libxml2's own limits on depth and amplification stay on.
         parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True)
-        return etree.fromstring(self._archive.read(member), parser)
+        return etree.fromstring(data, parser)
+
+    def _member(self, name: str) -> str | None:
+        return self._names.get(name.lstrip("/").lower())
 
     def _content_types(self) -> dict[str, str]:
-        root = self.xml("[Content_Types].xml")
         parts: dict[str, str] = {}
-        for element in root if root is not None else ():
+        for element in elements(self.xml("[Content_Types].xml")):
             content_type, name = element.get("ContentType"), element.get("PartName")
             if content_type and name:
                 parts.setdefault(content_type.rpartition(".")[2], posixpath.normpath(name))
@@ -65,6 +105,10 @@ def opened(path: Path, limits: Limits, what: str) -> Iterator[Package]:
             yield Package(archive)
     except _DAMAGE as error:
         raise DocumentUnreadable(f"{what} is damaged: {_plainly(error)}.") from error
+
+
+def _absolute(folder: str, target: str) -> str:
+    return posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
 
 
 def _plainly(error: Exception) -> str:

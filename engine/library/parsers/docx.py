@@ -17,8 +17,9 @@ from lxml import etree
 from engine.core import BlockKind, ParsedDocument
 from engine.errors import DocumentUnreadable
 from engine.library.parsers.archive import Package, opened
+from engine.library.parsers.elements import attribute, child, children, elements, local
 from engine.library.parsers.limits import Limits
-from engine.library.parsers.markup import PageBuilder, row, sane_title
+from engine.library.parsers.markup import PageBuilder, row
 
 # Word's own styles keep their English names in every language; the other forms are what publishers call theirs.
 _HEADING_STYLE = re.compile(r"head(?:ing)?[ _-]?([1-9a-i])")
@@ -37,14 +38,14 @@ _BODY_TEXT_LEVEL = 9
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
     with opened(path, limits, "The Word document") as package:
-        root = package.part("document.main+xml", "word/document.xml")
-        body = _child(root, "body")
+        root = package.xml(package.main("word/document.xml"))
+        body = child(root, "body")
         if body is None:
             raise DocumentUnreadable("The Word document is damaged: its text is missing.")
         walk = _Walk(_styles(package), _notes(package))
         walk.blocks(body)
         walk.end_code()
-        return ParsedDocument("docx", _title(package), (walk.builder.page(),))
+        return ParsedDocument("docx", package.title(), (walk.builder.page(),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,8 @@ class _Walk:
         self._has_title = False
 
     def blocks(self, container: etree._Element) -> None:
-        for element in _elements(container):
-            name = _local(element)
+        for element in elements(container):
+            name = local(element)
             if name == "p":
                 self._paragraph(element)
             elif name == "tbl":
@@ -95,8 +96,8 @@ class _Walk:
                 self.blocks(self._notes[note])
 
     def _styled(self, element: etree._Element, text: str) -> None:
-        properties = _child(element, "pPr")
-        style = self._styles.get(_value(_child(properties, "pStyle")), _Style())
+        properties = child(element, "pPr")
+        style = self._styles.get(attribute(child(properties, "pStyle")), _Style())
         level = _level(properties) or style.level
         if style.is_code:
             self._code.append(text)
@@ -139,8 +140,8 @@ class _Inline:
         self.notes: list[tuple[str, str]] = []
 
     def gather(self, container: etree._Element) -> None:
-        for element in _elements(container):
-            name = _local(element)
+        for element in elements(container):
+            name = local(element)
             if name == "t":
                 self.texts.append(element.text or "")
             elif name in _CHARACTERS:
@@ -148,31 +149,31 @@ class _Inline:
             elif name == "txbxContent":
                 self.boxes.append(element)
             elif name in ("footnoteReference", "endnoteReference"):
-                self.notes.append((name.removesuffix("Reference"), _value(element, "id")))
+                self.notes.append((name.removesuffix("Reference"), attribute(element, "id")))
             elif name not in _REMOVED:
                 self.gather(element)
 
 
 def _styles(package: Package) -> dict[str, _Style]:
     root = package.part("styles+xml", "word/styles.xml")
-    elements = {_value(element, "styleId"): element for element in _elements(root) if _local(element) == "style"}
-    return {style_id: _style(style_id, elements) for style_id in elements}
+    by_id = {attribute(element, "styleId"): element for element in children(root, "style")}
+    return {style_id: _style(style_id, by_id) for style_id in by_id}
 
 
-def _style(style_id: str, elements: dict[str, etree._Element]) -> _Style:
+def _style(style_id: str, by_id: dict[str, etree._Element]) -> _Style:
     """A style after following its ancestors, which a broken file may have linked in a circle."""
     name, level, is_list = "", 0, False
     seen: set[str] = set()
-    while style_id in elements and style_id not in seen:
+    while style_id in by_id and style_id not in seen:
         seen.add(style_id)
-        element = elements[style_id]
-        properties = _child(element, "pPr")
-        own_name = _value(_child(element, "name")).lower()
+        element = by_id[style_id]
+        properties = child(element, "pPr")
+        own_name = attribute(child(element, "name")).lower()
         heading = _HEADING_STYLE.fullmatch(own_name)
         name = name or own_name
         level = level or _level(properties) or (_rank(heading.group(1)) if heading else 0)
-        is_list = is_list or _child(properties, "numPr") is not None or own_name.startswith("list")
-        style_id = _value(_child(element, "basedOn"))
+        is_list = is_list or child(properties, "numPr") is not None or own_name.startswith("list")
+        style_id = attribute(child(element, "basedOn"))
     return _Style(name, level, is_list)
 
 
@@ -185,27 +186,21 @@ def _notes(package: Package) -> dict[tuple[str, str], etree._Element]:
     notes: dict[tuple[str, str], etree._Element] = {}
     for kind in ("footnote", "endnote"):
         root = package.part(f"{kind}s+xml", f"word/{kind}s.xml")
-        notes.update({(kind, _value(note, "id")): note for note in _elements(root) if not _value(note, "type")})
+        notes.update({(kind, attribute(note, "id")): note for note in elements(root) if not attribute(note, "type")})
     return notes
-
-
-def _title(package: Package) -> str:
-    root = package.part("core-properties+xml", "docProps/core.xml")
-    title = _child(root, "title")
-    return sane_title(title.text or "") if title is not None else ""
 
 
 def _level(properties: etree._Element | None) -> int:
     """The outline level that paragraph properties set, 1 for the top; 0 where they set none."""
-    value = _value(_child(properties, "outlineLvl"))
+    value = attribute(child(properties, "outlineLvl"))
     return int(value) + 1 if value.isdigit() and int(value) < _BODY_TEXT_LEVEL else 0
 
 
 def _is_list(properties: etree._Element | None, style: _Style) -> bool:
-    numbering = _child(properties, "numPr")
+    numbering = child(properties, "numPr")
     if numbering is None:
         return style.is_list
-    return _value(_child(numbering, "numId")) != "0"
+    return attribute(child(numbering, "numId")) != "0"
 
 
 def _rows(table: etree._Element) -> Iterator[etree._Element]:
@@ -218,10 +213,10 @@ def _cells(table_row: etree._Element) -> Iterator[etree._Element]:
 
 
 def _nested(container: etree._Element, name: str) -> Iterator[etree._Element]:
-    for element in _elements(container):
-        if _local(element) == name:
+    for element in elements(container):
+        if local(element) == name:
             yield element
-        elif _local(element) not in _REMOVED | {"tbl", "p"}:
+        elif local(element) not in _REMOVED | {"tbl", "p"}:
             yield from _nested(element, name)
 
 
@@ -234,31 +229,11 @@ def _is_layout(rows: list[list[etree._Element]]) -> bool:
 
 def _cell_text(cell: etree._Element) -> str:
     texts: list[str] = []
-    for element in _elements(cell):
-        if _local(element) == "p":
+    for element in elements(cell):
+        if local(element) == "p":
             inline = _Inline()
             inline.gather(element)
             texts += ["".join(inline.texts), *(_cell_text(box) for box in inline.boxes)]
-        elif _local(element) not in _REMOVED:
+        elif local(element) not in _REMOVED:
             texts.append(_cell_text(element))
     return " ".join(filter(None, texts))
-
-
-def _elements(container: etree._Element | None) -> Iterator[etree._Element]:
-    if container is not None:
-        yield from (element for element in container if isinstance(element.tag, str))
-
-
-def _child(container: etree._Element | None, name: str) -> etree._Element | None:
-    return next((element for element in _elements(container) if _local(element) == name), None)
-
-
-def _local(element: etree._Element) -> str:
-    return element.tag.rpartition("}")[2]
-
-
-def _value(element: etree._Element | None, name: str = "val") -> str:
-    """An attribute by its local name, "" where it is missing."""
-    if element is None:
-        return ""
-    return next((str(value) for key, value in element.attrib.items() if str(key).rpartition("}")[2] == name), "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -321,3 +322,12 @@ def test_one_endless_paragraph_takes_no_more_than_its_length():
     text = "This is a sentence. " * 200_000
     chunks = chunk(document(ParsedPage(None, text, (Block("paragraph", 0, len(text) - 1),))), words, MAX, OVERLAP)
     assert sum(len(one.text) for one in chunks) >= len(text) - len(chunks)
+
+
+def test_headings_go_on_over_pages_but_not_into_another_slide_or_sheet():
+    first, second = page_of(("heading", "Costs", 1), ("paragraph", "One.")), page_of(("paragraph", "Two."))
+    both = [replace(page, number=number) for number, page in enumerate((first, second), start=1)]
+    assert [one.heading for one in check(document(*both))] == ["Costs", "Costs"]
+    slides = [replace(page, place=f"slide {page.number}") for page in both]
+    chunks = check(document(*slides))
+    assert [(one.heading, one.place) for one in chunks] == [("Costs", "slide 1"), ("", "slide 2")]

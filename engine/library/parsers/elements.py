@@ -1,0 +1,42 @@
+"""XML elements by their local names: the strict and the transitional form of an office format share nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lxml import etree
+
+
+def elements(container: etree._Element | None) -> Iterator[etree._Element]:
+    """The child elements, without comments and processing instructions."""
+    if container is not None:
+        yield from (element for element in container if isinstance(element.tag, str))
+
+
+def children(container: etree._Element | None, name: str) -> Iterator[etree._Element]:
+    yield from (element for element in elements(container) if local(element) == name)
+
+
+def child(container: etree._Element | None, *path: str) -> etree._Element | None:
+    """The first child of that name, or what a path of names leads to; None where there is no such way."""
+    for name in path:
+        container = next(children(container, name), None)
+    return container
+
+
+def descendants(container: etree._Element | None, *names: str) -> Iterator[etree._Element]:
+    """All elements of these names below the container, in document order."""
+    if container is not None:
+        yield from (element for element in container.iter("{*}*") if local(element) in names)
+
+
+def local(element: etree._Element) -> str:
+    tag = element.tag
+    return tag[tag.rfind("}") + 1 :]
+
+
+def attribute(element: etree._Element | None, name: str = "val") -> str:
+    """An attribute by its local name, "" where it is missing."""
+    if element is None:
+        return ""
+    return next((str(text) for key, text in element.attrib.items() if str(key).rpartition("}")[2] == name), "")
