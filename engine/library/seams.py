@@ -23,6 +23,7 @@ class Parser(Protocol):
         max_file_bytes: int,
         max_chunks: int,
         cancelled: threading.Event | None = None,
+        passwords: Sequence[str] = (),
     ) -> ReadDocument: ...
 
 

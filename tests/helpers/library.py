@@ -38,6 +38,7 @@ class FakeParser:
         max_file_bytes: int,
         max_chunks: int,
         cancelled: threading.Event | None = None,
+        passwords: Sequence[str] = (),
     ) -> ReadDocument:
         self.paths_read.append(path)
         self.began.set()

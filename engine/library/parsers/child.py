@@ -103,7 +103,7 @@ def _answered(command: Head) -> Iterator[Answer]:
 
 
 def _read(command: Head) -> Iterator[Answer]:
-    document = families.parse(Path(command["path"]), Limits(command["max_file_bytes"]))
+    document = families.parse(Path(command["path"]), _limits(command))
     chunks = chunk(document, _counter(command["tokenizer"]), command["max_tokens"], command["overlap_tokens"])
     check_chunks(len(chunks), command["max_chunks"])
     for first in range(0, len(chunks), _CHUNKS_PER_FRAME):
@@ -115,12 +115,15 @@ def _read(command: Head) -> Iterator[Answer]:
 def _page(command: Head) -> Iterator[Answer]:
     from engine.library.parsers import view
 
-    limits = Limits(command["max_file_bytes"])
     span = command["start"], command["end"]
-    seen = view.view(Path(command["path"]), command["page"], *span, command["width_px"], limits)
+    seen = view.view(Path(command["path"]), command["page"], *span, command["width_px"], _limits(command))
     fields = {field.name: getattr(seen, field.name) for field in dataclasses.fields(seen)}
     image = fields.pop("image_png")
     yield {"result": fields}, image
+
+
+def _limits(command: Head) -> Limits:
+    return Limits(command["max_file_bytes"], passwords=tuple(command["passwords"]))
 
 
 _COMMANDS: dict[str, Callable[[Head], Iterator[Answer]]] = {"read": _read, "page": _page}

@@ -1,11 +1,11 @@
-"""What a parser may take, and the sentence for a file that wants more."""
+"""What a parser may take and what it is given to work with, and the sentence for a file that wants more."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from engine.errors import DocumentTooLarge
+from engine.errors import DocumentEncrypted, DocumentTooLarge
 
 MIB = 2**20
 GIB = 2**30
@@ -17,10 +17,14 @@ _RATIO_COUNTS_FROM_BYTES = 64 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes of the file itself, and bytes that its compressed parts may unpack to."""
+    """Bytes of the file itself, and bytes that its compressed parts may unpack to; and the means to get at its text.
+
+    `passwords` are tried on what is encrypted, the first one first.
+    """
 
     max_file_bytes: int = 512 * MIB
     max_unpacked_bytes: int = GIB
+    passwords: tuple[str, ...] = field(default=(), repr=False)
 
 
 def check_file(num_bytes: int, limits: Limits) -> None:
@@ -49,6 +53,13 @@ def check_chunks(num_chunks: int, max_chunks: int) -> None:
             f"The file would make {num_chunks:,} passages, more than the limit of {max_chunks:,}.",
             "The limit can be raised in the settings.",
         )
+
+
+def needs_password(what: str, limits: Limits) -> DocumentEncrypted:
+    """The refusal of what none of the known passwords opens; `what` begins the sentence ("The PDF")."""
+    if limits.passwords:
+        return DocumentEncrypted("The password does not open it.", "Check the password, and give it once more.")
+    return DocumentEncrypted(f"{what} needs a password.", "Give its password, and it will be read.")
 
 
 def size(num_bytes: int) -> str:

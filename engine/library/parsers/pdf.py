@@ -24,7 +24,7 @@ _MAX_LEVEL = 6
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
-    with opened(path) as file:
+    with opened(path, limits) as file:
         layouts = _layouts(file)
         title = sane_title(file.title)
     levels = _heading_levels(layouts)

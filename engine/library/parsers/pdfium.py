@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pypdfium2  # type: ignore[import-untyped]
 import pypdfium2.raw as raw  # type: ignore[import-untyped]
 
-from engine.errors import DocumentEncrypted, DocumentUnreadable
+from engine.errors import DocumentUnreadable, DocumentUnsupported
+from engine.library.parsers.limits import Limits, needs_password
 
 # Coordinates are mapped through integers; this many steps across a page is finer than any screen.
 _STEPS = 100_000
@@ -145,8 +146,8 @@ class PdfPage:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[PdfFile]:
-    """The PDF, opened with the empty password if it needs one.
+def opened(path: Path, limits: Limits) -> Iterator[PdfFile]:
+    """The PDF, opened with the empty password or one of those at hand if it needs one.
 
     Raises:
         DocumentEncrypted: It needs a password, or protection that PDFium does not know.
@@ -154,19 +155,26 @@ def opened(path: Path) -> Iterator[PdfFile]:
     """
     # A stream, because PDFium takes no names that are not UTF-8.
     with open(path, "rb") as stream:
-        try:
-            document = pypdfium2.PdfDocument(stream)
-        except pypdfium2.PdfiumError as error:
-            raise _refusal(error) from error
+        document = _unlocked(stream, limits)
         try:
             yield PdfFile(document)
         finally:
             document.close()
 
 
+def _unlocked(stream: BinaryIO, limits: Limits) -> Any:
+    """PDFium's document; the user's password opens it as well as the owner's."""
+    for password in (None, *limits.passwords):
+        stream.seek(0)
+        try:
+            return pypdfium2.PdfDocument(stream, password=password)
+        except pypdfium2.PdfiumError as error:
+            if error.err_code != raw.FPDF_ERR_PASSWORD:
+                raise _refusal(error) from error
+    raise needs_password("The PDF", limits)
+
+
 def _refusal(error: Any) -> DocumentUnreadable:
-    if error.err_code == raw.FPDF_ERR_PASSWORD:
-        return DocumentEncrypted("The PDF needs a password.", "Save a copy without the password.")
     if error.err_code == raw.FPDF_ERR_SECURITY:
-        return DocumentEncrypted("The PDF is protected in a way that cannot be opened here.")
+        return DocumentUnsupported("The PDF is protected in a way that cannot be opened here.")
     return DocumentUnreadable("The PDF is damaged: its structure cannot be read.")

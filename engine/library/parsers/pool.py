@@ -11,7 +11,7 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,6 +86,7 @@ class ParserPool:
         max_file_bytes: int,
         max_chunks: int,
         cancelled: threading.Event | None = None,
+        passwords: Sequence[str] = (),
     ) -> ReadDocument:
         """A file's chunks.
 
@@ -97,6 +98,7 @@ class ParserPool:
             max_file_bytes: Larger files are refused unread.
             max_chunks: Files with more chunks are refused.
             cancelled: Stops the work when set.
+            passwords: Tried on what is encrypted.
 
         Raises:
             DocumentUnreadable: The file has no text for us; the sentence says why.
@@ -111,6 +113,7 @@ class ParserPool:
                 "overlap_tokens": overlap_tokens,
                 "max_file_bytes": max_file_bytes,
                 "max_chunks": max_chunks,
+                "passwords": list(passwords),
             },
             cancelled,
         )
@@ -120,7 +123,9 @@ class ParserPool:
         result = parts[-1][0]["result"]
         return ReadDocument(result["format"], result["title"], result["num_pages"], chunks)
 
-    def page(self, path: str, page: int | None, start: int, end: int, width_px: int) -> PageView:
+    def page(
+        self, path: str, page: int | None, start: int, end: int, width_px: int, passwords: Sequence[str] = ()
+    ) -> PageView:
         """A page with `start..end` of its text marked: a picture of a PDF page, else the text around the span.
 
         Raises:
@@ -136,6 +141,7 @@ class ParserPool:
                 "end": end,
                 "width_px": width_px,
                 "max_file_bytes": sys.maxsize,
+                "passwords": list(passwords),
             }
         )
         head, image = parts[-1]

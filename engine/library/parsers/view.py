@@ -31,7 +31,7 @@ def view(path: Path, page: int | None, start: int, end: int, width_px: int, limi
         DocumentUnreadable: The file cannot be read any more, or has no such page.
     """
     if families.recognise(path, limits).family == "pdf":
-        return _pdf_view(path, page or 1, start, end, width_px)
+        return _pdf_view(path, page or 1, start, end, width_px, limits)
     return text_view(families.parse(path, limits), page, start, end)
 
 
@@ -52,8 +52,8 @@ def text_view(document: ParsedDocument, page: int | None, start: int, end: int) 
     )
 
 
-def _pdf_view(path: Path, number: int, start: int, end: int, width_px: int) -> PageView:
-    with opened(path) as file:
+def _pdf_view(path: Path, number: int, start: int, end: int, width_px: int, limits: Limits) -> PageView:
+    with opened(path, limits) as file:
         if not 1 <= number <= len(file):
             raise DocumentUnreadable(f"The PDF has no page {number} any more.")
         file.show_forms()
