@@ -8,6 +8,7 @@ application holds the library, 4 when nothing is at a path. `RAGDOLL_HOME` moves
 from __future__ import annotations
 
 import argparse
+import getpass
 import json
 import logging
 import os
@@ -153,6 +154,13 @@ def _remove(options: argparse.Namespace, out: Output) -> None:
         out.json({"documents": {"removed": removed}})
     else:
         out.line(f"{removed} documents removed.")
+
+
+def _unlock(options: argparse.Namespace, out: Output) -> None:
+    password = _password(options.password_file)
+    with _engine() as engine, _progress(engine, options.json):
+        finished = engine.unlock(options.paths, password, remember=options.remember)
+    out.json(_index_document(finished)) if out.is_json else _tell_index(finished, out)
 
 
 def _models(options: argparse.Namespace, out: Output) -> None:
@@ -312,6 +320,24 @@ def _batch_line(number: int, line: str, keys: Sequence[str]) -> tuple[Any, str]:
         raise BadRequest(f"Line {number} of the batch is not of the form {{'id': …, '{keys[0]}': …}}.") from error
 
 
+def _password(file: str | None) -> str:
+    """The first line of a file ("-" is stdin), or what is typed unseen: on the command line others could read it.
+
+    Raises:
+        BadRequest: The file cannot be read, or nobody is there to ask.
+    """
+    if file is None:
+        try:
+            return getpass.getpass("Password: ")
+        except EOFError as error:
+            raise BadRequest("There is nobody to type the password.", "Give it with --password-file FILE.") from error
+    try:
+        text = sys.stdin.readline() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"The password file {file} cannot be read: {error}.") from error
+    return text.split("\n", maxsplit=1)[0].rstrip("\r")
+
+
 def _named_model(options: argparse.Namespace) -> str:
     if not options.file:
         raise BadRequest(f"'ragdoll models {options.action}' needs a file.")
@@ -384,6 +410,11 @@ def _parser() -> argparse.ArgumentParser:
     command("status", _status, "What is in the library, and what it takes.")
     remove = command("remove", _remove, "Take folders and files out of the library (the files stay).")
     remove.add_argument("paths", nargs="+", metavar="PATH")
+
+    unlock = command("unlock", _unlock, "Read files that need a password.")
+    unlock.add_argument("paths", nargs="+", metavar="PATH")
+    unlock.add_argument("--password-file", metavar="FILE", help='its first line is the password ("-" is stdin)')
+    unlock.add_argument("--remember", action="store_true", help="keep it in the library for later starts")
 
     models = command("models", _models, "The GGUF models that can answer.")
     models.add_argument("action", nargs="?", choices=("list", "use", "add"), default="list")

@@ -81,12 +81,16 @@ class ParsedDocument:
 
     `title` is the document's own, "" where it has none; a file's name is no title. `line_word` says what
     `Block.line` counts, and so what a citation says: "lines 10–24", "rows 3–9"; "" where it counts nothing.
+    `remark` is a sentence about what could not be read of it ("3 of its 20 pages are pictures …"), `needs` what
+    would help; both are "" when it is whole.
     """
 
     format: str
     title: str
     pages: tuple[ParsedPage, ...]
     line_word: LineWord = ""
+    remark: str = ""
+    needs: Need = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +112,17 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ReadDocument:
-    """What the parser process hands to the indexer: a file's chunks in order; `num_pages` is 0 where there are none."""
+    """What the parser process hands to the indexer: a file's chunks in order; `num_pages` is 0 where there are none.
+
+    `remark` and `needs` as in `ParsedDocument`.
+    """
 
     format: str
     title: str
     num_pages: int
     chunks: tuple[Chunk, ...]
+    remark: str = ""
+    needs: Need = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +159,8 @@ class Document:
 
     Size, time and `content_hash` are of the content that was read last ("": never read). `num_pages` is 0 where
     there are none. `embedder` is the identity of the model whose vectors are stored, "" where none are.
-    `needs` is what the user can give so that a skipped file can be read after all.
+    `needs` is what the user can give so that a skipped file can be read after all, or the rest of an indexed one;
+    then `reason` says what was left out.
     """
 
     document_id: int

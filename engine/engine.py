@@ -182,6 +182,20 @@ class Engine:
         """Reads these documents again, also failed ones."""
         return self._indexer.reindex([_absolute(path) for path in paths])
 
+    def unlock(self, paths: Sequence[str | Path], password: str, *, remember: bool = False) -> IndexFinished:
+        """Reads with a password what needs one at or below these paths, and waits for it.
+
+        Raises:
+            BadRequest: The password is empty.
+            NothingThere: No document there needs a password.
+            LibraryError: As `add`.
+        """
+        return self.start_unlocking([str(path) for path in paths], password, remember=remember).wait()
+
+    def start_unlocking(self, paths: Sequence[str], password: str, *, remember: bool = False) -> IndexJob:
+        """Queues the same. Unless it is remembered, the password is held until the engine closes, and not written."""
+        return self._indexer.unlock([_absolute(path) for path in paths], password, remember=remember)
+
     def remove(self, paths: Sequence[str | Path]) -> int:
         """Takes documents out of the library; returns how many. Raises NothingThere for what is not in it."""
         return self._indexer.remove([_absolute(str(path)) for path in paths])
@@ -226,7 +240,8 @@ class Engine:
     def page(self, document_id: int, page: int | None, start: int, end: int, width_px: int = 900) -> PageView:
         """A page with a passage marked, for the viewer; read anew from the file."""
         path = self.document(document_id).path
-        return self._viewer.page(path, page, start, end, width_px)
+        passwords = self._catalog.passwords_of(document_id)
+        return self._viewer.page(path, page, start, end, width_px, passwords)
 
     def disk_bytes(self) -> int:
         """What the library takes on disk."""

@@ -103,6 +103,7 @@ class DocumentUnreadable(LibraryError):
     """The file is there but its text cannot be had; the rest of the folder is indexed."""
 
     state: ClassVar[Literal["skipped", "failed"]] = "failed"
+    need: ClassVar[Literal["", "password", "ocr"]] = ""
 
 
 class DocumentEmpty(DocumentUnreadable):
@@ -121,6 +122,7 @@ class DocumentEncrypted(DocumentUnreadable):
     """The file needs a password that we do not have."""
 
     state = "skipped"
+    need = "password"
 
 
 class DocumentTooLarge(DocumentUnreadable):
@@ -133,6 +135,7 @@ class DocumentNeedsOcr(DocumentUnreadable):
     """The pages are pictures of text."""
 
     state = "skipped"
+    need = "ocr"
 
 
 class ParserGaveUp(DocumentUnreadable):

@@ -127,6 +127,10 @@ def _add(engine: Engine, params: protocol.AddPaths) -> None:
     engine.start_adding(params.paths, params.collection)
 
 
+def _unlock(engine: Engine, params: protocol.Unlock) -> None:
+    engine.start_unlocking(params.paths, params.password, remember=params.remember)
+
+
 def _reindex(engine: Engine, params: protocol.Paths) -> None:
     engine.start_reindexing(params.paths)
 
@@ -173,6 +177,7 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | None]] = {
     protocol.ADD.name: _add,
     protocol.REMOVE.name: lambda engine, params: protocol.Removed(documents=engine.remove(params.paths)),
     protocol.REINDEX.name: _reindex,
+    protocol.UNLOCK.name: _unlock,
     protocol.PAUSE.name: lambda engine, _: engine.pause_indexing(),
     protocol.RESUME.name: lambda engine, _: engine.resume_indexing(),
     protocol.CANCEL_INDEXING.name: lambda engine, _: engine.cancel_indexing(),

@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engine.core import (
     DEFAULT_COLLECTION,
@@ -179,7 +179,7 @@ class Unlock(Message):
     """A password for documents that need one; all that it opens are read. `remember` keeps it for later starts."""
 
     paths: tuple[PathText, ...]
-    password: str
+    password: str = Field(repr=False)
     remember: bool = False
 
 

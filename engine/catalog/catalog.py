@@ -14,6 +14,7 @@ from pathlib import Path
 
 from engine.catalog.database import Database
 from engine.catalog.folders import KEPT, FolderReader
+from engine.catalog.passwords import PasswordReader
 from engine.catalog.reader import Root, id_list, name_key, span
 from engine.catalog.scopes import ScopeReader
 from engine.core import FoundFile, ReadDocument
@@ -23,10 +24,12 @@ CATALOG_NAME = "catalog.sqlite"
 
 _IDS = "document_id IN (SELECT value FROM json_each(?))"
 _NO_ROWS = "format = '', title = '', num_pages = 0, num_chunks = 0, embedder = '', shard = NULL"
+# What was said of a stored document (pages left out) holds until it is read again.
+_OUTLIVED = "reason = iif(embedder = '', '', reason), needs = iif(embedder = '', '', needs)"
 _COVERED = "EXISTS (SELECT 1 FROM roots r WHERE {path} >= r.first AND {path} < r.last)"
 
 
-class Catalog(ScopeReader, FolderReader):
+class Catalog(ScopeReader, FolderReader, PasswordReader):
     """Reads as `CatalogReader` and `ScopeReader`, and writes."""
 
     @classmethod
@@ -86,12 +89,16 @@ class Catalog(ScopeReader, FolderReader):
         with self._database.transaction() as writer:
             writer.execute("UPDATE roots SET is_surveyed = 1, absence = ? WHERE root_id = ?", (reason, root.root_id))
 
-    def drop_root(self, root: Root) -> None:
-        """Forgets a root whose documents have all moved elsewhere."""
+    def relink_root(self, root: Root, path: str) -> None:
+        """The root lies at `path` now, all of it; where its collection has that path already, it has it once."""
+        first, last = span(path, root.is_folder)
         with self._database.transaction() as writer:
-            writer.execute("DELETE FROM roots WHERE root_id = ?", (root.root_id,))
+            writer.execute(
+                "UPDATE OR IGNORE roots SET path = ?, first = ?, last = ?, absence = '' WHERE root_id = ?",
+                (os.fsencode(path), first, last, root.root_id),
+            )
+            writer.execute("DELETE FROM roots WHERE root_id = ? AND path = ?", (root.root_id, os.fsencode(root.path)))
             writer.execute(f"DELETE FROM exclusions WHERE NOT {_COVERED.format(path='exclusions.path')}")
-            _drop_empty_collections(writer)
 
     def give_up_surveys(self, keep: Collection[str] = ()) -> None:
         """Surveys are not wanted any more, but for those of the paths `keep`; roots never looked at are forgotten."""
@@ -192,14 +199,15 @@ class Catalog(ScopeReader, FolderReader):
         forgotten = ", content_hash = ''" if forget_content else ""
         with self._database.transaction() as writer:
             writer.execute(
-                f"UPDATE documents SET state = 'pending', reason = ''{forgotten} WHERE {_IDS}", (id_list(document_ids),)
+                f"UPDATE documents SET state = 'pending', {_OUTLIVED}{forgotten} WHERE {_IDS}", (id_list(document_ids),)
             )
 
     def mark_lost(self, document_ids: Iterable[int]) -> None:
         """The rows of these documents are gone, nobody knows why; they are to be read anew."""
         with self._database.transaction() as writer:
             writer.execute(
-                f"UPDATE documents SET state = 'pending', reason = '', content_hash = '', {_NO_ROWS} WHERE {_IDS}",
+                f"UPDATE documents SET state = 'pending', reason = '', needs = '', content_hash = '', {_NO_ROWS}"
+                f" WHERE {_IDS}",
                 (id_list(document_ids),),
             )
 
@@ -210,11 +218,11 @@ class Catalog(ScopeReader, FolderReader):
         num_chunks = len(read.chunks)
         with self._database.transaction() as writer:
             writer.execute(
-                "UPDATE documents SET state = 'indexed', reason = '', absence = '', size_bytes = ?, mtime_ns = ?,"
-                " content_hash = ?, format = ?, title = ?, num_pages = ?, num_chunks = ?, embedder = ?, shard = ?"
-                " WHERE document_id = ?",
-                (file.size_bytes, file.mtime_ns, content_hash, read.format, read.title, read.num_pages, num_chunks,
-                 embedder, shard, document_id),
+                "UPDATE documents SET state = 'indexed', reason = ?, needs = ?, absence = '', size_bytes = ?,"
+                " mtime_ns = ?, content_hash = ?, format = ?, title = ?, num_pages = ?, num_chunks = ?, embedder = ?,"
+                " shard = ? WHERE document_id = ?",
+                (read.remark, read.needs, file.size_bytes, file.mtime_ns, content_hash, read.format, read.title,
+                 read.num_pages, num_chunks, embedder, shard, document_id),
             )  # fmt: skip
             writer.execute("UPDATE arrivals SET num_chunks = num_chunks + ?", (num_chunks,))
 
@@ -222,7 +230,7 @@ class Catalog(ScopeReader, FolderReader):
         """Time or size differ from what was noted, but the content is what is stored."""
         with self._database.transaction() as writer:
             writer.execute(
-                "UPDATE documents SET state = 'indexed', reason = '', absence = '', size_bytes = ?, mtime_ns = ?"
+                "UPDATE documents SET state = 'indexed', absence = '', size_bytes = ?, mtime_ns = ?"
                 " WHERE document_id = ?",
                 (file.size_bytes, file.mtime_ns, document_id),
             )
@@ -233,10 +241,14 @@ class Catalog(ScopeReader, FolderReader):
         """The document is skipped or has failed, as the error says. Call it after its rows are gone from LanceDB."""
         with self._database.transaction() as writer:
             writer.execute(
-                f"UPDATE documents SET state = ?, reason = ?, absence = '', size_bytes = coalesce(?, size_bytes),"
-                f" mtime_ns = coalesce(?, mtime_ns), content_hash = ?, {_NO_ROWS} WHERE document_id = ?",
-                (error.state, str(error), file and file.size_bytes, file and file.mtime_ns, content_hash, document_id),
-            )
+                f"UPDATE documents SET state = ?, reason = ?, needs = ?, absence = '',"
+                f" size_bytes = coalesce(?, size_bytes), mtime_ns = coalesce(?, mtime_ns), content_hash = ?, {_NO_ROWS}"
+                " WHERE document_id = ?",
+                (error.state, str(error), error.need, file and file.size_bytes, file and file.mtime_ns, content_hash,
+                 document_id),
+            )  # fmt: skip
+            if error.need == "password":
+                self.forget_passwords(document_id)
 
     def set_pending_aside(self, reason: str) -> None:
         """Pending documents wait no longer: those with stored rows count as indexed, the others as skipped."""

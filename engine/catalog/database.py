@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Database:
         self._write_lock, self._read_lock = threading.RLock(), threading.Lock()
         self._writing_thread: int | None = None
         with self._errors_told():
+            _make_private(file)
             self._writer = _connect(file)
             try:
                 _configure(self._writer)
@@ -91,6 +92,14 @@ class Database:
             if told is None:
                 raise
             raise told from error
+
+
+def _make_private(file: Path) -> None:
+    """Nobody but the owner reads what is in the documents, nor their passwords; SQLite's side files follow suit."""
+    # Where that cannot be, opening the file says why.
+    with suppress(OSError):
+        file.touch(mode=0o600)
+        file.chmod(0o600)
 
 
 def _connect(file: Path) -> sqlite3.Connection:

@@ -69,12 +69,36 @@ def m002_documents_found(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX documents_found ON documents (format, mtime_ns, num_chunks) WHERE num_chunks > 0")
 
 
+def m003_needs_and_passwords(connection: sqlite3.Connection) -> None:
+    """What the user can give so that a file can be read, and the passwords they want kept; a document may have several.
+
+    Encrypted files of before are found by what was said of them then, so that a password can be given without
+    reading them again first.
+    """
+    connection.execute("ALTER TABLE documents ADD COLUMN needs TEXT NOT NULL DEFAULT ''")
+    skipped = "UPDATE documents SET needs = ? WHERE state = 'skipped' AND reason LIKE ?"
+    connection.execute(skipped, ("password", "%password%"))
+    connection.execute(skipped, ("ocr", "%need OCR%"))
+    connection.execute("""
+        CREATE TABLE passwords (
+            document_id INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
+            password TEXT NOT NULL,
+            UNIQUE (document_id, password)
+        ) STRICT""")
+    connection.execute("CREATE INDEX documents_by_need ON documents (needs) WHERE needs != ''")
+
+
 def m004_root_absence(connection: sqlite3.Connection) -> None:
     """Why a root was out of reach when it was last looked at, "" when it was not."""
     connection.execute("ALTER TABLE roots ADD COLUMN absence TEXT NOT NULL DEFAULT ''")
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (m001_initial, m002_documents_found, m004_root_absence)
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    m001_initial,
+    m002_documents_found,
+    m003_needs_and_passwords,
+    m004_root_absence,
+)
 
 
 def migrate(connection: sqlite3.Connection, file: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.catalog.database import Database, folded
-from engine.core import Collection, Document, DocumentState
+from engine.core import Collection, Document, DocumentState, Need
 from engine.errors import NothingThere
 
 STATES: tuple[DocumentState, ...] = ("pending", "indexed", "skipped", "failed", "offline")
@@ -18,7 +18,8 @@ STATES: tuple[DocumentState, ...] = ("pending", "indexed", "skipped", "failed", 
 _SHOWN_STATE = "CASE WHEN d.absence = '' THEN d.state ELSE 'offline' END"
 _SELECT = f"""
     SELECT d.document_id, d.path, {_SHOWN_STATE} AS state, iif(d.absence = '', d.reason, d.absence) AS reason,
-        d.size_bytes, d.mtime_ns, d.content_hash, d.format, d.num_chunks, d.title, d.num_pages, d.embedder
+        d.size_bytes, d.mtime_ns, d.content_hash, d.format, d.num_chunks, d.title, d.num_pages, d.embedder,
+        d.needs
     FROM documents d"""
 _IN_COLLECTION = (
     """EXISTS (SELECT 1 FROM roots r WHERE r.collection_id = ? AND d.path >= r.first AND d.path < r.last)"""
@@ -157,6 +158,10 @@ class CatalogReader:
         raw = os.fsencode(path)
         first, last = span(path, is_folder=True)
         return self._select("WHERE d.path = ? OR (d.path >= ? AND d.path < ?) ORDER BY d.path", (raw, first, last))
+
+    def documents_needing(self, need: Need) -> tuple[Document, ...]:
+        """Documents that could be read, or read better, if they were given this; ordered by path."""
+        return self._select("WHERE d.needs = ? AND d.needs != '' ORDER BY d.path", (need,))
 
     def documents_of_size(self, size_bytes: int) -> tuple[Document, ...]:
         """Documents whose content, when it was read, was so long."""

@@ -6,23 +6,24 @@ a module of their own; here they become one job whose every step is a place to s
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 
-from engine.catalog import Catalog, Root
+from engine.catalog import Catalog
 from engine.config import LibrarySettings
 from engine.core import Document
 from engine.errors import Cancelled, NothingThere
 from engine.events import IndexFinished, IndexProgressed
 from engine.library.changes import is_below
-from engine.library.jobs import IndexRoots, Job, Reindex, Resume
+from engine.library.jobs import IndexRoots, Job, Refresh, Reindex, Resume
 from engine.library.pace import Clock, Pace
 from engine.library.read_ahead import ReadAhead
 from engine.library.reading import FileReader
 from engine.library.recording import CHUNKS_PER_BATCH, Recorder, Steps, Work
 from engine.library.seams import Parser, Stores
-from engine.library.survey import SurveyReport, survey
+from engine.library.survey import SurveyReport, survey, survey_places
 from engine.library.tally import Tally
 
 # How long nothing may happen before the job offers a place to stop.
@@ -81,6 +82,26 @@ class Indexer:
         self._recorder.delete_rows(removed)
         return len(removed)
 
+    def settle_gone(self, folder: str, remove: bool) -> int:
+        """Does what the user decided about documents that went missing at once; returns how many were removed.
+
+        What has come back meanwhile is neither removed nor marked: the next look at the folder finds it.
+
+        Raises:
+            NothingThere: No document of the folder waits for a decision.
+            LibraryError: As `remove`.
+        """
+        paths = self._catalog.paths_gone(folder)
+        if not paths:
+            raise NothingThere("No missing document of this folder waits for a decision.")
+        gone = frozenset(document_id for document_id, path in paths.items() if not os.path.lexists(path))
+        if not remove:
+            self._catalog.keep_gone(gone)
+            return 0
+        self._catalog.remove_documents(gone)
+        self._recorder.delete_rows(gone)
+        return len(gone)
+
     def remove_collection(self, name: str) -> int:
         """Deletes a collection and the documents that are in no other; returns how many. Raises as `remove`."""
         removed = self._catalog.delete_collection(name)
@@ -95,17 +116,20 @@ class Indexer:
         """The pending documents of a job."""
         if isinstance(job, Reindex):
             return self._again(job.paths, tally)
+        if isinstance(job, Refresh):
+            report = yield from self._survey(survey_places(self._catalog, job.paths), tally, cancelled)
+            return _pending(report)
         roots = [root for root in self._catalog.roots() if job.paths is None or root.path in job.paths]
         retry = isinstance(job, IndexRoots) and job.retry
-        report = yield from self._survey(roots, retry, tally, cancelled)
+        report = yield from self._survey(survey(self._catalog, roots, retry=retry), tally, cancelled)
         if isinstance(job, Resume):
             return self._catalog.documents_in_state("pending")
-        return tuple(document for document in report.documents if document.state == "pending")
+        return _pending(report)
 
     def _survey(
-        self, roots: Sequence[Root], retry: bool, tally: Tally, cancelled: threading.Event
+        self, looking: Generator[str, None, SurveyReport], tally: Tally, cancelled: threading.Event
     ) -> Generator[IndexProgressed, None, SurveyReport]:
-        report = yield from _reported(survey(self._catalog, roots, retry=retry), cancelled)
+        report = yield from _reported(looking, cancelled)
         self._recorder.delete_rows(report.removed)
         tally.surveyed(report)
         return report
@@ -133,7 +157,7 @@ class Indexer:
             return
         settings, enough = self._settings(), threading.Event()
         work = Work(tally, Pace.of(documents, self._clock), cancelled)
-        reader = FileReader(self._parser, settings, self._embedder, enough)
+        reader = FileReader(self._parser, settings, self._embedder, enough, self._catalog.passwords_of)
         with ReadAhead(documents, reader, enough, settings.parser_processes) as ahead:
             yield from work.pace.timed(self._process(ahead, work))
 
@@ -143,6 +167,10 @@ class Indexer:
             yield work.progress()
             yield from self._recorder.embed(self._recorder.settle(outcomes, work), work)
             yield work.progress()
+
+
+def _pending(report: SurveyReport) -> tuple[Document, ...]:
+    return tuple(document for document in report.documents if document.state == "pending")
 
 
 def _reported(

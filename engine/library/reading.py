@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.config import LibrarySettings
@@ -59,9 +60,15 @@ class FileReader:
     """Reads documents by way of the parser; usable from several threads."""
 
     def __init__(
-        self, parser: Parser, settings: LibrarySettings, embedder: Embedder, cancelled: threading.Event
+        self,
+        parser: Parser,
+        settings: LibrarySettings,
+        embedder: Embedder,
+        cancelled: threading.Event,
+        passwords_of: Callable[[int], Sequence[str]] = lambda document_id: (),
     ) -> None:
         self._parser, self._settings, self._embedder, self._cancelled = parser, settings, embedder, cancelled
+        self._passwords_of = passwords_of
 
     def __call__(self, document: Document) -> Outcome:
         """What became of the document's file.
@@ -77,7 +84,7 @@ class FileReader:
             digest = self._hash(file)
             if digest and digest == document.content_hash and document.embedder == self._embedder.identity:
                 return Same(document, file)
-            read = self._read(document.path)
+            read = self._read(document)
         except (FileNotFoundError, NotADirectoryError):
             return Vanished(document)
         except (DocumentUnreadable, OSError) as error:
@@ -88,24 +95,25 @@ class FileReader:
         # What is too large is not read to the end only to be refused.
         return content_hash(file.path) if file.size_bytes <= self._settings.max_file_bytes else ""
 
-    def _read(self, path: str) -> ReadDocument:
+    def _read(self, document: Document) -> ReadDocument:
         settings = self._settings
         try:
             read = self._parser.read(
-                path,
+                document.path,
                 self._embedder.tokenizer_file,
                 settings.chunk_tokens,
                 settings.chunk_overlap_tokens,
                 settings.max_file_bytes,
                 settings.max_chunks_per_document,
                 self._cancelled,
+                self._passwords_of(document.document_id),
             )
         except (RagdollError, OSError):
             raise
         except Exception as error:  # One file that meets a fault of ours must not stop the others.
             if self._cancelled.is_set():
                 raise Cancelled("Reading was cancelled.") from error
-            log.exception("reading %r met a fault of ours", path)
+            log.exception("reading %r met a fault of ours", document.path)
             raise DocumentUnreadable(f"Reading it met an unexpected error: {error}.", "Please report it.") from error
         if not read.chunks:
             raise DocumentEmpty("There is no text in it.")

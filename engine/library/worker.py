@@ -17,8 +17,9 @@ from dataclasses import dataclass, field, replace
 from engine.catalog import Catalog
 from engine.config import Settings
 from engine.core import DEFAULT_COLLECTION
-from engine.errors import DiskFull, LibraryError, NothingThere, RagdollError, is_disk_full
+from engine.errors import BadRequest, DiskFull, LibraryError, NothingThere, RagdollError, is_disk_full
 from engine.events import IndexFailed, IndexFinished, IndexProgressed, LibraryChanged, Publish
+from engine.library.changes import is_below
 from engine.library.indexer import Indexer
 from engine.library.jobs import IndexJob, IndexRoots, Job, Reindex, Resume
 from engine.library.pace import Clock
@@ -120,6 +121,27 @@ class IndexWorker:
                 raise NothingThere(f"No document at {_shown(path)} is in the library.", "Add the file or folder first.")
         with self._wishes:
             return self._queue(Reindex(absolute))
+
+    def unlock(self, paths: Sequence[str], password: str, *, remember: bool) -> IndexJob:
+        """Queues reading with a password what needs one at or below the paths; `remember` keeps it for later starts.
+
+        Raises:
+            BadRequest: The password is empty.
+            NothingThere: No document there needs a password.
+        """
+        if not password:
+            raise BadRequest("The password is empty.")
+        absolute = [os.path.abspath(path) for path in paths]
+        locked = [
+            document
+            for document in self._catalog.documents_needing("password")
+            if any(is_below(document.path, path) for path in absolute)
+        ]
+        if not locked:
+            raise NothingThere("No document there needs a password.")
+        with self._wishes:
+            self._catalog.give_password([document.document_id for document in locked], password, remember=remember)
+            return self._queue(Reindex(tuple(document.path for document in locked)))
 
     def rescan(self) -> IndexJob:
         """Queues a look at all roots for what is new, changed or gone."""

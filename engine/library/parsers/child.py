@@ -109,7 +109,8 @@ def _read(command: Head) -> Iterator[Answer]:
     for first in range(0, len(chunks), _CHUNKS_PER_FRAME):
         yield {"chunks": [pack_chunk(part) for part in chunks[first : first + _CHUNKS_PER_FRAME]]}, b""
     num_pages = sum(page.number is not None for page in document.pages)
-    yield {"result": {"format": document.format, "title": document.title, "num_pages": num_pages}}, b""
+    result = {"format": document.format, "title": document.title, "num_pages": num_pages}
+    yield {"result": {**result, "remark": document.remark, "needs": document.needs}}, b""
 
 
 def _page(command: Head) -> Iterator[Answer]:

@@ -121,7 +121,9 @@ class ParserPool:
             unpack_chunk(fields) for head, _ in parts for fields in head.get("chunks", ())
         )
         result = parts[-1][0]["result"]
-        return ReadDocument(result["format"], result["title"], result["num_pages"], chunks)
+        return ReadDocument(
+            result["format"], result["title"], result["num_pages"], chunks, result["remark"], result["needs"]
+        )
 
     def page(
         self, path: str, page: int | None, start: int, end: int, width_px: int, passwords: Sequence[str] = ()
