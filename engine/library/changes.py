@@ -6,20 +6,15 @@ A folder that cannot be seen is not an empty folder: what is out of reach become
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.catalog import Root
+from engine.catalog import GONE_AT_ONCE, KEPT, Root
 from engine.core import Document, FoundFile
 from engine.library.scanner import Scan, ScanProblem
 
 # A rescan that finds more than these gone, and more than half of its folder, deletes nothing.
 _MAX_REMOVED_UNASKED = 20
-
-GONE_AT_ONCE = (
-    "More than half of this folder's documents went missing at once. They are kept; remove them from the library "
-    "if that was meant."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +76,24 @@ def _is_recognised(scan: Scan, known: Sequence[Document]) -> bool:
 
 
 def judge_missing(
-    missing: Sequence[Document], known: Sequence[Document], roots: Sequence[Root], problems: Iterable[ScanProblem]
+    missing: Sequence[Document],
+    roots: Sequence[Root],
+    problems: Iterable[ScanProblem],
+    count_below: Callable[[Root], int],
 ) -> MissingVerdict:
     """Which missing documents are gone for good.
 
     Args:
         missing: Documents below present roots whose files were not found, nor found elsewhere.
-        known: All documents below these roots.
-        roots: The roots that were looked at and are present.
+        roots: The roots below which was looked, and which are present.
         problems: What the scanner could not see into.
+        count_below: How many documents a root has in all; asked only where it matters.
     """
-    # What was kept for the user to decide is kept until that has happened, however few it may be by now.
+    # What was kept for the user to decide, or by the user's decision, is kept, however few it may be by now.
     offline = {
-        document.document_id: (document, GONE_AT_ONCE) for document in missing if document.reason == GONE_AT_ONCE
+        document.document_id: (document, document.reason)
+        for document in missing
+        if document.reason in (GONE_AT_ONCE, KEPT)
     }
     doubted = [document for document in missing if document.document_id not in offline]
     for problem in problems:
@@ -101,10 +101,9 @@ def judge_missing(
             if is_below(document.path, problem.path):
                 offline.setdefault(document.document_id, (document, problem.reason))
     doubted = [document for document in doubted if document.document_id not in offline]
-    for root in roots:
+    for root in roots if len(doubted) > _MAX_REMOVED_UNASKED else ():
         below = [document for document in doubted if root.covers(document.path)]
-        total = sum(root.covers(document.path) for document in known)
-        if len(below) > _MAX_REMOVED_UNASKED and 2 * len(below) > total:
+        if len(below) > _MAX_REMOVED_UNASKED and 2 * len(below) > count_below(root):
             offline.update((document.document_id, (document, GONE_AT_ONCE)) for document in below)
     gone = tuple(document for document in doubted if document.document_id not in offline)
     return MissingVerdict(gone, tuple(offline.values()))

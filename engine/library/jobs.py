@@ -13,11 +13,26 @@ from engine.events import IndexFinished
 class IndexRoots:
     """Look at these roots (None: at all), and index what is new or changed.
 
-    `retry` reads again what failed before, as when the user asks for a folder a second time.
+    `retry` reads again what failed before, as when the user asks for a folder a second time. `is_unasked`: nobody
+    waits for it, so it is told of only when something came of it.
     """
 
     paths: tuple[str, ...] | None
     retry: bool = False
+    is_unasked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """Look at these files and folders below roots, because something happened there, and index what is new or changed.
+
+    Two of them make one: what waits does not pile up. Told of only when something came of it.
+    """
+
+    paths: tuple[str, ...]
+
+    def __or__(self, other: Refresh) -> Refresh:
+        return Refresh(tuple(dict.fromkeys((*self.paths, *other.paths))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +49,7 @@ class Resume:
     paths: tuple[str, ...] = ()
 
 
-Job = IndexRoots | Reindex | Resume
+Job = IndexRoots | Refresh | Reindex | Resume
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,4 +72,4 @@ class IndexJob:
     @property
     def paths(self) -> tuple[str, ...]:
         """The roots of which this job is the survey."""
-        return () if isinstance(self.job, Reindex) else self.job.paths or ()
+        return () if isinstance(self.job, Refresh | Reindex) else self.job.paths or ()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.catalog import Root
+from engine.catalog import GONE_AT_ONCE, Root
 from engine.core import Document, FoundFile
-from engine.library.changes import GONE_AT_ONCE, absence, choose_moved, diff, is_below, judge_missing
+from engine.library.changes import absence, choose_moved, diff, is_below, judge_missing
 from engine.library.scanner import Scan, ScanProblem
 
 ROOT = Root(1, "Documents", "/d", is_folder=True, device=7, is_surveyed=True)
@@ -69,7 +69,7 @@ def test_a_file_in_a_folders_place_is_absence() -> None:
 def test_a_few_missing_documents_are_gone() -> None:
     known = documents(20)
 
-    verdict = judge_missing(known, known, [ROOT], [])
+    verdict = judge_missing(known, [ROOT], [], lambda root: 20)
 
     assert (verdict.gone, verdict.offline) == (tuple(known), ())
 
@@ -77,13 +77,13 @@ def test_a_few_missing_documents_are_gone() -> None:
 def test_many_missing_documents_are_gone_when_most_remain() -> None:
     known = documents(100)
 
-    assert len(judge_missing(known[:50], known, [ROOT], []).gone) == 50
+    assert len(judge_missing(known[:50], [ROOT], [], lambda root: 100).gone) == 50
 
 
 def test_most_of_a_folder_missing_at_once_is_kept() -> None:
     known = documents(100)
 
-    verdict = judge_missing(known[:51], known, [ROOT], [])
+    verdict = judge_missing(known[:51], [ROOT], [], lambda root: 100)
 
     assert verdict.gone == ()
     assert {reason for _, reason in verdict.offline} == {GONE_AT_ONCE}
@@ -97,7 +97,7 @@ def test_what_lies_below_an_unreadable_folder_is_kept() -> None:
         ScanProblem("/d/closed.txt", "A pipe."),
     ]
 
-    verdict = judge_missing(known, known, [ROOT], problems)
+    verdict = judge_missing(known, [ROOT], problems, lambda root: 3)
 
     assert verdict.gone == (known[2],)
     assert [doc for doc, _ in verdict.offline] == known[:2]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.catalog import GONE_AT_ONCE
 from engine.config import LibrarySettings
 from engine.errors import DiskFull, EmbedderUnavailable, LibraryError, NothingThere
 from engine.library import recording
-from engine.library.changes import GONE_AT_ONCE
 from engine.library.jobs import IndexRoots
 from engine.library.recording import CHUNKS_PER_BATCH, CHUNKS_PER_STEP, VANISHED
 from tests.helpers.indexing import SmallLibrary

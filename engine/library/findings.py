@@ -1,0 +1,146 @@
+"""Findings: what scans say about roots or places below them, before anything is concluded or changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.catalog import Catalog, Root
+from engine.core import Document, FoundFile
+from engine.library.changes import absence, diff, is_below
+from engine.library.moves import stands
+from engine.library.scanner import Scan, ScanProblem, is_left_out, scan_below
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found where was looked.
+
+    `missing` are documents whose files are not where they were, though their root is; `left_out` are those whose
+    files are there, but are no documents any more by the rules. `known` are all documents where was looked.
+    """
+
+    present: tuple[tuple[Root, int | None], ...]
+    absent: tuple[tuple[Root, str], ...]
+    known: tuple[Document, ...]
+    new: tuple[FoundFile, ...]
+    changed: tuple[tuple[Document, FoundFile], ...]
+    unchanged: tuple[Document, ...]
+    missing: tuple[Document, ...]
+    left_out: tuple[Document, ...]
+    problems: tuple[ScanProblem, ...]
+
+    @property
+    def present_roots(self) -> tuple[Root, ...]:
+        return tuple(root for root, _ in self.present)
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What was seen at single places, each with the roots that it lies below; and the roots to look at as a whole."""
+
+    scans: Mapping[str, tuple[Scan, ...]]
+    roots: Mapping[str, tuple[Root, ...]]
+    whole: tuple[Root, ...]
+
+
+def find_in_roots(catalog: Catalog, roots: Sequence[Root], scans: Mapping[str, Scan]) -> Finding:
+    """Compares looks at whole roots with what is known of them."""
+    below = {root.path: catalog.documents_under(root.path) for root in roots}
+    absences = {root.root_id: absence(root, scans[root.path], below[root.path]) for root in roots}
+    present = [root for root in roots if not absences[root.root_id]]
+    looks = [scans[path] for path in dict.fromkeys(root.path for root in present)]
+    known = once(document for root in present for document in below[root.path])
+    difference = diff((file for look in looks for file in look.files), known)
+    surveyed_ids = {root.root_id for root in present}
+    elsewhere = [root for root in catalog.roots() if root.root_id not in surveyed_ids]
+    # What another root answers for (one that is offline, or not looked at now) is not ours to miss.
+    ours = [one for one in difference.missing if not any(root.covers(one.path) for root in elsewhere)]
+    missing, left_out = _told_apart(ours, present, catalog.exclusions())
+    return Finding(
+        present=tuple((root, scans[root.path].device) for root in present),
+        absent=tuple((root, absences[root.root_id]) for root in roots if absences[root.root_id]),
+        known=known,
+        new=difference.new,
+        changed=difference.changed,
+        unchanged=difference.unchanged,
+        missing=missing,
+        left_out=left_out,
+        problems=tuple(problem for look in looks for problem in look.problems),
+    )
+
+
+def look_at_places(catalog: Catalog, paths: Sequence[str]) -> Generator[str, None, Looks]:
+    """Looks at files and folders below roots; what lies below no root is passed over. Yields what it looks at."""
+    all_roots, excluded = catalog.roots(), catalog.exclusions()
+    covering = {path: tuple(root for root in all_roots if is_below(path, root.path)) for path in paths}
+    whole = {root for path, roots in covering.items() for root in roots if not _can_be_told_in_part(root, path)}
+    scans: dict[str, tuple[Scan, ...]] = {}
+    for path, roots in covering.items():
+        if not roots or whole.intersection(roots):
+            continue
+        seen: list[Scan] = []
+        for root in roots:
+            seen.append((yield from scan_below(root.path, path, excluded)))
+        if any(look.has_links for look in seen):
+            whole.update(roots)
+        else:
+            scans[path] = tuple(seen)
+    return Looks(scans, covering, tuple(root for root in all_roots if root in whole))
+
+
+def find_in_places(catalog: Catalog, looks: Looks) -> Finding:
+    """Compares looks at single places with what is known of these."""
+    known = once(document for path in looks.scans for document in catalog.documents_under(path))
+    seen = [look for of_path in looks.scans.values() for look in of_path]
+    difference = diff({file.path: file for look in seen for file in look.files}.values(), known)
+    # Something happened to just this file, so its content is looked at whatever its size and time say: two files
+    # of one size and age may have swapped their names.
+    files = {file.path: file for look in seen for file in look.files if file.path in looks.scans}
+    touched = [(document, files[document.path]) for document in difference.unchanged if document.path in files]
+    roots = once_by_id(root for path in looks.scans for root in looks.roots[path])
+    missing, left_out = _told_apart(difference.missing, roots, catalog.exclusions())
+    return Finding(
+        present=tuple((root, None) for root in roots),
+        absent=(),
+        known=known,
+        new=difference.new,
+        changed=(*difference.changed, *touched),
+        unchanged=tuple(document for document in difference.unchanged if document.path not in files),
+        missing=missing,
+        left_out=left_out,
+        problems=tuple(problem for look in seen for problem in look.problems),
+    )
+
+
+def once(documents: Iterable[Document]) -> tuple[Document, ...]:
+    """Each document once, in the order of its first appearance."""
+    return tuple({document.document_id: document for document in documents}.values())
+
+
+def once_by_id(roots: Iterable[Root]) -> tuple[Root, ...]:
+    return tuple({root.root_id: root for root in roots}.values())
+
+
+def _can_be_told_in_part(root: Root, path: str) -> bool:
+    """Whether a look at one place below the root sees what a look at the whole root would see there."""
+    if path == root.path or not root.is_surveyed or root.absence or not stands(root):
+        return False
+    folder = os.path.dirname(path)
+    inner = os.path.relpath(folder, root.path)
+    return os.path.realpath(folder) == os.path.normpath(os.path.join(os.path.realpath(root.path), inner))
+
+
+def _told_apart(
+    missing: Iterable[Document], roots: Sequence[Root], excluded: frozenset[str]
+) -> tuple[tuple[Document, ...], tuple[Document, ...]]:
+    """Documents whose files are not there, and those whose files no root takes in any more."""
+    gone: list[Document] = []
+    left_out: list[Document] = []
+    for document in missing:
+        is_there = os.path.lexists(document.path)
+        above = [root for root in roots if is_there and root.is_folder and root.covers(document.path)]
+        is_out = bool(above) and all(is_left_out(root.path, document.path, False, excluded) for root in above)
+        (left_out if is_out else gone).append(document)
+    return tuple(gone), tuple(left_out)

@@ -1,0 +1,114 @@
+"""Moves: which vanished document a new file is. Its id, its rows and its vectors stay; only the path changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Generator, Iterable
+
+from engine.catalog import Catalog, Root
+from engine.core import Document, FoundFile
+from engine.library.changes import choose_moved
+from engine.library.scanner import content_hash
+
+Move = tuple[Document, FoundFile]
+
+
+def find_moves(
+    catalog: Catalog, new: Iterable[FoundFile], known: Iterable[Document], missing: Iterable[Document]
+) -> Generator[str, None, tuple[Move, ...]]:
+    """Pairs new files with what they were before; each document is found at most once.
+
+    Only files of a fitting size are read for it. Yields what is read: places to stop.
+
+    Args:
+        catalog: Knows the documents of all roots, also of those that were not looked at.
+        new: Files at paths that no document has.
+        known: The documents where was looked.
+        missing: Those of them whose files were not found.
+    """
+    search = _Search(catalog, {one.document_id for one in known}, {one.document_id for one in missing})
+    for file in new:
+        if search.may_be_known(file):
+            yield file.path
+            search.look_for(file)
+    return tuple(search.moves)
+
+
+class _Search:
+    """What has been found so far."""
+
+    def __init__(self, catalog: Catalog, known: Collection[int], missing: Collection[int]) -> None:
+        self._catalog, self._known, self._missing = catalog, known, missing
+        self._sizes, self._roots = catalog.sizes_read(), catalog.roots()
+        self._can_tell: dict[int, bool] = {}
+        self._taken: set[int] = set()
+        self.moves: list[Move] = []
+
+    def may_be_known(self, file: FoundFile) -> bool:
+        return file.size_bytes in self._sizes
+
+    def look_for(self, file: FoundFile) -> None:
+        candidates = [one for one in self._catalog.documents_of_size(file.size_bytes) if self._is_gone(one, file)]
+        if not candidates:
+            return
+        try:
+            found = content_hash(file.path)
+        except OSError:
+            return  # Whoever reads it for indexing will say why it cannot be read.
+        moved = choose_moved(file, [document for document in candidates if document.content_hash == found])
+        if moved is not None:
+            self._taken.add(moved.document_id)
+            self.moves.append((moved, file))
+
+    def _is_gone(self, document: Document, file: FoundFile) -> bool:
+        if document.document_id in self._taken:
+            return False
+        if document.document_id in self._known:
+            return document.document_id in self._missing
+        # It lies where was not looked now: gone only if that can be told without doubt.
+        return not _still_has_its_name(document.path, file.path) and any(
+            root.covers(document.path) and self._could_be_seen(root) for root in self._roots
+        )
+
+    def _could_be_seen(self, root: Root) -> bool:
+        if root.root_id not in self._can_tell:
+            self._can_tell[root.root_id] = stands(root) or is_surely_gone(root)
+        return self._can_tell[root.root_id]
+
+
+def stands(root: Root) -> bool:
+    """Whether a folder is there, on the drive where it was, and holds something."""
+    try:
+        with os.scandir(root.path) as entries:
+            return root.is_folder and os.stat(root.path).st_dev == root.device and any(True for _ in entries)
+    except OSError:
+        return False
+
+
+def is_surely_gone(root: Root) -> bool:
+    """Whether a root is not there although its drive is: it was moved or deleted, not disconnected."""
+    if os.path.lexists(root.path):
+        return False
+    above = os.path.dirname(root.path)
+    while not os.path.lexists(above) and above != os.path.dirname(above):
+        above = os.path.dirname(above)
+    try:
+        return os.stat(above).st_dev == root.device
+    except OSError:
+        return False
+
+
+def new_place(root: Root, moves: Iterable[Move]) -> str | None:
+    """Where the whole of a root has gone, if all moves out of it say the same."""
+    places = set[str | None]()
+    for was, file in moves:
+        tail = was.path[len(root.path) :]
+        places.add(file.path[: -len(tail) or None] if file.path.endswith(tail) else None)
+    return places.pop() if len(places) == 1 else None
+
+
+def _still_has_its_name(path: str, new_path: str) -> bool:
+    """False also where the file system takes no notice of case, and the new name is only another spelling."""
+    if not os.path.lexists(path):
+        return False
+    return not (path.casefold() == new_path.casefold() and os.path.samefile(path, new_path))
