@@ -13,6 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -157,15 +158,21 @@ class ChunkTable:
             limit: At most this many hits.
             document_ids: Only rows of these documents; None means all.
         """
+        found = self.matching(query, limit, document_ids)
+        hits = self.hits([row.row_id for row in found])
+        return [replace(hits[row.row_id], score=row.score) for row in found if row.row_id in hits]
+
+    def matching(self, query: str, limit: int, document_ids: Collection[int] | None = None) -> list[Found]:
+        """As `search_text`, but only which rows they are: no text is read. Best first."""
         from engine.partitions.schema import HANGUL_COLUMN, TEXT_COLUMN, has_hangul, storable
 
         words = storable(query[:_MAX_QUERY_CHARACTERS]).replace("\0", " ").strip()
         if not words or limit < 1 or _is_nothing(document_ids):
             return []
-        hits = self._match(words, TEXT_COLUMN, limit, document_ids)
+        found = self._match(words, TEXT_COLUMN, limit, document_ids)
         if has_hangul(words):
-            hits = _best_of_both(hits, self._match(words, HANGUL_COLUMN, limit, document_ids), limit)
-        return hits
+            found = _best_of_both(found, self._match(words, HANGUL_COLUMN, limit, document_ids), limit)
+        return found
 
     def search_vectors(
         self, vectors: Vectors, limit: int, document_ids: Collection[int] | None = None
@@ -219,6 +226,15 @@ class ChunkTable:
             hits.update((hit.row_id, hit) for hit in to_hits(found, [0.0] * len(found)))
         return hits
 
+    def hits_of(self, document_ids: Collection[int]) -> list[Hit]:
+        """All rows of these documents, with a score of 0, by document and in the order of the text."""
+        from engine.partitions.schema import HIT_COLUMNS, to_hits
+
+        if not document_ids:
+            return []
+        found = self._scan(HIT_COLUMNS, _in_documents(document_ids))
+        return sorted(to_hits(found, [0.0] * len(found)), key=lambda hit: (hit.document_id, hit.ordinal))
+
     def vectors_by_content_key(self, keys: Collection[str]) -> dict[str, Vectors]:
         """The vectors of those keys that are in the table: what was embedded once is not embedded again."""
         from engine.partitions.schema import VECTOR_COLUMN, to_vectors
@@ -250,19 +266,19 @@ class ChunkTable:
         """Bytes on disk, old versions included."""
         return sum(_file_bytes(file) for file in self._folder.rglob("*"))
 
-    def _match(self, words: str, column: str, limit: int, document_ids: Collection[int] | None) -> list[Hit]:
+    def _match(self, words: str, column: str, limit: int, document_ids: Collection[int] | None) -> list[Found]:
         from lancedb.query import MatchQuery
-
-        from engine.partitions.schema import HIT_COLUMNS, to_hits
 
         def matching() -> Any:
             # MatchQuery, because the plain string form reads quotes and operators as a language.
             # mypy cannot see the defaults that pydantic's Field gives.
             query: Any = self._table.search(MatchQuery(words, column), query_type="fts")  # type: ignore[call-arg]
-            return _scoped(query.select([*HIT_COLUMNS, "_score"]).limit(limit), document_ids).to_arrow()
+            query = query.select(["row_id", "document_id", "_score"]).limit(limit)
+            return _scoped(query, document_ids).to_arrow()
 
         found = self._read(matching)
-        return to_hits(found, found["_score"].to_pylist())
+        columns = (found[name].to_pylist() for name in ("row_id", "document_id", "_score"))
+        return sorted((Found(*row) for row in zip(*columns, strict=True)), key=lambda row: (-row.score, row.row_id))
 
     def _scan(self, columns: list[str], where: str | None = None) -> Any:
         query = self._table.search().select(columns)
@@ -336,14 +352,14 @@ def _file_bytes(file: Path) -> int:
         return 0
 
 
-def _best_of_both(words: Sequence[Hit], syllables: Sequence[Hit], limit: int) -> list[Hit]:
+def _best_of_both(words: Sequence[Found], syllables: Sequence[Found], limit: int) -> list[Found]:
     """Joins two rankings whose scores do not compare: each counts relative to its best."""
-    best: dict[str, tuple[float, Hit]] = {}
+    best: dict[str, tuple[float, Found]] = {}
     for ranking in (words, syllables):
-        top = max((hit.score for hit in ranking), default=0.0) or 1.0
-        for hit in ranking:
-            share = hit.score / top
-            if hit.row_id not in best or best[hit.row_id][0] < share:
-                best[hit.row_id] = (share, hit)
+        top = max((row.score for row in ranking), default=0.0) or 1.0
+        for row in ranking:
+            share = row.score / top
+            if row.row_id not in best or best[row.row_id][0] < share:
+                best[row.row_id] = (share, row)
     ranked = sorted(best.items(), key=lambda item: (-item[1][0], item[0]))
-    return [hit for _, (_, hit) in ranked[:limit]]
+    return [row for _, (_, row) in ranked[:limit]]

@@ -447,3 +447,21 @@ def test_readers_on_other_threads_never_see_half_a_document(table: ChunkTable):
     assert failures == []
     assert seen <= {0, 3, 6, 9}
     assert len(table.rows_of(1)) == 9
+
+
+def test_matching_names_the_rows_that_search_text_reads(table: ChunkTable):
+    table.put_document(1, [chunk_row(1, 0, "A mutex guards the value."), chunk_row(1, 1, "Bread needs flour.")])
+    table.put_document(2, [chunk_row(2, 0, "Two threads want one mutex.")])
+    found = table.matching("the mutex of threads", 5)
+    assert [(row.row_id, row.document_id, row.score) for row in found] == [
+        (hit.row_id, hit.document_id, hit.score) for hit in table.search_text("the mutex of threads", 5)
+    ]
+    assert [row.row_id for row in found] == ["2-0", "1-0"]
+    assert [row.row_id for row in table.matching("mutex", 5, document_ids=[1])] == ["1-0"]
+
+
+def test_all_rows_of_documents_come_in_the_order_of_their_text(table: ChunkTable):
+    for id_ in (2, 1, 3):
+        table.put_document(id_, [chunk_row(id_, n, f"text {id_} {n}", start=10 * n) for n in (1, 0, 2)])
+    assert [hit.row_id for hit in table.hits_of([3, 1])] == ["1-0", "1-1", "1-2", "3-0", "3-1", "3-2"]
+    assert table.hits_of([]) == []
