@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import takewhile
 
 from engine.core import ParsedDocument, ParsedPage
 
@@ -21,11 +22,17 @@ class Places:
         return ", ".join(filter(None, (self._name, self._lines(start, end))))
 
     def _lines(self, start: int, end: int) -> str:
-        first = self._line(start) if self._line_word else 0
+        first = self._first_line(start, end) if self._line_word else 0
         if not first:
             return ""
         last = max(first, self._line(max(start, end - 1)))
         return f"{self._line_word} {first}" if first == last else f"{self._line_word}s {first}–{last}"
+
+    def _first_line(self, start: int, end: int) -> int:
+        """The first line in a span; a heading that is no part of the sheet itself may stand before it."""
+        below = self._page.blocks[bisect_right(self._starts, start) :]
+        lines = (block.line for block in takewhile(lambda block: block.start < end, below) if block.line)
+        return self._line(start) or next(lines, 0)
 
     def _line(self, position: int) -> int:
         """The line that a character stands on: some way into the block that begins last before it, 0 if unknown."""

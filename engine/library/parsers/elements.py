@@ -40,3 +40,8 @@ def attribute(element: etree._Element | None, name: str = "val") -> str:
     if element is None:
         return ""
     return next((str(text) for key, text in element.attrib.items() if str(key).rpartition("}")[2] == name), "")
+
+
+def relation(element: etree._Element) -> str:
+    """The id of the relationship that an element names (`r:id`); it may have an `id` of its own as well."""
+    return next((str(text) for key, text in element.attrib.items() if str(key).endswith("}id")), "")

@@ -19,6 +19,9 @@ Parse = Callable[[Path, Limits], ParsedDocument]
 FAMILIES = {
     "pdf": "engine.library.parsers.pdf",
     "docx": "engine.library.parsers.docx",
+    "pptx": "engine.library.parsers.pptx",
+    "xlsx": "engine.library.parsers.xlsx",
+    "xls": "engine.library.parsers.xls",
     "markdown": "engine.library.parsers.markdown",
     "html": "engine.library.parsers.html",
     "text": "engine.library.parsers.text",

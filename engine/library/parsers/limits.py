@@ -19,12 +19,13 @@ _RATIO_COUNTS_FROM_BYTES = 64 * MIB
 class Limits:
     """Bytes of the file itself, and bytes that its compressed parts may unpack to; and the means to get at its text.
 
-    `passwords` are tried on what is encrypted, the first one first.
+    `passwords` are tried on what is encrypted, the first one first. `max_cells` are those that a workbook may fill.
     """
 
     max_file_bytes: int = 512 * MIB
     max_unpacked_bytes: int = GIB
     passwords: tuple[str, ...] = field(default=(), repr=False)
+    max_cells: int = 2_000_000
 
 
 def check_file(num_bytes: int, limits: Limits) -> None:

@@ -25,7 +25,7 @@ class PageBuilder:
         self._blocks: list[Block] = []
         self._length = 0
 
-    def add(self, kind: BlockKind, text: str, level: int = 0) -> None:
+    def add(self, kind: BlockKind, text: str, level: int = 0, line: int = 0) -> None:
         text = clean(text).strip()
         if not text:
             return
@@ -33,10 +33,14 @@ class PageBuilder:
         start = self._length + len(gap)
         self._texts += (gap, text)
         self._length = start + len(text)
-        self._blocks.append(Block(kind, start, self._length, level))
+        self._blocks.append(Block(kind, start, self._length, level, line=line))
 
-    def page(self, number: int | None = None) -> ParsedPage:
-        return ParsedPage(number, "".join(self._texts), tuple(self._blocks))
+    @property
+    def num_blocks(self) -> int:
+        return len(self._blocks)
+
+    def page(self, number: int | None = None, place: str = "") -> ParsedPage:
+        return ParsedPage(number, "".join(self._texts), tuple(self._blocks), place)
 
     def _gap(self, kind: BlockKind) -> str:
         if not self._blocks:

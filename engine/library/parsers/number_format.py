@@ -1,0 +1,140 @@
+"""Numbers in cells as their sheet shows them: percentages, amounts with their currency, dates (always ISO).
+
+Reads the part of Excel's format codes that changes what a number says; colours, widths and fill are dropped.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import math
+import re
+from collections.abc import Callable
+
+Show = Callable[[float], str]
+
+GENERAL = "General"
+# ECMA-376, part 1, 18.8.30: codes that a file refers to by number alone.
+BUILT_IN = {
+    0: GENERAL, 1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 11: "0.00E+00",
+    14: "yyyy-mm-dd", 15: "d-mmm-yy", 16: "d-mmm", 17: "mmm-yy", 18: "h:mm", 19: "h:mm:ss", 20: "h:mm",
+    21: "h:mm:ss", 22: "yyyy-mm-dd h:mm", 37: "#,##0", 38: "#,##0", 39: "#,##0.00", 40: "#,##0.00",
+    45: "mm:ss", 46: "[h]:mm:ss", 47: "mm:ss.0", 49: "@",
+    **dict.fromkeys((*range(27, 32), 36, *range(50, 59)), "yyyy-mm-dd"), **dict.fromkeys(range(32, 36), "h:mm:ss"),
+}  # fmt: skip
+
+_TOKEN = re.compile(r"\"([^\"]*)\"|\\(.)|\[\$([^\]-]*)(?:-[^\]]*)?\]|\[(h+|m+|s+)\]|\[[^\]]*\]|_.|\*.|(.)", re.I | re.S)
+_NUMBER = re.compile(r"[#0?,]*[#0][#0?,]*(?:\.([#0?]*))?,*|\.([#0?]+)")
+_DATE_SIGNS = set("ymdhs")
+# Excel counts days from here, and believes that 1900 was a leap year.
+_EPOCH = dt.datetime(1899, 12, 30)
+_EPOCH_1904_DAYS = 1462
+_MAX_DAYS = 2_958_465
+_EXACT_BELOW = 1e15
+
+
+def shown(value: float, code: str = GENERAL, *, is_1904: bool = False) -> str:
+    """A number under a format code."""
+    if not math.isfinite(value):
+        return ""
+    show = _show(_section(code, value))
+    if show is not None:
+        return show(value)
+    kind = "" if code.lower() == "standard" else _date_kind(code)
+    return _date(value + _EPOCH_1904_DAYS * is_1904, kind) if kind else general(value)
+
+
+def general(value: float) -> str:
+    """A number without a format: whole ones whole, others to the precision that people typed."""
+    if value == int(value) and abs(value) < _EXACT_BELOW:
+        return str(int(value))
+    return f"{value:.12g}"
+
+
+def day(value: dt.datetime | dt.date | dt.time | dt.timedelta) -> str:
+    """A date or time in ISO form, without what says nothing (midnight, zero seconds)."""
+    if isinstance(value, dt.datetime):
+        value = value + dt.timedelta(microseconds=500_000)
+        moment = value.strftime("%H:%M:%S").removesuffix(":00")
+        return f"{value:%Y-%m-%d}" if moment == "00:00" else f"{value:%Y-%m-%d} {moment}"
+    if isinstance(value, dt.timedelta):
+        minutes, seconds = divmod(round(value.total_seconds()), 60)
+        return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}".removesuffix(":00")
+    return value.isoformat()
+
+
+def _date(days: float, kind: str) -> str:
+    if not 0 <= days < _MAX_DAYS:
+        return general(days)
+    if kind == "duration":
+        return day(dt.timedelta(days=days))
+    moment = day(_EPOCH + dt.timedelta(days=days))
+    if kind == "time" or (days < 1 and " " in moment):
+        return moment.partition(" ")[2] or "00:00"
+    return moment.partition(" ")[0] if kind == "date" else moment
+
+
+@functools.lru_cache(maxsize=512)
+def _date_kind(code: str) -> str:
+    """Which of date, time, both or duration a code shows; "" for a number."""
+    signs: set[str] = set()
+    for token in _TOKEN.finditer(code.partition(";")[0]):
+        if token.group(4):
+            return "duration"
+        signs.update((token.group(5) or "").lower())
+    signs &= _DATE_SIGNS
+    if not signs:
+        return ""
+    has_time, has_date = bool(signs & {"h", "s"}), bool(signs & {"y", "d"}) or signs == {"m"}
+    return "both" if has_time and has_date else "time" if has_time else "date"
+
+
+def _section(code: str, value: float) -> str:
+    """The part of a code that is for numbers of this sign; a negative number that has none keeps its minus."""
+    parts = code.split(";")
+    if value < 0 and len(parts) > 1 and parts[1].strip():
+        return parts[0]
+    return parts[2] if value == 0 and len(parts) > 2 and _NUMBER.search(parts[2]) else parts[0]
+
+
+@functools.lru_cache(maxsize=512)
+def _show(section: str) -> Show | None:
+    """How a section shows a number, None where that is no matter of digits (General, dates, fractions, powers)."""
+    if section.strip().lower() in ("", "general", "standard", "@") or _date_kind(section):
+        return None
+    shape = "".join(_plain(token) for token in _TOKEN.finditer(section))
+    number = _NUMBER.search(shape)
+    if number is None or re.search(r"[eE][+-]|/\s*[?#\d]", shape):
+        return None
+    places = number.group(1) or number.group(2) or ""
+    decimals, optional = len(places), len(places) - len(places.rstrip("#?"))
+    digits = number.group().rstrip(",")
+    scale = (100.0 if "%" in shape else 1.0) / 1000.0 ** (len(number.group()) - len(digits))
+    grouping = "," if "," in digits else ""
+    prefix, suffix = (_words(part) for part in (shape[: number.start()], shape[number.end() :]))
+
+    def show(value: float) -> str:
+        text = f"{abs(value) * scale:{grouping}.{decimals}f}"
+        if optional:
+            kept = text[-optional:].rstrip("0")
+            text = (text[:-optional] + kept).rstrip(".")
+        return f"{'-' if value < 0 else ''}{prefix}{text}{suffix}".strip()
+
+    return show
+
+
+def _plain(token: re.Match[str]) -> str:
+    """What a token puts on the screen; literal text is kept apart from digits by private signs."""
+    literal = token.group(1) or token.group(2) or token.group(3)
+    if literal:
+        return literal.translate(_MASK)
+    return token.group(5) or (" " if token.group().startswith("_") else "")
+
+
+def _words(text: str) -> str:
+    return re.sub(r"[()+#0?-]", "", text).translate(_UNMASK).strip("\n")
+
+
+_MASKED = "#0?,.%()+-eE/"
+_MASK = {ord(sign): chr(0xE000 + index) for index, sign in enumerate(_MASKED)}
+_UNMASK = {0xE000 + index: sign for index, sign in enumerate(_MASKED)}
