@@ -412,6 +412,8 @@ def _parser() -> argparse.ArgumentParser:
     remove.add_argument("paths", nargs="+", metavar="PATH")
 
     unlock = command("unlock", _unlock, "Read files that need a password.")
+    # Else "--password SECRET" would pass for the name of a file, and be told in the error.
+    unlock.allow_abbrev = False
     unlock.add_argument("paths", nargs="+", metavar="PATH")
     unlock.add_argument("--password-file", metavar="FILE", help='its first line is the password ("-" is stdin)')
     unlock.add_argument("--remember", action="store_true", help="keep it in the library for later starts")

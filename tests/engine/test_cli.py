@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import _batch
+from engine.cli import _batch, _parser, _password
 from engine.errors import BadRequest
 
 
@@ -23,3 +23,27 @@ def test_a_batch_that_is_no_text_is_refused_with_a_sentence(tmp_path: Path):
     for path in (file, tmp_path):
         with pytest.raises(BadRequest, match="cannot be read"):
             _batch(str(path), "query")
+
+
+def test_a_password_comes_from_a_file_never_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "password"
+    file.write_text("open sesame \r\nnot this line", encoding="utf-8")
+
+    assert _password(str(file)) == "open sesame "
+    with pytest.raises(BadRequest, match="password file"):
+        _password(str(tmp_path / "none"))
+    with pytest.raises(SystemExit):
+        _parser().parse_args(["unlock", "a.pdf", "--password", "open sesame"])
+    assert "password" in capsys.readouterr().err
+
+
+def test_a_password_is_typed_unseen_where_no_file_is_given(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("getpass.getpass", lambda prompt: "typed")
+    assert _password(None) == "typed"
+
+    def nobody(prompt: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr("getpass.getpass", nobody)
+    with pytest.raises(BadRequest, match="nobody"):
+        _password(None)

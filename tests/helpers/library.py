@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.catalog import Catalog
 from engine.core import Chunk, ReadDocument
-from engine.errors import Cancelled, DocumentEmpty, ParserGaveUp
+from engine.errors import Cancelled, DocumentEmpty, DocumentEncrypted, ParserGaveUp
 from engine.partitions.rows import ChunkRow, Vectors
 
 DIMENSIONS = 16
@@ -20,7 +20,10 @@ DIMENSIONS = 16
 
 @dataclass
 class FakeParser:
-    """A chunk for each line of a file. "BROKEN" in it has the parser give up; `gate`, closed, has it wait."""
+    """A chunk for each line of a file. "BROKEN" in it has the parser give up; `gate`, closed, has it wait.
+
+    "LOCKED x" at its start takes the password x.
+    """
 
     gate: threading.Event = field(default_factory=threading.Event)
     paths_read: list[str] = field(default_factory=list)
@@ -49,6 +52,8 @@ class FakeParser:
             text = stream.read()
         if "BROKEN" in text:
             raise ParserGaveUp("The parser crashed on this file.", "Open it and save it again.")
+        if text.startswith("LOCKED ") and text.split()[1] not in passwords:
+            raise DocumentEncrypted("The password does not open it." if passwords else "The file needs a password.")
         if not text.strip():
             raise DocumentEmpty("There is no text in it.")
         lines = [line for line in text.splitlines() if line.strip()]

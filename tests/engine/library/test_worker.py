@@ -12,6 +12,7 @@ import pytest
 
 from engine.catalog import Catalog
 from engine.config import Settings
+from engine.core import Document
 from engine.errors import BadRequest, DiskFull, EmbedderUnavailable, LibraryError, NothingThere
 from engine.events import Event, IndexFailed, IndexFinished, IndexProgressed, LibraryChanged
 from engine.library.seams import Stores
@@ -403,3 +404,60 @@ def test_a_stopped_worker_refuses_wishes(bench: Bench) -> None:
     for wish in (bench.worker.add, bench.worker.remove):
         with pytest.raises(LibraryError, match="being closed"):
             wish([path])
+
+
+# --- passwords ---
+
+
+def known(bench: Bench, path: str) -> Document:
+    document = bench.catalog.document_by_path(path)
+    assert document is not None
+    return document
+
+
+def test_a_password_opens_what_needs_it_and_nothing_else_is_read(bench: Bench) -> None:
+    locked = [bench.write(name, "LOCKED sesame", "Secret.") for name in ("a.txt", "b.txt")]
+    bench.write("open.txt", "Open.")
+    bench.worker.add([str(bench.docs)]).wait(HANG_SECONDS)
+    assert [known(bench, path).needs for path in locked] == ["password", "password"]
+    bench.parser.paths_read.clear()
+
+    finished = bench.worker.unlock([str(bench.docs)], "sesame", remember=False).wait(HANG_SECONDS)
+
+    assert finished.indexed == 2
+    assert sorted(bench.parser.paths_read) == locked
+    assert [(known(bench, path).state, known(bench, path).needs) for path in locked] == [("indexed", "")] * 2
+
+
+def test_a_wrong_password_is_told_and_the_right_one_can_be_given_afterwards(bench: Bench) -> None:
+    path = bench.write("a.txt", "LOCKED sesame", "Secret.")
+    bench.worker.add([str(bench.docs)]).wait(HANG_SECONDS)
+
+    bench.worker.unlock([path], "poppy", remember=True).wait(HANG_SECONDS)
+
+    assert (known(bench, path).state, known(bench, path).needs) == ("skipped", "password")
+    assert known(bench, path).reason == "The password does not open it."
+    bench.worker.unlock([path], "sesame", remember=True).wait(HANG_SECONDS)
+    assert known(bench, path).state == "indexed"
+    assert bench.catalog.passwords_of(known(bench, path).document_id) == ("sesame",)
+
+
+def test_a_changed_document_is_read_with_the_password_it_was_opened_with(bench: Bench) -> None:
+    path = bench.write("a.txt", "LOCKED sesame", "Secret.")
+    bench.worker.add([str(bench.docs)]).wait(HANG_SECONDS)
+    bench.worker.unlock([path], "sesame", remember=False).wait(HANG_SECONDS)
+
+    bench.write("a.txt", "LOCKED sesame", "Another secret.", "And one more.")
+    bench.worker.rescan().wait(HANG_SECONDS)
+
+    assert (known(bench, path).state, known(bench, path).num_chunks) == ("indexed", 3)
+
+
+def test_a_password_for_what_needs_none_is_refused(bench: Bench) -> None:
+    path = bench.write("a.txt", "Open.")
+    bench.worker.add([path]).wait(HANG_SECONDS)
+
+    with pytest.raises(NothingThere, match="needs a password"):
+        bench.worker.unlock([path], "sesame", remember=False)
+    with pytest.raises(BadRequest, match="empty"):
+        bench.worker.unlock([path], "", remember=False)

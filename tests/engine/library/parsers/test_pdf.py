@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import DocumentEmpty, DocumentEncrypted, DocumentNeedsOcr, DocumentUnreadable
+from engine.library.parsers import families
+from engine.library.parsers.limits import Limits
 from engine.library.parsers.pdf_layout import TextLine, layout, lines
 from engine.library.parsers.pdfium import Box
 from tests.helpers.parsing import said
 from tests.helpers.pdf import Line, Page, pdf
+from tests.helpers.shared_data import shared_file
 
 
 def test_pages_have_numbers_and_text(parsed):
@@ -148,3 +151,23 @@ def test_a_span_leads_back_to_its_characters():
         assert signs[first] == word[0]
         assert signs[first + count - 1] == word[-1]
     assert page.characters(28, 30) is None
+
+
+@pytest.mark.parametrize("name", ["r2-user", "r3-user", "r4-user", "r4-aes-user", "r5-user", "r6-user"])
+def test_every_revision_of_encryption_opens_with_the_password(name):
+    path = shared_file(f"docs/pypdf/encryption/{name}-password.pdf")
+
+    with pytest.raises(DocumentEncrypted, match="needs a password"):
+        families.parse(path, Limits())
+    with pytest.raises(DocumentEncrypted, match=r"^The password does not open it\."):
+        families.parse(path, Limits(passwords=("wrong",)))
+
+    document = families.parse(path, Limits(passwords=("wrong", "asdfzxcv")))
+    assert document.pages[0].text.startswith("pdf encryption test")
+
+
+@pytest.mark.parametrize("password", ["foo", "bar"])
+def test_the_owners_password_opens_a_pdf_as_the_users_does(password):
+    path = shared_file("docs/pypdf/encryption/r6-both-passwords.pdf")
+
+    assert families.parse(path, Limits(passwords=(password,))).pages[0].text.startswith("pdf encryption test")
