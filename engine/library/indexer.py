@@ -21,7 +21,7 @@ from engine.library.jobs import IndexRoots, Job, Refresh, Reindex, Resume
 from engine.library.pace import Clock, Pace
 from engine.library.read_ahead import ReadAhead
 from engine.library.reading import FileReader
-from engine.library.recording import CHUNKS_PER_BATCH, Recorder, Steps, Work
+from engine.library.recording import Recorder, Steps, Work
 from engine.library.seams import Parser, Stores
 from engine.library.survey import SurveyReport, survey, survey_places
 from engine.library.tally import Tally
@@ -117,21 +117,28 @@ class Indexer:
         if isinstance(job, Reindex):
             return self._again(job.paths, tally)
         if isinstance(job, Refresh):
-            report = yield from self._survey(survey_places(self._catalog, job.paths), tally, cancelled)
+            report = yield from self._survey(survey_places(self._catalog, job.paths), tally, cancelled, is_asked=False)
             return _pending(report)
         roots = [root for root in self._catalog.roots() if job.paths is None or root.path in job.paths]
         retry = isinstance(job, IndexRoots) and job.retry
-        report = yield from self._survey(survey(self._catalog, roots, retry=retry), tally, cancelled)
+        is_asked = isinstance(job, Resume) or not job.is_unasked
+        looking = survey(self._catalog, roots, retry=retry)
+        report = yield from self._survey(looking, tally, cancelled, is_asked=is_asked)
         if isinstance(job, Resume):
             return self._catalog.documents_in_state("pending")
         return _pending(report)
 
     def _survey(
-        self, looking: Generator[str, None, SurveyReport], tally: Tally, cancelled: threading.Event
+        self,
+        looking: Generator[str, None, SurveyReport],
+        tally: Tally,
+        cancelled: threading.Event,
+        *,
+        is_asked: bool,
     ) -> Generator[IndexProgressed, None, SurveyReport]:
         report = yield from _reported(looking, cancelled)
         self._recorder.delete_rows(report.removed)
-        tally.surveyed(report)
+        tally.surveyed(report, is_asked=is_asked)
         return report
 
     def _again(self, paths: Sequence[str], tally: Tally) -> tuple[Document, ...]:

@@ -70,6 +70,11 @@ class IndexJob:
         return self.ended.result(timeout_seconds)
 
     @property
+    def is_unasked(self) -> bool:
+        """Whether nobody asked for it, so that nothing need be said when nothing came of it."""
+        return isinstance(self.job, Refresh | Resume) or (isinstance(self.job, IndexRoots) and self.job.is_unasked)
+
+    @property
     def paths(self) -> tuple[str, ...]:
         """The roots of which this job is the survey."""
         return () if isinstance(self.job, Refresh | Reindex) else self.job.paths or ()

@@ -24,9 +24,15 @@ class Tally:
     skipped: list[Problem] = field(default_factory=list)
     failed: list[Problem] = field(default_factory=list)
 
-    def surveyed(self, report: SurveyReport) -> None:
-        """What needs no reading: documents as they were, those found bad before, and what is no document."""
+    def surveyed(self, report: SurveyReport, *, is_asked: bool = True) -> None:
+        """What needs no reading: documents as they were, those found bad before, and what is no document.
+
+        Where nobody asked, problems that were known already are not told again.
+        """
         self.removed += len(report.removed)
+        if not is_asked:
+            self.unchanged += sum(document.state == "indexed" for document in report.documents)
+            return
         self.skipped += [(problem.path, problem.reason) for problem in report.problems]
         for document in report.documents:
             if document.state == "indexed":

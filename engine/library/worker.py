@@ -21,7 +21,7 @@ from engine.errors import BadRequest, DiskFull, LibraryError, NothingThere, Ragd
 from engine.events import IndexFailed, IndexFinished, IndexProgressed, LibraryChanged, Publish
 from engine.library.changes import is_below
 from engine.library.indexer import Indexer
-from engine.library.jobs import IndexJob, IndexRoots, Job, Reindex, Resume
+from engine.library.jobs import IndexJob, IndexRoots, Job, Refresh, Reindex, Resume
 from engine.library.pace import Clock
 from engine.library.seams import Parser, Stores
 from engine.library.throttle import Throttle
@@ -68,7 +68,7 @@ class IndexWorker:
         self._jobs: deque[IndexJob] = deque()
         self._removals: deque[_Removal] = deque()
         self._running: IndexJob | None = None
-        self._is_paused = self._is_stopping = False
+        self._is_paused = self._is_stopping = self._is_told = False
         self._indexer: Indexer | None = None
         self._thread = threading.Thread(target=self._run, name="index", daemon=True)
 
@@ -143,10 +143,34 @@ class IndexWorker:
             self._catalog.give_password([document.document_id for document in locked], password, remember=remember)
             return self._queue(Reindex(tuple(document.path for document in locked)))
 
-    def rescan(self) -> IndexJob:
-        """Queues a look at all roots for what is new, changed or gone."""
+    def rescan(self, *, is_unasked: bool = False) -> IndexJob:
+        """Queues a look at all roots for what is new, changed or gone; one that waits already is enough."""
         with self._wishes:
-            return self._queue(IndexRoots(None))
+            if (waiting := self._waiting(IndexRoots(None, is_unasked=is_unasked))) is not None:
+                return waiting
+            return self._queue(IndexRoots(None, is_unasked=is_unasked))
+
+    def refresh(self, paths: Sequence[str]) -> IndexJob:
+        """Queues a look at files and folders where something happened; with one that waits already it becomes one."""
+        wish = Refresh(tuple(paths))
+        with self._wishes:
+            for place, job in enumerate(self._jobs):
+                if isinstance(job.job, Refresh):
+                    self._jobs[place] = replace(job, job=job.job | wish)
+                    return job
+            return self._queue(wish)
+
+    def settle_gone(self, folder: str, *, remove: bool) -> int:
+        """Removes the documents of a folder that went missing at once, or keeps them; returns how many were removed.
+
+        Raises:
+            NothingThere: No document of the folder waits for a decision.
+            LibraryError: The index could not be written.
+        """
+        path = os.path.abspath(folder)
+        removed = self._remove(lambda indexer: indexer.settle_gone(path, remove))
+        self.refresh([path])
+        return removed
 
     def remove(self, paths: Sequence[str]) -> int:
         """Takes files and folders out of the library, also while a job runs; returns how many documents went.
@@ -186,6 +210,9 @@ class IndexWorker:
             self._wishes.notify_all()
         for job in waiting:
             self._end(job, _NEVER_BEGUN)
+
+    def _waiting(self, wish: Job) -> IndexJob | None:
+        return next((job for job in self._jobs if job.job == wish), None)
 
     def _queue(self, wish: Job) -> IndexJob:
         job = IndexJob(wish)
@@ -234,6 +261,7 @@ class IndexWorker:
             return self._running
 
     def _carry_out(self, job: IndexJob) -> None:
+        self._is_told = False
         try:
             finished = self._drive(job, self._opened().run(job.job, job.cancelled))
             self._clean_up(finished)
@@ -262,13 +290,13 @@ class IndexWorker:
             except StopIteration as end:
                 finished: IndexFinished = end.value
                 break
-            if self._progress.is_due():
-                self._publish(last)
+            if (last.documents_total or not job.is_unasked) and self._progress.is_due():
+                self._tell(last)
             if self._changes.is_due():
                 self._publish(LibraryChanged())
             self._rest(job, last)
         if last is not None and last.documents_total:
-            self._publish(last)
+            self._tell(last)
         return finished
 
     def _rest(self, job: IndexJob, progress: IndexProgressed) -> None:
@@ -284,8 +312,12 @@ class IndexWorker:
             if removal is not None:
                 self._carry_out_removal(removal)
             elif not is_told:
-                self._publish(replace(progress, is_paused=True))
+                self._tell(replace(progress, is_paused=True))
                 is_told = True
+
+    def _tell(self, progress: IndexProgressed) -> None:
+        self._is_told = True
+        self._publish(progress)
 
     def _is_held(self, job: IndexJob) -> bool:
         return self._is_paused and not self._is_stopping and not job.cancelled.is_set()
@@ -308,8 +340,9 @@ class IndexWorker:
             self._catalog.give_up_surveys({path for waiting in self._jobs for path in waiting.paths})
 
     def _end(self, job: IndexJob, finished: IndexFinished) -> None:
-        if not (isinstance(job.job, Resume) and replace(finished, seconds=0.0) == _NOTHING_TO_DO):
-            self._publish(LibraryChanged())
+        self._publish(LibraryChanged())
+        # Who was told that it goes on is told that it is over; nobody needs to hear that nothing had changed.
+        if self._is_told or not (job.is_unasked and replace(finished, seconds=0.0, unchanged=0) == _NOTHING_TO_DO):
             self._publish(finished)
         job.ended.set_result(finished)
 
