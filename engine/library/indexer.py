@@ -17,17 +17,14 @@ from engine.core import Document
 from engine.errors import Cancelled, NothingThere
 from engine.events import IndexFinished, IndexProgressed
 from engine.library.changes import is_below
+from engine.library.flow import Flow
 from engine.library.jobs import IndexRoots, Job, Refresh, Reindex, Resume
 from engine.library.pace import Clock, Pace
-from engine.library.read_ahead import ReadAhead
 from engine.library.reading import FileReader
 from engine.library.recording import Recorder, Steps, Work
 from engine.library.seams import Parser, Stores
 from engine.library.survey import SurveyReport, survey, survey_places
 from engine.library.tally import Tally
-
-# How long nothing may happen before the job offers a place to stop.
-_PATIENCE_SECONDS = 0.2
 
 
 class Indexer:
@@ -44,6 +41,7 @@ class Indexer:
         self._catalog, self._parser, self._settings, self._clock = catalog, parser, settings, clock
         self._embedder, self._table = stores.embedder, stores.table
         self._recorder = Recorder(catalog, stores)
+        self._flow: Flow | None = None
 
     def reconcile(self) -> None:
         """Makes catalogue and table agree after a kill; to be called once, before the first job."""
@@ -165,15 +163,14 @@ class Indexer:
         settings, enough = self._settings(), threading.Event()
         work = Work(tally, Pace.of(documents, self._clock), cancelled)
         reader = FileReader(self._parser, settings, self._embedder, enough, self._catalog.passwords_of)
-        with ReadAhead(documents, reader, enough, settings.parser_processes) as ahead:
-            yield from work.pace.timed(self._process(ahead, work))
+        with Flow(documents, reader, enough, self._embedder, self._recorder, settings.parser_processes) as flow:
+            self._flow = flow
+            yield from work.pace.timed(flow.run(work))
 
-    def _process(self, ahead: ReadAhead, work: Work) -> Steps:
-        while (outcomes := ahead.take(CHUNKS_PER_BATCH, _PATIENCE_SECONDS)) is not None:
-            work.go_on_with(outcomes)
-            yield work.progress()
-            yield from self._recorder.embed(self._recorder.settle(outcomes, work), work)
-            yield work.progress()
+    def hold(self, is_held: bool) -> None:
+        """While the job's steps are not taken, its stages had better rest as well."""
+        if self._flow is not None:
+            self._flow.hold(is_held)
 
 
 def _pending(report: SurveyReport) -> tuple[Document, ...]:

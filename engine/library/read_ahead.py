@@ -25,14 +25,19 @@ class ReadAhead:
         read: Callable[[Document], Outcome],
         enough: threading.Event,
         num_threads: int = 1,
+        changed: threading.Condition | None = None,
     ) -> None:
-        """Takes what to read and how. `enough` is set at the end: then `read` had better raise Cancelled soon."""
+        """Takes what to read and how.
+
+        `enough` is set at the end: then `read` had better raise Cancelled soon. `changed` is notified whenever there
+        is something to take; its lock is the queue's.
+        """
         self._waiting = deque(documents)
         self._read = read
         self._enough = enough
         self._outcomes: deque[Outcome] = deque()
         self._num_chunks = 0
-        self._changed = threading.Condition()
+        self._changed = changed or threading.Condition()
         self._is_closed = False
         self._fault: RagdollError | None = None
         self._threads = [
@@ -55,6 +60,11 @@ class ReadAhead:
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether `take` would not have to wait; to be asked under the lock of `changed`."""
+        return bool(self._outcomes) or self._is_over
 
     def take(self, max_chunks: int, timeout_seconds: float) -> list[Outcome] | None:
         """What has been read, at least one outcome and no more than fills `max_chunks`; None when all was taken.

@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from engine.catalog import Catalog
 from engine.errors import Cancelled
 from engine.events import IndexProgressed
+from engine.library.embedding import Embedded
 from engine.library.pace import Pace
 from engine.library.reading import Outcome, Ready, Same, Unreadable, Vanished
-from engine.library.rows import CHUNKS_PER_SHARD, rows, texts_by_key
+from engine.library.rows import CHUNKS_PER_SHARD, rows
 from engine.library.seams import Stores
 from engine.library.tally import Tally
 from engine.partitions.rows import Vectors
 
 log = logging.getLogger(__name__)
 
-# Chunks of like length waste no padding: sorting this many is 36 % faster than taking them as they come …
-CHUNKS_PER_BATCH = 256
-# … and between so many there is a place to stop, every second or two.
-CHUNKS_PER_STEP = 64
 VANISHED = "It vanished while its folder was being indexed."
 
 Steps = Generator[IndexProgressed, None, None]
@@ -110,36 +106,22 @@ class Recorder:
             self._catalog.mark_offline([document_id], VANISHED)
             tally.vanished(outcome.document, VANISHED)
 
-    def embed(self, batch: Sequence[Ready], work: Work) -> Steps:
-        """Gives every chunk its vector, and writes each document as soon as it has all of them."""
-        texts = {key: text for ready in batch for key, text in texts_by_key(ready.read, ready.keys).items()}
-        vectors = self._table.vectors_by_content_key(list(texts)) if texts else {}
-        waiting = deque(batch)
-        self._write_complete(waiting, vectors, work)
-        for keys in _steps({key: text for key, text in texts.items() if key not in vectors}):
-            vectors.update(zip(keys, self._embedder.embed_documents([texts[key] for key in keys]), strict=True))
-            self._write_complete(waiting, vectors, work)
-            yield work.progress()
+    def vectors_known(self, batch: Sequence[Ready]) -> dict[str, Vectors]:
+        """Those vectors of the batch that are stored already, by content key."""
+        keys = {key for ready in batch for key in ready.keys}
+        return self._table.vectors_by_content_key(keys) if keys else {}
 
-    def _write_complete(self, waiting: deque[Ready], vectors: dict[str, Vectors], work: Work) -> None:
-        complete: list[Ready] = []
-        while waiting and all(key in vectors for key in waiting[0].keys):
-            complete.append(waiting.popleft())
-        self._write(complete, vectors, work)
-        for ready in reversed(waiting):
-            work.at(ready, sum(key in vectors for key in ready.keys))
-
-    def _write(self, complete: Sequence[Ready], vectors: dict[str, Vectors], work: Work) -> None:
+    def write(self, complete: Sequence[Embedded], work: Work) -> None:
         """Rows first, then the catalogue. Documents that were removed meanwhile are dropped."""
-        known = self._catalog.paths_of(ready.document.document_id for ready in complete)
-        wanted = [ready for ready in complete if ready.document.document_id in known]
+        known = self._catalog.paths_of(one.ready.document.document_id for one in complete)
+        wanted = [one for one in complete if one.ready.document.document_id in known]
         if wanted:
-            shards = self._shards(wanted)
-            self._put(wanted, shards, vectors)
-            self._mark(wanted, shards)
-            work.tally.stored(wanted)
-        for ready in complete:
-            work.finished(ready)
+            shards = self._shards([one.ready for one in wanted])
+            self._put(wanted, shards)
+            self._mark([one.ready for one in wanted], shards)
+            work.tally.stored(one.ready for one in wanted)
+        for one in complete:
+            work.finished(one.ready)
         if self._table.is_optimize_due():
             self._table.optimize()
 
@@ -151,10 +133,11 @@ class Recorder:
             arrived += len(ready.keys)
         return shards
 
-    def _put(self, documents: Sequence[Ready], shards: Sequence[int], vectors: dict[str, Vectors]) -> None:
+    def _put(self, documents: Sequence[Embedded], shards: Sequence[int]) -> None:
         by_document = {
-            ready.document.document_id: rows(ready.document.document_id, ready.read, ready.keys, vectors, shard)
-            for ready, shard in zip(documents, shards, strict=True)
+            ready.document.document_id: rows(ready.document.document_id, ready.read, ready.keys, one.vectors, shard)
+            for one, shard in zip(documents, shards, strict=True)
+            for ready in [one.ready]
         }
         self._table.put_documents(by_document)
         self._stored.update(by_document)
@@ -173,13 +156,3 @@ class Recorder:
         if stored:
             self._table.delete_documents(stored)
             self._stored -= stored
-
-
-def _steps(texts: Mapping[str, str]) -> Iterator[Sequence[str]]:
-    """The keys of the texts in portions to embed: each batch in the order of length, longest first."""
-    for batch in _slices(list(texts), CHUNKS_PER_BATCH):
-        yield from _slices(sorted(batch, key=lambda key: len(texts[key]), reverse=True), CHUNKS_PER_STEP)
-
-
-def _slices(keys: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    return (keys[start : start + size] for start in range(0, len(keys), size))

@@ -10,8 +10,9 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from engine.catalog import Catalog
@@ -307,7 +308,8 @@ class IndexWorker:
                 if not self._removals and not self._is_held(job):
                     return
                 if self._is_held(job) and is_told:
-                    self._wishes.wait_for(lambda: self._removals or not self._is_held(job))
+                    with self._at_rest():
+                        self._wishes.wait_for(lambda: self._removals or not self._is_held(job))
                 removal = self._removals.popleft() if self._removals else None
             if removal is not None:
                 self._carry_out_removal(removal)
@@ -318,6 +320,16 @@ class IndexWorker:
     def _tell(self, progress: IndexProgressed) -> None:
         self._is_told = True
         self._publish(progress)
+
+    @contextmanager
+    def _at_rest(self) -> Iterator[None]:
+        """The embedder rests too, for as long as the block lasts."""
+        indexer = self._opened()
+        indexer.hold(True)
+        try:
+            yield
+        finally:
+            indexer.hold(False)
 
     def _is_held(self, job: IndexJob) -> bool:
         return self._is_paused and not self._is_stopping and not job.cancelled.is_set()

@@ -16,7 +16,8 @@ from engine.config import LibrarySettings
 from engine.errors import DiskFull, EmbedderUnavailable, LibraryError, NothingThere
 from engine.library import recording
 from engine.library.jobs import IndexRoots
-from engine.library.recording import CHUNKS_PER_BATCH, CHUNKS_PER_STEP, VANISHED
+from engine.library.recording import VANISHED
+from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS
 from tests.helpers.indexing import SmallLibrary
 from tests.helpers.library import vector_of
 
@@ -457,14 +458,14 @@ def test_reindexing_what_is_not_in_the_library_is_refused(library: SmallLibrary)
 def test_small_files_share_batches_and_large_ones_are_embedded_in_steps(library: SmallLibrary) -> None:
     for number in range(40):
         library.write(f"{number:02}.md")
-    library.write("large.md", *(f"line {number}" for number in range(3 * CHUNKS_PER_BATCH)))
+    library.write("large.md", *(f"line {number}" for number in range(3 * WINDOW_CHUNKS)))
 
     library.add()
 
     calls = library.stores.embedder.calls
-    assert sum(calls) == 40 + 3 * CHUNKS_PER_BATCH
-    assert max(calls) == CHUNKS_PER_STEP
-    assert len(calls) <= 40 + 3 * CHUNKS_PER_BATCH / CHUNKS_PER_STEP
+    assert sum(calls) == 40 + 3 * WINDOW_CHUNKS
+    assert max(calls) == PORTION_CHUNKS
+    assert len(calls) <= 40 + 3 * WINDOW_CHUNKS / PORTION_CHUNKS
 
 
 def test_each_batch_is_embedded_in_the_order_of_length(library: SmallLibrary) -> None:
@@ -511,12 +512,12 @@ def test_shards_follow_arrival_and_removals_do_not_reopen_them(
 
 def test_a_cancelled_job_keeps_what_is_done(library: SmallLibrary) -> None:
     for number in range(4):
-        library.write(f"{number}.md", *(f"{number} {line}" for line in range(CHUNKS_PER_BATCH)))
+        library.write(f"{number}.md", *(f"{number} {line}" for line in range(WINDOW_CHUNKS)))
     cancelled = threading.Event()
     embed = library.stores.embedder.embed_documents
 
     def embed_and_cancel(texts: list[str]) -> object:
-        if len(library.stores.embedder.calls) == CHUNKS_PER_BATCH // CHUNKS_PER_STEP:
+        if len(library.stores.embedder.calls) == WINDOW_CHUNKS // PORTION_CHUNKS:
             cancelled.set()
         return embed(texts)
 
@@ -588,13 +589,22 @@ def test_a_full_disk_while_reading_stops_the_job(library: SmallLibrary, monkeypa
 
 
 def test_a_document_removed_while_it_is_indexed_does_not_come_back(library: SmallLibrary) -> None:
-    path = library.write("a.md", *(f"line {number}" for number in range(2 * CHUNKS_PER_STEP)))
+    path = library.write("a.md", *(f"line {number}" for number in range(2 * PORTION_CHUNKS)))
     library.catalog.add_root("Documents", str(library.docs), is_folder=True, device=library.docs.stat().st_dev)
+    embed, gate = library.stores.embedder.embed_documents, threading.Event()
+
+    def embed_when_allowed(texts: list[str]) -> object:
+        vectors = embed(texts)
+        gate.wait()
+        return vectors
+
+    library.stores.embedder.embed_documents = embed_when_allowed  # type: ignore[method-assign,assignment]
     steps = library.indexer.run(IndexRoots(None), threading.Event())
     while not library.embedded:
         next(steps)
 
     assert library.indexer.remove([str(path)]) == 1
+    gate.set()
     for _ in steps:
         pass
 

@@ -1,0 +1,223 @@
+"""Embedding as a stage of its own: a thread that only embeds, and never waits for a file, a commit or an index.
+
+What has been read is put in from one side, what has all its vectors is taken out at the other. Both sides belong to
+the job's thread; the lock between them is never held while the model runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from types import TracebackType
+
+from engine.library.reading import Ready
+from engine.library.rows import texts_by_key
+from engine.library.seams import Embedder
+from engine.library.windows import PORTION_CHUNKS, Waiting, shares
+from engine.partitions.rows import Vectors
+
+# Waiting for their vectors: enough to outlast a tidying-up of the index, little enough for the memory.
+MAX_CHUNKS_WAITING = 1024
+# Beside one huge document there is room for small ones; two huge ones wait for each other.
+MAX_LARGE_CHUNKS_WAITING = 60_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedded:
+    """A document that has all its vectors, by content key."""
+
+    ready: Ready
+    vectors: Mapping[str, Vectors]
+
+
+@dataclass(slots=True, eq=False)
+class _Underway:
+    """A document in the stage; `missing` are the texts without a vector, by content key."""
+
+    ready: Ready
+    missing: dict[str, str]
+    is_urgent: bool
+    is_large: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_large = self.waiting.is_large
+
+    @property
+    def waiting(self) -> Waiting:
+        return Waiting(len(self.missing), self.is_urgent)
+
+    @property
+    def num_embedded(self) -> int:
+        """Chunks that have their vector."""
+        return len(self.ready.keys) if not self.missing else sum(key not in self.missing for key in self.ready.keys)
+
+
+class EmbeddingStage:
+    """The embedder's thread, for as long as the `with` block lasts."""
+
+    def __init__(self, embedder: Embedder, changed: threading.Condition | None = None) -> None:
+        """`changed` is notified when something is done; its lock is the stage's."""
+        self._embedder = embedder
+        self._changed = changed or threading.Condition()
+        self._underway: list[_Underway] = []
+        self._complete: deque[_Underway] = deque()
+        self._advanced: list[_Underway] = []
+        self._window: deque[list[str]] = deque()
+        self._is_window_urgent = False
+        self._vectors: dict[str, Vectors] = {}
+        self._askers: Counter[str] = Counter()
+        self._is_held = self._is_closed = False
+        self._fault: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="embedding", daemon=True)
+
+    def __enter__(self) -> EmbeddingStage:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the thread after the portion it is at; what is complete can still be taken. Twice is harmless."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    # --- one side: what is to be embedded ---
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more should be read; asked under the lock of `changed` or by the thread that puts."""
+        small = sum(len(one.missing) for one in self._underway if not one.is_large)
+        large = sum(len(one.missing) for one in self._underway if one.is_large)
+        # What is complete but not written counts as well: a disk that is slower than the model must slow it down.
+        small += sum(len(one.ready.keys) for one in self._complete if not one.is_large)
+        return small < MAX_CHUNKS_WAITING and large < MAX_LARGE_CHUNKS_WAITING
+
+    def put(self, ready: Ready, known: Mapping[str, Vectors], is_urgent: bool = False) -> None:
+        """Takes a document in; `known` are vectors that are stored. To be released when it is written.
+
+        Texts that another document of the stage brought are not embedded a second time either.
+        """
+        texts = texts_by_key(ready.read, ready.keys)
+        with self._changed:
+            for key in texts:
+                self._askers[key] += 1
+                if key in known:
+                    self._vectors[key] = known[key]
+            missing = {key: text for key, text in texts.items() if key not in self._vectors}
+            one = _Underway(ready, missing, is_urgent)
+            (self._underway if missing else self._complete).append(one)
+            self._changed.notify_all()
+
+    def hurry(self, document_ids: frozenset[int]) -> None:
+        """Somebody waits for these documents."""
+        with self._changed:
+            for one in self._underway:
+                one.is_urgent = one.is_urgent or one.ready.document.document_id in document_ids
+
+    def hold(self, is_held: bool) -> None:
+        """Stops embedding after the present portion, or goes on."""
+        with self._changed:
+            self._is_held = is_held
+            self._changed.notify_all()
+
+    # --- the other side: what is done ---
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._complete or self._advanced or self._fault)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self._underway or self._complete)
+
+    def advanced(self) -> list[tuple[Ready, int]]:
+        """Documents that got some of their vectors since this was asked last, and how many chunks have one now."""
+        with self._changed:
+            advanced, self._advanced = self._advanced, []
+            return [(one.ready, one.num_embedded) for one in advanced]
+
+    def take(self, max_chunks: int) -> list[Embedded]:
+        """Complete documents, at least one if there is any, and no more than fill `max_chunks`.
+
+        Raises:
+            RagdollError: The embedder cannot go on, and what was complete has been taken.
+        """
+        with self._changed:
+            if not self._complete and self._fault is not None:
+                raise self._fault
+            taken: list[Embedded] = []
+            num_chunks = 0
+            while self._complete and (not taken or num_chunks + len(self._complete[0].ready.keys) <= max_chunks):
+                ready = self._complete.popleft().ready
+                taken.append(Embedded(ready, {key: self._vectors[key] for key in ready.keys}))
+                num_chunks += len(ready.keys)
+            return taken
+
+    def release(self, written: Sequence[Embedded]) -> None:
+        """These documents are in the table, so their vectors need not be kept here."""
+        with self._changed:
+            for one in written:
+                for key in one.vectors:
+                    self._askers[key] -= 1
+                    if not self._askers[key]:
+                        del self._askers[key], self._vectors[key]
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        try:
+            while (texts := self._next()) is not None:
+                self._embedded(list(texts), self._embedder.embed_documents(list(texts.values())))
+        except BaseException as error:  # noqa: BLE001 - a thread's end: whoever takes next is told
+            with self._changed:
+                self._fault = error
+                self._changed.notify_all()
+
+    def _next(self) -> dict[str, str] | None:
+        """The next portion of texts by content key; None when it is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or (self._underway and not self._is_held))
+            if self._is_closed:
+                return None
+            is_urgent = any(one.is_urgent for one in self._underway)
+            if not self._window or (is_urgent and not self._is_window_urgent):
+                self._open_window(is_urgent)
+            keys = self._window.popleft()
+            missing: dict[str, str] = {}
+            for one in self._underway:
+                missing.update((key, one.missing[key]) for key in keys if key in one.missing)
+            return {key: missing[key] for key in keys}
+
+    def _open_window(self, is_urgent: bool) -> None:
+        texts: dict[str, str] = {}
+        for one, share in zip(self._underway, shares([one.waiting for one in self._underway]), strict=True):
+            texts.update(islice(one.missing.items(), share))
+        keys = sorted(texts, key=lambda key: len(texts[key]), reverse=True)
+        starts = range(0, len(keys), PORTION_CHUNKS)
+        self._window = deque(keys[start : start + PORTION_CHUNKS] for start in starts)
+        self._is_window_urgent = is_urgent
+
+    def _embedded(self, keys: Sequence[str], vectors: Vectors) -> None:
+        with self._changed:
+            self._vectors.update(zip(keys, vectors, strict=True))
+            still: list[_Underway] = []
+            for one in self._underway:
+                num_missing = len(one.missing)
+                for key in keys:
+                    one.missing.pop(key, None)
+                if not one.missing:
+                    self._complete.append(one)
+                else:
+                    still.append(one)
+                    if len(one.missing) < num_missing and one not in self._advanced:
+                        self._advanced.append(one)
+            self._underway = still
+            self._changed.notify_all()

@@ -1,0 +1,109 @@
+"""Flow: reading, embedding and recording side by side, joined by bounded queues, so that the embedder never waits.
+
+Files are read by the threads of `ReadAhead`, texts become vectors on the thread of `EmbeddingStage`, and the job's
+own thread, the only one that changes table and catalogue, carries what is done from one to the next.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+
+from engine.core import Document
+from engine.errors import Cancelled
+from engine.library.embedding import EmbeddingStage
+from engine.library.read_ahead import ReadAhead
+from engine.library.reading import Outcome
+from engine.library.recording import Recorder, Steps, Work
+from engine.library.seams import Embedder
+from engine.library.windows import WINDOW_CHUNKS
+
+# How long nothing may happen before the job offers a place to stop.
+_PATIENCE_SECONDS = 0.2
+# What is written in one commit: the rows of so many chunks, or of one document.
+_CHUNKS_PER_COMMIT = 2048
+
+
+class Flow:
+    """The stages of one job, for as long as the `with` block lasts."""
+
+    def __init__(
+        self,
+        documents: Sequence[Document],
+        read: Callable[[Document], Outcome],
+        enough: threading.Event,
+        embedder: Embedder,
+        recorder: Recorder,
+        num_readers: int,
+    ) -> None:
+        """`read` makes an outcome of a document; `enough` tells it that nobody waits any more."""
+        self._changed = threading.Condition(threading.RLock())
+        self._ahead = ReadAhead(documents, read, enough, num_readers, self._changed)
+        self._stage = EmbeddingStage(embedder, self._changed)
+        self._recorder = recorder
+        self._is_read = False
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Flow:
+        self._stack.enter_context(self._stage)
+        self._stack.enter_context(self._ahead)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def hold(self, is_held: bool) -> None:
+        """Stops embedding soon, or goes on; reading stops by itself when enough has been read."""
+        self._stage.hold(is_held)
+
+    def run(self, work: Work) -> Steps:
+        """Carries documents through until all are done. Raises what a stage could not get over."""
+        try:
+            while not (self._is_read and self._stage.is_empty):
+                self._wait()
+                self._take_read(work)
+                yield work.progress()
+                self._record(work)
+                yield work.progress()
+        except Cancelled:
+            self._stage.close()
+            # What has its vectors is a moment's work, and would be embedded again.
+            while self._record(work):
+                pass
+            raise
+
+    def _wait(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._stage.has_news or self._wants_read, _PATIENCE_SECONDS)
+
+    @property
+    def _wants_read(self) -> bool:
+        return not self._is_read and self._ahead.has_news and self._stage.has_room
+
+    def _take_read(self, work: Work) -> None:
+        """What was read goes to the embedder, or is noted if there is nothing to embed."""
+        if not self._wants_read:
+            return
+        outcomes = self._ahead.take(WINDOW_CHUNKS, 0.0)
+        if outcomes is None:
+            self._is_read = True
+            return
+        work.go_on_with(outcomes)
+        ready = self._recorder.settle(outcomes, work)
+        stored = self._recorder.vectors_known(ready)
+        for one in ready:
+            self._stage.put(one, stored)
+
+    def _record(self, work: Work) -> bool:
+        """Writes documents that are complete; whether there were any."""
+        for ready, num_chunks in self._stage.advanced():
+            work.at(ready, num_chunks)
+        complete = self._stage.take(_CHUNKS_PER_COMMIT)
+        if complete:
+            self._recorder.write(complete, work)
+            self._stage.release(complete)
+        return bool(complete)

@@ -1,0 +1,38 @@
+"""Tests for engine.library.windows."""
+
+from __future__ import annotations
+
+from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS, Waiting, shares
+
+HUGE = 20 * WINDOW_CHUNKS
+
+
+def test_small_documents_are_taken_in_the_order_in_which_they_came() -> None:
+    assert shares([Waiting(100), Waiting(100), Waiting(100), Waiting(100)]) == [100, 100, 56, 0]
+
+
+def test_what_is_there_may_be_less_than_a_window() -> None:
+    assert shares([Waiting(3), Waiting(4)]) == [3, 4]
+    assert shares([]) == []
+
+
+def test_small_documents_pass_a_huge_one_that_goes_on_all_the_same() -> None:
+    assert shares([Waiting(HUGE), Waiting(10), Waiting(20)]) == [WINDOW_CHUNKS - 30, 10, 20]
+    assert shares([Waiting(HUGE), *[Waiting(200)] * 5]) == [PORTION_CHUNKS, WINDOW_CHUNKS - PORTION_CHUNKS, 0, 0, 0, 0]
+
+
+def test_the_first_of_two_huge_documents_is_finished_first() -> None:
+    assert shares([Waiting(HUGE), Waiting(HUGE)]) == [WINDOW_CHUNKS, 0]
+
+
+def test_an_urgent_document_has_a_short_window_to_itself() -> None:
+    assert shares([Waiting(HUGE), Waiting(10), Waiting(5, is_urgent=True)]) == [0, 0, 5]
+    assert shares([Waiting(10), Waiting(HUGE, is_urgent=True)]) == [0, PORTION_CHUNKS]
+
+
+def test_however_they_are_mixed_a_window_is_full_when_it_can_be_and_takes_no_more_than_there_is() -> None:
+    for sizes in ([1, 300, 2, 700], [256, 256], [257], [10, 10_000, 10, 300]):
+        waiting = [Waiting(size) for size in sizes]
+        taken = shares(waiting)
+        assert all(0 <= share <= size for share, size in zip(taken, sizes, strict=True))
+        assert sum(taken) == min(WINDOW_CHUNKS, sum(sizes))
