@@ -6,7 +6,7 @@ lxml's HTML parser reads no entity, no DTD and nothing from the network.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lxml import etree, html
@@ -33,6 +33,9 @@ _INLINE = {
     "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span", "strike", "strong", "sub", "sup",
     "time", "tt", "u", "var", "wbr", "img", "br", "nobr", "picture", "source",
 }  # fmt: skip
+# Given the id of an element, where to write from there on; None where it makes no difference.
+Turn = Callable[[str], PageBuilder | None]
+
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _TABLE_PARTS = {"thead", "tbody", "tfoot"}
 _LAYOUT_CHARACTERS = 600
@@ -44,15 +47,20 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
     data = path.read_bytes()
     declared = _CHARSET.search(data[:_META_BYTES])
     text = _XML_DECLARATION.sub("", decode(data, declared.group(1).decode() if declared else ""), count=1)
-    root = _tree(text)
+    root = tree(text)
     builder = PageBuilder()
-    walk = _Walk(builder)
-    walk.flow(_main(root), list_depth=0)
-    walk.end_paragraph()
+    write(_main(root), builder)
     return ParsedDocument("html", " ".join((root.findtext(".//title") or "").split()), (builder.page(),))
 
 
-def _tree(text: str) -> html.HtmlElement:
+def write(element: html.HtmlElement, builder: PageBuilder, turn: Turn | None = None) -> None:
+    """Adds what people see of an element; `turn` may begin another page where an element bears an id."""
+    walk = _Walk(builder, turn)
+    walk.flow(element, list_depth=0)
+    walk.end_paragraph()
+
+
+def tree(text: str) -> html.HtmlElement:
     parser = html.HTMLParser(no_network=True, remove_comments=True, remove_pis=True, huge_tree=True)
     try:
         return html.document_fromstring(text, parser=parser)
@@ -85,8 +93,9 @@ def _texts(element: html.HtmlElement) -> Iterator[str]:
 class _Walk:
     """One pass over the tree in reading order; inline text gathers until a block begins or ends."""
 
-    def __init__(self, builder: PageBuilder) -> None:
+    def __init__(self, builder: PageBuilder, turn: Turn | None) -> None:
         self._builder = builder
+        self._turn = turn
         self._gathered: list[str] = []
         self._is_item = False
 
@@ -104,6 +113,8 @@ class _Walk:
         self._builder.add("list_item" if self._is_item else "paragraph", text)
 
     def _child(self, child: html.HtmlElement, list_depth: int) -> None:
+        if self._turn is not None:
+            self._turn_at(child, self._turn)
         if child.tag == "br":
             self._gathered.append("\0")
         elif child.tag in _INLINE:
@@ -111,6 +122,15 @@ class _Walk:
         else:
             self.end_paragraph()
             self._block(child, list_depth)
+
+    def _turn_at(self, child: html.HtmlElement, turn: Turn) -> None:
+        # A heading is often named by what stands inside it.
+        for element in child.iter() if child.tag in _HEADINGS else (child,):
+            builder = turn(element.get("id") or element.get("name") or "")
+            if builder is not None:
+                self.end_paragraph()
+                self._builder = builder
+                return
 
     def _block(self, child: html.HtmlElement, list_depth: int) -> None:
         if child.tag in _HEADINGS:

@@ -1,0 +1,135 @@
+"""OpenDocument files: texts in reading order, presentations by slide, spreadsheets by sheet and row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from lxml import etree
+
+from engine.core import ParsedDocument, ParsedPage
+from engine.errors import DocumentUnreadable
+from engine.library.parsers import xls
+from engine.library.parsers.archive import Package, opened
+from engine.library.parsers.elements import attribute, child, children, descendants, elements, local
+from engine.library.parsers.limits import MIB, Limits, needs_password
+from engine.library.parsers.markup import PageBuilder, sane_title
+from engine.library.parsers.opendocument_text import Flow, flat, styles
+from engine.library.parsers.sheets import Row, Sheets
+
+_FURNITURE = {"date-time", "footer", "header", "page-number"}
+_NOTES_FURNITURE = {"page", "handout", *_FURNITURE}
+_ROW_GROUPS = {"table-header-rows", "table-rows", "table-row-group"}
+# As wide as any spreadsheet; a cell that claims to be repeated more often is a trap.
+_MAX_COLUMNS = 16_384
+# A spreadsheet whose XML is longer would need too much memory as a tree.
+_TREE_BYTES = 64 * MIB
+
+
+def parse(path: Path, limits: Limits) -> ParsedDocument:
+    with opened(path, limits, "The document") as package:
+        if next(descendants(package.xml("META-INF/manifest.xml"), "encryption-data"), None) is not None:
+            raise needs_password("The document", limits)
+        title = _title(package)
+        if package.num_bytes("content.xml") <= _TREE_BYTES:
+            return _read(package, title, limits)
+    return ParsedDocument("ods", title, xls.pages(path, limits), "row")
+
+
+def _read(package: Package, title: str, limits: Limits) -> ParsedDocument:
+    root = package.xml("content.xml")
+    for body in elements(child(root, "body")):
+        if local(body) == "spreadsheet":
+            return ParsedDocument("ods", title, _sheets(body, limits), "row")
+        if local(body) in ("presentation", "drawing"):
+            return ParsedDocument("odp", title, tuple(_slides(body, styles(package))))
+        flow = Flow(PageBuilder(), styles(package))
+        flow.blocks(body)
+        flow.end_code()
+        return ParsedDocument("odt", title, (flow.builder.page(),))
+    raise DocumentUnreadable("The document is damaged: its text is missing.")
+
+
+def _title(package: Package) -> str:
+    title = child(package.xml("meta.xml"), "meta", "title")
+    return sane_title(title.text or "") if title is not None else ""
+
+
+def _slides(body: etree._Element, named: dict[str, str]) -> Iterator[ParsedPage]:
+    for number, slide in enumerate(children(body, "page"), start=1):
+        flow = Flow(PageBuilder(), named)
+        frames = list(_shapes(slide))
+        for frame in sorted(frames, key=lambda frame: attribute(frame, "class") != "title"):
+            _shape(flow, frame)
+        _notes(flow, child(slide, "notes"))
+        yield flow.builder.page(number, f"slide {number}")
+
+
+def _shapes(container: etree._Element) -> Iterator[etree._Element]:
+    for element in elements(container):
+        if local(element) == "g":
+            yield from _shapes(element)
+        elif local(element) != "notes" and attribute(element, "class") not in _FURNITURE:
+            yield element
+
+
+def _shape(flow: Flow, shape: etree._Element) -> None:
+    if attribute(shape, "class") == "title":
+        flow.builder.add("heading", flat(shape), 1)
+    else:
+        flow.blocks(shape)
+        flow.end_code()
+
+
+def _notes(flow: Flow, notes: etree._Element | None) -> None:
+    frames = [frame for frame in elements(notes) if attribute(frame, "class") not in _NOTES_FURNITURE]
+    if any(map(flat, frames)):
+        flow.builder.add("heading", "Notes", 2)
+    for frame in frames:
+        _shape(flow, frame)
+
+
+def _sheets(body: etree._Element, limits: Limits) -> tuple[ParsedPage, ...]:
+    sheets = Sheets(limits)
+    for table in children(body, "table"):
+        sheets.add(attribute(table, "name"), _rows(table))
+    return tuple(sheets.pages)
+
+
+def _rows(table: etree._Element) -> Iterator[Row]:
+    """The filled rows of a sheet; one that is repeated counts as often."""
+    number = 1
+    for element in _row_elements(table):
+        cells = _cells(element)
+        times = _repeated(element, "number-rows-repeated")
+        if cells:
+            yield from ((number + index, cells) for index in range(times))
+        number += times
+
+
+def _row_elements(container: etree._Element) -> Iterator[etree._Element]:
+    for element in elements(container):
+        if local(element) == "table-row":
+            yield element
+        elif local(element) in _ROW_GROUPS:
+            yield from _row_elements(element)
+
+
+def _cells(element: etree._Element) -> list[str]:
+    """What the cells show, without the thousands of empty ones at the end."""
+    cells: list[str] = []
+    num_empty = 0
+    for cell in elements(element):
+        times = min(_repeated(cell, "number-columns-repeated"), _MAX_COLUMNS - len(cells))
+        text = (flat(cell) or attribute(cell, "value")) if local(cell) == "table-cell" else ""
+        if not text:
+            num_empty = min(num_empty + times, _MAX_COLUMNS)
+            continue
+        cells += [""] * num_empty + [text] * times
+        num_empty = 0
+    return cells
+
+
+def _repeated(element: etree._Element, name: str) -> int:
+    times = attribute(element, name)
+    return max(1, int(times)) if times.isdigit() else 1

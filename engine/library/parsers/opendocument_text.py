@@ -1,0 +1,166 @@
+"""Text in OpenDocument XML: headings, paragraphs, lists and tables as blocks, with text boxes and footnotes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lxml import etree
+
+from engine.core import BlockKind
+from engine.library.parsers.archive import Package
+from engine.library.parsers.elements import attribute, children, descendants, elements, local
+from engine.library.parsers.markup import PageBuilder, row
+
+_TITLES = {"Title"}
+_CODE = {"Preformatted_20_Text"}
+# What was deleted, what only declares, what others remarked, and lists of what stands elsewhere.
+_UNSHOWN = {
+    "tracked-changes", "annotation", "forms", "sequence-decls", "variable-decls", "user-field-decls",
+    "table-of-content", "alphabetical-index", "illustration-index", "table-index", "object-index", "user-index",
+    "notes", "note-citation", "ruby-text", "event-listeners", "script", "title", "desc",
+}  # fmt: skip
+_SPACES = {"tab": "\t", "line-break": "\n"}
+_MAX_HEADING_CHARACTERS = 300
+_LAYOUT_CHARACTERS = 600
+_MAX_SPACES = 1000
+
+
+def styles(package: Package) -> dict[str, str]:
+    """The style that each one descends from: what an author chose, where the file has made one of its own of it."""
+    return {
+        attribute(style, "name"): attribute(style, "parent-style-name")
+        for part in ("styles.xml", "content.xml")
+        for style in descendants(package.xml(part), "style")
+    }
+
+
+def flat(container: etree._Element | None) -> str:
+    """All paragraphs in one line."""
+    texts: list[str] = []
+    for element in elements(container):
+        name = local(element)
+        if name in ("p", "h"):
+            inline = _Inline()
+            inline.gather(element)
+            texts += ["".join(inline.texts), *map(flat, inline.boxes)]
+        elif name not in _UNSHOWN:
+            texts.append(flat(element))
+    return " ".join(filter(None, texts))
+
+
+class Flow:
+    """One pass over a text in reading order; `styles` as from `styles`."""
+
+    def __init__(self, builder: PageBuilder, styles: dict[str, str]) -> None:
+        self.builder = builder
+        self._styles = styles
+        self._code: list[str] = []
+        self._has_title = False
+
+    def blocks(self, container: etree._Element, *, is_list: bool = False) -> None:
+        for element in elements(container):
+            name = local(element)
+            if name in ("p", "h"):
+                self._paragraph(element, is_list=is_list)
+            elif name == "table":
+                self._table(element)
+            elif name not in _UNSHOWN:
+                self.blocks(element, is_list=is_list or name == "list")
+
+    def end_code(self) -> None:
+        """Preformatted paragraphs are the lines of one listing, which ends here."""
+        self.builder.add("code", "\n".join(self._code))
+        self._code.clear()
+
+    def _paragraph(self, element: etree._Element, *, is_list: bool) -> None:
+        inline = _Inline()
+        inline.gather(element)
+        self._styled(element, "".join(inline.texts), is_list=is_list)
+        for box in (*inline.boxes, *inline.notes):
+            self.blocks(box)
+
+    def _styled(self, element: etree._Element, text: str, *, is_list: bool) -> None:
+        style = attribute(element, "style-name")
+        names = {style, self._styles.get(style, "")}
+        level = attribute(element, "outline-level")
+        if names & _CODE:
+            self._code.append(text)
+        elif names & _TITLES:
+            self._has_title = True
+            self._add("heading", text, 1)
+        elif local(element) == "h" and len(text) <= _MAX_HEADING_CHARACTERS:
+            self._add("heading", text, max(1, int(level) if level.isdigit() else 1) + self._has_title)
+        else:
+            self._add("list_item" if is_list else "paragraph", text)
+
+    def _add(self, kind: BlockKind, text: str, level: int = 0) -> None:
+        self.end_code()
+        self.builder.add(kind, text, level)
+
+    def _table(self, table: etree._Element) -> None:
+        rows = [list(_cells(line)) for line in _rows(table)]
+        if _is_layout(rows):
+            for cells in rows:
+                for cell in cells:
+                    self.blocks(cell)
+            return
+        for cells in rows:
+            self._add("table_row", row([flat(cell) for cell in cells]))
+
+
+class _Inline:
+    """What a paragraph holds: its text, and the boxes and notes anchored in it."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.boxes: list[etree._Element] = []
+        self.notes: list[etree._Element] = []
+
+    def gather(self, element: etree._Element) -> None:
+        # White space of the XML is one space; more of it is written as elements.
+        self.texts.append(_collapsed(element.text))
+        for part in element:
+            if isinstance(part.tag, str):
+                self._part(part)
+            self.texts.append(_collapsed(part.tail))
+
+    def _part(self, part: etree._Element) -> None:
+        name = local(part)
+        if name == "s":
+            count = attribute(part, "c")
+            self.texts.append(" " * min(int(count) if count.isdigit() else 1, _MAX_SPACES))
+        elif name in _SPACES:
+            self.texts.append(_SPACES[name])
+        elif name == "note":
+            self.notes += children(part, "note-body")
+        elif name in ("frame", "custom-shape", "text-box"):
+            self.boxes.append(part)
+        elif name not in _UNSHOWN:
+            self.gather(part)
+
+
+def _collapsed(text: str | None) -> str:
+    if not text:
+        return ""
+    lead, tail = text[:1].isspace(), text[-1:].isspace()
+    words = " ".join(text.split())
+    return f"{' ' * lead}{words}{' ' * tail}" if words else " "
+
+
+def _rows(table: etree._Element) -> Iterator[etree._Element]:
+    for element in elements(table):
+        if local(element) == "table-row":
+            yield element
+        elif local(element) in ("table-header-rows", "table-rows", "table-row-group"):
+            yield from _rows(element)
+
+
+def _cells(line: etree._Element) -> Iterator[etree._Element]:
+    yield from children(line, "table-cell")
+
+
+def _is_layout(rows: list[list[etree._Element]]) -> bool:
+    """A frame around text rather than a table: one column, or whole columns of prose."""
+    if all(len(cells) <= 1 for cells in rows):
+        return True
+    return any(len(flat(cell)) > _LAYOUT_CHARACTERS for cells in rows for cell in cells)
