@@ -28,7 +28,7 @@ class DocumentsTable(QAbstractTableModel):
 
     DOCUMENT_ROLE = int(Qt.ItemDataRole.UserRole) + 1
 
-    total_changed = Signal()  # how many documents there are in all, loaded or not
+    total_changed = Signal()  # total or by_state: how many documents there are in all, loaded or not
     fetch_failed = Signal(str, str)  # a sentence, a way out
 
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
@@ -38,6 +38,8 @@ class DocumentsTable(QAbstractTableModel):
         self._total = 0
         self._collection: str | None = None
         self._states: tuple[DocumentState, ...] = ()
+        self._name = ""
+        self._by_state: dict[str, int] = {}
         self._is_fetching = False
         self._is_stale = False
         # Replies that were asked for before the last change of filter are no answer to it.
@@ -51,18 +53,27 @@ class DocumentsTable(QAbstractTableModel):
     def collection(self) -> str | None:
         return self._collection
 
+    @property
+    def by_state(self) -> dict[str, int]:
+        """How many documents the name and the collection leave, by state, whatever states are shown."""
+        return self._by_state
+
+    @property
+    def name(self) -> str:
+        return self._name
+
     def document(self, row: int) -> Document | None:
         return self._rows[row] if 0 <= row < len(self._rows) else None
 
-    def show(self, collection: str | None, states: tuple[DocumentState, ...] = ()) -> None:
-        """Which documents are wanted: of one collection or all, in these states or all."""
-        self._collection, self._states = collection, states
+    def show(self, collection: str | None, states: tuple[DocumentState, ...] = (), name: str = "") -> None:
+        """Which documents are wanted: of one collection or all, in these states or all, `name` in their path."""
+        self._collection, self._states, self._name = collection, states, name
         self._generation += 1
         self._is_fetching = self._is_stale = False
         self.beginResetModel()
         self._rows.clear()
         self.endResetModel()
-        self._set_total(0)
+        self._set_total(0, self._by_state)
         self.refresh()
 
     def refresh(self) -> None:
@@ -99,7 +110,9 @@ class DocumentsTable(QAbstractTableModel):
         if role == self.DOCUMENT_ROLE:
             return document
         if role == Qt.ItemDataRole.ToolTipRole:
-            return document.reason or shown(document.path)
+            return "\n".join(part for part in (shown(document.path), document.reason) if part)
+        if role == Qt.ItemDataRole.AccessibleTextRole and index.column() == NAME:
+            return ". ".join(part for part in (shown(os.path.basename(document.path)), document.reason) if part)
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):
             return self._cell(document, index.column(), as_number=role == Qt.ItemDataRole.EditRole)
         if role == Qt.ItemDataRole.TextAlignmentRole and index.column() in _FIXED:
@@ -128,7 +141,7 @@ class DocumentsTable(QAbstractTableModel):
         self._is_fetching = True
         generation = self._generation
         wanted = protocol.ListDocuments(
-            collection=self._collection, states=self._states, offset=offset, limit=limit
+            collection=self._collection, states=self._states, name=self._name, offset=offset, limit=limit
         )  # fmt: skip
         self._client.request(
             protocol.DOCUMENTS,
@@ -144,7 +157,7 @@ class DocumentsTable(QAbstractTableModel):
         known = {document.document_id for document in reply.documents}
         kept = [document for document in self._rows[:offset] if document.document_id not in known]
         replace_rows(self, self._rows, [*kept, *reply.documents], lambda row: row.document_id, self._on_row_changed)
-        self._set_total(reply.total)
+        self._set_total(reply.total, reply.by_state)
         self._catch_up()
 
     def _on_error(self, generation: int, error: protocol.WireError) -> None:
@@ -163,9 +176,9 @@ class DocumentsTable(QAbstractTableModel):
     def _on_row_changed(self, row: int) -> None:
         self.dataChanged.emit(self.index(row, 0), self.index(row, self.columnCount() - 1))
 
-    def _set_total(self, total: int) -> None:
-        if total != self._total:
-            self._total = total
+    def _set_total(self, total: int, by_state: dict[str, int]) -> None:
+        if (total, by_state) != (self._total, self._by_state):
+            self._total, self._by_state = total, by_state
             self.total_changed.emit()
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QObject, Signal
 
+from app.models.steady_progress import NOTHING_DONE, Share, advanced
 from engine import protocol
 from engine.protocol import IndexProgress, ModelState, Notice, WireError
 
@@ -23,6 +24,7 @@ class Facts:
     death: str = ""
     refusal: str = ""
     progress: IndexProgress | None = None
+    share: Share = NOTHING_DONE
     model: ModelState | None = None
 
 
@@ -58,9 +60,9 @@ def _work_sentence(facts: Facts) -> str:
         return _tr("Ready")
     if progress.is_paused:
         return _tr("Indexing is paused")
-    if not progress.documents_total:
+    if facts.share.fraction is None:
         return _tr("Indexing…")
-    return _tr("Indexing %1 %").replace("%1", str(100 * progress.documents_done // progress.documents_total))
+    return _tr("Indexing %1 %").replace("%1", str(int(100 * facts.share.fraction + 1e-9)))
 
 
 def _tr(text: str) -> str:
@@ -120,9 +122,9 @@ class EngineStatusModel(QObject):
     def _on_notice(self, notice: Notice) -> None:
         match notice:
             case protocol.IndexProgress():
-                self._set(replace(self._facts, progress=notice))
+                self._set(replace(self._facts, progress=notice, share=advanced(self._facts.share, notice)))
             case protocol.IndexFinished() | protocol.IndexFailed():
-                self._set(replace(self._facts, progress=None))
+                self._set(replace(self._facts, progress=None, share=NOTHING_DONE))
             case protocol.ModelState():
                 self._set(replace(self._facts, model=notice))
             case _:

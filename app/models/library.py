@@ -9,8 +9,20 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.models.documents import DocumentsTable
+from app.models.steady_progress import NOTHING_DONE, advanced
 from engine import protocol
-from engine.protocol import Collection, Document, IndexProgress, Method, Notice, P, R, WireError
+from engine.protocol import (
+    Collection,
+    Document,
+    EmbedderState,
+    Folder,
+    IndexProgress,
+    Method,
+    Notice,
+    P,
+    R,
+    WireError,
+)
 
 if TYPE_CHECKING:
     from app.engine_client import EngineClient
@@ -21,24 +33,30 @@ MAX_PROBLEMS = 1000
 
 
 class LibraryModel(QObject):
-    """`collections`, `disk_bytes`, `documents` (a table), `progress` (None when nothing runs), `problems`.
+    """`collections`, `folders`, `embedder`, `disk_bytes`, `documents` (a table), `progress`, `problems`.
 
-    `problems` are the documents that were skipped or failed, with their reason, of all collections.
+    `progress` is None when nothing runs; `fraction` is how far the job is, from 0 to 1, and only grows. `problems`
+    are the first documents that were skipped or failed, with their reason, of all collections.
     """
 
-    collections_changed = Signal()  # collections or disk_bytes
+    collections_changed = Signal()  # collections, folders, embedder or disk_bytes
     progress_changed = Signal()  # progress
     problems_changed = Signal()  # problems
     job_finished = Signal(object)  # protocol.IndexFinished
     request_failed = Signal(str, str)  # a sentence, a way out
     paths_added = Signal(object, str)  # a tuple of paths was handed to the engine, for this collection
     documents_removed = Signal(int)  # how many
+    check_finished = Signal(object)  # protocol.IndexFinished of the job that `rescan` began
 
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._client = client
         self.collections: tuple[Collection, ...] = ()
+        self.folders: tuple[Folder, ...] = ()
+        self.embedder = EmbedderState()
         self.disk_bytes = 0
+        self._share = NOTHING_DONE
+        self._is_checking = False
         self.progress: IndexProgress | None = None
         self.problems: tuple[Document, ...] = ()
         self.num_problems = 0
@@ -55,6 +73,11 @@ class LibraryModel(QObject):
     def num_documents(self) -> int:
         """All documents of all collections; one in two collections counts twice."""
         return sum(sum(collection.documents_by_state.values()) for collection in self.collections)
+
+    @property
+    def fraction(self) -> float | None:
+        """How far the job is; None while its files are being counted, and when there is none."""
+        return self._share.fraction if self.progress is not None else None
 
     # --- wishes ---
 
@@ -73,6 +96,24 @@ class LibraryModel(QObject):
     def reindex(self, paths: Sequence[str]) -> None:
         """Reads these again, also when they failed or have not changed."""
         self._send(protocol.REINDEX, protocol.Paths(paths=tuple(paths)))
+
+    def rescan(self) -> None:
+        """Looks for changes in all linked folders now; `check_finished` says what was found."""
+        self._is_checking = True
+        self._send(protocol.RESCAN, protocol.Nothing())
+
+    def prioritise(self, paths: Sequence[str]) -> None:
+        """Indexes these before all others that wait."""
+        self._send(protocol.PRIORITISE, protocol.Paths(paths=tuple(paths)))
+
+    def unlock(self, paths: Sequence[str], password: str, remember: bool) -> None:
+        """Tries a password on documents that need one; where it is wrong, the document's reason says so."""
+        wanted = protocol.Unlock(paths=tuple(paths), password=password, remember=remember)
+        self._send(protocol.UNLOCK, wanted)
+
+    def settle_gone(self, folder: str, remove: bool) -> None:
+        """Removes the documents of `folder` that went missing at once, or keeps what was indexed of them."""
+        self._send(protocol.SETTLE_GONE, protocol.SettleGone(folder=folder, remove=remove), self._on_settled)
 
     def pause(self) -> None:
         self._send(protocol.PAUSE, protocol.Nothing())
@@ -106,8 +147,11 @@ class LibraryModel(QObject):
             case protocol.IndexProgress():
                 self._set_progress(notice)
             case protocol.IndexFinished():
+                was_checking, self._is_checking = self._is_checking, False
                 self._end_job()
                 self.job_finished.emit(notice)
+                if was_checking:
+                    self.check_finished.emit(notice)
             case protocol.IndexFailed(sentence=sentence, way_out=way_out):
                 self._end_job()
                 self.request_failed.emit(sentence, way_out)
@@ -116,11 +160,13 @@ class LibraryModel(QObject):
 
     def _on_state(self, state: str) -> None:
         if state != "ready":
+            self._is_checking = False
             self._set_progress(None)
 
     def _on_library(self, reply: protocol.LibraryReply) -> None:
         self.is_known = True
         self.collections, self.disk_bytes = reply.collections, reply.disk_bytes
+        self.folders, self.embedder = reply.folders, reply.embedder
         self.collections_changed.emit()
 
     def _on_problems(self, reply: protocol.DocumentsReply) -> None:
@@ -132,12 +178,18 @@ class LibraryModel(QObject):
         self.documents_removed.emit(reply.documents)
         self.refresh()
 
+    def _on_settled(self, reply: protocol.Removed) -> None:
+        if reply.documents:
+            self.documents_removed.emit(reply.documents)
+        self.refresh()
+
     def _on_error(self, error: WireError) -> None:
         # A dead engine is told elsewhere, once.
         if error.kind != "EngineDied":
             self.request_failed.emit(error.sentence, error.way_out)
 
     def _on_wish_failed(self, error: WireError) -> None:
+        self._is_checking = False
         self.request_failed.emit(error.sentence, error.way_out)
 
     def _end_job(self) -> None:
@@ -146,6 +198,7 @@ class LibraryModel(QObject):
 
     def _set_progress(self, progress: IndexProgress | None) -> None:
         if progress != self.progress:
+            self._share = advanced(self._share, progress) if progress is not None else NOTHING_DONE
             self.progress = progress
             self.progress_changed.emit()
 

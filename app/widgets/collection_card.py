@@ -1,75 +1,66 @@
-"""A collection as a card: its documents by state, and its folders, each with what can be done with it."""
+"""A collection as a card: its documents by state, and its folders, each with how it stands and what can be done."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QMenu, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.widgets import bits
-from app.widgets.elided import ElidedLabel
-from app.widgets.figures import count_text, file_name, printable
+from app.widgets.figures import count_text
+from app.widgets.flow import FlowLayout
+from app.widgets.folder_line import FolderLine
 from app.widgets.library_table import STATES, state_name
-from app.widgets.picture import Picture
 
 if TYPE_CHECKING:
-    from engine.protocol import Collection
+    from engine.protocol import Collection, Folder
 
 
 class CollectionCard(QFrame):
-    """Takes a `Collection`; folders may be single files that were dropped."""
+    """Takes a `Collection` and what is known of its folders; folders may be single files that were dropped."""
 
     add_wanted = Signal(str)  # collection
     reindex_wanted = Signal(list)  # folders
     remove_wanted = Signal(str)  # folder
 
-    def __init__(self, collection: Collection, parent: QWidget | None = None) -> None:
+    def __init__(self, collection: Collection, folders: Sequence[Folder] = (), parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("card", True)
         self.collection = collection
+        known = {folder.path: folder for folder in folders if folder.collection == collection.name}
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 10, 10, 12)
         layout.setSpacing(4)
-        layout.addLayout(self._head())
-        for folder in collection.folders:
-            layout.addLayout(self._folder_line(folder))
+        layout.addWidget(self._head())
+        self.lines = tuple(FolderLine(path, known.get(path)) for path in collection.folders)
+        for line in self.lines:
+            line.reindex_wanted.connect(self.reindex_wanted)
+            line.remove_wanted.connect(self.remove_wanted)
+            layout.addWidget(line)
 
-    def _head(self) -> QHBoxLayout:
+    def height_for(self, width_px: int) -> int:
+        """How high the card is when it is so wide."""
+        layout = self.layout()
+        return max(self.sizeHint().height(), layout.heightForWidth(width_px) if layout is not None else 0)
+
+    def _head(self) -> QWidget:
         collection = self.collection
-        line = bits.row(bits.label(collection.name, "strong"), 4, spacing=8)
+        states = QWidget()
+        flow = FlowLayout(states, spacing=8)
+        flow.addWidget(bits.label(collection.name, "strong"))
         for state, (_, _, tone) in STATES.items():
             number = collection.documents_by_state.get(state, 0)
             if number:
-                line.addWidget(bits.chip(f"{count_text(number)} {state_name(state).lower()}", tone))
-        line.addWidget(
-            bits.label(self.tr("%1 chunks").replace("%1", count_text(collection.num_chunks)), "small")
-        )  # fmt: skip
-        line.addStretch(1)
-        more = bits.tool("plus", self.tr("Add to %1").replace("%1", collection.name), self._on_add)
-        line.addWidget(more)
-        return line
-
-    def _folder_line(self, folder: str) -> QHBoxLayout:
-        line = bits.row(Picture("library", "muted", 16), spacing=8)
-        line.addWidget(ElidedLabel(printable(folder), "muted"), 1)
-        name = file_name(folder)
-        more = bits.tool("more", self.tr("More for %1").replace("%1", name), side=16)
-        more.clicked.connect(lambda: self._open_menu(folder, more))
-        line.addWidget(more)
-        return line
-
-    def menu_for(self, folder: str) -> QMenu:
-        """What can be done with a folder."""
-        menu = QMenu(self)
-        menu.addAction(self.tr("Index again"), lambda: self.reindex_wanted.emit([folder]))
-        menu.addAction(self.tr("Remove from the library…"), lambda: self.remove_wanted.emit(folder))
-        return menu
-
-    def _open_menu(self, folder: str, below: QToolButton) -> None:
-        menu = self.menu_for(folder)
-        menu.exec(below.mapToGlobal(QPoint(0, below.height())))
-        menu.deleteLater()
+                flow.addWidget(bits.chip(f"{count_text(number)} {state_name(state).lower()}", tone))
+        flow.addWidget(bits.label(self.tr("%1 chunks").replace("%1", count_text(collection.num_chunks)), "small"))
+        head = QWidget()
+        line = bits.row(spacing=8)
+        line.addWidget(states, 1, Qt.AlignmentFlag.AlignVCenter)
+        line.addWidget(bits.tool("plus", self.tr("Add to %1").replace("%1", collection.name), self._on_add))
+        head.setLayout(line)
+        return head
 
     def _on_add(self) -> None:
         self.add_wanted.emit(self.collection.name)

@@ -45,6 +45,11 @@ def file_name(path: str) -> str:
     return printable(path.rstrip("/").rpartition("/")[2] or path)
 
 
+def folder_name(path: str) -> str:
+    """Where a file lies, for people; "" for a name alone."""
+    return printable(path.rstrip("/").rpartition("/")[0])
+
+
 def printable(path: str) -> str:
     """A path with what is not UTF-8 in it shown as replacement characters."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

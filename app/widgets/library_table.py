@@ -1,11 +1,12 @@
-"""The documents as a table: file, state, chunks, size, reason; state in words and by icon."""
+"""The documents as a table: name with its folder or what is wrong with it, state, chunks, size, and what would help."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QCoreApplication, QModelIndex, QPersistentModelIndex, QPoint, Qt, Signal
-from PySide6.QtGui import QPainter
+from PySide6.QtCore import QAbstractItemModel, QEvent, QModelIndex, QPersistentModelIndex, QPoint, QRect, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QKeyEvent, QMouseEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -19,42 +20,27 @@ from PySide6.QtWidgets import (
 )
 
 from app import theme
-from app.widgets.bits import Tone
-from app.widgets.figures import bytes_text, count_text
+from app.widgets.document_help import HELP_WORDS, STATES, Help, help_for, helps_for, state_name, words_of
+from app.widgets.figures import bytes_text, count_text, file_name, folder_name
 
 if TYPE_CHECKING:
     from app.models.documents import DocumentsTable
     from engine.protocol import Document
 
-_ROW_PX = 36
+__all__ = ["CHUNKS", "HELP", "NAME", "SIZE", "STATE", "STATES", "LibraryTable", "state_name"]
+
 # The order of DocumentsTable's columns, known here without importing the models before the first paint.
-NAME, STATE, CHUNKS, SIZE, REASON = range(5)
+# Where the model gives the reason, the table shows what would help against it.
+NAME, STATE, CHUNKS, SIZE, HELP = range(5)
 Index = QModelIndex | QPersistentModelIndex
-
-STATES: dict[str, tuple[str, str, Tone]] = {
-    # state: icon, colour of the theme, tone of a chip
-    "indexed": ("done", "good", "good"),
-    "pending": ("pending", "accent", "accent"),
-    "skipped": ("skipped", "warn", "warn"),
-    "failed": ("failed", "bad", "bad"),
-    "offline": ("pause", "muted", "plain"),
-}
-
-
-def state_name(state: str) -> str:
-    """A document's state in the reader's words."""
-    names = {
-        "indexed": QCoreApplication.translate("library", "Indexed"),
-        "pending": QCoreApplication.translate("library", "Waiting"),
-        "skipped": QCoreApplication.translate("library", "Skipped"),
-        "failed": QCoreApplication.translate("library", "Failed"),
-        "offline": QCoreApplication.translate("library", "Offline"),
-    }
-    return names.get(state, state)
+_LINE_GAP_PX, _ROW_PADDING_PX, _SIDE_PX = 2, 7, 8
+_SMALL = 0.9
+# Below this width the figures of chunks are left out, so that names stay readable.
+_ROOMY_PX = 700
 
 
 class _Cells(QStyledItemDelegate):
-    """Puts the state's icon before its word, and figures as people read them."""
+    """Two lines for a name, the state's icon before its word, figures as people read them, help as a link."""
 
     def __init__(self, table: LibraryTable) -> None:
         super().__init__(table)
@@ -75,42 +61,99 @@ class _Cells(QStyledItemDelegate):
             option.text = count_text(document.num_chunks) if document.num_chunks else "–"
         elif column == SIZE:
             option.text = bytes_text(document.size_bytes)
+        elif column == HELP:
+            offered = self._offered(document, index.row())
+            option.text = words_of(offered) if offered else ""
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         # No dotted frame around one cell: whole rows are selected.
         option.state &= ~QStyle.StateFlag.State_HasFocus
-        super().paint(painter, option, index)
+        document = self._table.document_at(index.row())
+        if document is None or index.column() not in (NAME, HELP):
+            super().paint(painter, option, index)
+            return
+        shown = QStyleOptionViewItem(option)
+        self.initStyleOption(shown, index)
+        text, shown.text = shown.text, ""
+        style = self._table.style()
+        style.drawControl(QStyle.ControlElement.CE_ItemViewItem, shown, painter, self._table)
+        painter.save()
+        if index.column() == NAME:
+            self._paint_name(painter, shown, document)
+        elif text:
+            painter.setPen(QColor(theme.current().accent))
+            inner = shown.rect.adjusted(_SIDE_PX, 0, -_SIDE_PX, 0)
+            painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeading, text)
+        painter.restore()
+
+    def editorEvent(self, event: QEvent, model: QAbstractItemModel, option: QStyleOptionViewItem, index: Index) -> bool:
+        is_click = isinstance(event, QMouseEvent) and event.type() == QEvent.Type.MouseButtonRelease
+        document = self._table.document_at(index.row())
+        if is_click and index.column() == HELP and document is not None:
+            offered = self._offered(document, index.row())
+            if offered is not None:
+                self._table.help_wanted.emit(offered, [document.path])
+                return True
+        return super().editorEvent(event, model, option, index)
+
+    def _offered(self, document: Document, row: int) -> Help | None:
+        # That a waiting file could be next is said where one looks at it, not on ten thousand rows at once.
+        offered = help_for(document)
+        return None if offered == "next" and row != self._table.hovered_row else offered
+
+    def _paint_name(self, painter: QPainter, option: QStyleOptionViewItem, document: Document) -> None:
+        look = theme.current()
+        upper, lower = _two_lines(option.rect.adjusted(_SIDE_PX, 0, -_SIDE_PX, 0), option)
+        painter.setFont(option.font)
+        painter.setPen(QColor(look.text))
+        name = option.fontMetrics.elidedText(
+            file_name(document.path), Qt.TextElideMode.ElideMiddle, upper.width()
+        )  # fmt: skip
+        painter.drawText(upper, Qt.AlignmentFlag.AlignLeading | Qt.AlignmentFlag.AlignVCenter, name)
+        small = _small(option)
+        painter.setFont(small)
+        colour = STATES[document.state][1] if document.state in ("failed", "skipped") else "muted"
+        painter.setPen(QColor(getattr(look, colour if document.reason else "muted")))
+        mode = Qt.TextElideMode.ElideRight if document.reason else Qt.TextElideMode.ElideLeft
+        words = painter.fontMetrics().elidedText(document.reason or folder_name(document.path), mode, lower.width())
+        painter.drawText(lower, Qt.AlignmentFlag.AlignLeading | Qt.AlignmentFlag.AlignVCenter, words)
 
 
 class _Header(QHeaderView):
-    """Titles stand over their figures."""
+    """Titles stand over their figures; what would help has none."""
 
     def initStyleOptionForIndex(self, option: QStyleOptionHeader, section: int) -> None:  # noqa: N802 - Qt's name
         super().initStyleOptionForIndex(option, section)
         if section in (CHUNKS, SIZE):
             option.textAlignment = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        elif section == HELP:
+            option.text = ""
 
 
 class LibraryTable(QTableView):
-    """A view of DocumentsTable; some documents can be wished indexed again, or removed."""
+    """A view of DocumentsTable. What is wished for documents is told by signals; a click on help tells it too."""
 
+    help_wanted = Signal(str, list)  # a Help, paths
     reindex_wanted = Signal(list)  # paths
     remove_wanted = Signal(list)  # paths
+    selection_changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._documents: DocumentsTable | None = None
+        self.hovered_row = -1
         self.setItemDelegate(_Cells(self))
         self.setAccessibleName(self.tr("Documents"))
         self.setShowGrid(False)
         self.setTabKeyNavigation(False)
         self.setWordWrap(False)
+        self.setMouseTracking(True)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.setHorizontalHeader(_Header(Qt.Orientation.Horizontal, self))
         self.verticalHeader().hide()
-        self.verticalHeader().setDefaultSectionSize(_ROW_PX)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.customContextMenuRequested.connect(self._on_menu)
 
@@ -121,26 +164,103 @@ class LibraryTable(QTableView):
         header.setHighlightSections(False)
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         header.setSectionResizeMode(NAME, QHeaderView.ResizeMode.Stretch)
-        for column, width in ((STATE, 116), (CHUNKS, 80), (SIZE, 92), (REASON, 200)):
+        for column, width in ((STATE, 116), (CHUNKS, 80), (SIZE, 92), (HELP, self._help_width())):
             self.setColumnWidth(column, width)
+        self.verticalHeader().setDefaultSectionSize(self._row_height())
+        self.selectionModel().selectionChanged.connect(lambda: self.selection_changed.emit())
+        # A reset clears the selection without saying so.
+        documents.modelReset.connect(self.selection_changed)
+        documents.dataChanged.connect(self.selection_changed)
 
     def document_at(self, row: int) -> Document | None:
         return self._documents.document(row) if self._documents is not None else None
 
-    def selected_paths(self) -> list[str]:
+    def selected_documents(self) -> list[Document]:
         rows = (self.document_at(index.row()) for index in self.selectionModel().selectedRows())
-        return [document.path for document in rows if document is not None]
+        return [document for document in rows if document is not None]
 
-    def menu_for(self, paths: list[str]) -> QMenu:
+    def selected_paths(self) -> list[str]:
+        return [document.path for document in self.selected_documents()]
+
+    def menu_for(self, documents: list[Document]) -> QMenu:
         """What can be done with the selected documents."""
-        menu = QMenu(self)
+        menu, paths = QMenu(self), [document.path for document in documents]
+        for offered, concerned in helps_for(documents).items():
+            menu.addAction(words_of(offered), partial(self.help_wanted.emit, offered, concerned))
         menu.addAction(self.tr("Index again"), lambda: self.reindex_wanted.emit(paths))
+        menu.addSeparator()
         menu.addAction(self.tr("Remove from the library…"), lambda: self.remove_wanted.emit(paths))
         return menu
 
+    # --- Qt ---
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        index = self.indexAt(event.position().toPoint())
+        self._hover(index.row())
+        document = self.document_at(index.row())
+        is_link = index.column() == HELP and document is not None and help_for(document) is not None
+        self.viewport().setCursor(Qt.CursorShape.PointingHandCursor if is_link else Qt.CursorShape.ArrowCursor)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self._hover(-1)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        documents = self.selected_documents()
+        if event.key() == Qt.Key.Key_Delete and documents:
+            self.remove_wanted.emit([document.path for document in documents])
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and helps_for(documents):
+            offered, paths = next(iter(helps_for(documents).items()))
+            self.help_wanted.emit(offered, paths)
+        else:
+            super().keyPressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.setColumnHidden(CHUNKS, self.viewport().width() < _ROOMY_PX)
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange and self._documents is not None:
+            self.verticalHeader().setDefaultSectionSize(self._row_height())
+            self.setColumnWidth(HELP, self._help_width())
+
+    # --- inside ---
+
+    def _row_height(self) -> int:
+        line = self.fontMetrics().height()
+        return line + round(line * _SMALL) + _LINE_GAP_PX + 2 * _ROW_PADDING_PX
+
+    def _help_width(self) -> int:
+        texts = (words_of(offered) for offered in HELP_WORDS)
+        return max(self.fontMetrics().horizontalAdvance(text) for text in texts) + 3 * _SIDE_PX
+
+    def _hover(self, row: int) -> None:
+        if row != self.hovered_row:
+            before, self.hovered_row = self.hovered_row, row
+            for changed in (before, row):
+                if changed >= 0 and self.model() is not None:
+                    self.update(self.model().index(changed, HELP))
+
     def _on_menu(self, where: QPoint) -> None:
-        paths = self.selected_paths()
-        if paths:
-            menu = self.menu_for(paths)
+        documents = self.selected_documents()
+        if documents:
+            menu = self.menu_for(documents)
             menu.exec(self.viewport().mapToGlobal(where))
             menu.deleteLater()
+
+
+def _small(option: QStyleOptionViewItem) -> QFont:
+    font = QFont(option.font)
+    font.setPointSizeF(font.pointSizeF() * _SMALL)
+    return font
+
+
+def _two_lines(rect: QRect, option: QStyleOptionViewItem) -> tuple[QRect, QRect]:
+    """Where the name goes, and where the smaller line below it."""
+    line = option.fontMetrics.height()
+    small = round(line * _SMALL)
+    top = rect.top() + (rect.height() - line - small - _LINE_GAP_PX) // 2
+    upper = QRect(rect.left(), top, rect.width(), line)
+    return upper, QRect(rect.left(), top + line + _LINE_GAP_PX, rect.width(), small)

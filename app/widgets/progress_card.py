@@ -1,4 +1,4 @@
-"""What the indexing job is doing: files, chunks, rate, time left, current file; pause, resume, cancel."""
+"""What the indexing job is doing: files, chunks, bytes, rate, time left, current file; pause, resume, cancel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from PySide6.QtWidgets import QFrame, QProgressBar, QVBoxLayout, QWidget
 from app import theme
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
-from app.widgets.figures import count_text, printable, seconds_text
+from app.widgets.figures import bytes_text, count_text, printable, seconds_text
+
+_STEPS = 1000
 
 if TYPE_CHECKING:
     from engine.protocol import IndexProgress
@@ -28,7 +30,7 @@ class ProgressCard(QFrame):
         self.setProperty("card", True)
         self._is_paused = False
         self._title = bits.label(self.tr("Indexing"), "strong")
-        self._figures = bits.label("", "small")
+        self._figures = bits.label("", "small", wraps=True)
         self._current = ElidedLabel("", "small", Qt.TextElideMode.ElideLeft)
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
@@ -38,17 +40,22 @@ class ProgressCard(QFrame):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 10, 10, 14)
         layout.setSpacing(6)
-        layout.addLayout(bits.row(self._title, self._figures, None, self._pause, self._cancel, spacing=8))
+        head = bits.row(self._title, spacing=8)
+        head.addWidget(self._figures, 1)
+        head.addWidget(self._pause)
+        head.addWidget(self._cancel)
+        layout.addLayout(head)
         layout.addWidget(self._bar)
         layout.addWidget(self._current)
         self.hide()
 
-    def show_progress(self, progress: IndexProgress | None) -> None:
+    def show_progress(self, progress: IndexProgress | None, fraction: float | None = None) -> None:
+        """`fraction` is how far the job is, from 0 to 1; None while its files are still being counted."""
         self.setVisible(progress is not None)
         if progress is None:
             return
-        self._bar.setRange(0, progress.documents_total)  # 0 of 0: busy, the files are still being counted
-        self._bar.setValue(progress.documents_done)
+        self._bar.setRange(0, 0 if fraction is None else _STEPS)  # 0 of 0: busy
+        self._bar.setValue(round(_STEPS * (fraction or 0.0)))
         self._figures.setText(" · ".join(self._facts(progress)))
         self._current.setText(printable(progress.current))
         self._set_paused(progress.is_paused)
@@ -56,6 +63,11 @@ class ProgressCard(QFrame):
     @property
     def figures(self) -> str:
         return self._figures.text()
+
+    @property
+    def share(self) -> float:
+        """How full the bar is, from 0 to 1."""
+        return max(0, self._bar.value()) / _STEPS
 
     def _facts(self, progress: IndexProgress) -> list[str]:
         done, total = count_text(progress.documents_done), count_text(progress.documents_total)
@@ -65,9 +77,19 @@ class ProgressCard(QFrame):
             else self.tr("counting files"),
             self.tr("%1 chunks").replace("%1", count_text(progress.chunks_done)),
         ]
-        if progress.chunks_per_second is not None and not progress.is_paused:
+        if progress.bytes_total:
+            facts.append(
+                self.tr("%1 of %2")
+                .replace("%1", bytes_text(progress.bytes_done))
+                .replace("%2", bytes_text(max(progress.bytes_total, progress.bytes_done)))
+            )
+        return facts if progress.is_paused else facts + self._rates(progress)
+
+    def _rates(self, progress: IndexProgress) -> list[str]:
+        facts = []
+        if progress.chunks_per_second is not None:
             facts.append(self.tr("%1 chunks/s").replace("%1", count_text(progress.chunks_per_second)))
-        if progress.eta_seconds is not None and not progress.is_paused:
+        if progress.eta_seconds is not None:
             facts.append(self.tr("%1 left").replace("%1", seconds_text(max(1.0, progress.eta_seconds))))
         return facts
 

@@ -1,34 +1,31 @@
-"""The library: collections and their folders, the job that indexes them, documents by state, and what went wrong."""
+"""The library: linked folders and how they stand, decisions to make, the job that indexes them, and all documents."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtWidgets import QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from app.widgets import bits
 from app.widgets.collection_card import CollectionCard
+from app.widgets.decision_card import DecisionCard
+from app.widgets.documents_pane import DocumentsPane
+from app.widgets.embedder_line import EmbedderLine
 from app.widgets.empty_state import EmptyState
 from app.widgets.figures import bytes_text, count_text, file_name
-from app.widgets.library_table import LibraryTable
-from app.widgets.problem_list import ProblemList
 from app.widgets.progress_card import ProgressCard
+from app.windows.ocr_dialog import OcrDialog
 from app.windows.page import Page
+from app.windows.password_dialog import PasswordDialog
 from app.windows.questions import ask_first
 
 if TYPE_CHECKING:
     from app.models.library import LibraryModel
-    from engine.protocol import Collection, DocumentState
+    from engine.protocol import Collection, Folder
 
-_COLLECTIONS_PX = 224
-_FILTERS: tuple[tuple[str, tuple[DocumentState, ...]], ...] = (
-    ("all", ()),
-    ("indexed", ("indexed",)),
-    ("waiting", ("pending",)),
-    ("problems", ("skipped", "failed")),
-)
+# More folders than fit here are scrolled, so that the documents stay in sight.
+_COLLECTIONS_PX, _COLLECTIONS_SHARE = 280, 0.34
 
 
 class LibraryPage(Page):
@@ -36,119 +33,101 @@ class LibraryPage(Page):
 
     add_folder_wanted = Signal(str)  # collection, "" for the default one
     add_files_wanted = Signal(str)
+    ocr_languages_wanted = Signal()
 
     def __init__(self, library: LibraryModel, parent: QWidget | None = None) -> None:
         super().__init__(self.tr("Library"), "", parent)
         self._library = library
-        self._filter = "all"
-        self.buttons.addWidget(
-            bits.button(self.tr("Add files…"), icon="file", clicked=lambda: self.add_files_wanted.emit(""))
-        )
-        self.add_folder = bits.button(
-            self.tr("Add folder…"), "primary", "folder-plus", lambda: self.add_folder_wanted.emit("")
-        )
-        self.buttons.addWidget(self.add_folder)
-        self.progress, self.table, self.problems = ProgressCard(), LibraryTable(), ProblemList()
+        self._add_buttons()
+        self.progress, self.embedder = ProgressCard(), EmbedderLine()
+        self.documents = DocumentsPane(library)
         self._cards: list[CollectionCard] = []
-        self._shown_collections: tuple[Collection, ...] | None = None
+        self._decisions: list[DecisionCard] = []
+        self._shown: tuple[object, object] | None = None
         self._collections, self._collections_column = _column()
-        self._filter_buttons: dict[str, QPushButton] = {}
-        self._filled = self._build_filled()
+        self._collections.viewport().installEventFilter(self)
+        self._decisions_column = bits.column(spacing=8)
         self.empty = EmptyState(
             "folder-plus",
             self.tr("Drag a folder or files anywhere onto this window, and ask about what is in them."),
             self.tr("Choose a folder…"),
         )
         self.empty.chosen.connect(lambda: self.add_folder_wanted.emit(""))
+        self._filled = self._build_filled()
         self._stack = QStackedWidget()
         self._stack.addWidget(self._filled)
         self._stack.addWidget(self.empty)
-        self.body.addWidget(self.progress)
         self.body.addWidget(self._stack, 1)
         self._connect()
-        self._show_all()
+        self._show_library()
+        self._show_progress()
 
     def cards(self) -> tuple[CollectionCard, ...]:
         return tuple(self._cards)
 
+    def decisions(self) -> tuple[DecisionCard, ...]:
+        return tuple(self._decisions)
+
     def show_filter(self, name: str) -> None:
-        """Which documents are listed: all, indexed, waiting, or the problems with their reasons."""
-        self._filter = name
-        self._filter_buttons[name].setChecked(True)
-        self._lists.setCurrentIndex(1 if name == "problems" else 0)
-        if name != "problems":
-            self._library.documents.show(None, dict(_FILTERS)[name])
+        """Which documents are listed; see DocumentsPane."""
+        self.documents.show_filter(name)
+        self._scroll.ensureWidgetVisible(self.documents, 0, 0)
 
-    def _build_filled(self) -> QWidget:
-        self._lists = QStackedWidget()
-        self.table.show_documents(self._library.documents)
-        self._lists.addWidget(self._framed(self.table))
-        scroll, column = _column()
-        column.insertWidget(0, self.problems)
-        self._no_problems = EmptyState("done", self.tr("Every file could be indexed."))
-        column.insertWidget(1, self._no_problems, 1)
-        self._lists.addWidget(scroll)
-        filled = QWidget()
-        layout = bits.column(self._collections, spacing=16)
-        layout.addLayout(self._filter_line())
-        layout.addWidget(self._lists, 1)
-        filled.setLayout(layout)
-        return filled
+    # --- building ---
 
-    def _framed(self, table: QWidget) -> QWidget:
-        frame = bits.card()
-        inner = bits.column(table)
-        inner.setContentsMargins(4, 4, 4, 4)
-        frame.setLayout(inner)
-        return frame
+    def _add_buttons(self) -> None:
+        self.check = bits.button(self.tr("Check for changes"), "ghost", "regenerate", self._library.rescan)
+        self.check.setToolTip(self.tr("Look for new, changed and removed files in the linked folders now"))
+        self.add_files = bits.button(
+            self.tr("Add files…"), icon="file", clicked=lambda: self.add_files_wanted.emit("")
+        )  # fmt: skip
+        self.add_folder = bits.button(
+            self.tr("Add folder…"), "primary", "folder-plus", lambda: self.add_folder_wanted.emit("")
+        )
+        for button in (self.check, self.add_files, self.add_folder):
+            self.buttons.addWidget(button)
 
-    def _filter_line(self) -> QHBoxLayout:
-        group, line = QButtonGroup(self), bits.row(spacing=4)
-        names = {
-            "all": self.tr("All files"),
-            "indexed": self.tr("Indexed"),
-            "waiting": self.tr("Waiting"),
-            "problems": self.tr("Not indexed"),
-        }
-        for name, _ in _FILTERS:
-            button = bits.button(names[name], "segment", clicked=partial(self.show_filter, name))
-            button.setCheckable(True)
-            button.setChecked(name == "all")
-            group.addButton(button)
-            self._filter_buttons[name] = button
-            line.addWidget(button)
-        line.addStretch(1)
-        self._total = bits.label("", "small")
-        line.addWidget(self._total)
-        return line
+    def _build_filled(self) -> QScrollArea:
+        """Folders above documents, in a column that scrolls where the window is too low for all."""
+        column = QWidget()
+        column.setObjectName("column")
+        layout = bits.column(spacing=16)
+        layout.addLayout(self._decisions_column)
+        for part in (self.progress, self._collections, self.embedder):
+            layout.addWidget(part)
+        layout.addWidget(self.documents, 1)
+        column.setLayout(layout)
+        self._scroll = QScrollArea()
+        self._scroll.setWidget(column)
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        return self._scroll
 
     def _connect(self) -> None:
-        library = self._library
-        library.collections_changed.connect(self._show_collections)
+        library, documents = self._library, self.documents
+        library.collections_changed.connect(self._show_library)
         library.progress_changed.connect(self._show_progress)
-        library.problems_changed.connect(self._show_problems)
-        library.documents.total_changed.connect(self._show_total)
         self.progress.pause_wanted.connect(library.pause)
         self.progress.resume_wanted.connect(library.resume)
         self.progress.cancel_wanted.connect(library.cancel)
-        self.problems.retry_wanted.connect(library.reindex)
-        self.table.reindex_wanted.connect(library.reindex)
-        self.table.remove_wanted.connect(self._on_remove_documents)
+        documents.help_wanted.connect(self._on_help)
+        documents.reindex_wanted.connect(library.reindex)
+        documents.remove_wanted.connect(self._on_remove_documents)
 
-    def _show_all(self) -> None:
-        self._show_collections()
-        self._show_progress()
-        self._show_problems()
-        self._show_total()
+    # --- showing ---
 
-    def _show_collections(self) -> None:
+    def _show_library(self) -> None:
         library = self._library
-        has_any = bool(library.num_documents or any(c.folders for c in library.collections))
-        self._stack.setCurrentWidget(self._filled if has_any or library.progress else self.empty)
         self._show_summary()
-        if library.collections != self._shown_collections:
-            self._shown_collections = library.collections
+        is_empty = library.is_known and not library.collections and library.progress is None
+        self._stack.setCurrentWidget(self.empty if is_empty else self._filled)
+        self.check.setVisible(bool(library.collections))
+        self.embedder.show_embedder(library.embedder)
+        if (library.collections, library.folders) != self._shown:
+            self._shown = (library.collections, library.folders)
             self._rebuild_cards()
+            self._rebuild_decisions()
 
     def _show_summary(self) -> None:
         library = self._library
@@ -171,31 +150,83 @@ class LibraryPage(Page):
         self._cards = [self._new_card(collection) for collection in self._library.collections]
         for position, card in enumerate(self._cards):
             self._collections_column.insertWidget(position, card)
-        wanted = sum(card.sizeHint().height() + 8 for card in self._cards)
-        self._collections.setFixedHeight(min(_COLLECTIONS_PX, max(0, wanted)))
+        self._fit_collections()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        # Reasons wrap: how high the cards are depends on how wide they may be.
+        if event.type() == QEvent.Type.Resize:
+            self._fit_collections()
+        return super().eventFilter(watched, event)
+
+    def _fit_collections(self) -> None:
+        width = max(200, self._collections.viewport().width())
+        wanted = sum(card.height_for(width) + 8 for card in self._cards)
+        most = min(_COLLECTIONS_PX, round(self.height() * _COLLECTIONS_SHARE))
+        self._collections.setFixedHeight(min(most, wanted))
 
     def _new_card(self, collection: Collection) -> CollectionCard:
-        card = CollectionCard(collection)
+        card = CollectionCard(collection, self._library.folders)
         card.add_wanted.connect(self.add_folder_wanted)
         card.reindex_wanted.connect(self._library.reindex)
         card.remove_wanted.connect(self._on_remove_folder)
         return card
 
+    def _rebuild_decisions(self) -> None:
+        for card in self._decisions:
+            self._decisions_column.removeWidget(card)
+            card.hide()
+            card.deleteLater()
+        # A folder in two collections is one decision.
+        gone = {folder.path: folder for folder in self._library.folders if folder.num_gone}
+        self._decisions = [DecisionCard(folder) for folder in gone.values()]
+        for card in self._decisions:
+            card.keep_wanted.connect(lambda path: self._library.settle_gone(path, remove=False))
+            card.remove_wanted.connect(self._on_remove_gone)
+            self._decisions_column.addWidget(card)
+
     def _show_progress(self) -> None:
-        self.progress.show_progress(self._library.progress)
+        self.progress.show_progress(self._library.progress, self._library.fraction)
         if self._library.progress is not None:
             self._stack.setCurrentWidget(self._filled)
 
-    def _show_problems(self) -> None:
-        total = self._library.num_problems
-        self.problems.show_problems(self._library.problems, total)
-        self._no_problems.setVisible(not total)
-        words = self.tr("Not indexed")
-        self._filter_buttons["problems"].setText(f"{words} ({count_text(total)})" if total else words)
+    # --- wishes ---
 
-    def _show_total(self) -> None:
-        total = self._library.documents.total
-        self._total.setText(self.tr("%1 listed").replace("%1", count_text(total)) if total else "")
+    def _on_help(self, offered: str, paths: list[str]) -> None:
+        if offered == "password":
+            self._ask_password(paths)
+        elif offered == "ocr":
+            self._explain_ocr(paths)
+        elif offered == "next":
+            self._library.prioritise(paths)
+        else:
+            self._library.reindex(paths)
+
+    def _ask_password(self, paths: list[str]) -> None:
+        reasons = {document.path: document.reason for document in self._library.problems}
+        dialog = PasswordDialog(paths, reasons.get(paths[0], ""), self)
+        dialog.given.connect(lambda password, remember: self._library.unlock(paths, password, remember))
+        dialog.open()
+
+    def _explain_ocr(self, paths: list[str]) -> None:
+        dialog = OcrDialog(self)
+        dialog.retry_wanted.connect(lambda: self._library.reindex(paths))
+        dialog.languages_wanted.connect(self.ocr_languages_wanted)
+        dialog.open()
+
+    def _on_remove_gone(self, path: str) -> None:
+        folder = next((folder for folder in self._library.folders if folder.path == path), None)
+        if folder is not None:
+            self._ask_to_remove_gone(folder)
+
+    def _ask_to_remove_gone(self, folder: Folder) -> None:
+        words = self.tr("Remove what was indexed of %1 files?").replace("%1", count_text(folder.num_gone))
+        ask_first(
+            self,
+            words,
+            self.tr("They can no longer be found or cited. If they come back, they are indexed again."),
+            self.tr("Remove"),
+            lambda: self._library.settle_gone(folder.path, remove=True),
+        )
 
     def _on_remove_folder(self, folder: str) -> None:
         ask_first(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from engine.protocol import IndexFinished
 
 DEATH_SHOWN_S = 10.0
+CHECK_SHOWN_S = 6.0
 
 
 class Notices(QObject):
@@ -33,6 +34,7 @@ class Notices(QObject):
         models.client.became_ready.connect(self._on_engine_ready)
         models.client.engine_gave_up.connect(self._on_engine_gave_up)
         models.library.job_finished.connect(self._on_job_finished)
+        models.library.check_finished.connect(self._on_check_finished)
 
     def tell(self, severity: str, sentence: str, way_out: str) -> None:
         self._bar.show_message(cast("Severity", severity), sentence, way_out)
@@ -54,6 +56,16 @@ class Notices(QObject):
             self.tr("Start carefully"),
             self._models.client.start_carefully if self._models is not None else None,
         )
+
+    def _on_check_finished(self, finished: IndexFinished) -> None:
+        """Who asked for a look at the folders is told what was found, also when that is nothing."""
+        if finished.skipped or finished.failed:
+            return
+        words = self.tr("%1 files were indexed, %2 were removed.")
+        found = words.replace("%1", count_text(finished.indexed)).replace("%2", count_text(finished.removed))
+        nothing = self.tr("Nothing has changed in your folders.")
+        self._bar.show_message("notice", found if finished.indexed or finished.removed else nothing)
+        self._bar.expire(CHECK_SHOWN_S)
 
     def _on_job_finished(self, finished: IndexFinished) -> None:
         num_problems = len(finished.skipped) + len(finished.failed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.models.turns import TurnView
-from engine.protocol import Document, DocumentState, Passage, Quote, Span, TierSnapshot
+from engine.protocol import Document, DocumentState, Need, Passage, Quote, Span, TierSnapshot
 
 GIB = 2**30
 
@@ -21,10 +21,11 @@ def quote(index: int, text: str = "") -> Quote:
     return Quote(text=text, passage=index, document=f"/docs/file-{index + 1}.pdf", page=7, start=0, end=9, score=1.0)
 
 
-def document(number: int, state: DocumentState = "indexed", reason: str = "") -> Document:
+def document(number: int, state: DocumentState = "indexed", reason: str = "", needs: Need = "") -> Document:
     return Document(
         document_id=number, collections=("Documents",), path=f"/docs/file-{number}.pdf", state=state, reason=reason,
         size_bytes=4096 * number, mtime_ns=0, content_hash="", format="pdf", num_chunks=3 if state == "indexed" else 0,
+        needs=needs,
     )  # fmt: skip
 
 

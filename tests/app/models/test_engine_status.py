@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.models.engine_status import EngineStatusModel, Facts, sentence_of
+from app.models.steady_progress import Share
 from engine import protocol
 from engine.protocol import IndexProgress, ModelState
 from tests.helpers.fake_engine_client import FakeEngineClient
@@ -24,7 +25,7 @@ LOADING = ModelState(state="loading", name="tiny", fraction=0.5)
         (Facts("ready", phase="loading libraries", progress=HALF), "Loading libraries…"),
         (Facts("ready", phase="reading tea leaves"), "Reading tea leaves…"),
         (Facts("ready", phase="loading model", model=LOADING), "Loading tiny, 50 %"),
-        (Facts("ready", progress=HALF), "Indexing 37 %"),
+        (Facts("ready", progress=HALF, share=Share(0.37)), "Indexing 37 %"),
         (Facts("ready", progress=HALF.model_copy(update={"is_paused": True})), "Indexing is paused"),
         (Facts("ready", progress=IndexProgress(documents_done=0, documents_total=0, chunks_done=0)), "Indexing…"),
         (Facts("ready", refusal="The library is held.", progress=HALF), "The library is held."),

@@ -351,7 +351,8 @@ def test_a_job_with_problems_leads_to_them(window, client):
     fill(client)
     window.message_bar._button.click()
     assert window.place == "library"
-    assert window.page("library").problems.parentWidget().isVisible()
+    assert window.page("library").documents.filter_buttons["problems"].isChecked()
+    assert client.asked(protocol.DOCUMENTS)[-1].states == ("skipped", "failed")
 
 
 def test_a_job_without_problems_says_nothing(window, client):

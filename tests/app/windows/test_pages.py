@@ -1,30 +1,18 @@
-"""Tests for the pages: library, memory, models, settings, and the first run of the chat page."""
+"""Tests for the pages: memory, models, settings, and the first run of the chat page."""
 
 from __future__ import annotations
 
 import pytest
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QApplication, QMessageBox
+from PySide6.QtWidgets import QApplication
 
-from app.widgets.library_table import SIZE, STATE
 from app.windows.memory_page import counter_text
 from engine import protocol
 from engine.protocol import Collection, Span
-from tests.helpers.shown_values import GIB, document, gpu_tier
+from tests.helpers.shown_values import GIB, gpu_tier
+from tests.helpers.told_library import tell_library
 
 COLLECTION = Collection("Documents", ("/docs",), {"indexed": 2, "failed": 1}, 6)
-
-
-def tell_library(client, *collections, problems=(), documents=()) -> None:
-    """The library as the engine would tell it, to all who have asked."""
-    reply = protocol.LibraryReply(collections=collections, disk_bytes=4096)
-    client.become_ready()
-    for request in list(client.open):
-        if request.method is protocol.LIBRARY:
-            client.answer(protocol.LIBRARY, reply)
-        elif request.method is protocol.DOCUMENTS:
-            found = problems if "failed" in request.params.states else documents
-            client.answer(protocol.DOCUMENTS, protocol.DocumentsReply(documents=tuple(found), total=len(found)))
 
 
 def tell_models(client, *entries, current: str = "") -> None:
@@ -32,10 +20,6 @@ def tell_models(client, *entries, current: str = "") -> None:
     for request in list(client.open):
         if request.method is protocol.MODELS:
             client.answer(protocol.MODELS, protocol.ModelsReply(models=entries, current=current))
-
-
-def button_of(box: QMessageBox, text: str):
-    return next(button for button in box.buttons() if button.text() == text)
 
 
 # --- first run and empty chat ---
@@ -77,108 +61,6 @@ def test_the_collection_is_chosen_at_the_top_of_the_chat(window, client, models)
     assert [action.text() for action in actions] == ["All files", "Documents"]
     actions[1].trigger()
     assert models.conversation.collection == "Documents"
-
-
-# --- library ---
-
-
-def test_an_empty_library_page_is_one_sentence_and_one_button(window, client):
-    page = window.go_to("library")
-    tell_library(client)
-    assert page.empty.isVisible()
-    assert page.empty.button.text() == "Choose a folder…"
-
-
-def test_collections_show_their_documents_by_state_in_words(window, client):
-    page = window.go_to("library")
-    tell_library(client, COLLECTION)
-    (card,) = page.cards()
-    chips = {label.text() for label in card.findChildren(type(page.subtitle)) if label.property("chip")}
-    assert chips == {"2 indexed", "1 failed"}
-    assert page.subtitle.text() == "3 files · 6 chunks · 4.0 KiB on disk"
-
-
-def test_progress_shows_figures_and_can_be_paused_resumed_and_cancelled(window, client):
-    page = window.go_to("library")
-    progress = protocol.IndexProgress(
-        documents_done=3, documents_total=12, chunks_done=1500, current="/docs/a.pdf", chunks_per_second=90.0,
-        eta_seconds=95.0,
-    )  # fmt: skip
-    client.tell(progress)
-    assert page.progress.isVisible()
-    assert page.progress.figures == "3 of 12 files · 1,500 chunks · 90 chunks/s · 1 min 35 s left"
-    page.progress._pause.click()
-    client.tell(progress.model_copy(update={"is_paused": True}))
-    assert page.progress.figures == "3 of 12 files · 1,500 chunks"
-    page.progress._pause.click()
-    page.progress._cancel.click()
-    sent = [request.method for request in client.requests]
-    assert [m for m in sent if m in (protocol.PAUSE, protocol.RESUME, protocol.CANCEL_INDEXING)] == [
-        protocol.PAUSE,
-        protocol.RESUME,
-        protocol.CANCEL_INDEXING,
-    ]
-    client.tell(protocol.IndexFinished(indexed=12, unchanged=0, removed=0, skipped=(), failed=(), chunks=9, seconds=1))
-    assert not page.progress.isVisible()
-
-
-def test_the_table_says_states_in_words_and_sizes_in_units(window, client):
-    page = window.go_to("library")
-    tell_library(client, COLLECTION, documents=[document(1), document(2, "failed", "It is cut short.")])
-    delegate, model = page.table.itemDelegate(), page.table.model()
-    texts = []
-    for row, column in ((0, STATE), (1, STATE), (1, SIZE)):
-        option = page.table.viewOptions() if hasattr(page.table, "viewOptions") else _option(page.table)
-        delegate.initStyleOption(option, model.index(row, column))
-        texts.append(option.text)
-    assert texts == ["Indexed", "Failed", "8.0 KiB"]
-
-
-def _option(table):
-    from PySide6.QtWidgets import QStyleOptionViewItem
-
-    option = QStyleOptionViewItem()
-    table.initViewItemOption(option)
-    return option
-
-
-def test_documents_are_filtered_by_state(window, client):
-    page = window.go_to("library")
-    tell_library(client, COLLECTION)
-    page._filter_buttons["waiting"].click()
-    assert client.asked(protocol.DOCUMENTS)[-1].states == ("pending",)
-
-
-def test_problems_are_listed_with_their_reason_and_tried_again(window, client):
-    page = window.go_to("library")
-    problems = [document(1, "failed", "It is cut short."), document(2, "skipped", "It needs a password.")]
-    tell_library(client, COLLECTION, problems=problems)
-    page._filter_buttons["problems"].click()
-    assert page._filter_buttons["problems"].text() == "Not indexed (2)"
-    assert page.problems.documents == tuple(problems)
-    page.problems._on_retry_all()
-    assert client.asked(protocol.REINDEX)[-1].paths == ("/docs/file-1.pdf", "/docs/file-2.pdf")
-
-
-def test_removing_asks_first_and_says_what_is_lost(window, client):
-    page = window.go_to("library")
-    tell_library(client, COLLECTION)
-    menu = page.cards()[0].menu_for("/docs")
-    next(action for action in menu.actions() if "Remove" in action.text()).trigger()
-    (box,) = page.findChildren(QMessageBox)
-    assert client.asked(protocol.REMOVE) == []
-    assert "no longer be found" in box.informativeText()
-    assert box.defaultButton() is box.button(QMessageBox.StandardButton.Cancel)
-    button_of(box, "Remove").click()
-    assert client.asked(protocol.REMOVE)[0].paths == ("/docs",)
-
-
-def test_removing_can_be_thought_better_of(window, client):
-    page = window.go_to("library")
-    page._on_remove_documents(["/docs/a.pdf"])
-    (box,) = page.findChildren(QMessageBox)
-    box.button(QMessageBox.StandardButton.Cancel).click()
-    assert client.asked(protocol.REMOVE) == []
 
 
 # --- memory ---

@@ -1,0 +1,164 @@
+"""The documents of the library: filtered by state, searched by name, counted, and the table with what can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QButtonGroup, QLineEdit, QPushButton, QStackedWidget, QVBoxLayout, QWidget
+
+from app import theme
+from app.widgets import bits
+from app.widgets.empty_state import EmptyState
+from app.widgets.figures import count_text
+from app.widgets.flow import FlowLayout
+from app.widgets.library_table import LibraryTable
+from app.widgets.needs_card import NeedsCard
+from app.widgets.selection_bar import SelectionBar
+
+if TYPE_CHECKING:
+    from app.models.library import LibraryModel
+    from engine.protocol import DocumentState
+
+FILTERS: dict[str, tuple[DocumentState, ...]] = {
+    "all": (),
+    "indexed": ("indexed",),
+    "waiting": ("pending",),
+    "problems": ("skipped", "failed"),
+    "offline": ("offline",),
+}
+_TYPING_MS = 200
+_SEARCH_PX = 220
+_TABLE_MIN_PX = 240
+
+
+class DocumentsPane(QWidget):
+    """Shows the documents of a LibraryModel; wishes are told by signals, for the page that asks before it removes."""
+
+    help_wanted = Signal(str, list)  # a Help, paths
+    reindex_wanted = Signal(list)  # paths
+    remove_wanted = Signal(list)  # paths
+
+    def __init__(self, library: LibraryModel, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._library = library
+        self._filter = "all"
+        self.filter_buttons: dict[str, QPushButton] = {}
+        self.search = self._search_field()
+        self.table, self.bar, self.needs = LibraryTable(), SelectionBar(), NeedsCard()
+        self.table.show_documents(library.documents)
+        self.empty = EmptyState("done", "")
+        self._stack = QStackedWidget()
+        self._stack.setMinimumHeight(_TABLE_MIN_PX)
+        self._stack.addWidget(self.table)
+        self._stack.addWidget(self.empty)
+        frame = bits.card()
+        inner = bits.column(self._stack, self.bar, spacing=0)
+        inner.setStretch(0, 1)
+        inner.setContentsMargins(4, 4, 4, 4)
+        frame.setLayout(inner)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(12)
+        layout.addWidget(self._head())
+        layout.addWidget(self.needs)
+        layout.addWidget(frame, 1)
+        # A word that is being typed is many searches; the last one is wanted.
+        self._typing = QTimer(self, singleShot=True, interval=_TYPING_MS)
+        self._typing.timeout.connect(self._ask)
+        self._connect()
+        self._show_counts()
+        self._show_problems()
+
+    def show_filter(self, name: str) -> None:
+        """Which documents are listed: all, indexed, waiting, problems (with their reasons), or offline."""
+        self._filter = name
+        self.filter_buttons[name].setChecked(True)
+        self._ask()
+        self._show_problems()
+
+    def _head(self) -> QWidget:
+        head, group = QWidget(), QButtonGroup(self)
+        flow = FlowLayout(head, spacing=4)
+        for name, words in self._names().items():
+            button = bits.button(words, "segment", clicked=partial(self.show_filter, name), is_checkable=True)
+            button.setChecked(name == self._filter)
+            group.addButton(button)
+            self.filter_buttons[name] = button
+            flow.addWidget(button)
+        flow.addWidget(self.search)
+        return head
+
+    def _search_field(self) -> QLineEdit:
+        field = QLineEdit()
+        field.setProperty("kind", "search")
+        field.setFixedWidth(_SEARCH_PX)
+        field.setPlaceholderText(self.tr("Find by name"))
+        field.setAccessibleName(self.tr("Find documents by name"))
+        field.setClearButtonEnabled(True)
+        field.setAcceptDrops(False)
+        self._search_icon = QAction(field)
+        field.addAction(self._search_icon, QLineEdit.ActionPosition.LeadingPosition)
+        field.textChanged.connect(lambda: self._typing.start())
+        self._dress()
+        theme.appearance().changed.connect(self._dress)
+        return field
+
+    def _names(self) -> dict[str, str]:
+        return {
+            "all": self.tr("All files"),
+            "indexed": self.tr("Indexed"),
+            "waiting": self.tr("Waiting"),
+            "problems": self.tr("Not indexed"),
+            "offline": self.tr("Offline"),
+        }
+
+    def _connect(self) -> None:
+        self._library.problems_changed.connect(self._show_problems)
+        self._library.documents.total_changed.connect(self._show_counts)
+        self.table.selection_changed.connect(lambda: self.bar.show_selected(self.table.selected_documents()))
+        for part in (self.table, self.bar):
+            part.help_wanted.connect(self.help_wanted)
+            part.reindex_wanted.connect(self.reindex_wanted)
+            part.remove_wanted.connect(self.remove_wanted)
+        self.needs.help_wanted.connect(self.help_wanted)
+
+    def _dress(self) -> None:
+        self._search_icon.setIcon(theme.icon("search", theme.current().muted, 16))
+
+    def _ask(self) -> None:
+        self._typing.stop()
+        self._library.documents.show(None, FILTERS[self._filter], self.search.text().strip())
+
+    def _show_counts(self) -> None:
+        documents = self._library.documents
+        counts = documents.by_state
+        for name, words in self._names().items():
+            states: Iterable[str] = FILTERS[name] or counts
+            number = sum(counts.get(state, 0) for state in states)
+            text = f"{words} ({count_text(number)})" if number else words
+            self.filter_buttons[name].setText(text)
+            self.filter_buttons[name].setAccessibleName(text)
+        # Offline files are the exception: where there are none, nothing speaks of them.
+        self.filter_buttons["offline"].setVisible(bool(counts.get("offline")) or self._filter == "offline")
+        self.empty.show_sentence(self._empty_sentence())
+        is_empty = not documents.total and bool(counts or documents.name)
+        self._stack.setCurrentWidget(self.empty if is_empty else self.table)
+
+    def _empty_sentence(self) -> str:
+        if self._library.documents.name:
+            return self.tr("No file here has these words in its name.")
+        return {
+            "problems": self.tr("Every file could be indexed."),
+            "waiting": self.tr("No file is waiting."),
+            "offline": self.tr("Every file is within reach."),
+        }.get(self._filter, self.tr("There is nothing here yet."))
+
+    def _show_problems(self) -> None:
+        library = self._library
+        self.needs.show_problems(
+            library.problems if self._filter == "problems" else (), len(library.problems) == library.num_problems
+        )
