@@ -33,7 +33,13 @@ class _Table(BaseModel):
 
 
 class LibrarySettings(_Table):
-    """Limits that keep one awful file from spoiling the rest."""
+    """How linked folders are kept in step, and limits that keep one awful file from spoiling the rest.
+
+    `watch`: changes are noticed as they happen. Every `rescan_minutes` all folders are looked at besides; 0 is never.
+    """
+
+    watch: bool = True
+    rescan_minutes: float = Field(10.0, ge=0)
 
     max_file_bytes: int = Field(512 * MIB, gt=0)
     max_chunks_per_document: int = Field(50_000, gt=0)

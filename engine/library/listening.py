@@ -1,0 +1,86 @@
+"""Listening: what the system tells of changes below one folder, on a thread of its own, by way of watchfiles.
+
+The system's limits on watches, names that are not UTF-8, and drives that go away end it; whoever listens is told
+why, and looks for himself from then on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+from watchfiles._rust_notify import RustNotify
+
+# How often it is asked whether something happened; each time costs some 20 µs.
+_STEP_MS = 100
+# Changes of one burst are handed on together, but not later than this.
+_BURST_MS = 300
+
+LIMIT_REACHED = (
+    "The system's limit on watched folders is reached; changes here are noticed at the next look. "
+    "Raising fs.inotify.max_user_watches lifts it."
+)
+NOT_WATCHABLE = "This folder cannot be watched; changes here are noticed at the next look."
+
+
+class Listener(Protocol):
+    """What listening looks like to the watcher."""
+
+    @property
+    def is_listening(self) -> bool: ...
+
+    def stop(self) -> None: ...
+
+
+class FolderListener:
+    """Listens below `folder` until `stop` is called, or until it cannot any more."""
+
+    def __init__(
+        self, folder: str, is_recursive: bool, heard: Callable[[Collection[str]], None], turned: Callable[[str], None]
+    ) -> None:
+        """Begins at once.
+
+        Args:
+            folder: Where to listen.
+            is_recursive: Also in all folders below.
+            heard: Called with the paths of each burst, on the listener's thread.
+            turned: Called when it begins to hear ("") and when it ends by itself (with the reason).
+        """
+        self._folder, self._is_recursive, self._heard, self._turned = folder, is_recursive, heard, turned
+        self._is_over = threading.Event()
+        self.is_listening = False
+        self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends within a step. May be called twice, and from its own callbacks."""
+        self._is_over.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            with RustNotify([self._folder], False, False, 0, self._is_recursive, True) as notify:
+                self.is_listening = True
+                self._turned("")
+                self._listen(notify)
+        except (OSError, RuntimeError, ValueError) as error:
+            self.is_listening = False
+            if not self._is_over.is_set():
+                self._turned(reason_for(error))
+        self.is_listening = False
+
+    def _listen(self, notify: RustNotify) -> None:
+        while not self._is_over.is_set():
+            changes = notify.watch(_BURST_MS, _STEP_MS, 0, self._is_over)
+            if isinstance(changes, set):
+                # What kind of change it was cannot be trusted (a rename is told as two halves): the disk is asked.
+                self._heard({path for _, path in changes})
+
+
+def reason_for(error: Exception) -> str:
+    """Why there is nothing to hear, in a sentence."""
+    text = str(error).lower()
+    is_limit = "os error 28" in text or "limit" in text or "too many open files" in text
+    return LIMIT_REACHED if is_limit else NOT_WATCHABLE

@@ -1,0 +1,125 @@
+"""Stillness: which changed paths have been left alone for long enough to be looked at. No thread, no disk of its own.
+
+A burst of changes is one change. A file that goes on growing is waited for, the longer the more often it changed,
+up to a limit. What vanished waits until nothing else vanishes, so that a folder that is being deleted is seen as a
+whole. Whatever happens below a folder that waits already belongs to that folder's change.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+
+# A first change is looked at after this time of stillness …
+SETTLE_SECONDS = 0.4
+# … one that comes again and again after at most this …
+MAX_SETTLE_SECONDS = 2.0
+# … and a file that never rests (a log) after this all the same.
+PATIENCE_SECONDS = 60.0
+GONE_SETTLE_SECONDS = 1.0
+GONE_PATIENCE_SECONDS = 30.0
+# More paths than this are told as the folders that they lie in.
+MAX_PATHS = 2000
+
+
+@dataclass(slots=True)
+class _Change:
+    """Something that happened at one path, and may still go on; `state` is None where nothing is any more."""
+
+    first: float
+    last: float
+    settle_seconds: float
+    state: Hashable
+    is_folder: bool
+
+
+class Stillness:
+    """Takes what happens, gives what has ended. `look` tells a path's state: equal states mean that it is still."""
+
+    def __init__(self, look: Callable[[str], tuple[Hashable, bool]]) -> None:
+        """`look` returns (state, is a folder); the state is None where nothing is."""
+        self._look = look
+        self._changes: dict[str, _Change] = {}
+        self._last_gone = 0.0
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def note(self, path: str, now: float) -> None:
+        """Something happened at `path`; times in seconds of any clock."""
+        known = self._changes.get(path) or self._folder_above(path)
+        if known is not None and known.is_folder:
+            self._touch(known, now)
+            return
+        state, is_folder = self._look(path)
+        if known is None:
+            self._changes[path] = _Change(now, now, SETTLE_SECONDS, state, is_folder)
+        else:
+            known.state, known.is_folder = state, is_folder
+            self._touch(known, now)
+        if state is None:
+            self._last_gone = now
+
+    def due(self, now: float) -> tuple[str, ...]:
+        """The paths that have been still for long enough; they are forgotten here."""
+        ready = [path for path, change in self._changes.items() if self._due_at(change) <= now]
+        still = [path for path in ready if self._is_still(path, now)]
+        for path in still:
+            del self._changes[path]
+        return coalesced(still)
+
+    def next_due(self) -> float | None:
+        """When to ask again; None when nothing waits."""
+        return min(map(self._due_at, self._changes.values()), default=None)
+
+    def _folder_above(self, path: str) -> _Change | None:
+        above = os.path.dirname(path)
+        while above != path:
+            change = self._changes.get(above)
+            if change is not None and change.is_folder:
+                return change
+            path, above = above, os.path.dirname(above)
+        return None
+
+    def _touch(self, change: _Change, now: float) -> None:
+        # Within one burst it is the same change; later it is one that comes again.
+        if now - change.last > SETTLE_SECONDS / 2:
+            change.settle_seconds = min(2 * change.settle_seconds, MAX_SETTLE_SECONDS)
+        change.last = now
+
+    def _due_at(self, change: _Change) -> float:
+        if change.state is None:
+            return min(max(change.last, self._last_gone) + GONE_SETTLE_SECONDS, change.first + GONE_PATIENCE_SECONDS)
+        return min(change.last + change.settle_seconds, change.first + PATIENCE_SECONDS)
+
+    def _is_still(self, path: str, now: float) -> bool:
+        """Looks once more: a network drive may tell of a change late, or not at all."""
+        change = self._changes[path]
+        state, is_folder = self._look(path)
+        if state == change.state or now >= change.first + PATIENCE_SECONDS:
+            return True
+        change.state, change.is_folder = state, is_folder
+        self._touch(change, now)
+        return False
+
+
+def coalesced(paths: Iterable[str]) -> tuple[str, ...]:
+    """The paths without those that lie below others of them; very many become the folders in which they lie."""
+    outermost = _outermost(set(paths))
+    while len(outermost) > MAX_PATHS:
+        outermost = _outermost({os.path.dirname(path) for path in outermost})
+    return outermost
+
+
+def _outermost(paths: set[str]) -> tuple[str, ...]:
+    return tuple(sorted(path for path in paths if not _has_above(path, paths)))
+
+
+def _has_above(path: str, paths: set[str]) -> bool:
+    above = os.path.dirname(path)
+    while above != path:
+        if above in paths:
+            return True
+        path, above = above, os.path.dirname(above)
+    return False

@@ -1,0 +1,277 @@
+"""Watcher: keeps the library in step with its folders while the engine runs, and costs next to nothing while idle.
+
+It listens below all linked folders, waits until what changed is still, and asks for a look at just these places.
+What cannot be heard (limits of the system, network drives, what happened while the engine was off) is found by
+looking: at every root when listening begins or ends, when the root itself goes or comes back, and from time to
+time. The disk is never touched here beyond a `stat`; looking is the index worker's work.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.catalog import Root
+from engine.config import LibrarySettings
+from engine.library.changes import is_below
+from engine.library.ignoring import IGNORE_FILE, ignored_below
+from engine.library.listening import FolderListener, Listener
+from engine.library.pace import Clock
+from engine.library.stillness import Stillness
+
+log = logging.getLogger(__name__)
+
+# How often it is looked whether roots are where they were, and whether there are other ones.
+TEND_SECONDS = 1.0
+_RETRY_SECONDS = 2.0
+_MAX_RETRY_SECONDS = 1800.0
+_LASTING_SECONDS = 30.0
+# A burst of so many changes may have been cut short by the system: then the whole folder is looked at.
+_MAX_BURST = 4000
+
+Listen = Callable[[str, bool, Callable[[Collection[str]], None], Callable[[str], None]], Listener]
+
+
+@dataclass(slots=True)
+class _Place:
+    """A folder to listen in: a root, or the folder in which a linked file lies."""
+
+    is_recursive: bool
+    listener: Listener | None = None
+    retry_at: float = 0.0
+    retry_seconds: float = _RETRY_SECONDS
+
+
+class Watcher:
+    """One thread that tends to the listeners and hands on what became still. Make it, `start` it, `stop` it."""
+
+    def __init__(
+        self,
+        roots: Callable[[], Sequence[Root]],
+        settings: Callable[[], LibrarySettings],
+        refresh: Callable[[Sequence[str]], object],
+        rescan: Callable[[], object],
+        clock: Clock = time.monotonic,
+        listen: Listen = FolderListener,
+    ) -> None:
+        """Takes what is linked now, and what to do: look at some places, or at all roots."""
+        self._roots, self._settings, self._refresh, self._rescan = roots, settings, refresh, rescan
+        self._clock, self._listen = clock, listen
+        self._changed = threading.Condition()
+        self._stillness = Stillness(state_of)
+        self._places: dict[str, _Place] = {}
+        self._identities: dict[str, Hashable] = {}
+        self._known_roots: tuple[Root, ...] = ()
+        self._real: dict[str, str] = {}
+        self._to_look_at: dict[str, None] = {}
+        self._tend_at = self._rescan_at = 0.0
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+
+    def start(self) -> None:
+        self._rescan_at = self._clock() + self._rescan_seconds()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends all listening. May be called twice, and without `start`."""
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def wake(self) -> None:
+        """Roots or settings have changed: see to it now."""
+        with self._changed:
+            self._tend_at = 0.0
+            self._changed.notify_all()
+
+    def is_watched(self, root: Root) -> bool:
+        """Whether changes at or below a root are heard as they happen; otherwise they are seen at the next look."""
+        with self._changed:
+            return any(
+                place.listener is not None and place.listener.is_listening
+                for folder, place in self._places.items()
+                if (is_below(root.path, folder) if place.is_recursive else _lies_in(root, folder))
+            )
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            try:
+                self._step()
+            except Exception:
+                # It must live on: whatever goes wrong with one folder, the others stay in step.
+                log.exception("the watcher met a fault of ours")
+                self._tend_at = self._clock() + TEND_SECONDS
+            self._sleep()
+        for place in self._places.values():
+            if place.listener is not None:
+                place.listener.stop()
+
+    def _step(self) -> None:
+        now = self._clock()
+        if now >= self._tend_at:
+            self._tend(now)
+            self._tend_at = now + TEND_SECONDS
+        with self._changed:
+            paths = (*self._to_look_at, *self._stillness.due(now))
+            self._to_look_at.clear()
+        if paths:
+            self._refresh(tuple(dict.fromkeys(paths)))
+        if now >= self._rescan_at:
+            self._rescan()
+            self._rescan_at = now + self._rescan_seconds()
+
+    def _sleep(self) -> None:
+        with self._changed:
+            if self._is_stopping or self._to_look_at:
+                return
+            times = [self._tend_at, self._rescan_at, self._stillness.next_due()]
+            next_at = min(at for at in times if at is not None)
+            self._changed.wait(max(0.01, next_at - self._clock()))
+
+    def _rescan_seconds(self) -> float:
+        minutes = self._settings().rescan_minutes
+        return minutes * 60 if minutes else float("inf")
+
+    # --- roots and listeners ---
+
+    def _tend(self, now: float) -> None:
+        """Listens where roots are, and notices roots that went or came back."""
+        # A shorter time between looks holds at once.
+        self._rescan_at = min(self._rescan_at, now + self._rescan_seconds())
+        roots = tuple(self._roots())
+        fresh = {root.path for root in roots} - {root.path for root in self._known_roots}
+        if roots != self._known_roots:
+            with self._changed:
+                self._known_roots = roots
+                self._real = {root.path: os.path.realpath(root.path) for root in roots}
+        identities = {path: identity_of(path) for path in dict.fromkeys(root.path for root in roots)}
+        turned = [path for path, identity in identities.items() if self._identities.get(path, identity) != identity]
+        self._identities = identities
+        wanted = places_for(roots, identities) if self._settings().watch else {}
+        for folder in [*self._places]:
+            if folder not in wanted or any(is_below(path, folder) for path in turned):
+                self._leave(folder)
+        for folder, is_recursive in wanted.items():
+            self._attend(folder, is_recursive, now)
+        # Where listening begins, a look follows; all else that is new here gets one now.
+        self._look_at([*turned, *(path for path in fresh if not any(is_below(path, folder) for folder in wanted))])
+
+    def _attend(self, folder: str, is_recursive: bool, now: float) -> None:
+        place = self._places.setdefault(folder, _Place(is_recursive))
+        if place.listener is not None or now < place.retry_at:
+            return
+        place.retry_at = now + place.retry_seconds
+        with self._changed:  # until it is noted here, it cannot say that it has ended
+            place.listener = self._listen(
+                folder, is_recursive, self._heard, lambda problem: self._turned(folder, place, problem)
+            )
+
+    def _leave(self, folder: str) -> None:
+        with self._changed:
+            place = self._places.pop(folder)
+        if place.listener is not None:
+            place.listener.stop()
+
+    def _turned(self, folder: str, place: _Place, problem: str) -> None:
+        """Listening began or ended (on its thread): what happened before, or in between, is found by looking."""
+        with self._changed:
+            if problem:
+                log.info("%s: %s", folder, problem)
+                place.listener = None
+                place.retry_seconds = self._next_retry(place)
+                place.retry_at = self._clock() + place.retry_seconds
+        self._look_at(root.path for root in self._known_roots if is_below(root.path, folder))
+
+    def _next_retry(self, place: _Place) -> float:
+        # What had been heard for a while before it broke off is tried again soon.
+        has_lasted = self._clock() - place.retry_at > _LASTING_SECONDS
+        return _RETRY_SECONDS if has_lasted else min(2 * place.retry_seconds, _MAX_RETRY_SECONDS)
+
+    def _look_at(self, paths: Iterable[str]) -> None:
+        with self._changed:
+            self._to_look_at.update(dict.fromkeys(paths))
+            if self._to_look_at:
+                self._changed.notify_all()
+
+    # --- what is heard ---
+
+    def _heard(self, paths: Collection[str]) -> None:
+        roots, real = self._known_roots, self._real
+        folders = {os.path.dirname(path): "" for path in paths}
+        for folder in folders:
+            folders[folder] = own_name(folder, real)
+        told = [os.path.join(folders[os.path.dirname(path)], os.path.basename(path)) for path in paths]
+        now = self._clock()
+        wanted = {place for path in told for place in place_of(path, roots)}
+        if len(paths) > _MAX_BURST:
+            wanted = {root.path for root in roots if any(is_below(path, root.path) for path in wanted)}
+        with self._changed:
+            for path in wanted:
+                self._stillness.note(path, now)
+            self._changed.notify_all()
+
+
+def places_for(roots: Iterable[Root], identities: dict[str, Hashable]) -> dict[str, bool]:
+    """The folders to listen in, each with whether also in those below; none lies below a recursive one.
+
+    Linked files are heard in the folder that they lie in, folders that are not there not at all.
+    """
+    here = [root for root in roots if identities.get(root.path) is not None]
+    folders = {root.path for root in here if root.is_folder}
+    folders = {path for path in folders if not any(path != other and is_below(path, other) for other in folders)}
+    parents = {os.path.dirname(root.path) for root in here if not root.is_folder}
+    parents = {path for path in parents if not any(is_below(path, folder) for folder in folders)}
+    return dict.fromkeys(sorted(folders), True) | dict.fromkeys(sorted(parents), False)
+
+
+def own_name(folder: str, real_roots: dict[str, str]) -> str:
+    """A folder's name below its root. The system tells of it by any link that leads there."""
+    real = os.path.realpath(folder)
+    if real == folder:
+        return folder
+    for root, real_root in real_roots.items():
+        if is_below(real, real_root):
+            return os.path.normpath(os.path.join(root, os.path.relpath(real, real_root)))
+    return folder
+
+
+def _lies_in(root: Root, folder: str) -> bool:
+    return not root.is_folder and os.path.dirname(root.path) == folder
+
+
+def place_of(path: str, roots: Iterable[Root]) -> tuple[str, ...]:
+    """What to look at because of a change at `path`; nothing where no root takes it in."""
+    covering = [root for root in roots if is_below(path, root.path)]
+    if os.path.basename(path) == IGNORE_FILE:
+        return (os.path.dirname(path),) if covering else ()
+    is_folder = os.path.isdir(path)
+    is_wanted = any(path == root.path or not ignored_below(root.path, path, is_folder) for root in covering)
+    return (path,) if is_wanted else ()
+
+
+def state_of(path: str) -> tuple[Hashable, bool]:
+    """What tells whether something goes on at a path, and whether it is a folder; (None, False) where nothing is."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None, False
+    is_folder = stat.S_ISDIR(found.st_mode)
+    return ("folder" if is_folder else (found.st_size, found.st_mtime_ns)), is_folder
+
+
+def identity_of(path: str) -> Hashable:
+    """Changes when another folder, file or drive takes a root's place; None while there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else stat.S_IFMT(found.st_mode)
