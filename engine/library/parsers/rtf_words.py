@@ -1,0 +1,97 @@
+"""The words of RTF: its tokens as a tree of groups, and what decides how bytes are read and which groups are shown."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+from typing import Any
+
+# \fcharset: which Windows code page a font's bytes are in. 0 and 1 mean the document's own.
+CHARSETS = {
+    77: "mac_roman", 128: "cp932", 129: "cp949", 130: "johab", 134: "gbk", 136: "big5", 161: "cp1253", 162: "cp1254",
+    163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250",
+    254: "cp437", 255: "cp850",
+}  # fmt: skip
+DOCUMENT_CHARSETS = {"ansi": "cp1252", "mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
+_CODEPAGES = {65001: "utf-8", 10000: "mac_roman", 936: "gbk", 950: "big5", 1361: "johab"}
+
+SIGNS = {
+    "tab": "\t", "line": "\n", "lbr": "\n", "emdash": "—", "endash": "–", "bullet": "•", "lquote": "‘", "rquote": "’",
+    "ldblquote": "“", "rdblquote": "”", "emspace": " ", "enspace": " ", "qmspace": " ", "zwj": "\u200d",
+    "zwnj": "\u200c", "~": "\u00a0", "_": "-", "\\": "\\", "{": "{", "}": "}",
+}  # fmt: skip
+
+# Groups whose text people never see where it stands: declarations, pictures, the code of fields, running heads.
+SKIPPED = {
+    "colortbl", "filetbl", "listtable", "listoverridetable", "revtbl", "rsidtbl", "generator", "pict", "objdata",
+    "objclass", "objname", "header", "headerl", "headerr", "headerf", "footer", "footerl", "footerr", "footerf",
+    "fldinst", "bkmkstart", "bkmkend", "annotation", "atnid", "atnauthor", "xe", "tc", "txe", "rxe", "themedata",
+    "datastore", "nonshppict", "nonesttables", "listtext", "pntext", "pn", "sp", "ftnsep", "ftnsepc", "ftncn",
+    "aftnsep", "aftnsepc", "aftncn", "template", "private", "userprops",
+}  # fmt: skip
+# Groups that programs may pass over ("\*"), and that we do not.
+KEPT = {"shpinst", "shptxt", "ud", "shppict", "nesttableprops"}
+
+_TOKEN = re.compile(
+    r"\\(?P<word>[a-zA-Z]{1,32})(?P<number>-?\d{1,10})?[ ]?|\\'(?P<code>[0-9a-fA-F]{2})|\\(?P<symbol>.)"
+    r"|(?P<brace>[{}])|(?P<text>[^\\{}\r\n]+)|[\r\n]+|\\",
+    re.S,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A control word with its number, or a control symbol."""
+
+    name: str
+    number: int | None = None
+
+
+# What stands between a pair of braces: words, text as bytes, and groups (as lists).
+Group = list[Any]
+
+
+def groups(data: bytes) -> Group:
+    """What stands outside of all braces: one group, the document. Braces that do not match are forgiven."""
+    source = data.decode("latin-1")
+    root: Group = []
+    stack = [root]
+    position = 0
+    while (token := _TOKEN.match(source, position)) is not None:
+        position = token.end()
+        kind = token.lastgroup
+        if token["brace"] == "{":
+            inner: Group = []
+            stack[-1].append(inner)
+            stack.append(inner)
+        elif token["brace"] == "}":
+            if len(stack) > 1:
+                stack.pop()
+        elif token["word"] == "bin":
+            position += max(0, int(token["number"] or 0))
+        elif token["word"]:
+            stack[-1].append(Word(token["word"], int(token["number"]) if token["number"] else None))
+        elif token["symbol"]:
+            stack[-1].append(Word(token["symbol"]))
+        elif kind in ("code", "text"):
+            stack[-1].append(bytes.fromhex(token["code"]) if token["code"] else token["text"].encode("latin-1"))
+    return root
+
+
+def destination(group: Group) -> tuple[str, bool]:
+    """What a group says that it is for, and whether programs that do not know it are to pass over it."""
+    words = [item for item in group[:2] if isinstance(item, Word)]
+    is_starred = bool(words) and words[0].name == "*"
+    words = words[is_starred:]
+    return (words[0].name if words else ""), is_starred
+
+
+def codepage(number: int) -> str:
+    """The codec of a Windows code page; the usual one where Python knows none."""
+    name = _CODEPAGES.get(number, f"cp{number}")
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        return "cp1252"
+    return name
