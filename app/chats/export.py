@@ -35,7 +35,8 @@ def _answer(outcome: Outcome) -> list[str]:
 def _source(number: int, passage: Json) -> str:
     path = os.fsencode(str(passage.get("document", ""))).decode("utf-8", "replace")
     page = passage.get("page")
-    place = f"{path}, page {page}" if page else path
+    spot = str(passage.get("place") or "") or (f"page {page}" if page else "")
+    place = f"{path}, {spot}" if spot else path
     return f"{number}. {_one_line(place)}"
 
 

@@ -20,6 +20,7 @@ from app.models.library import LibraryModel
 from app.models.memory import MemoryModel
 from app.models.model_picker import ModelPickerModel
 from app.models.sources import SourcesModel
+from app.models.standings import Standings
 from app.models.turns import TurnView
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class AppModels(QObject):
         client: For starting the engine again (`client.start()`, `client.start_carefully()`) and for its signals.
         settings: The window's own settings.
         answering: The questions under way in all chats.
-        conversation, chat_list, library, model_picker, memory, sources, engine_status: What is shown.
+        conversation, chat_list, library, model_picker, memory, sources, standings, engine_status: What is shown.
     """
 
     message_told = Signal(str, str, str)  # severity (notice, warning, error), a sentence, a way out: for the bar
@@ -54,7 +55,8 @@ class AppModels(QObject):
         self.library = LibraryModel(client, self)
         self.model_picker = ModelPickerModel(client, self)
         self.memory = MemoryModel(client, self)
-        self.sources = SourcesModel(client, self)
+        self.standings = Standings(client, self.library, self)
+        self.sources = SourcesModel(client, self.standings, self)
         self.engine_status = EngineStatusModel(client, self)
         self._connect_chats()
         self._connect_sources()
@@ -96,12 +98,17 @@ class AppModels(QObject):
         if conversation_id == self.conversation.conversation_id:
             self.conversation.new_chat()
 
+    def _watch_documents(self) -> None:
+        self.standings.watch(passage for turn in self.conversation.turns for passage in turn.passages)
+
     def _on_turn_changed(self, turn_id: str) -> None:
+        self._watch_documents()
         if turn_id == self.sources.turn_id:
             self._show_sources(turn_id)
 
     def _on_conversation_changed(self) -> None:
         turns = self.conversation.turns
+        self._watch_documents()
         self.sources.show_turn(turns[-1] if turns else None)
 
     def _show_sources(self, turn_id: str) -> None:

@@ -11,7 +11,12 @@ from engine.protocol import PageReply, Passage, WireError
 
 if TYPE_CHECKING:
     from app.engine_client import EngineClient
+    from app.models.standings import Standing, Standings
     from app.models.turns import TurnView
+
+
+# What the engine calls its error for a document that it does not have.
+_REMOVED = "NothingThere"
 
 
 class SourcesModel(QObject):
@@ -22,10 +27,14 @@ class SourcesModel(QObject):
     page_requested = Signal(object)  # the Passage whose page is on its way
     page_ready = Signal(object)  # protocol.PageReply
     page_failed = Signal(str)  # a sentence
+    passage_kept = Signal(object, str)  # a Passage to show in place of its page, and a sentence that says why
+    standings_changed = Signal()  # what `standing` gives
 
-    def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
+    def __init__(self, client: EngineClient, standings: Standings, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._client = client
+        self._standings = standings
+        standings.changed.connect(self.standings_changed)
         self.turn_id = ""
         self.passages: tuple[Passage, ...] = ()
         self.selected: int | None = None
@@ -35,6 +44,10 @@ class SourcesModel(QObject):
     @property
     def passage(self) -> Passage | None:
         return None if self.selected is None else self.passages[self.selected]
+
+    def standing(self, passage: Passage) -> Standing:
+        """How the document of a passage stands now."""
+        return self._standings.of(passage)
 
     def show_turn(self, turn: TurnView | None) -> None:
         """Shows a turn's passages; the same turn with the same passages changes nothing."""
@@ -47,11 +60,20 @@ class SourcesModel(QObject):
         self.passages_changed.emit()
 
     def open_passage(self, index: int, width_px: int = 900) -> None:
-        """Asks for the page of passage `index` with its span marked; it comes as `page_ready` or `page_failed`."""
+        """Asks for the page of passage `index` with its span marked; it comes as `page_ready` or `page_failed`.
+
+        Where the file is out of reach `passage_kept` comes instead: what was indexed can be read all the same.
+        """
         if not 0 <= index < len(self.passages):
             return
         self._select(index)
         passage = self.passages[index]
+        standing = self.standing(passage)
+        if standing.state != "here":
+            self._newest += 1
+            self.page_requested.emit(passage)
+            self._tell_standing(passage, standing)
+            return
         self._ask(passage, passage.page, (passage.start, passage.end), width_px)
 
     def open_page(self, page: int, width_px: int = 900) -> None:
@@ -77,16 +99,27 @@ class SourcesModel(QObject):
             protocol.PAGE,
             wanted,
             lambda reply: self._on_page(number, reply),
-            lambda error: self._on_error(number, error),
+            lambda error: self._on_error(number, passage, page, error),
         )
 
     def _on_page(self, number: int, reply: PageReply) -> None:
         if number == self._newest:
             self.page_ready.emit(reply)
 
-    def _on_error(self, number: int, error: WireError) -> None:
-        if number == self._newest:
-            self.page_failed.emit(f"{error.sentence} {error.way_out}".strip())
+    def _on_error(self, number: int, passage: Passage, page: int | None, error: WireError) -> None:
+        if number != self._newest:
+            return
+        sentence = f"{error.sentence} {error.way_out}".strip()
+        if page == passage.page and error.kind != _REMOVED:
+            self.passage_kept.emit(passage, sentence)
+        else:
+            self.page_failed.emit(sentence)
+
+    def _tell_standing(self, passage: Passage, standing: Standing) -> None:
+        if standing.state == "removed":
+            self.page_failed.emit(self.tr("This document was removed from the library."))
+        else:
+            self.passage_kept.emit(passage, standing.reason or self.tr("This file is out of reach just now."))
 
     def _select(self, index: int | None) -> None:
         if index != self.selected:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
@@ -12,7 +12,9 @@ from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 from app.widgets.turn_widget import TurnWidget
 
 if TYPE_CHECKING:
+    from app.models.standings import Standing
     from app.models.turns import TurnView
+    from engine.protocol import Passage
 
 MAX_TURN_WIDGETS = 40
 # Few at a time, and few at first: each costs some milliseconds of the one thread there is.
@@ -38,6 +40,7 @@ class ConversationView(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._turns: list[TurnView] = []
+        self._standing_of: Callable[[Passage], Standing] | None = None
         self._first = 0
         self._views: list[TurnWidget] = []
         self._follows = True
@@ -79,6 +82,12 @@ class ConversationView(QScrollArea):
         self._trim_front()
         self.scroll_to_end()
         self._shift.start()  # eight short turns do not fill a tall window
+
+    def show_standings(self, standing_of: Callable[[Passage], Standing]) -> None:
+        """How the documents of passages stand from now on; called again when that has changed."""
+        self._standing_of = standing_of
+        for view in self._views:
+            view.show_standings()
 
     def update_turn(self, turn: TurnView) -> None:
         """Shows a turn that has changed."""
@@ -130,7 +139,7 @@ class ConversationView(QScrollArea):
         self._views[0].show()
 
     def _new_view(self, index: int) -> TurnWidget:
-        view = TurnWidget(self._turns[index])
+        view = TurnWidget(self._turns[index], self._standing_of)
         turn_id = view.turn.turn_id
         view.source_wanted.connect(lambda passage: self.source_wanted.emit(turn_id, passage))
         view.selected.connect(lambda: self.selected.emit(turn_id))

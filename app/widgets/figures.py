@@ -55,10 +55,19 @@ def printable(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def place_text(document: str, page: int | None) -> str:
-    """`lease.pdf · p. 7`, or the name alone where there are no pages."""
-    name = file_name(document)
-    return name if page is None else _tr("%1 · p. %2").replace("%1", name).replace("%2", str(page))
+def spot_text(place: str, page: int | None) -> str:
+    """Where in a document: `slide 4`, `sheet “Budget”, rows 12–18`, `p. 7`; "" where there is nothing to say.
+
+    `place` is the document's own word for it; the number of the page is said in ours.
+    """
+    if page is not None and place in ("", f"page {page}"):
+        return _tr("p. %1").replace("%1", str(page))
+    return place
+
+
+def place_text(document: str, page: int | None, place: str = "") -> str:
+    """`lease.pdf · p. 7`, or the name alone where there are no places."""
+    return " · ".join(part for part in (file_name(document), spot_text(place, page)) if part)
 
 
 def _tr(text: str) -> str:

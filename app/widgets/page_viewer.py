@@ -16,6 +16,7 @@ from app.widgets import bits
 from app.widgets.empty_state import EmptyState
 from app.widgets.figures import file_name, printable
 from app.widgets.page_picture import ZOOM_STEP, PagePicture
+from app.widgets.picture import Picture
 
 # At least fifty characters on this line, and then a letter, a quotation mark or a bracket on the next.
 _HARD_WRAP = re.compile(r"(?<=[^\n]{50})\n(?=[^\W\d_]|[\"'“‘(])")
@@ -97,6 +98,8 @@ class PageViewer(QWidget):
         back = bits.tool("chevron-left", self.tr("Back to the sources"), self.closed.emit)
         self.picture, self.text = PagePicture(), _PageText()
         self._notice = EmptyState("file-text", self.tr("Opening the page…"))
+        self._reason = bits.label("", "small", wraps=True, selectable=True)
+        self._banner = self._build_banner()
         self._stack = QStackedWidget()
         for shown in (self._notice, self.picture, self.text):
             self._stack.addWidget(shown)
@@ -112,6 +115,7 @@ class PageViewer(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addLayout(head)
+        layout.addWidget(self._banner)
         layout.addWidget(self._stack, 1)
         layout.addLayout(foot)
 
@@ -125,23 +129,46 @@ class PageViewer(QWidget):
         """The sentence in place of a page; "" while a page is shown."""
         return self._notice.sentence if self._stack.currentWidget() is self._notice else ""
 
+    @property
+    def where(self) -> str:
+        """Which part of the document is shown, or will be."""
+        return self._where.text()
+
+    @property
+    def kept_sentence(self) -> str:
+        """Why the passage is shown in place of its page; "" while a page is."""
+        return "" if self._banner.isHidden() else self._reason.text()
+
     def shows(self, document: str) -> bool:
         """Whether a page of this document is shown right now."""
         return self._reply is not None and self._document == document
 
-    def show_opening(self, document: str, page: int | None) -> None:
-        """Tells at once which document was meant, before its page is there."""
+    def show_opening(self, document: str, spot: str) -> None:
+        """Tells at once which document and where in it was meant, before its page is there."""
         self._reply = None
         self._name_document(document)
-        self._where.setText("" if page is None else self.tr("Page %1").replace("%1", str(page)))
+        self._where.setText(spot)
         self._show_notice(self.tr("Opening the page…"))
 
     def show_problem(self, sentence: str) -> None:
         self._reply = None
         self._show_notice(sentence)
 
+    def show_kept(self, document: str, spot: str, text: str, sentence: str) -> None:
+        """The passage as it was indexed, because its page cannot be shown; `sentence` says why."""
+        self._reply = None
+        self._name_document(document)
+        self._where.setText(spot)
+        words = self.tr("%1 This is the passage as it was indexed.").replace("%1", sentence)
+        self._reason.setText(words)
+        self._stack.setCurrentWidget(self.text)
+        self.text.show_text(text, 0, 0)
+        self._enable()
+        self._banner.show()
+
     def show_page(self, reply: PageReply) -> None:
         self._reply = reply
+        self._banner.hide()
         self._name_document(reply.document)
         self._where.setText(self._where_text(reply))
         if reply.image_png and not self._show_picture(reply):
@@ -184,13 +211,36 @@ class PageViewer(QWidget):
 
     def _where_text(self, reply: PageReply) -> str:
         if reply.page is None:
-            return self.tr("Part of the text") if reply.text_start else ""
+            return reply.place or (self.tr("Part of the text") if reply.text_start else "")
+        if reply.place and reply.place != f"page {reply.page}":
+            return self._place_text(reply)
         if not reply.num_pages:
             return self.tr("Page %1").replace("%1", str(reply.page))
         words = self.tr("Page %1 of %2")
         return words.replace("%1", str(reply.page)).replace("%2", str(reply.num_pages))
 
+    def _place_text(self, reply: PageReply) -> str:
+        """`slide 4 · 4 of 20`: the document's own word for the page, and how far in it that is."""
+        if not reply.num_pages:
+            return reply.place
+        words = self.tr("%1 · %2 of %3").replace("%3", str(reply.num_pages)).replace("%2", str(reply.page))
+        return words.replace("%1", reply.place)
+
+    def _build_banner(self) -> QWidget:
+        card = bits.card("warning")
+        inner = bits.row(Picture("info", "warn", 16), spacing=10)
+        inner.addWidget(self._reason, 1)
+        inner.setContentsMargins(12, 8, 12, 8)
+        card.setLayout(inner)
+        banner = QWidget()
+        outer = bits.column(card)
+        outer.setContentsMargins(12, 4, 12, 4)
+        banner.setLayout(outer)
+        banner.hide()
+        return banner
+
     def _show_notice(self, sentence: str) -> None:
+        self._banner.hide()
         self._notice.show_sentence(sentence)
         self._stack.setCurrentWidget(self._notice)
         self._enable()

@@ -13,8 +13,10 @@ from app import theme
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import place_text, printable
+from app.widgets.standing_chip import StandingChip
 
 if TYPE_CHECKING:
+    from app.models.standings import Standing
     from engine.protocol import Quote
 
 
@@ -28,17 +30,26 @@ class QuoteLine(QFrame):
         self.setObjectName("quote")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        place = place_text(quote.document, quote.page)
-        self.setAccessibleName(self.tr("Quote from %1").replace("%1", place))
+        place = place_text(quote.document, quote.page, quote.place)
+        self._name = self.tr("Quote from %1").replace("%1", place)
+        self.setAccessibleName(self._name)
+        self.standing = StandingChip()
         self.setAccessibleDescription(quote.text)
         self.setToolTip(printable(quote.document))
         text = " ".join(quote.text.split())
-        foot = bits.row(bits.chip(str(quote.passage + 1), "accent"), ElidedLabel(place, "small"), spacing=8)
+        foot = bits.row(bits.chip(str(quote.passage + 1), "accent"), spacing=8)
+        foot.addWidget(ElidedLabel(place, "small"), 1)
+        foot.addWidget(self.standing)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(12, 2, 8, 2)
         layout.setSpacing(6)
         layout.addWidget(bits.label(text, wraps=True))
         layout.addLayout(foot)
+
+    def show_standing(self, standing: Standing) -> None:
+        """Whether its document is out of reach or was removed."""
+        self.standing.show_standing(standing)
+        self.setAccessibleName(" · ".join(part for part in (self._name, self.standing.words) if part))
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton and self.rect().contains(event.position().toPoint()):
@@ -60,6 +71,7 @@ class QuotesCard(QFrame):
         super().__init__(parent)
         self.setProperty("card", True)
         self._quotes: tuple[Quote, ...] = ()
+        self._quote_lines: list[QuoteLine] = []
         self._is_open = True
         self._title = bits.label("", "section")
         self._fold = bits.tool("chevron-up", self.tr("Hide the quotes"), self._on_fold, side=16)
@@ -86,13 +98,22 @@ class QuotesCard(QFrame):
             if (old := item.widget()) is not None:
                 old.hide()
                 old.deleteLater()
-        for quote in quotes:
-            line = QuoteLine(quote)
+        self._quote_lines = [QuoteLine(quote) for quote in quotes]
+        for quote, line in zip(quotes, self._quote_lines, strict=True):
             line.opened.connect(lambda index=quote.passage: self.opened.emit(index))
             self._lines.addWidget(line)
         found = self.tr("1 quote from your files") if len(quotes) == 1 else self.tr("%1 quotes from your files")
         self._title.setText(found.replace("%1", str(len(quotes))))
         self.setVisible(bool(quotes))
+
+    def quote_lines(self) -> tuple[QuoteLine, ...]:
+        return tuple(self._quote_lines)
+
+    def show_standings(self, standings: Sequence[Standing]) -> None:
+        """How the documents of the answer's passages stand, in the passages' order."""
+        for quote, line in zip(self._quotes, self._quote_lines, strict=True):
+            if quote.passage < len(standings):
+                line.show_standing(standings[quote.passage])
 
     @property
     def is_open(self) -> bool:

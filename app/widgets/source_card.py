@@ -11,9 +11,11 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 from app import theme
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
-from app.widgets.figures import file_name, printable
+from app.widgets.figures import file_name, printable, spot_text
+from app.widgets.standing_chip import StandingChip
 
 if TYPE_CHECKING:
+    from app.models.standings import Standing
     from engine.protocol import Passage
 
 _SNIPPET_CHARS = 220
@@ -51,23 +53,31 @@ class SourceCard(QFrame):
         self.setObjectName("sourceCard")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        page = "" if passage.page is None else self.tr("p. %1").replace("%1", str(passage.page))
+        spot = spot_text(passage.place, passage.page)
         name = file_name(passage.document)
-        self.setAccessibleName(f"{number}: {name} {page}".strip())
+        self._name = f"{number}: {name} {spot}".strip()
+        self.setAccessibleName(self._name)
+        self.standing = StandingChip()
         self.setAccessibleDescription(passage.text)
         self.setToolTip(printable(passage.document))
         share = passage.score / best_score if best_score > 0 else 0.0
         top = bits.row(bits.chip(str(number), "accent"), spacing=8)
         top.addWidget(ElidedLabel(name, "strong"), 1)
+        top.addWidget(self.standing)
         top.addWidget(ScoreBar(share))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(12, 10, 12, 12)
         layout.setSpacing(6)
         layout.addLayout(top)
-        where = " · ".join(part for part in (page, passage.heading) if part)
+        where = " · ".join(part for part in (spot, passage.heading) if part)
         if where:
             layout.addWidget(ElidedLabel(where, "small", Qt.TextElideMode.ElideRight))
         layout.addWidget(bits.label(snippet(passage.text), wraps=True))
+
+    def show_standing(self, standing: Standing) -> None:
+        """Whether its document is out of reach or was removed."""
+        self.standing.show_standing(standing)
+        self.setAccessibleName(" ".join(part for part in (self._name, self.standing.words) if part))
 
     def set_selected(self, is_selected: bool) -> None:
         if bool(self.property("selected")) != is_selected:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
+from app.widgets.figures import spot_text
 from app.widgets.page_viewer import PageViewer
 from app.widgets.sources_panel import SourcesPanel
 
@@ -53,6 +54,8 @@ class SourcePane(QWidget):
         sources.page_requested.connect(self._on_page_requested)
         sources.page_ready.connect(self._on_page_ready)
         sources.page_failed.connect(self.viewer.show_problem)
+        sources.passage_kept.connect(self._on_passage_kept)
+        sources.standings_changed.connect(self._show_standings)
         self._on_passages_changed()
 
     def open_passage(self, index: int) -> None:
@@ -68,18 +71,27 @@ class SourcePane(QWidget):
     def _on_passages_changed(self) -> None:
         if self._sources is not None:
             self.panel.show_passages(self._sources.passages)
+            self._show_standings()
             if self._sources.selected is None:
                 self._show(self.panel)
 
     def _on_page_requested(self, passage: Passage) -> None:
         # Turning a page keeps the old one in sight until the new one is there.
         if not (self.is_viewing and self.viewer.shows(passage.document)):
-            self.viewer.show_opening(passage.document, passage.page)
+            self.viewer.show_opening(passage.document, spot_text(passage.place, passage.page))
         self._show(self.viewer)
 
     def _on_page_ready(self, reply: PageReply) -> None:
         self._show(self.viewer)
         self.viewer.show_page(reply)
+
+    def _on_passage_kept(self, passage: Passage, sentence: str) -> None:
+        self._show(self.viewer)
+        self.viewer.show_kept(passage.document, spot_text(passage.place, passage.page), passage.text, sentence)
+
+    def _show_standings(self) -> None:
+        if self._sources is not None:
+            self.panel.show_standings([self._sources.standing(passage) for passage in self._sources.passages])
 
     def _show(self, shown: QWidget) -> None:
         was_viewing = self.is_viewing

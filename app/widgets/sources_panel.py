@@ -13,6 +13,7 @@ from app.widgets.empty_state import EmptyState
 from app.widgets.source_card import SourceCard
 
 if TYPE_CHECKING:
+    from app.models.standings import Standing
     from engine.protocol import Passage
 
 
@@ -72,6 +73,11 @@ class SourcesPanel(QWidget):
         self._count.setText(str(len(passages)) if passages else "")
         self._scroll.verticalScrollBar().setValue(0)
         self._show_which()
+
+    def show_standings(self, standings: Sequence[Standing]) -> None:
+        """How the documents of the passages stand, in their order."""
+        for card, standing in zip(self._cards, standings, strict=True):
+            card.show_standing(standing)
 
     def select(self, index: int | None) -> None:
         """Marks the card at `index` and scrolls to it; None marks none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,12 @@ from app.widgets.question_bubble import QuestionBubble
 from app.widgets.quotes_card import QuotesCard
 from app.widgets.source_card import snippet
 from app.widgets.spinner import Spinner
+from app.widgets.standing_chip import standing_words
 
 if TYPE_CHECKING:
+    from app.models.standings import Standing
     from app.models.turns import TurnView
+    from engine.protocol import Passage
 
 _TOOLTIP_MS = 20_000
 
@@ -35,9 +39,13 @@ class TurnWidget(QWidget):
     branch_wanted = Signal(int)  # −1 the branch before, +1 the branch after
     grew = Signal()
 
-    def __init__(self, turn: TurnView, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, turn: TurnView, standing_of: Callable[[Passage], Standing] | None = None, parent: QWidget | None = None
+    ) -> None:
+        """`standing_of` tells how the document of a passage stands now."""
         super().__init__(parent)
         self._turn = turn
+        self._standing_of = standing_of
         self._was_running = not turn.has_ended
         self.bubble = QuestionBubble(turn.question)
         self._spinner, self._state = Spinner(), bits.label("", "muted")
@@ -67,6 +75,7 @@ class TurnWidget(QWidget):
         self._state_line.setVisible(is_running)
         self._state.setText(self._state_sentence(turn))
         self.quotes.show_quotes(turn.quotes)
+        self.show_standings()
         self._show_answer(turn, is_running)
         self._show_outcome(turn)
         self._show_foot(turn, is_running)
@@ -80,6 +89,11 @@ class TurnWidget(QWidget):
         self._turn = turn
         self.markdown.append(piece)
         self.markdown.show()
+
+    def show_standings(self) -> None:
+        """Marks the quotes whose documents are out of reach or were removed; again when that has changed."""
+        if self._standing_of is not None:
+            self.quotes.show_standings([self._standing_of(passage) for passage in self._turn.passages])
 
     @property
     def state_sentence(self) -> str:
@@ -169,7 +183,10 @@ class TurnWidget(QWidget):
             QToolTip.hideText()
             return
         passage = self._turn.passages[number - 1]
-        place = place_text(passage.document, passage.page)
+        place = place_text(passage.document, passage.page, passage.place)
+        if self._standing_of is not None:
+            words = standing_words(self._standing_of(passage))
+            place = " · ".join(part for part in (place, words) if part)
         look = theme.current()
         heading = f"<br><span style='color:{look.muted}'>{escape(passage.heading)}</span>" if passage.heading else ""
         tip = f"<p><b>{escape(place)}</b>{heading}</p><p>{escape(snippet(passage.text))}</p>"

@@ -84,6 +84,8 @@ class ChatPage(QWidget):
         self.conversation.retry_wanted.connect(conversation.regenerate)
         self.conversation.edited.connect(conversation.edit)
         self.conversation.branch_wanted.connect(conversation.switch_branch)
+        models.standings.changed.connect(self._show_standings)
+        self._show_standings()
         self._show_conversation()
         self._show_collections()
 
@@ -171,6 +173,10 @@ class ChatPage(QWidget):
         self._show_centre()
         self._show_busy()
         self._show_sources()
+
+    def _show_standings(self) -> None:
+        if self._models is not None:
+            self.conversation.show_standings(self._models.standings.of)
 
     def _on_turn_changed(self, turn_id: str) -> None:
         turn = self._models.conversation.turn(turn_id) if self._models is not None else None

@@ -10,7 +10,11 @@ def test_a_chat_becomes_headings_answers_and_numbered_sources():
     outcome = Outcome(
         state="finished",
         text="Three months [1].\n",
-        passages=({"document": "/docs/lease.pdf", "page": 4}, {"document": "/docs/b\udcff.md", "page": None}),
+        passages=(
+            {"document": "/docs/lease.pdf", "page": 4},
+            {"document": "/docs/b\udcff.md", "page": None},
+            {"document": "/docs/talk.pptx", "page": 4, "place": "slide 4"},
+        ),
         model="tiny",
     )
     turns = [Turn("1", "c", None, "What notice\napplies?", 0.0, outcome)]
@@ -29,6 +33,7 @@ Three months [1].
 
 1. /docs/lease.pdf, page 4
 2. /docs/b\ufffd.md
+3. /docs/talk.pptx, slide 4
 
 *Answered by tiny.*
 """

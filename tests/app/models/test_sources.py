@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from app.models.library import LibraryModel
 from app.models.sources import SourcesModel
+from app.models.standings import Standings
 from app.models.turns import TurnView
 from engine import protocol
 from tests.helpers.answers import passage
@@ -14,7 +16,7 @@ TURN = TurnView("t", "?", passages=(passage(0), passage(1), passage(2)))
 
 @pytest.fixture
 def sources(client) -> SourcesModel:
-    made = SourcesModel(client)
+    made = SourcesModel(client, Standings(client, LibraryModel(client)))
     made.show_turn(TURN)
     return made
 
@@ -77,6 +79,19 @@ def test_a_page_that_cannot_be_had_is_told_in_a_sentence(sources, client, qtbot)
     with qtbot.wait_signal(sources.page_failed) as failed:
         client.refuse(protocol.PAGE, "This document is no longer in the library.", "NothingThere", "Ask again.")
     assert failed.args == ["This document is no longer in the library. Ask again."]
+
+
+def test_a_page_that_cannot_be_read_leaves_the_passage_as_it_was_indexed(sources, client, qtbot):
+    sources.open_passage(0)
+    with qtbot.wait_signal(sources.passage_kept) as kept:
+        client.refuse(protocol.PAGE, "The file cannot be read.", "DocumentUnreadable")
+    assert kept.args == [passage(0), "The file cannot be read."]
+    sources.open_passage(0)
+    sources.open_page(5)
+    client.refuse(protocol.PAGE, "Too late.")
+    with qtbot.wait_signal(sources.page_failed) as failed:
+        client.refuse(protocol.PAGE, "There is no page 5.")
+    assert failed.args == ["There is no page 5."]
 
 
 @pytest.mark.parametrize("index", [-1, 3])

@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
+from app.models.standings import HERE, Standing
 from app.widgets.conversation_view import MAX_TURN_WIDGETS, ConversationView
 from app.widgets.turn_widget import scope_sentence, timing_sentence
 from engine.protocol import Scope
@@ -219,3 +220,23 @@ def test_scope_and_timings_are_said_in_words():
     assert scope_sentence(told) == "from 6 of 1,212 passages in 3 files"
     assert timing_sentence(told) == "First token after 1.2 s · 31.0 tokens/s · 6.2 s in all"
     assert scope_sentence(turn(1)) == timing_sentence(turn(1)) == ""
+
+
+def test_quotes_of_documents_that_are_away_or_were_removed_are_marked(view):
+    now = {1: Standing("removed"), 2: HERE, 3: Standing("offline", "The drive is not connected.")}
+    view.show_standings(lambda passage: now[passage.document_id])
+    quotes = (quote(0), quote(1), quote(2))
+    view.show_turns([turn(1, passages=(passage(1), passage(2), passage(3)), quotes=quotes)])
+    lines = view.turn_views()[0].quotes.quote_lines()
+    assert [line.standing.words for line in lines] == ["removed", "", "offline"]
+    assert lines[0].accessibleName() == "Quote from file-1.pdf · p. 7 · removed"
+    now[3] = HERE
+    view.show_standings(lambda passage: now[passage.document_id])
+    assert [line.standing.words for line in lines] == ["removed", "", ""]
+
+
+def test_the_place_of_a_quote_is_said_as_the_document_calls_it(view):
+    budget = replace(quote(0), place="sheet “Budget”, rows 12–18")
+    view.show_turns([turn(1, passages=(passage(1),), quotes=(budget,))])
+    (line,) = view.turn_views()[0].quotes.quote_lines()
+    assert line.accessibleName() == "Quote from file-1.pdf · sheet “Budget”, rows 12–18"

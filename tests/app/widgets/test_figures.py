@@ -37,3 +37,6 @@ def test_names_that_are_not_utf8_can_be_shown():
 def test_a_place_names_its_page_only_where_there_are_pages():
     assert figures.place_text("/docs/lease.pdf", 7) == "lease.pdf · p. 7"
     assert figures.place_text("/docs/notes.md", None) == "notes.md"
+    assert figures.place_text("/docs/b.xlsx", 2, "sheet “Budget”, rows 12–18") == "b.xlsx · sheet “Budget”, rows 12–18"
+    assert figures.place_text("/docs/lease.pdf", 7, "page 7") == "lease.pdf · p. 7"
+    assert figures.place_text("/docs/notes.md", None, "lines 10–24") == "notes.md · lines 10–24"

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
 
+from app.models.library import LibraryModel
 from app.models.sources import SourcesModel
+from app.models.standings import Standings
 from app.widgets.page_viewer import PageViewer, unwrapped
 from app.widgets.source_card import snippet
 from app.widgets.source_pane import SourcePane
 from app.widgets.sources_panel import SourcesPanel
 from engine import protocol
-from tests.helpers.shown_values import passage, turn
+from tests.helpers.shown_values import document, passage, turn
+from tests.helpers.told_library import answer_library
 
 
 def png(width: int = 300, height: int = 400) -> str:
@@ -49,7 +53,8 @@ def viewer(qtbot):
 def pane(qtbot, client):
     made = SourcePane()
     qtbot.addWidget(made)
-    made.model = SourcesModel(client)
+    made.standings = Standings(client, LibraryModel(client))
+    made.model = SourcesModel(client, made.standings)
     made.attach(made.model)
     made.resize(400, 500)
     made.show()
@@ -162,8 +167,38 @@ def test_a_citation_opens_the_page_it_stands_on(pane, client, qtbot):
 def test_a_page_that_cannot_be_had_says_why(pane, client):
     pane.model.show_turn(turn(1, passages=(passage(1),)))
     pane.open_passage(0)
-    client.refuse(protocol.PAGE, "The file is gone.")
-    assert pane.viewer.notice == "The file is gone."
+    client.refuse(protocol.PAGE, "This document is no longer in the library.", "NothingThere")
+    assert pane.viewer.notice == "This document is no longer in the library."
+
+
+def test_an_offline_source_says_why_and_shows_what_was_indexed(pane, client):
+    pane.model.show_turn(turn(1, passages=(passage(1, text="Three months' notice."), passage(2), passage(3))))
+    pane.standings.watch(pane.model.passages)
+    away = document(1, "offline", "The drive is not connected.")
+    answer_library(client, documents=[away, document(2)])
+    assert [card.standing.words for card in pane.panel.cards()] == ["offline", "", "removed"]
+    assert pane.panel.cards()[0].accessibleName() == "1: file-1.pdf p. 7 offline"
+    pane.open_passage(0)
+    assert client.asked(protocol.PAGE) == []
+    assert pane.viewer.kept_sentence == "The drive is not connected. This is the passage as it was indexed."
+    assert pane.viewer.text.toPlainText() == "Three months' notice."
+    pane.open_passage(2)
+    assert pane.viewer.notice == "This document was removed from the library."
+    pane.open_passage(1)
+    client.answer(protocol.PAGE, picture_page())
+    assert pane.viewer.kept_sentence == ""
+
+
+def test_a_place_is_said_as_the_document_calls_it(pane, viewer, client):
+    slide = replace(passage(1), place="slide 4", page=4)
+    pane.model.show_turn(turn(1, passages=(slide,)))
+    assert pane.panel.cards()[0].accessibleName() == "1: file-1.pdf slide 4"
+    pane.open_passage(0)
+    assert pane.viewer.where == "slide 4"
+    client.answer(protocol.PAGE, picture_page(page=4, num_pages=20).model_copy(update={"place": "slide 4"}))
+    assert pane.viewer.where == "slide 4 · 4 of 20"
+    viewer.show_page(picture_page().model_copy(update={"place": "page 7"}))
+    assert viewer.where == "Page 7 of 9"
 
 
 def test_back_shows_the_sources_again(pane, client):

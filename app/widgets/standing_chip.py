@@ -1,0 +1,41 @@
+"""A word at a citation whose document is out of reach or was removed; hidden at all others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QCoreApplication, Qt
+from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
+
+from app.widgets import bits
+
+if TYPE_CHECKING:
+    from app.models.standings import Standing
+
+
+class StandingChip(QLabel):
+    """`words` is what it says, for the name of the citation it stands at."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.setProperty("chip", "plain")
+        self.hide()
+
+    @property
+    def words(self) -> str:
+        return self.text()
+
+    def show_standing(self, standing: Standing) -> None:
+        bits.set_chip(self, standing_words(standing), "bad" if standing.state == "removed" else "warn")
+        self.setToolTip(standing.reason)
+        self.setVisible(bool(self.text()))
+
+
+def standing_words(standing: Standing) -> str:
+    """`offline`, `removed`, or nothing."""
+    return {
+        "offline": QCoreApplication.translate("standing", "offline"),
+        "removed": QCoreApplication.translate("standing", "removed"),
+    }.get(standing.state, "")
