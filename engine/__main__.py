@@ -55,7 +55,7 @@ def main(stream: BinaryIO) -> int:
     try:
         # The window's lower setting after repeated deaths: nothing is loaded or gone on with unasked.
         is_warm = "--careful" not in sys.argv[1:]
-        host.open(lambda publish: Engine(Home.find(), publish, warm=is_warm))
+        host.open(lambda publish: Engine(Home.find(), publish, warm=is_warm, watches=is_warm))
         host.serve(sys.stdin.buffer)
     except _Terminated:
         pass

@@ -12,9 +12,11 @@ import getpass
 import json
 import logging
 import os
+import shlex
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -70,6 +72,9 @@ class Output:
     def line(self, text: str = "") -> None:
         self.text(text + "\n")
 
+    def flush(self) -> None:
+        self._stream.flush()
+
 
 # --- commands ---
 
@@ -113,7 +118,7 @@ def _ask(options: argparse.Namespace, out: Output) -> None:
             lines = _batch(options.batch, "question", "query")
             ends = engine.ask_many([text for _, text in lines], **asking)
             for (line_id, _), end in zip(lines, ends, strict=True):
-                out.json({"id": line_id, **_answer_document(end)})
+                out.json({"id": line_id, **_end_document(end)})
             return
         if not options.question:
             raise BadRequest("There is no question.", "Give a question, or --batch FILE.")
@@ -126,7 +131,7 @@ def _ask(options: argparse.Namespace, out: Output) -> None:
 
 def _status(options: argparse.Namespace, out: Output) -> None:
     with _engine() as engine:
-        collections, disk_bytes = engine.collections(), engine.disk_bytes()
+        collections, folders, disk_bytes = engine.collections(), engine.folders(), engine.disk_bytes()
         document = {
             "collections": [asdict(collection) for collection in collections],
             "documents": _documents_by_state(engine),
@@ -138,12 +143,14 @@ def _status(options: argparse.Namespace, out: Output) -> None:
         }
     if out.is_json:
         out.json(document)
+            "folders": [folder.model_dump() for folder in folders],
         return
     for collection in collections:
         states = ", ".join(f"{count} {state}" for state, count in collection.documents_by_state.items() if count)
         out.line(f"{collection.name}: {states or 'empty'}; {collection.num_chunks} chunks")
-        for folder in collection.folders:
-            out.line(f"    {folder}")
+        for folder in folders:
+            if folder.collection == collection.name:
+                _tell_folder(folder, out)
     out.line(f"{disk_bytes / 2**20:.1f} MB on disk in {document['data_folder']}")
 
 
@@ -154,6 +161,40 @@ def _remove(options: argparse.Namespace, out: Output) -> None:
         out.json({"documents": {"removed": removed}})
     else:
         out.line(f"{removed} documents removed.")
+
+
+def _rescan(options: argparse.Namespace, out: Output) -> None:
+    with _engine() as engine, _progress(engine, options.json):
+        finished = engine.start_rescan().wait()
+    out.json(_index_document(finished)) if out.is_json else _tell_index(finished, out)
+
+
+def _watch(options: argparse.Namespace, out: Output) -> None:
+    """Runs until it is interrupted; tells of each change that the library took in."""
+
+    def tell(event: object) -> None:
+        if isinstance(event, IndexFinished):
+            out.json(_index_document(event)) if out.is_json else _tell_index(event, out)
+            out.flush()
+        elif isinstance(event, IndexFailed):
+            print(f"ragdoll: {event.error}", file=sys.stderr)
+
+    with Engine(Home.find(), tell, watches=True), suppress(KeyboardInterrupt):
+        if not out.is_json:
+            out.line("Keeping the library in step with its folders; Ctrl+C ends it.")
+            out.flush()
+        threading.Event().wait()
+
+
+def _settle(options: argparse.Namespace, out: Output) -> None:
+    with _engine() as engine:
+        removed = engine.settle_gone(options.path, remove=options.remove)
+    if out.is_json:
+        out.json({"documents": {"removed": removed}})
+    elif options.remove:
+        out.line(f"{removed} documents removed.")
+    else:
+        out.line("They are kept, and can be asked about until they return or you remove them.")
 
 
 def _unlock(options: argparse.Namespace, out: Output) -> None:
@@ -260,6 +301,15 @@ def _place(passage: Passage) -> str:
 @contextmanager
 def _progress(engine: Engine, is_json: bool) -> Iterator[None]:
     """A bar on a terminal's stderr; nothing where no person is watching."""
+def _tell_folder(folder: Folder, out: Output) -> None:
+    out.line(f"    {folder.path}" + (f": offline. {folder.absence}" if folder.absence else ""))
+    if folder.num_gone:
+        out.line(
+            f"        {folder.num_gone} of {folder.num_documents} documents went missing at once and are kept: "
+            f"ragdoll settle {shlex.quote(folder.path)} --remove or --keep"
+        )
+
+
     if is_json or not sys.stderr.isatty():
         yield
         return
@@ -426,3 +476,11 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     sys.exit(main())
+    command("rescan", _rescan, "Look at all linked folders for what is new, changed or gone.")
+    command("watch", _watch, "Keep the library in step with its folders until it is interrupted.")
+    settle = command("settle", _settle, "Decide about documents of a folder that went missing at once.")
+    settle.add_argument("path", metavar="PATH")
+    decision = settle.add_mutually_exclusive_group(required=True)
+    decision.add_argument("--remove", action="store_true", help="take them out of the library")
+    decision.add_argument("--keep", action="store_true", help="keep what was read of them")
+

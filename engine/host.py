@@ -132,6 +132,10 @@ def _unlock(engine: Engine, params: protocol.Unlock) -> None:
 
 
 def _reindex(engine: Engine, params: protocol.Paths) -> None:
+def _rescan(engine: Engine, params: Nothing) -> None:
+    engine.start_rescan()
+
+
     engine.start_reindexing(params.paths)
 
 
@@ -176,13 +180,17 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | None]] = {
     ),
     protocol.ADD.name: _add,
     protocol.REMOVE.name: lambda engine, params: protocol.Removed(documents=engine.remove(params.paths)),
+    protocol.RESCAN.name: _rescan,
+    protocol.SETTLE_GONE.name: lambda engine, params: protocol.Removed(
+        documents=engine.settle_gone(params.folder, remove=params.remove)
+    ),
     protocol.REINDEX.name: _reindex,
     protocol.UNLOCK.name: _unlock,
     protocol.PAUSE.name: lambda engine, _: engine.pause_indexing(),
     protocol.RESUME.name: lambda engine, _: engine.resume_indexing(),
     protocol.CANCEL_INDEXING.name: lambda engine, _: engine.cancel_indexing(),
     protocol.LIBRARY.name: lambda engine, _: protocol.LibraryReply(
-        collections=engine.collections(), disk_bytes=engine.disk_bytes()
+        collections=engine.collections(), disk_bytes=engine.disk_bytes(), folders=engine.folders()
     ),
     protocol.DOCUMENTS.name: _documents,
     protocol.PAGE.name: _page,
