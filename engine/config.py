@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import platformdirs
 import tomlkit
@@ -48,6 +48,8 @@ class LibrarySettings(_Table):
     parser_processes: int = Field(1, ge=1, le=16)
     chunk_tokens: int = Field(240, ge=32, le=240)
     chunk_overlap_tokens: int = Field(32, ge=0, le=128)
+    # Tesseract's names ("eng", "deu"); none means the system's language and English.
+    ocr_languages: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+(?:/[A-Za-z0-9_]+)?$")], ...] = ()
 
 
 class EmbedderSettings(_Table):
@@ -59,9 +61,25 @@ class EmbedderSettings(_Table):
 
 
 class RetrievalSettings(_Table):
+    """`words_weight` is the share of a passage's score that its words have, the rest has its meaning.
+
+    `reads_filters`: what a question says of files, types and dates confines it. `diversity` 0 takes the best
+    passages, 1 the most different ones. A document of at most `whole_document_chunks` is given whole. `reranker`
+    is a cross-encoder's name or folder on this machine, "" for none.
+
+    `index_mode` "on_disk" searches LanceDB's own index and holds nothing in memory. `cold_slack` lets a single
+    question pass over parts of the index that are not in memory and unlikely to hold the answer; None: over none.
+    """
+
     candidates: int = Field(50, ge=1, le=1000)
     passages: int = Field(6, ge=1, le=64)
-    rrf_k: float = Field(10.0, gt=0)
+    words_weight: float = Field(0.35, ge=0, le=1)
+    reads_filters: bool = True
+    diversity: float = Field(0.0, ge=0, le=1)
+    whole_document_chunks: int = Field(4, ge=0, le=64)
+    reranker: str = ""
+    index_mode: Literal["resident", "on_disk"] = "resident"
+    cold_slack: float | None = Field(None, ge=0)
 
 
 class GenerationSettings(_Table):
@@ -104,6 +122,8 @@ class MemorySettings(_Table):
     lance_index_cache_bytes: int = Field(128 * MIB, ge=0)
     lance_metadata_cache_bytes: int = Field(64 * MIB, ge=0)
     device_reserve_bytes: int = Field(512 * MIB, ge=0)
+    # What the index may take in memory; None is as much as it needs, up to a quarter of the machine's.
+    index_budget_bytes: int | None = Field(None, ge=0)
 
 
 class Settings(_Table):

@@ -57,3 +57,17 @@ class Found:
     row_id: str
     document_id: int
     score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What one search through the partitions took: what the cost model of retrieval learns from.
+
+    `num_loads` partitions had to be read first, of `num_partitions`; `num_skipped` were left out as unlikely.
+    """
+
+    num_loads: int
+    num_queries: int
+    num_partitions: int
+    num_skipped: int
+    seconds: float

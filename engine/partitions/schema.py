@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
-from lancedb.index import FTS, BTree
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+from lancedb.index import FTS, BTree, IvfRq
 
+from engine.partitions.packed import HEX_CHARACTERS, Identities, Numbers, numbers
 from engine.partitions.rows import ChunkRow, Hit
 from engine.partitions.stop_words import STOP_WORDS
 
@@ -22,6 +24,7 @@ PLACE_COLUMN = "place"
 NO_PLACE = "''"
 
 HIT_COLUMNS = ["row_id", "document_id", "page", "ordinal", "start", "end", "heading", "text", PLACE_COLUMN]
+IDENTITY_COLUMNS = ["row_id", "document_id", "shard", "content_key"]
 TEXT_COLUMN, HANGUL_COLUMN, VECTOR_COLUMN = "indexed_text", "text_ngram", "vector"
 
 _HANGUL = re.compile(r"[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
@@ -38,6 +41,10 @@ INDICES: Mapping[str, BTree | FTS] = {
         base_tokenizer="ngram", ngram_min_length=2, ngram_max_length=2, stem=False, remove_stop_words=False
     ),
 }
+
+
+# A tenth of the bytes of the vectors; what it finds is scored again with the vectors themselves.
+VECTOR_INDEX = IvfRq(distance_type="dot", num_bits=1)
 
 
 def chunk_schema(dimensions: int, identity: str, table_id: str = "") -> pa.Schema:
@@ -97,9 +104,31 @@ def to_rows(table: pa.Table) -> list[ChunkRow]:
     return [ChunkRow(**fields, vector=vector) for fields, vector in zip(plain, vectors, strict=True)]
 
 
-def to_vectors(table: pa.Table) -> np.ndarray[Any, np.dtype[np.float32]]:
+def to_identities(batch: pa.RecordBatch) -> Identities:
+    return Identities(
+        ids=_numbers(batch.column("row_id")),
+        documents=batch.column("document_id").to_numpy(),
+        shards=batch.column("shard").to_numpy(),
+        keys=_numbers(batch.column("content_key")),
+    )
+
+
+def _numbers(column: pa.StringArray) -> Numbers:
+    """What the first 16 characters of each entry spell. Raises ValueError where one has fewer."""
+    if not len(column):
+        return np.zeros(0, np.uint64)
+    starts = pc.utf8_slice_codeunits(column, 0, HEX_CHARACTERS)
+    if pc.min(pc.binary_length(starts)).as_py() != HEX_CHARACTERS:
+        raise ValueError(f"an id has fewer than {HEX_CHARACTERS} characters")
+    first = starts.offset * HEX_CHARACTERS
+    characters = np.frombuffer(starts.buffers()[2], np.uint8)[first : first + len(starts) * HEX_CHARACTERS]
+    return numbers(characters.reshape(len(starts), HEX_CHARACTERS))
+
+
+def to_vectors(table: pa.Table | pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.float32]]:
     """The vector column as (n, d), copied out of Arrow's buffers."""
-    column = table.column(VECTOR_COLUMN).combine_chunks()
+    column = table.column(VECTOR_COLUMN)
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return np.array(column.flatten(), dtype=np.float32).reshape(len(column), column.type.list_size)
 
 

@@ -1,18 +1,136 @@
-"""The partition store answers which rows are nearest to a question; every dense search of the application asks it."""
+"""The partition store answers which rows are nearest to a question; every dense search of the application asks it.
+
+LanceDB has every row; the store keeps their vectors in a form that is searched some twenty times as fast: the newest
+rows in memory, the others in sealed partitions, as many of them resident as the budget allows. It follows the table, so
+whatever is written there is found here, and where something is missing or damaged LanceDB answers instead.
+
+Threads: `search` is the retrieval thread's. The table's changes arrive on the index thread (`Following`), the files
+are looked after on a thread of their own (`Caretaker`), budget and mode may come from anywhere. `Shards` is what they
+share, under its lock; a search works on a snapshot of it. What is resident belongs to whoever holds `_sweeping`, so
+it changes between searches only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Literal, Protocol
 
-from engine.partitions.rows import Found, Vectors
-from engine.partitions.table import ChunkTable
+import numpy as np
+
+from engine.memory.ledger import Ledger
+from engine.partitions.following import Following
+from engine.partitions.integrity import check
+from engine.partitions.kernels import Kernel
+from engine.partitions.packed import Quantize
+from engine.partitions.partition import Origin
+from engine.partitions.prefetcher import Prefetcher
+from engine.partitions.reconcile import Note, Rows, load
+from engine.partitions.residency import Residency
+from engine.partitions.rows import Found, Sweep, Vectors
+from engine.partitions.shards import Shards
+from engine.partitions.sweep import Snapshot, Sweeper, Swept
+from engine.partitions.table import Follower
+from engine.partitions.upkeep import Caretaker, Upkeep
+
+log = logging.getLogger(__name__)
+
+IndexMode = Literal["resident", "on_disk"]
+
+
+class Table(Rows, Protocol):
+    """What the store asks of LanceDB (`engine.partitions.table.ChunkTable`)."""
+
+    def follow(self, follower: Follower) -> None: ...
+
+    def nearest(
+        self,
+        vectors: Vectors,
+        limit: int,
+        document_ids: Collection[int] | None = None,
+        shards: Collection[int] | None = None,
+        *,
+        is_exact: bool = True,
+    ) -> list[list[Found]]: ...
+
+    def index_vectors(self) -> None: ...
+
+    def drop_vector_index(self) -> None: ...
 
 
 class PartitionStore:
-    """The vectors of all chunks. Searched by the retrieval thread."""
+    """The vectors of all chunks. Opening it reads what is needed to search; `close` gives everything back."""
 
-    def __init__(self, table: ChunkTable) -> None:
-        self._table = table
+    def __init__(
+        self,
+        table: Table,
+        folder: Path,
+        origin: Origin,
+        kernel: Kernel,
+        quantize: Quantize,
+        ledger: Ledger,
+        budget_bytes: int,
+        mode: IndexMode = "resident",
+    ) -> None:
+        """Opens the files in `folder` and follows the table.
+
+        Args:
+            table: What the files are a cache of.
+            folder: Ours alone; made if it is not there.
+            origin: Of the table's rows.
+            kernel: Scans rows.
+            quantize: Makes rows for it.
+            ledger: Knows of every byte.
+            budget_bytes: What the index may take in memory; the newest rows are there in any case.
+            mode: Where the index lives.
+
+        Raises:
+            LibraryError: The table cannot be read.
+        """
+        self._table, self._folder, self._origin = table, folder, origin
+        self._kernel, self._quantize = kernel, quantize
+        self._budget_bytes, self._mode = budget_bytes, mode
+        self._num_loads, self._is_closed = 0, False
+        self.on_sweep: Callable[[Sweep], None] = lambda sweep: None
+        self.cold_slack: float | None = None
+        self._scratch_lease = ledger.take("index", "search scratch", "ram", 0)
+        self._outline_lease = ledger.take("index", "outline of the partitions", "ram", 0)
+        self._disk_lease = ledger.take("index", "partitions", "disk", 0)
+        self._sweeping, self._looking_after = threading.Lock(), threading.Lock()
+        self._shards = Shards(origin.dimensions)
+        self._prefetcher, self._residency = Prefetcher(), Residency(ledger)
+        self._sweeper = Sweeper(kernel, self._prefetcher, self._residency)
+        self._upkeep = Upkeep(self._shards, table, folder, origin, quantize, ledger)
+        self._caretaker = Caretaker(self._look_after)
+        self._following = Following(self._shards, quantize, ledger, self._caretaker.wake, self._write_note)
+        if mode == "resident":
+            self._read()
+        table.follow(self._following)
+
+    def start(self) -> None:
+        """Starts to look after the files in the background."""
+        self._caretaker.start()
+        self._caretaker.wake()
+
+    def close(self) -> None:
+        """Ends the upkeep, notes how things stand, and gives all memory back. A second call does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._caretaker.stop()
+        self._write_note()
+        with self._sweeping:
+            self._residency.clear()
+            self._following.close()
+        self._prefetcher.close()
+        self._kernel.release()
+        for lease in (self._scratch_lease, self._outline_lease, self._disk_lease):
+            lease.release()
+
+    # --- searching, on the retrieval thread ---
 
     def search(self, vectors: Vectors, limit: int, document_ids: Collection[int] | None = None) -> list[list[Found]]:
         """For each of the (q, d) unit vectors the `limit` rows with the largest cosine, best first.
@@ -25,4 +143,137 @@ class PartitionStore:
         Raises:
             LibraryError: The index cannot be read.
         """
-        return self._table.nearest(vectors, limit, document_ids)
+        if not len(vectors) or limit < 1 or (document_ids is not None and not document_ids):
+            return [[] for _ in vectors]
+        with self._sweeping:
+            if not self._following.is_in_step:
+                return self._table.nearest(vectors, limit, document_ids, is_exact=self._mode == "resident")
+            return self._searched(vectors, limit, document_ids)
+
+    def _searched(self, vectors: Vectors, limit: int, document_ids: Collection[int] | None) -> list[list[Found]]:
+        started = time.perf_counter()
+        snapshot = self._shards.snapshot()
+        self._allot(snapshot)
+        documents = None if document_ids is None else np.fromiter(document_ids, np.int64, len(document_ids))
+        swept = self._sweeper.sweep(snapshot, vectors, limit, documents, self.cold_slack)
+        seconds = time.perf_counter() - started
+        self._num_loads += swept.num_loads
+        self._scratch_lease.resize(self._kernel.held_bytes())
+        missing = self._missing(snapshot, swept)
+        if missing:
+            rest = self._table.nearest(vectors, limit, document_ids, missing)
+            return [_merged(here, there, limit) for here, there in zip(swept.found, rest, strict=True)]
+        self.on_sweep(Sweep(swept.num_loads, len(vectors), len(snapshot.sealed), swept.num_skipped, seconds))
+        return swept.found
+
+    def _missing(self, snapshot: Snapshot, swept: Swept) -> set[int]:
+        """The shards that LanceDB must answer for; damaged ones are looked after."""
+        if swept.damaged:
+            log.warning("Damaged partitions are written anew: %s", [part.path.name for part in swept.damaged])
+            self._shards.mark_missing(swept.damaged)
+            self._caretaker.wake()
+        return {*snapshot.missing, *(part.number for part in swept.damaged)}
+
+    # --- budget and mode, from any thread ---
+
+    def set_budget_bytes(self, budget_bytes: int) -> None:
+        """What the index may take in memory; a smaller budget gives memory back at once."""
+        if budget_bytes == self._budget_bytes:
+            return
+        with self._sweeping:
+            self._budget_bytes = budget_bytes
+            self._allot(self._shards.snapshot())
+            self._residency.fit()
+
+    def set_mode(self, mode: IndexMode) -> None:
+        """Where the index lives from now on; the change is made in the background, and searching goes on."""
+        if mode != self._mode:
+            self._mode = mode
+            self._caretaker.wake()
+
+    @property
+    def index_bytes(self) -> int:
+        """What the whole index would take in memory."""
+        snapshot = self._shards.snapshot()
+        blocks = sum(sealed.partition.shape.block_bytes for sealed in snapshot.sealed)
+        return blocks + self._shards.open_bytes + snapshot.outline_bytes
+
+    def counters(self) -> dict[str, float]:
+        """For the Memory page."""
+        return {
+            "partitions": float(len(self._shards.snapshot().sealed)),
+            "partitions_resident": float(len(self._residency.numbers)),
+            "partition_loads": float(self._num_loads),
+        }
+
+    def _allot(self, snapshot: Snapshot) -> None:
+        """Gives the partitions what the budget leaves beside that which is there in any case."""
+        self._outline_lease.resize(snapshot.outline_bytes)
+        others = self._shards.open_bytes + snapshot.outline_bytes + self._kernel.held_bytes()
+        self._residency.budget_bytes = max(0, self._budget_bytes - others)
+
+    # --- looking after the files ---
+
+    def maintain(self) -> None:
+        """Does everything that is due, now.
+
+        Raises:
+            OSError: A file cannot be written; nothing is lost, and it is tried again.
+            LibraryError: The table cannot be read or indexed; likewise.
+        """
+        self._look_after(threading.Event())
+
+    def check_integrity(self) -> None:
+        """Compares every row with the table's; to be called while nothing is written.
+
+        Raises:
+            LibraryError: What disagrees.
+        """
+        if self._following.is_in_step:
+            check(self._shards.snapshot(), self._table)
+
+    def _look_after(self, stop: threading.Event) -> bool:
+        with self._looking_after:
+            if self._mode == "on_disk":
+                self._move_to_disk()
+            else:
+                self._move_to_memory(stop)
+            self._following.note_bytes()
+            self._disk_lease.resize(sum(sealed.partition.disk_bytes for sealed in self._shards.snapshot().sealed))
+        return bool(self._shards.due())
+
+    def _move_to_memory(self, stop: threading.Event) -> None:
+        if not self._following.is_in_step:
+            self._read()
+        self._table.drop_vector_index()
+        self._upkeep.carry_out(stop)
+
+    def _move_to_disk(self) -> None:
+        """Lets go of everything once LanceDB can search as well without it."""
+        self._table.index_vectors()
+        with self._sweeping:
+            self._write_note()
+            self._following.forget()
+            self._residency.clear()
+            self._kernel.release()
+            self._scratch_lease.resize(0)
+            self._outline_lease.resize(0)
+
+    def _read(self) -> None:
+        self._following.read(lambda: load(self._table, self._folder, self._origin, self._quantize))
+
+    def _write_note(self) -> None:
+        """Spares the next start a look at every row. Without the note it takes that look."""
+        if not self._following.is_in_step:
+            return
+        try:
+            note = Note.of(self._shards.snapshot(), self._table, self._shards.newest, self._shards.open_numbers)
+            note.write(self._folder)
+        except OSError as error:
+            log.info("how the partitions stand could not be noted: %s", error)
+
+
+def _merged(here: list[Found], there: list[Found], limit: int) -> list[Found]:
+    """The best of both; a row that was on its way from one to the other counts once."""
+    rows = {found.row_id: found for found in (*there, *here)}
+    return sorted(rows.values(), key=lambda found: (-found.score, found.row_id))[:limit]

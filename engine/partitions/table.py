@@ -16,13 +16,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from engine.config import MemorySettings
 from engine.errors import DiskFull, LibraryError
 from engine.memory.ledger import Ledger
+from engine.partitions.packed import Identities
 from engine.partitions.rows import ChunkRow, Found, Hit, Vectors
 
 if TYPE_CHECKING:
@@ -40,8 +41,27 @@ _KEEP_VERSIONS = timedelta(hours=1)
 _MAX_QUERY_CHARACTERS = 8000
 _KEYS_PER_LOOKUP = 500
 _LEDGER_STEP_BYTES = 2**20
+# Of the vector index: enough for a recall of .98 at 1,000,000 vectors.
+_NPROBES, _REFINE_FACTOR = 64, 20
+_MIN_ROWS_TO_INDEX = 10_000
 
 T = TypeVar("T")
+
+
+class Follower(Protocol):
+    """Hears of every change once it is durable, on the thread that wrote, one after another; never raises."""
+
+    def put(self, documents: Mapping[int, Sequence[ChunkRow]]) -> None:
+        """The rows of each document are all there is of it."""
+        ...
+
+    def delete(self, document_ids: Collection[int]) -> None:
+        """These documents have no rows."""
+        ...
+
+    def optimized(self) -> None:
+        """The table was tidied up; its rows are the same."""
+        ...
 
 
 class ChunkTable:
@@ -55,6 +75,7 @@ class ChunkTable:
         self._writing = threading.RLock()
         self._rows_to_index = _unindexed_rows(self._table)
         self._commits = 0
+        self._followers: list[Follower] = []
         self._cache_lease = ledger.take("index", "LanceDB's caches", "ram", 0)
         self._disk_lease = ledger.take("index", "chunks, vectors and word index", "disk", self.num_bytes())
 
@@ -78,6 +99,24 @@ class ChunkTable:
         """Lets go of the table and its caches. A second call does nothing."""
         self._cache_lease.release()
         self._disk_lease.release()
+
+    def follow(self, follower: Follower) -> None:
+        """Tells `follower` of every change from now on."""
+        with self._writing:
+            self._followers.append(follower)
+
+    @property
+    def version(self) -> int:
+        """Goes up with every commit, ours or a tidying up."""
+        return int(self._table.version)
+
+    @property
+    def table_id(self) -> str:
+        """What no other table is called; "" for one that was made before tables had names."""
+        from engine.partitions.schema import TABLE_KEY
+
+        name: bytes = (self._table.schema.metadata or {}).get(TABLE_KEY, b"")
+        return name.decode()
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -111,6 +150,8 @@ class ChunkTable:
             )
             self._rows_to_index += len(rows)
             self._commits += 1
+            for follower in self._followers:
+                follower.put(documents)
 
     def delete_documents(self, document_ids: Collection[int]) -> None:
         """Removes all rows of these documents, and looks that none is left.
@@ -125,6 +166,8 @@ class ChunkTable:
             self._table.delete(_in_documents(document_ids))
             self._commits += 1
             left = self._table.count_rows(_in_documents(document_ids))
+            for follower in self._followers:
+                follower.delete(document_ids)
         if left:
             raise LibraryError(
                 f"{left} passages of removed documents are still in the index.",
@@ -145,8 +188,45 @@ class ChunkTable:
         with self._writing, _reported("The index could not be tidied up"):
             self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
             self._rows_to_index = self._commits = 0
+            for follower in self._followers:
+                follower.optimized()
         self._disk_lease.resize(self.num_bytes())
         self._note_caches()
+
+    def index_vectors(self) -> None:
+        """Makes the vector index, unless it is there or the rows are so few that looking at each is as fast.
+
+        Writing goes on meanwhile, for it takes about a minute for a million rows. From then on `optimize` keeps it.
+
+        Raises:
+            LibraryError: It cannot be made.
+        """
+        from engine.partitions.schema import VECTOR_COLUMN, VECTOR_INDEX
+
+        if self._has_vector_index() or self.count_rows() < _MIN_ROWS_TO_INDEX:
+            return
+        with _reported("The index of the vectors could not be made"):
+            try:
+                self._table.create_index(VECTOR_COLUMN, config=VECTOR_INDEX)
+            except RuntimeError as error:
+                if "conflict" not in str(error).lower():
+                    raise
+                with self._writing:
+                    self._table.create_index(VECTOR_COLUMN, config=VECTOR_INDEX)
+
+    def drop_vector_index(self) -> None:
+        """Removes the vector index if there is one, so that nothing has to keep it. Raises LibraryError."""
+        from engine.partitions.schema import VECTOR_COLUMN
+
+        with self._writing, _reported("The index of the vectors could not be removed"):
+            for index in self._table.list_indices():
+                if VECTOR_COLUMN in index.columns:
+                    self._table.drop_index(index.name)
+
+    def _has_vector_index(self) -> bool:
+        from engine.partitions.schema import VECTOR_COLUMN
+
+        return any(VECTOR_COLUMN in index.columns for index in self._read(self._table.list_indices))
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -194,17 +274,34 @@ class ChunkTable:
         places = [np.flatnonzero(which == index) for index in range(len(vectors))]
         return [to_hits(found.take(rows), cosines[rows].tolist()) for rows in places]
 
-    def nearest(self, vectors: Vectors, limit: int, document_ids: Collection[int] | None = None) -> list[list[Found]]:
-        """As `search_vectors`, but only which rows they are: no text is read. Best first, exact."""
+    def nearest(
+        self,
+        vectors: Vectors,
+        limit: int,
+        document_ids: Collection[int] | None = None,
+        shards: Collection[int] | None = None,
+        *,
+        is_exact: bool = True,
+    ) -> list[list[Found]]:
+        """For each of the (q, d) unit vectors the `limit` rows with the largest cosine, best first.
+
+        Args:
+            vectors: float32.
+            limit: At most this many rows for each.
+            document_ids: Only rows of these documents; None means all.
+            shards: Only rows of these shards; None means all.
+            is_exact: Look at every row; else use the vector index if there is one (recall at least .98).
+        """
         from engine.partitions.schema import VECTOR_COLUMN
 
-        if not len(vectors) or limit < 1 or _is_nothing(document_ids):
+        if not len(vectors) or limit < 1 or _is_nothing(document_ids) or _is_nothing(shards):
             return [[] for _ in vectors]
 
         def nearest() -> Any:
             query: Any = self._table.search(np.asarray(vectors, dtype=np.float32), VECTOR_COLUMN, query_type="vector")
             query = query.distance_type("dot").select(["row_id", "document_id", "_distance"]).limit(limit)
-            return _scoped(query, document_ids).to_arrow()
+            query = query.bypass_vector_index() if is_exact else query.nprobes(_NPROBES).refine_factor(_REFINE_FACTOR)
+            return _scoped(query, document_ids, shards).to_arrow()
 
         found = self._read(nearest)
         which = found["query_index"].to_pylist() if "query_index" in found.column_names else [0] * len(found)
@@ -246,6 +343,23 @@ class ChunkTable:
             found = self._scan(["content_key", VECTOR_COLUMN], where)
             vectors.update(zip(found["content_key"].to_pylist(), to_vectors(found), strict=True))
         return vectors
+
+    def identities(self) -> Iterator[Identities]:
+        """Every row, in portions, by what tells it from others."""
+        from engine.partitions.schema import IDENTITY_COLUMNS, to_identities
+
+        with _reported("The index could not be read"):
+            for batch in self._table.search().select(IDENTITY_COLUMNS).to_batches():
+                yield to_identities(batch)
+
+    def vectors_of_shard(self, shard: int) -> Iterator[tuple[Identities, Vectors]]:
+        """Every row of a shard with its vector, in portions."""
+        from engine.partitions.schema import IDENTITY_COLUMNS, VECTOR_COLUMN, to_identities, to_vectors
+
+        with _reported("The index could not be read"):
+            columns = [*IDENTITY_COLUMNS, VECTOR_COLUMN]
+            for batch in self._table.search().where(_in_shards([shard])).select(columns).to_batches():
+                yield to_identities(batch), to_vectors(batch)
 
     def document_ids(self) -> set[int]:
         """All documents that have rows."""
@@ -329,16 +443,22 @@ def _unindexed_rows(table: Table) -> int:
     return statistics.num_unindexed_rows if statistics else 0
 
 
-def _scoped(query: Any, document_ids: Collection[int] | None) -> Any:
-    return query if document_ids is None else query.where(_in_documents(document_ids), prefilter=True)
+def _scoped(query: Any, document_ids: Collection[int] | None, shards: Collection[int] | None = None) -> Any:
+    conditions = [] if document_ids is None else [_in_documents(document_ids)]
+    conditions += [] if shards is None else [_in_shards(shards)]
+    return query.where(" AND ".join(conditions), prefilter=True) if conditions else query
 
 
 def _in_documents(document_ids: Collection[int]) -> str:
     return f"document_id IN ({', '.join(str(int(id_)) for id_ in sorted(document_ids))})"
 
 
-def _is_nothing(document_ids: Collection[int] | None) -> bool:
-    return document_ids is not None and not document_ids
+def _in_shards(shards: Collection[int]) -> str:
+    return f"shard IN ({', '.join(str(int(number)) for number in sorted(shards))})"
+
+
+def _is_nothing(wanted: Collection[int] | None) -> bool:
+    return wanted is not None and not wanted
 
 
 def _quoted(text: str) -> str:

@@ -1,0 +1,135 @@
+"""Following: every change of the table reaches the rows in memory, also while those are being read anew.
+
+The table tells of a change when it is durable. A change says what a document's rows are from now on, whatever they
+were, so changes that arrive during a reading are kept and applied to its result: what it has seen already is the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.memory.ledger import Ledger
+from engine.partitions.packed import Documents, Packed, Quantize, packed_chunks
+from engine.partitions.rows import ChunkRow
+from engine.partitions.shards import Contents, Shards
+
+log = logging.getLogger(__name__)
+
+# Reads all shards, and says which is the newest.
+Read = Callable[[], tuple[list[Contents], int]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Change:
+    documents: Documents
+    rows: Mapping[int, Packed]
+
+
+class Following:
+    """Applies the table's changes to `shards`; a `Follower` of the table."""
+
+    def __init__(
+        self, shards: Shards, quantize: Quantize, ledger: Ledger, wake: Callable[[], None], note: Callable[[], None]
+    ) -> None:
+        """Begins without rows.
+
+        Args:
+            shards: What is kept in step.
+            quantize: Makes int8 rows of vectors.
+            ledger: Told what the rows in memory take.
+            wake: Called when files may have to be written, or all be read again.
+            note: Called when a job has ended, a good moment to write down how things stand.
+        """
+        self._shards, self._quantize, self._wake, self._note = shards, quantize, wake, note
+        self._lease = ledger.take("index", "newest passages", "ram", 0)
+        self._changing, self._reading = threading.Lock(), threading.Lock()
+        self._journal: list[_Change] | None = None
+        self.is_in_step = False
+
+    def read(self, read: Read) -> None:
+        """Begins anew with what `read` finds, and every change meanwhile. Raises what it raises."""
+        with self._reading:
+            with self._changing:
+                self._journal = []
+            try:
+                contents, newest = read()
+                with self._changing:
+                    self._shards.replace(contents, newest)
+                    for change in self._journal:
+                        self._apply(change)
+                    self.is_in_step = True
+                    self._account()
+            finally:
+                with self._changing:
+                    self._journal = None
+
+    def forget(self) -> None:
+        """Lets go of all rows; nothing is followed until the next `read`."""
+        with self._changing:
+            self.is_in_step = False
+            self._shards.replace([], 0)
+            self._account()
+
+    def close(self) -> None:
+        self.forget()
+        self._lease.release()
+
+    # --- the table's changes, on the thread that made them ---
+
+    def put(self, documents: Mapping[int, Sequence[ChunkRow]]) -> None:
+        """The rows of each document are all there is of it."""
+        self._take(lambda: _Change(_numbers(documents), self._packed(documents)))
+
+    def delete(self, document_ids: Collection[int]) -> None:
+        """These documents have no rows."""
+        self._take(lambda: _Change(_numbers(document_ids), {}))
+
+    def optimized(self) -> None:
+        """A job has ended."""
+        self._note()
+        self._wake()
+
+    def _take(self, packed: Callable[[], _Change]) -> None:
+        try:
+            self._heed(packed)
+        except Exception:
+            # The rows are durable and the writer must hear so; what is in memory is read again instead.
+            log.exception("the partitions have lost step with the table")
+            self.is_in_step = False
+        if not self.is_in_step or self._shards.due():
+            self._wake()
+
+    def _heed(self, packed: Callable[[], _Change]) -> None:
+        with self._changing:
+            if self._journal is not None:
+                self._journal.append(packed())
+            elif self.is_in_step:
+                self._apply(packed())
+                self._account()
+
+    def _apply(self, change: _Change) -> None:
+        self._shards.put(change.documents, change.rows)
+
+    def _packed(self, documents: Mapping[int, Sequence[ChunkRow]]) -> dict[int, Packed]:
+        by_shard: dict[int, list[ChunkRow]] = {}
+        for chunks in documents.values():
+            for chunk in chunks:
+                by_shard.setdefault(chunk.shard, []).append(chunk)
+        return {number: packed_chunks(chunks, self._quantize) for number, chunks in by_shard.items()}
+
+    def _account(self) -> None:
+        self._lease.resize(self._shards.open_bytes)
+
+    def note_bytes(self) -> None:
+        """Tells the ledger after rows have gone from memory to a file."""
+        with self._changing:
+            self._account()
+
+
+def _numbers(document_ids: Collection[int]) -> Documents:
+    return np.fromiter(document_ids, np.int64, len(document_ids))

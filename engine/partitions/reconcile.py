@@ -1,0 +1,215 @@
+"""Reconciling: which sealed files still say what the table says, found out when the store opens.
+
+After an ordinary end a note beside the files names the table's version and the rows that were dead by then; while the
+table has that version, nothing else is read. Otherwise every row's id and key are compared, about a second for a
+million. LanceDB is right in every case: a file that lacks rows is written anew, rows it has too many are dead.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from engine.config import write_atomically
+from engine.partitions.packed import Identities, Mask, Packed, Quantize, empty, joined, packed
+from engine.partitions.partition import SUFFIX, Origin, Partition, PartitionDamaged
+from engine.partitions.rows import Vectors
+from engine.partitions.shards import Contents
+from engine.partitions.sweep import Snapshot
+
+log = logging.getLogger(__name__)
+
+NOTE = "alive.json"
+
+
+class Rows(Protocol):
+    """What is asked of the table."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def table_id(self) -> str: ...
+
+    def identities(self) -> Iterator[Identities]: ...
+
+    def vectors_of_shard(self, shard: int) -> Iterator[tuple[Identities, Vectors]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """How things stood at a version of the table. `dead` is packed bits, base64; "" where every row is alive."""
+
+    table_id: str
+    table_version: int
+    newest: int
+    open: tuple[int, ...]
+    missing: tuple[int, ...]
+    sealed: Mapping[str, tuple[int, str]]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, rows: Rows, newest: int, open_numbers: Sequence[int]) -> Note:
+        sealed = {
+            str(part.partition.number): (part.partition.header.block_crc, _packed_bits(part.alive))
+            for part in snapshot.sealed
+        }
+        return cls(rows.table_id, rows.version, newest, tuple(open_numbers), snapshot.missing, sealed)
+
+    def write(self, folder: Path) -> None:
+        """Raises OSError."""
+        words = {name: getattr(self, name) for name in self.__slots__}
+        content = json.dumps(words).encode()
+        write_atomically(folder / NOTE, f"{zlib.crc32(content):08x}\n".encode() + content)
+
+    @classmethod
+    def read(cls, folder: Path) -> Note | None:
+        """The note, if there is one and it is whole."""
+        try:
+            crc, _, content = (folder / NOTE).read_bytes().partition(b"\n")
+            if int(crc, 16) != zlib.crc32(content):
+                return None
+            words: dict[str, Any] = json.loads(content)
+            words |= {name: tuple(words[name]) for name in ("open", "missing")}
+            return cls(**words)
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+
+def path_of(folder: Path, number: int) -> Path:
+    """Where the file of a shard lies."""
+    return folder / f"{number:06d}{SUFFIX}"
+
+
+def load(rows: Rows, folder: Path, origin: Origin, quantize: Quantize) -> tuple[list[Contents], int]:
+    """Opens the files, drops what is not ours, and reads the open rows; returns all shards and the newest number.
+
+    Raises:
+        LibraryError: The table cannot be read.
+        OSError: The folder cannot be written.
+    """
+    partitions = _opened(folder, origin)
+    note = Note.read(folder)
+    if note is not None and (noted := _noted(note, rows, partitions)) is not None:
+        contents, newest = noted, note.newest
+    else:
+        contents, newest = _compared(rows, partitions)
+    kept = {content.number for content in contents if content.partition is not None}
+    for number in partitions.keys() - kept:
+        path_of(folder, number).unlink(missing_ok=True)
+    return [_with_rows(content, rows, origin.dimensions, quantize) for content in contents], newest
+
+
+def rows_of(number: int, rows: Rows, dimensions: int, quantize: Quantize) -> Packed:
+    """All rows of a shard, from the table. Raises LibraryError."""
+    portions = [
+        packed(of.ids, of.documents, of.keys, vectors, quantize)
+        for of, vectors in rows.vectors_of_shard(number)
+        if len(of)
+    ]
+    return joined([empty(dimensions), *portions])
+
+
+def _opened(folder: Path, origin: Origin) -> dict[int, Partition]:
+    """The files that can be used, by number; the others are deleted, with what a kill left half written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for leftover in folder.glob("*.tmp"):
+        leftover.unlink(missing_ok=True)
+    partitions = {}
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        try:
+            partition = Partition.open(path, origin)
+            if path != path_of(folder, partition.number):
+                raise PartitionDamaged(f"{path.name} is partition {partition.number}")
+        except PartitionDamaged as error:
+            log.info("partition dropped: %s", error)
+            path.unlink(missing_ok=True)
+        else:
+            partitions[partition.number] = partition
+    return partitions
+
+
+def _noted(note: Note, rows: Rows, partitions: Mapping[int, Partition]) -> list[Contents] | None:
+    """How things stood at the note; None when something has changed since."""
+    if (note.table_id, note.table_version) != (rows.table_id, rows.version):
+        return None
+    contents = {number: Contents(number, is_missing=True) for number in note.missing}
+    contents |= {number: Contents(number, rows=_TO_BE_READ) for number in note.open}
+    for name, (crc, dead) in note.sealed.items():
+        partition = partitions.get(number := int(name))
+        if partition is not None and partition.header.block_crc != crc:
+            return None
+        # Rows that came late are in no file, so that file is written anew.
+        if partition is None or number in contents:
+            contents[number] = Contents(number, is_missing=True)
+        else:
+            contents[number] = Contents(number, partition, _mask(dead, partition.count))
+    return list(contents.values())
+
+
+def _compared(rows: Rows, partitions: Mapping[int, Partition]) -> tuple[list[Contents], int]:
+    """How things stand, by looking at every row's identity."""
+    by_shard = _by_shard(rows)
+    newest = max(by_shard, default=0)
+    contents = []
+    for number, of in by_shard.items():
+        partition = partitions.get(number)
+        if number == newest:
+            contents.append(Contents(number, rows=_TO_BE_READ))
+        elif partition is not None and (alive := _alive(partition, of)) is not None:
+            contents.append(Contents(number, partition, None if alive.all() else alive))
+        else:
+            contents.append(Contents(number, is_missing=True))
+    return contents, newest
+
+
+def _by_shard(rows: Rows) -> dict[int, Identities]:
+    portions: dict[int, list[Identities]] = {}
+    for of in rows.identities():
+        for number in np.unique(of.shards).tolist():
+            portions.setdefault(number, []).append(of.take(of.shards == number))
+    return {number: Identities.joined(parts) for number, parts in portions.items()}
+
+
+def _alive(partition: Partition, of: Identities) -> Mask | None:
+    """Which rows of a file the table has; None when the table has rows that are not in the file."""
+    try:
+        ids, keys = partition.identities()
+    except PartitionDamaged as error:
+        log.info("partition dropped: %s", error)
+        return None
+    order = np.argsort(ids)
+    places = order[np.minimum(np.searchsorted(ids, of.ids, sorter=order), len(ids) - 1)]
+    if not np.all((ids[places] == of.ids) & (keys[places] == of.keys)):
+        return None
+    alive = np.zeros(len(ids), np.bool_)
+    alive[places] = True
+    return alive
+
+
+def _with_rows(content: Contents, rows: Rows, dimensions: int, quantize: Quantize) -> Contents:
+    if content.rows is not _TO_BE_READ:
+        return content
+    return Contents(content.number, rows=rows_of(content.number, rows, dimensions, quantize))
+
+
+def _packed_bits(alive: Mask | None) -> str:
+    return "" if alive is None else base64.b64encode(np.packbits(~alive).tobytes()).decode()
+
+
+def _mask(dead: str, count: int) -> Mask | None:
+    if not dead:
+        return None
+    alive: Mask = np.unpackbits(np.frombuffer(base64.b64decode(dead), np.uint8), count=count) == 0
+    return alive
+
+
+# Stands for the rows of an open shard until they are read.
+_TO_BE_READ = empty(0)

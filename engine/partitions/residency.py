@@ -1,0 +1,131 @@
+"""Residency: which partitions are in memory, under a budget in bytes, each with its own line in the ledger.
+
+What is read once stays until its room is wanted for another: then the one that was used least goes, of those that the
+sweep under way no longer needs. So the next sweep finds in memory whatever the budget holds, and while one partition
+is searched the next can be read into the room of one that was searched already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from engine.memory.ledger import Lease, Ledger
+from engine.partitions.buffers import Buffer
+from engine.partitions.partition import Block, Partition
+
+# A sweep ago counts for so much of a sweep now.
+_USE_DECAY = 0.9
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """Room for one partition."""
+
+    partition: Partition
+    buffer: Buffer
+    lease: Lease
+    is_loaded: bool = False
+
+    @property
+    def num_bytes(self) -> int:
+        return self.partition.shape.block_bytes
+
+    def block(self) -> Block:
+        return self.partition.block(self.buffer)
+
+    def loaded(self) -> None:
+        self.is_loaded = True
+        self.lease.mark("resident")
+
+
+class Residency:
+    """Slots and their use. Owned by whoever holds the store's sweep lock."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._slots: dict[int, Slot] = {}
+        self._use: dict[int, float] = {}
+        self.budget_bytes = 0
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(slot.num_bytes for slot in self._slots.values())
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The shard numbers of what is in memory."""
+        return tuple(number for number, slot in self._slots.items() if slot.is_loaded)
+
+    def slot_of(self, partition: Partition) -> Slot | None:
+        """Where this very file is in memory."""
+        slot = self._slots.get(partition.number)
+        return slot if slot is not None and slot.is_loaded and slot.partition is partition else None
+
+    def note_use(self, partitions: Iterable[Partition]) -> None:
+        """A sweep will look at these."""
+        self._use = {number: use * _USE_DECAY for number, use in self._use.items() if use > 1e-3}
+        for partition in partitions:
+            self._use[partition.number] = self.use_of(partition.number) + 1.0
+
+    def use_of(self, number: int) -> float:
+        return self._use.get(number, 0.0)
+
+    def make_room(self, partition: Partition, needed: Collection[Slot], *, at_any_cost: bool = False) -> Slot | None:
+        """A slot to read a partition into, or None while there is none to be had under the budget.
+
+        Args:
+            partition: What will be read.
+            needed: Slots that must stay as they are.
+            at_any_cost: Take the room even beyond the budget, which is too small to hold even one.
+        """
+        largest = partition.shape.block_bytes
+        reusable: Buffer | None = None
+        while self.num_bytes + largest > self.budget_bytes:
+            victim = min(
+                (slot for slot in self._slots.values() if slot not in needed),
+                key=lambda slot: self.use_of(slot.partition.number),
+                default=None,
+            )
+            if victim is None:
+                break
+            reusable = self._evict(victim)
+        if self.num_bytes + largest > self.budget_bytes and not at_any_cost:
+            return None
+        return self._occupy(partition, reusable)
+
+    def drop(self, slot: Slot) -> None:
+        """Gives the memory of a slot back to the system."""
+        self._evict(slot)
+
+    def keep_only(self, partitions: Collection[Partition]) -> None:
+        """Lets go of files that were replaced or removed."""
+        for slot in tuple(self._slots.values()):
+            if slot.partition not in partitions:
+                self._evict(slot)
+
+    def fit(self) -> None:
+        """Gives memory back until the budget holds; what was used least goes first."""
+        while self._slots and self.num_bytes > self.budget_bytes:
+            self._evict(min(self._slots.values(), key=lambda slot: self.use_of(slot.partition.number)))
+
+    def clear(self) -> None:
+        for slot in tuple(self._slots.values()):
+            self._evict(slot)
+
+    def _occupy(self, partition: Partition, reusable: Buffer | None) -> Slot:
+        num_bytes = partition.shape.block_bytes
+        if reusable is None or reusable.capacity_bytes < num_bytes:
+            # Address space costs nothing: a slot can take the next partition too when that is a little larger.
+            reusable = Buffer(num_bytes + num_bytes // 8)
+        reusable.trim(num_bytes)
+        lease = self._ledger.take("index", f"partition {partition.number}", "ram", num_bytes, "loading")
+        slot = Slot(partition, reusable, lease)
+        self._slots[partition.number] = slot
+        return slot
+
+    def _evict(self, slot: Slot) -> Buffer:
+        if self._slots.get(slot.partition.number) is slot:
+            del self._slots[slot.partition.number]
+        slot.lease.release()
+        return slot.buffer

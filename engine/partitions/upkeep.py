@@ -1,0 +1,135 @@
+"""Upkeep: the thread that seals, rewrites and rebuilds partition files while everything else goes on.
+
+Nothing waits for it and nothing is lost with it: rows that are not sealed yet are in memory, and rows whose file is
+being rebuilt are found by LanceDB. What fails is tried again after the next change, or a little later.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.errors import LibraryError
+from engine.memory.ledger import Ledger
+from engine.partitions.packed import Packed, Quantize, joined
+from engine.partitions.partition import Origin, Partition, PartitionDamaged, write_partition
+from engine.partitions.reconcile import Rows, path_of, rows_of
+from engine.partitions.shards import Draft, Due, Shards
+
+log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 60.0
+
+
+class Upkeep:
+    """Does to the files what is due. One at a time: either its own thread, or whoever calls."""
+
+    def __init__(
+        self, shards: Shards, rows: Rows, folder: Path, origin: Origin, quantize: Quantize, ledger: Ledger
+    ) -> None:
+        self._shards, self._rows, self._folder, self._origin = shards, rows, folder, origin
+        self._quantize, self._ledger = quantize, ledger
+
+    def carry_out(self, stop: threading.Event) -> int:
+        """Does all that is due, or as much as can be done before `stop`; returns how many files changed.
+
+        Raises:
+            OSError: A file cannot be written; all is as before, and what is done stays.
+            LibraryError: The table cannot be read; likewise.
+        """
+        done = 0
+        while due := self._shards.due():
+            for chore in due:
+                if stop.is_set():
+                    return done
+                done += self._carry_out(chore)
+        return done
+
+    def _carry_out(self, due: Due) -> int:
+        draft = self._shards.begin(due)
+        if draft is None:
+            return 0
+        try:
+            partition = self._written(draft)
+        except PartitionDamaged as error:
+            log.warning("A partition is written anew: %s", error)
+            self._shards.abandon(draft)
+            if draft.partition is not None:
+                self._shards.mark_missing([draft.partition])
+            return 0
+        except BaseException:
+            self._shards.abandon(draft)
+            raise
+        self._shards.finish(draft, partition)
+        return 1
+
+    def _written(self, draft: Draft) -> Partition | None:
+        """The new file of a shard; none when it has no rows any more."""
+        number, path = draft.due.number, path_of(self._folder, draft.due.number)
+        version = self._rows.version
+        rows = self._gathered(draft)
+        if not len(rows):
+            path.unlink(missing_ok=True)
+            return None
+        lease = self._ledger.take("index", f"partition {number}, being written", "ram", rows.num_bytes, "loading")
+        try:
+            write_partition(path, rows, self._origin, number, version)
+        finally:
+            lease.release()
+        return Partition.open(path, self._origin)
+
+    def _gathered(self, draft: Draft) -> Packed:
+        if draft.due.chore == "rebuild":
+            return rows_of(draft.due.number, self._rows, self._origin.dimensions, self._quantize)
+        if draft.partition is None:
+            return draft.rows
+        kept = draft.partition.packed()
+        return joined([kept if draft.alive is None else kept.take(draft.alive), draft.rows])
+
+
+class Caretaker:
+    """The thread: wakes when told that something may be due, and now and then where something failed."""
+
+    def __init__(self, work: Callable[[threading.Event], bool]) -> None:
+        """Prepares the thread.
+
+        Args:
+            work: Does what is due until the event is set; returns whether something is left to be tried again.
+        """
+        self._work = work
+        self._woken, self._stopping = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="partitions", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Something may be due."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """Ends the thread after the file it is at. A second call does nothing."""
+        self._stopping.set()
+        self._woken.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        is_left = True
+        while not self._stopping.is_set():
+            self._woken.wait(_RETRY_SECONDS if is_left else None)
+            self._woken.clear()
+            if not self._stopping.is_set():
+                is_left = self._attempt()
+
+    def _attempt(self) -> bool:
+        try:
+            return self._work(self._stopping)
+        except (OSError, LibraryError) as error:
+            # The disk is full, say. LanceDB has every row, and rows in memory stay there.
+            log.info("partitions will be written later: %s", error)
+        except Exception:
+            log.exception("the upkeep of the partitions met a fault of ours")
+        return True

@@ -1,0 +1,464 @@
+"""Tests for engine.partitions.store: what it finds, whatever has become of its files."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.errors import LibraryError
+from engine.memory.ledger import Ledger
+from engine.partitions import open_rows
+from engine.partitions.partition import Origin
+from engine.partitions.rows import Sweep
+from engine.partitions.store import PartitionStore
+from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY
+from tests.helpers.partitions import (
+    PLENTY,
+    FakeTable,
+    assert_finds_what_the_table_has,
+    document,
+    filled_table,
+    open_store,
+    queries,
+)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_rows, "ROWS_PER_BLOCK", 16)
+
+
+@pytest.fixture
+def table() -> FakeTable:
+    return filled_table(4)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "shards"
+
+
+@pytest.fixture
+def store(table: FakeTable, folder: Path) -> Iterator[PartitionStore]:
+    """Three sealed shards and an open one; agrees with the table when the test is over."""
+    store = open_store(table, folder)
+    store.maintain()
+    table.asked_for.clear()
+    yield store
+    store.check_integrity()
+    store.close()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+FILES = ["000000.shard", "000001.shard", "000002.shard"]
+
+
+# --- searching -----------------------------------------------------------------------------------
+
+
+def test_an_empty_library_finds_nothing(folder: Path):
+    store = open_store(FakeTable(), folder)
+    assert store.search(queries(2), 5) == [[], []]
+    store.maintain()
+    store.close()
+
+
+def test_all_but_the_newest_shard_are_sealed_and_everything_is_found(
+    store: PartitionStore, table: FakeTable, folder: Path
+):
+    assert names(folder) == FILES
+    assert_finds_what_the_table_has(store, table)
+    assert table.asked_for == []
+
+
+def test_rows_without_files_are_found_by_the_table(table: FakeTable, folder: Path):
+    store = open_store(table, folder)
+    assert_finds_what_the_table_has(store, table)
+    assert table.asked_for == [{0, 1, 2}]
+    store.close()
+
+
+def test_a_search_stays_in_its_documents(store: PartitionStore, table: FakeTable):
+    for wanted in ([3], {1, 9, 17, 25, 999}, range(1, 33)):
+        assert_finds_what_the_table_has(store, table, 7, wanted)
+    assert store.search(queries(1), 5, [999]) == [[]]
+    assert store.search(queries(1), 5, []) == [[]]
+
+
+def test_partitions_without_wanted_documents_are_not_read(table: FakeTable, folder: Path):
+    sweeps: list[Sweep] = []
+    store = open_store(table, folder)
+    store.maintain()
+    store.on_sweep = sweeps.append
+    store.search(queries(3), 5, [9])
+    store.search(queries(3), 5, [9])
+    store.search(queries(2), 5)
+    assert [(sweep.num_loads, sweep.num_queries, sweep.num_partitions) for sweep in sweeps] == [
+        (1, 3, 3), (0, 3, 3), (2, 2, 3),
+    ]  # fmt: skip
+    assert all(sweep.seconds > 0 for sweep in sweeps)
+    store.close()
+
+
+@pytest.mark.parametrize("limit", [1, 3, 1000])
+def test_the_limit_holds(store: PartitionStore, table: FakeTable, limit: int):
+    found = store.search(queries(2), limit)
+    assert [len(rows) for rows in found] == [min(limit, len(table.rows))] * 2
+
+
+def test_no_queries_or_no_limit_find_nothing(store: PartitionStore):
+    assert store.search(np.zeros((0, DIMENSIONS), np.float32), 5) == []
+    assert store.search(queries(2), 0) == [[], []]
+
+
+# --- following -----------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_found_at_once(store: PartitionStore, table: FakeTable):
+    table.put_documents(document(100, 30, 3, "new"))
+    assert_finds_what_the_table_has(store, table)
+    assert table.asked_for == []
+
+
+def test_what_is_removed_is_found_no_more(store: PartitionStore, table: FakeTable):
+    table.delete_documents([1, 9, 25])
+    assert_finds_what_the_table_has(store, table)
+    assert_finds_what_the_table_has(store, table, 50)
+
+
+def test_a_document_written_again_is_found_as_it_is_now(store: PartitionStore, table: FakeTable):
+    table.put_documents(document(2, 3, 3, "changed"))
+    table.put_documents(document(26, 3, 3, "changed"))
+    assert_finds_what_the_table_has(store, table, 50)
+
+
+def test_the_next_number_seals_the_last(store: PartitionStore, table: FakeTable, folder: Path):
+    table.put_documents(document(100, 5, 4))
+    assert names(folder) == FILES
+    store.maintain()
+    assert names(folder) == [*FILES, "000003.shard"]
+    assert_finds_what_the_table_has(store, table, 50)
+
+
+def test_a_fifth_of_dead_rows_makes_a_new_file(store: PartitionStore, table: FakeTable, folder: Path):
+    before = (folder / FILES[0]).stat().st_ino
+    table.delete_documents([1])
+    store.maintain()
+    assert (folder / FILES[0]).stat().st_ino == before
+    table.delete_documents([2])
+    store.maintain()
+    assert (folder / FILES[0]).stat().st_ino != before
+    assert_finds_what_the_table_has(store, table, 50)
+
+
+def test_a_shard_without_rows_has_no_file(store: PartitionStore, table: FakeTable, folder: Path):
+    table.delete_documents(range(9, 17))
+    store.maintain()
+    assert names(folder) == [FILES[0], FILES[2]]
+    assert_finds_what_the_table_has(store, table, 50)
+
+
+def test_rows_that_come_late_to_a_sealed_shard_join_it(store: PartitionStore, table: FakeTable, folder: Path):
+    table.put_documents(document(100, 20, 0, "late"))
+    table.put_documents(document(101, 1, 3))
+    assert_finds_what_the_table_has(store, table, 50)
+    store.maintain()
+    assert store.index_bytes > 0
+    assert_finds_what_the_table_has(store, table, 50)
+
+
+@pytest.mark.expects_warnings
+def test_losing_step_is_mended_by_reading_everything_again(
+    store: PartitionStore, table: FakeTable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(store._following, "_packed", lambda documents: 1 / 0)
+    table.put_documents(document(100, 5, 3))
+    assert "lost step" in caplog.text
+    assert_finds_what_the_table_has(store, table)
+    assert table.asked_for == [None]
+    store.maintain()
+    assert_finds_what_the_table_has(store, table)
+    assert table.asked_for == [None]
+
+
+# --- opening again -------------------------------------------------------------------------------
+
+
+def test_after_an_ordinary_end_no_row_is_compared(table: FakeTable, folder: Path):
+    store = open_store(table, folder)
+    store.maintain()
+    table.delete_documents([1])
+    store.close()
+    table.num_readings = 0
+    again = open_store(table, folder)
+    assert table.num_readings == 0
+    again.check_integrity()
+    assert_finds_what_the_table_has(again, table, 50)
+    assert not again._shards.due()
+    again.close()
+
+
+def test_after_a_kill_every_row_is_compared(table: FakeTable, folder: Path):
+    store = open_store(table, folder)
+    store.maintain()
+    store.close()
+    killed = open_store(table, folder)
+    table.delete_documents([1, 17])
+    table.put_documents(document(9, 2, 3, "moved"))
+    table.num_readings = 0
+    again = open_store(table, folder)
+    assert table.num_readings == 1
+    again.check_integrity()
+    assert_finds_what_the_table_has(again, table, 50)
+    assert not again._shards.snapshot().missing
+    for one in (killed, again):
+        one.close()
+
+
+def test_a_job_that_ended_spares_the_comparison_even_after_a_kill(table: FakeTable, folder: Path):
+    killed = open_store(table, folder)
+    killed.maintain()
+    table.delete_documents([1])
+    table.optimize()
+    table.num_readings = 0
+    again = open_store(table, folder)
+    assert table.num_readings == 0
+    again.check_integrity()
+    for one in (killed, again):
+        one.close()
+
+
+def test_rows_written_late_before_a_kill_are_not_forgotten(table: FakeTable, folder: Path):
+    killed = open_store(table, folder)
+    killed.maintain()
+    table.put_documents(document(1, 5, 0, "another text"))
+    table.put_documents(document(200, 1, 3))
+    again = open_store(table, folder)
+    assert again._shards.snapshot().missing == (0,)
+    assert_finds_what_the_table_has(again, table, 50)
+    again.maintain()
+    again.check_integrity()
+    assert_finds_what_the_table_has(again, table, 50)
+    for one in (killed, again):
+        one.close()
+
+
+def _gone(path: Path) -> None:
+    path.unlink()
+
+
+def _cut_short(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 1)
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _garbage(path: Path) -> None:
+    path.write_bytes(b"\x80" * path.stat().st_size)
+
+
+def _another_header(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[40] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [_gone, _cut_short, _empty, _garbage, _another_header])
+@pytest.mark.parametrize("ended", ["ordinarily", "by a kill"])
+def test_a_file_that_cannot_be_used_is_made_anew(
+    table: FakeTable, folder: Path, damage: Callable[[Path], None], ended: str
+):
+    store = open_store(table, folder)
+    store.maintain()
+    store.close()
+    damage(folder / FILES[1])
+    if ended == "by a kill":
+        (folder / "alive.json").unlink()
+    again = open_store(table, folder)
+    assert again._shards.snapshot().missing == (1,)
+    assert_finds_what_the_table_has(again, table, 50)
+    again.maintain()
+    assert {*FILES} <= {*names(folder)}
+    table.asked_for.clear()
+    again.check_integrity()
+    assert_finds_what_the_table_has(again, table, 50)
+    assert table.asked_for == []
+    again.close()
+
+
+@pytest.mark.parametrize("origin", [Origin("other@2", "table-1", DIMENSIONS), Origin(IDENTITY, "table-2", DIMENSIONS)])
+def test_files_of_another_origin_are_dropped(table: FakeTable, folder: Path, origin: Origin):
+    store = open_store(table, folder, origin=origin)
+    store.maintain()
+    store.close()
+    again = open_store(table, folder)
+    assert again._shards.snapshot().sealed == ()
+    assert_finds_what_the_table_has(again, table)
+    again.close()
+
+
+def test_a_file_under_another_number_is_dropped(table: FakeTable, folder: Path):
+    store = open_store(table, folder)
+    store.maintain()
+    store.close()
+    (folder / FILES[1]).rename(folder / "000007.shard")
+    again = open_store(table, folder)
+    assert again._shards.snapshot().missing == (1,)
+    assert not (folder / "000007.shard").exists()
+    again.close()
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("section", ["block", "exact"])
+def test_a_file_that_changed_on_the_disk_never_gives_a_wrong_answer(table: FakeTable, folder: Path, section: str):
+    store = open_store(table, folder)
+    store.maintain()
+    partition = store._shards.snapshot().sealed[1].partition
+    offset = partition._block_at + partition.shape.rows_at if section == "block" else partition._exact_at
+    with partition.path.open("r+b") as file:
+        file.seek(offset)
+        file.write(b"\x5a" * 300)
+    assert_finds_what_the_table_has(store, table, 50)
+    assert table.asked_for[-1] == {1}
+    store.maintain()
+    table.asked_for.clear()
+    assert_finds_what_the_table_has(store, table, 50)
+    assert table.asked_for == []
+    store.check_integrity()
+    store.close()
+
+
+# --- disagreement ---------------------------------------------------------------------------------
+
+
+def test_integrity_names_what_disagrees(table: FakeTable, folder: Path):
+    store = open_store(table, folder)
+    store.maintain()
+    lost = next(row for row in table.rows.values() if row.shard == 1)
+    del table.rows[lost.row_id]
+    with pytest.raises(LibraryError, match=f"1 places: {lost.row_id} is not in the table any more"):
+        store.check_integrity()
+    table.rows |= {lost.row_id: lost}
+    store.check_integrity()
+    table.rows |= {row.row_id: row for row in document(900, 2, 2)[900]}
+    with pytest.raises(LibraryError, match=r"2 places: .* is not in the partitions"):
+        store.check_integrity()
+    store.close()
+
+
+# --- budget ---------------------------------------------------------------------------------------
+
+
+def held(ledger: Ledger) -> list[str]:
+    return [span.what for span in ledger.spans("ram") if span.what.startswith("partition ")]
+
+
+def test_the_budget_decides_how_many_partitions_stay(table: FakeTable, folder: Path):
+    ledger = Ledger()
+    store = open_store(table, folder, ledger)
+    store.maintain()
+    assert_finds_what_the_table_has(store, table)
+    assert held(ledger) == ["partition 0", "partition 1", "partition 2"]
+    assert ledger.held_bytes("ram", "index") == pytest.approx(store.index_bytes, rel=0.05)
+    block = store._shards.snapshot().sealed[0].partition.shape.block_bytes
+    store.set_budget_bytes(store.index_bytes - block)
+    assert len(held(ledger)) == 2
+    store.set_budget_bytes(0)
+    assert held(ledger) == []
+    assert_finds_what_the_table_has(store, table)
+    assert held(ledger) == []
+    store.set_budget_bytes(PLENTY)
+    assert_finds_what_the_table_has(store, table)
+    assert len(held(ledger)) == 3
+    assert store.counters() == {"partitions": 3.0, "partitions_resident": 3.0, "partition_loads": 9.0}
+    store.close()
+    store.close()
+    assert ledger.spans() == ()
+
+
+@pytest.mark.parametrize("num_resident", [1, 2, 3, 5])
+def test_every_budget_finds_the_same_and_reads_only_what_is_not_there(folder: Path, num_resident: int):
+    table, ledger, sweeps = filled_table(8), Ledger(), list[Sweep]()
+    store = open_store(table, folder, ledger)
+    store.maintain()
+    sealed = [sealed.partition for sealed in store._shards.snapshot().sealed]
+    others = store.index_bytes - sum(partition.shape.block_bytes for partition in sealed)
+    budget = others + num_resident * max(partition.shape.block_bytes for partition in sealed)
+    store.set_budget_bytes(budget)
+    store.on_sweep = sweeps.append
+    for _ in range(4):
+        assert_finds_what_the_table_has(store, table, 20)
+        assert ledger.held_bytes("ram", "index") <= budget
+    assert [sweep.num_loads for sweep in sweeps] == [7] + [7 - num_resident] * 3
+    store.close()
+
+
+def test_what_is_used_stays(folder: Path):
+    table, ledger = filled_table(8), Ledger()
+    store = open_store(table, folder, ledger)
+    store.maintain()
+    sealed = [sealed.partition for sealed in store._shards.snapshot().sealed]
+    others = store.index_bytes - sum(partition.shape.block_bytes for partition in sealed)
+    for _ in range(5):
+        store.search(queries(1), 5, range(25, 41))
+    store.set_budget_bytes(others + 3 * max(partition.shape.block_bytes for partition in sealed))
+    store.search(queries(1), 5, [1])
+    assert held(ledger) == ["partition 3", "partition 4", "partition 0"]
+    store.close()
+
+
+# --- on disk --------------------------------------------------------------------------------------
+
+
+def test_on_disk_nothing_stays_in_memory_and_back_again_everything_is_found(store: PartitionStore, table: FakeTable):
+    store.set_mode("on_disk")
+    store.maintain()
+    assert table.has_vector_index
+    assert store.index_bytes == 0
+    table.put_documents(document(100, 5, 3))
+    table.delete_documents([1])
+    table.asked_for.clear()
+    assert_finds_what_the_table_has(store, table)
+    assert table.asked_for == [None]
+    store.set_mode("resident")
+    assert_finds_what_the_table_has(store, table)
+    store.maintain()
+    assert not table.has_vector_index
+    table.asked_for.clear()
+    assert_finds_what_the_table_has(store, table, 50)
+    assert table.asked_for == []
+
+
+def test_a_store_may_begin_on_disk(table: FakeTable, folder: Path):
+    store = open_store(table, folder, mode="on_disk")
+    assert_finds_what_the_table_has(store, table)
+    store.maintain()
+    store.check_integrity()
+    store.close()
+    assert not any(folder.glob("*.shard"))
+
+
+# --- its thread -----------------------------------------------------------------------------------
+
+
+def test_the_thread_seals_by_itself(table: FakeTable, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    store = open_store(table, folder)
+    store.start()
+    try:
+        while not (folder / FILES[2]).exists():
+            time.sleep(0.01)
+        table.put_documents(document(100, 5, 4))
+        while not (folder / "000003.shard").exists():
+            time.sleep(0.01)
+    finally:
+        store.close()
