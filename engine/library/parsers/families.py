@@ -36,21 +36,21 @@ FAMILIES = {
 }
 
 
-def parse(path: Path, limits: Limits) -> ParsedDocument:
-    """The file's text with its structure.
+def parse(path: Path, limits: Limits, name: str = "") -> ParsedDocument:
+    """The file's text with its structure; `name` is what it is called where that is not the path's end.
 
     Raises:
         DocumentUnreadable: Or one of its kinds; the sentence says why the file cannot be read.
     """
-    kind = recognise(path, limits)
+    kind = recognise(path, limits, name)
     document = _parser(kind)(path, limits)
     if not any(page.blocks for page in document.pages):
         raise DocumentEmpty("There is no text in the file.")
     return document
 
 
-def recognise(path: Path, limits: Limits) -> Kind:
-    """What the file is, by its content.
+def recognise(path: Path, limits: Limits, name: str = "") -> Kind:
+    """What the file is, by its content; `name` as for `parse`.
 
     Raises:
         DocumentUnreadable: It is missing, empty, too large, no ordinary file, or we may not read it.
@@ -62,7 +62,7 @@ def recognise(path: Path, limits: Limits) -> Kind:
         check_file(status.st_size, limits)
         if status.st_size == 0:
             raise DocumentEmpty("The file is empty.")
-        return sniff(*_ends(path, status.st_size), path.name)
+        return sniff(*_ends(path, status.st_size), name or path.name)
     except FileNotFoundError as error:
         raise DocumentUnreadable("The file is no longer there.") from error
     except PermissionError as error:

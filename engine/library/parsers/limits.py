@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from engine.errors import DocumentEncrypted, DocumentTooLarge
+
+if TYPE_CHECKING:
+    from engine.library.parsers.ocr import Recogniser
 
 MIB = 2**20
 GIB = 2**30
 # Office files shrink to a tenth, tables of zeros to a hundredth; a thousandth is a trap.
 MAX_RATIO = 500
+# A page takes a second or two. The limit of a file's time begins anew with each page that is recognised.
+OCR_PAGE_SECONDS = 60.0
+MAX_OCR_PAGES = 2000
 _UNITS = ("KB", "MB", "GB")
 _RATIO_COUNTS_FROM_BYTES = 64 * MIB
 
@@ -20,12 +27,20 @@ class Limits:
     """Bytes of the file itself, and bytes that its compressed parts may unpack to; and the means to get at its text.
 
     `passwords` are tried on what is encrypted, the first one first. `max_cells` are those that a workbook may fill.
+    `ocr` reads pages that are pictures; None: nobody does. `max_depth` is how many documents may lie one in another:
+    a workbook in a mail in an archive is two deep.
     """
 
     max_file_bytes: int = 512 * MIB
     max_unpacked_bytes: int = GIB
     passwords: tuple[str, ...] = field(default=(), repr=False)
     max_cells: int = 2_000_000
+    max_depth: int = 4
+    ocr: Recogniser | None = None
+
+    @property
+    def can_ocr(self) -> bool:
+        return self.ocr is not None and self.ocr.is_ready
 
 
 def check_file(num_bytes: int, limits: Limits) -> None:

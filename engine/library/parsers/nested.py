@@ -1,0 +1,61 @@
+"""Documents inside documents: what is attached to a mail or packed in an archive is read by the same families."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path, PurePath
+
+from engine.core import ParsedDocument, ParsedPage
+from engine.errors import DocumentUnsupported
+from engine.library.parsers import families
+from engine.library.parsers.limits import Limits
+
+
+def parse(data: bytes, name: str, limits: Limits) -> ParsedDocument:
+    """The document in `data`, whose name was `name`.
+
+    Raises:
+        DocumentUnreadable: Or one of its kinds, as for a file; also where too many documents lie one in another.
+    """
+    inner = deeper(limits)
+    with _on_disk(data, name) as path:
+        return families.parse(path, inner, PurePath(name).name)
+
+
+def deeper(limits: Limits) -> Limits:
+    """The limits of what lies inside; each level may unpack to half of the one around it.
+
+    Raises:
+        DocumentUnsupported: That would be too deep.
+    """
+    if limits.max_depth < 1:
+        raise DocumentUnsupported("It lies in too many archives or mails, one in another.")
+    return replace(limits, max_depth=limits.max_depth - 1, max_unpacked_bytes=limits.max_unpacked_bytes // 2)
+
+
+def placed(document: ParsedDocument, where: str) -> Iterator[ParsedPage]:
+    """The document's pages as they are named in what holds it: "attachment “a.pdf”, page 3"."""
+    for page in document.pages:
+        own = page.place or ("" if page.number is None else f"page {page.number}")
+        place = ", ".join(filter(None, (where, own)))
+        yield replace(page, place=place, line_word=page.line_word or document.line_word)
+
+
+@contextmanager
+def _on_disk(data: bytes, name: str) -> Iterator[Path]:
+    """A file with these bytes, for as long as it is read."""
+    if sys.platform == "linux":
+        # It has no name, so nothing of it is left when the reader is killed.
+        with tempfile.TemporaryFile() as file:
+            file.write(data)
+            file.flush()
+            yield Path(f"/proc/self/fd/{file.fileno()}")
+        return
+    with tempfile.TemporaryDirectory(prefix="ragdoll-") as folder:
+        path = Path(folder) / f"inner{PurePath(name).suffix[:10]}"
+        path.write_bytes(data)
+        yield path
