@@ -49,14 +49,13 @@ from engine.generation.worker import GenerationWorker, UseModel
 from engine.inflight import QuestionInFlight
 from engine.library.parsers.pool import ParserPool
 from engine.library.worker import IndexJob, IndexWorker
-from engine.library.watcher import Watcher
 from engine.memory.hardware import probe
 from engine.memory.ledger import Ledger
 from engine.memory.snapshot import SnapshotTicker, take_snapshot
 from engine.models import shelf
 from engine.models.gguf import read_shape
 from engine.phases import Phases
-from engine.protocol import Folder, MemoryReply, ModelEntry
+from engine.protocol import MemoryReply, ModelEntry
 from engine.questions import OpenQuestions
 from engine.retrieval.reader import extractive_answer
 from engine.retrieval.search import Searcher
@@ -69,9 +68,7 @@ log = logging.getLogger(__name__)
 class Engine:
     """The library and its answers. Make it with `open` (or hand in a listener, as the host does) and close it."""
 
-    def __init__(
-        self, home: Home, listener: Publish | None = None, *, warm: bool = False, watches: bool = False
-    ) -> None:
+    def __init__(self, home: Home, listener: Publish | None = None, *, warm: bool = False) -> None:
         """Takes the data folder and starts the workers; nothing heavy is loaded yet.
 
         Args:
@@ -80,7 +77,6 @@ class Engine:
             warm: Load libraries and the chosen model in the background now, and go on with interrupted indexing.
 
         Raises:
-            watches: Keep linked folders in step from now on, beginning with what changed since the last time.
             LibraryHeld: Another Ragdoll process has the folder.
             CatalogBroken: The catalogue cannot be opened.
         """
@@ -100,7 +96,7 @@ class Engine:
         except BaseException:
             self._lock_file.release()
             raise
-        self._start(warm, watches)
+        self._start(warm)
 
     @classmethod
     def open(cls, home: Path | None = None) -> Engine:
@@ -109,8 +105,9 @@ class Engine:
 
     def _build(self) -> None:
         library = self.settings.library
-        self._pool = ParserPool(library.parser_processes, library.parse_seconds, library.parse_memory_bytes)
-        self._viewer = ParserPool(1, library.parse_seconds, library.parse_memory_bytes)
+        takes, recognised = (library.parse_seconds, library.parse_memory_bytes), self.home.cache / "ocr"
+        self._pool = ParserPool(library.parser_processes, *takes, recognised)
+        self._viewer = ParserPool(1, *takes, recognised)
         phases = Phases(self._publish)
         self._stores = StoresOpener(self.home.library, lambda: self.settings, self.ledger, phases)
         self._loader = ModelLoader(lambda: self.settings, self.home.data, self.ledger, self._publish, phases=phases)
@@ -120,21 +117,13 @@ class Engine:
         )
         self._indexer = IndexWorker(self._catalog, self._pool, self._stores, lambda: self.settings, self._publish)
 
-    def _start(self, warm: bool, watches: bool) -> None:
+    def _start(self, warm: bool) -> None:
         self._generation.start()
-        self._watcher = Watcher(
-            self._catalog.roots,
-            lambda: self.settings.library,
-            self._indexer.refresh,
-            lambda: self._indexer.rescan(is_unasked=True),
-        )
         self._retrieval.start()
         self._indexer.start(resume=warm)
         if warm:
             self._retrieval.warm_up()
         if self.settings.models.current:
-        if watches:
-            self._watcher.start()
             self._generation.use(UseModel(Path(self.settings.models.current), is_urgent=warm))
 
     def close(self) -> None:
@@ -144,7 +133,6 @@ class Engine:
         self._indexer.stop()
         self._retrieval.stop()
         self._generation.stop()
-        self._watcher.stop()
         if self._ticker is not None:
             self._ticker.stop()
         self._stores.close()
@@ -189,38 +177,7 @@ class Engine:
 
     def start_adding(self, paths: Sequence[str], collection: str = DEFAULT_COLLECTION) -> IndexJob:
         """Queues the same; progress and end come as events."""
-        job = self._indexer.add([_absolute(path) for path in paths], collection)
-        self._watcher.wake()
-        return job
-
-    def start_rescan(self) -> IndexJob:
-        """Looks at all linked folders for what is new, changed or gone."""
-        return self._indexer.rescan()
-
-    def folders(self) -> tuple[Folder, ...]:
-        """The linked folders and files, and how each stands."""
-        return tuple(
-            Folder(
-                path=linked.root.path,
-                collection=linked.root.collection,
-                absence=linked.root.absence,
-                is_watched=self._watcher.is_watched(linked.root),
-                num_documents=linked.num_documents,
-                num_gone=linked.num_gone,
-            )
-            for linked in self._catalog.linked_folders()
-        )
-
-    def settle_gone(self, folder: str, *, remove: bool) -> int:
-        """Decides about the documents of a folder that went missing at once: removed, or kept as they were read.
-
-        Returns:
-            How many were removed.
-
-        Raises:
-            NothingThere: No document of the folder waits for a decision.
-        """
-        return self._indexer.settle_gone(_absolute(folder), remove=remove)
+        return self._indexer.add([_absolute(path) for path in paths], collection)
 
     def start_reindexing(self, paths: Sequence[str]) -> IndexJob:
         """Reads these documents again, also failed ones."""
@@ -242,9 +199,7 @@ class Engine:
 
     def remove(self, paths: Sequence[str | Path]) -> int:
         """Takes documents out of the library; returns how many. Raises NothingThere for what is not in it."""
-        removed = self._indexer.remove([_absolute(str(path)) for path in paths])
-        self._watcher.wake()
-        return removed
+        return self._indexer.remove([_absolute(str(path)) for path in paths])
 
     def pause_indexing(self) -> None:
         self._indexer.pause()
@@ -287,7 +242,8 @@ class Engine:
         """A page with a passage marked, for the viewer; read anew from the file."""
         path = self.document(document_id).path
         passwords = self._catalog.passwords_of(document_id)
-        return self._viewer.page(path, page, start, end, width_px, passwords)
+        languages = self.settings.library.ocr_languages
+        return self._viewer.page(path, page, start, end, width_px, passwords, languages)
 
     def disk_bytes(self) -> int:
         """What the library takes on disk."""
@@ -301,7 +257,7 @@ class Engine:
         """Queues a question; its life comes as events and ends in finished, cancelled or failed.
 
         Raises:
-            BadRequest: Empty text, a date that is none, or the id of a question that is still open.
+            BadRequest: Empty text, or the id of a question that is still open.
             NothingThere: There is no such collection.
         """
         if not question.text.strip():
@@ -330,12 +286,9 @@ class Engine:
         questions = [Question(question_id=uuid4().hex, text=text, **options) for text in texts]
         with _Waiting(self, {question.question_id for question in questions}) as waiting:
             for question in questions:
-                try:
-                    self.submit(question)
-                except RagdollError as error:
-                    waiting.take(AnswerFailed(question.question_id, error))
+                self.submit(question)
             ends = waiting.wait()
-        return [ends[question.question_id] for question in questions]
+        return [_finished(ends[question.question_id]) for question in questions]
 
     def search(self, query: str, top_k: int, collection: str | None = None) -> Evidence:
         """Passages for one query. Raises NothingThere when there is no such collection."""
@@ -453,7 +406,7 @@ class _Waiting:
             self._all_ended.set()
 
     def __enter__(self) -> _Waiting:
-        self._unsubscribe = self._engine.subscribe(self.take)
+        self._unsubscribe = self._engine.subscribe(self._take)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -463,7 +416,7 @@ class _Waiting:
         self._all_ended.wait()
         return self._ends
 
-    def take(self, event: Event) -> None:
+    def _take(self, event: Event) -> None:
         if isinstance(event, AnswerFinished | AnswerCancelled | AnswerFailed) and event.question_id in self._missing:
             self._ends[event.question_id] = event
             if len(self._ends) == len(self._missing):

@@ -117,6 +117,7 @@ class Indexer:
         if isinstance(job, Refresh):
             report = yield from self._survey(survey_places(self._catalog, job.paths), tally, cancelled, is_asked=False)
             return _pending(report)
+        self._reconsider_pictures()
         roots = [root for root in self._catalog.roots() if job.paths is None or root.path in job.paths]
         retry = isinstance(job, IndexRoots) and job.retry
         is_asked = isinstance(job, Resume) or not job.is_unasked
@@ -125,6 +126,12 @@ class Indexer:
         if isinstance(job, Resume):
             return self._catalog.documents_in_state("pending")
         return _pending(report)
+
+    def _reconsider_pictures(self) -> None:
+        """Has documents that need OCR read again once there is somebody who can."""
+        waiting = [document.document_id for document in self._catalog.documents_needing("ocr")]
+        if waiting and self._parser.can_ocr(self._settings().ocr_languages):
+            self._catalog.mark_pending(waiting, forget_content=True)
 
     def _survey(
         self,

@@ -107,6 +107,7 @@ class FileReader:
                 settings.max_chunks_per_document,
                 self._cancelled,
                 self._passwords_of(document.document_id),
+                settings.ocr_languages,
             )
         except (RagdollError, OSError):
             raise

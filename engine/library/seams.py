@@ -24,7 +24,11 @@ class Parser(Protocol):
         max_chunks: int,
         cancelled: threading.Event | None = None,
         passwords: Sequence[str] = (),
+        ocr_languages: Sequence[str] = (),
+        patience: float = 1.0,
     ) -> ReadDocument: ...
+
+    def can_ocr(self, languages: Sequence[str]) -> bool: ...
 
 
 class Embedder(Protocol):

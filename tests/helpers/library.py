@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.catalog import Catalog
 from engine.core import Chunk, ReadDocument
-from engine.errors import Cancelled, DocumentEmpty, DocumentEncrypted, ParserGaveUp
+from engine.errors import Cancelled, DocumentEmpty, DocumentEncrypted, DocumentNeedsOcr, ParserGaveUp
 from engine.partitions.rows import ChunkRow, Vectors
 
 DIMENSIONS = 16
@@ -22,15 +22,19 @@ DIMENSIONS = 16
 class FakeParser:
     """A chunk for each line of a file. "BROKEN" in it has the parser give up; `gate`, closed, has it wait.
 
-    "LOCKED x" at its start takes the password x.
+    "LOCKED x" at its start takes the password x, "SCAN" takes OCR.
     """
 
     gate: threading.Event = field(default_factory=threading.Event)
     paths_read: list[str] = field(default_factory=list)
     began: threading.Event = field(default_factory=threading.Event)
+    has_ocr: bool = False
 
     def __post_init__(self) -> None:
         self.gate.set()
+
+    def can_ocr(self, languages: Sequence[str]) -> bool:
+        return self.has_ocr
 
     def read(
         self,
@@ -42,6 +46,8 @@ class FakeParser:
         max_chunks: int,
         cancelled: threading.Event | None = None,
         passwords: Sequence[str] = (),
+        ocr_languages: Sequence[str] = (),
+        patience: float = 1.0,
     ) -> ReadDocument:
         self.paths_read.append(path)
         self.began.set()
@@ -54,6 +60,8 @@ class FakeParser:
             raise ParserGaveUp("The parser crashed on this file.", "Open it and save it again.")
         if text.startswith("LOCKED ") and text.split()[1] not in passwords:
             raise DocumentEncrypted("The password does not open it." if passwords else "The file needs a password.")
+        if text.startswith("SCAN") and not self.has_ocr:
+            raise DocumentNeedsOcr("The pages are pictures.")
         if not text.strip():
             raise DocumentEmpty("There is no text in it.")
         lines = [line for line in text.splitlines() if line.strip()]

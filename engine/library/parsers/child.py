@@ -23,8 +23,11 @@ from engine.library.chunker import chunk, estimate_tokens
 from engine.library.parsers import families
 from engine.library.parsers.frames import Head, pack_chunk, read_frame, write_frame
 from engine.library.parsers.limits import Limits, check_chunks
+from engine.library.parsers.tesseract import Tesseract
 
 Answer = tuple[Head, bytes]
+# Says at once that a long part of the work begins.
+Tell = Callable[[Head], None]
 
 # Small enough that the engine decodes a frame without anyone noticing.
 _CHUNKS_PER_FRAME = 128
@@ -76,7 +79,7 @@ def _limit_memory(memory_bytes: int) -> None:
 def _serve(commands: BinaryIO, answers: BinaryIO, memory_bytes: int) -> None:
     while (frame := read_frame(commands)) is not None:
         try:
-            for head, blob in _answered(frame[0]):
+            for head, blob in _answered(frame[0], functools.partial(write_frame, answers)):
                 write_frame(answers, head, blob)
         except MemoryError:
             write_frame(answers, _error(_OUT_OF_MEMORY))
@@ -86,10 +89,10 @@ def _serve(commands: BinaryIO, answers: BinaryIO, memory_bytes: int) -> None:
             return
 
 
-def _answered(command: Head) -> Iterator[Answer]:
+def _answered(command: Head, tell: Tell) -> Iterator[Answer]:
     """The answer to a command in parts; every failure but a want of memory is an answer too."""
     try:
-        yield from _COMMANDS[command["do"]](command)
+        yield from _COMMANDS[command["do"]](command, tell)
     except DocumentUnreadable as error:
         yield _error(error), b""
     except RecursionError:
@@ -102,8 +105,8 @@ def _answered(command: Head) -> Iterator[Answer]:
         yield _error(DocumentUnreadable(f"The file seems to be damaged ({type(error).__name__}: {error}).")), b""
 
 
-def _read(command: Head) -> Iterator[Answer]:
-    document = families.parse(Path(command["path"]), _limits(command))
+def _read(command: Head, tell: Tell) -> Iterator[Answer]:
+    document = families.parse(Path(command["path"]), _limits(command, tell))
     chunks = chunk(document, _counter(command["tokenizer"]), command["max_tokens"], command["overlap_tokens"])
     check_chunks(len(chunks), command["max_chunks"])
     for first in range(0, len(chunks), _CHUNKS_PER_FRAME):
@@ -113,21 +116,23 @@ def _read(command: Head) -> Iterator[Answer]:
     yield {"result": {**result, "remark": document.remark, "needs": document.needs}}, b""
 
 
-def _page(command: Head) -> Iterator[Answer]:
+def _page(command: Head, tell: Tell) -> Iterator[Answer]:
     from engine.library.parsers import view
 
     span = command["start"], command["end"]
-    seen = view.view(Path(command["path"]), command["page"], *span, command["width_px"], _limits(command))
+    seen = view.view(Path(command["path"]), command["page"], *span, command["width_px"], _limits(command, tell))
     fields = {field.name: getattr(seen, field.name) for field in dataclasses.fields(seen)}
     image = fields.pop("image_png")
     yield {"result": fields}, image
 
 
-def _limits(command: Head) -> Limits:
-    return Limits(command["max_file_bytes"], passwords=tuple(command["passwords"]))
+def _limits(command: Head, tell: Tell) -> Limits:
+    cache = Path(command["ocr_cache"]) if command["ocr_cache"] else None
+    ocr = Tesseract(command["ocr_languages"], cache, lambda: tell({"ocr_page": True}))
+    return Limits(command["max_file_bytes"], passwords=tuple(command["passwords"]), ocr=ocr)
 
 
-_COMMANDS: dict[str, Callable[[Head], Iterator[Answer]]] = {"read": _read, "page": _page}
+_COMMANDS: dict[str, Callable[[Head, Tell], Iterator[Answer]]] = {"read": _read, "page": _page}
 
 
 @functools.lru_cache(maxsize=2)

@@ -28,6 +28,7 @@ FAMILIES = {
     "epub": "engine.library.parsers.epub",
     "rtf": "engine.library.parsers.rtf",
     **dict.fromkeys(("png", "jpeg", "tiff", "gif", "webp", "bmp"), "engine.library.parsers.pictures"),
+    **dict.fromkeys(("png", "jpeg", "tiff", "gif", "webp", "bmp"), "engine.library.parsers.pictures"),
     "markdown": "engine.library.parsers.markdown",
     "html": "engine.library.parsers.html",
     "text": "engine.library.parsers.text",

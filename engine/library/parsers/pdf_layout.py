@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.core import BlockKind
-from engine.library.parsers.pdfium import Box
+from engine.library.parsers.shapes import Box
 from engine.library.parsers.text import LIST_MARK
 
 _HYPHEN = "\x02"
@@ -89,8 +89,13 @@ def lines(signs: str, box: Callable[[int], Box]) -> Iterator[TextLine]:
 
 def layout(text_lines: Sequence[TextLine]) -> PageLayout:
     """The page's text: lines joined to paragraphs, with a blank line between two of those."""
-    builder = _Builder(_hyphenated_words(text_lines))
-    for group in _groups(text_lines):
+    return joined([*_groups(text_lines)])
+
+
+def joined(groups: Sequence[Sequence[TextLine]]) -> PageLayout:
+    """The text of a page whose paragraphs are known, as groups of lines."""
+    builder = _Builder(_hyphenated_words([line for group in groups for line in group]))
+    for group in groups:
         builder.add(group)
     return PageLayout("".join(builder.characters), tuple(builder.indices), tuple(builder.paragraphs))
 

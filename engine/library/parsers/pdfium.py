@@ -6,7 +6,6 @@ import ctypes
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,36 +14,13 @@ import pypdfium2.raw as raw  # type: ignore[import-untyped]
 
 from engine.errors import DocumentUnreadable, DocumentUnsupported
 from engine.library.parsers.limits import Limits, needs_password
+from engine.library.parsers.shapes import Box, Mark, Picture
 
 # Coordinates are mapped through integers; this many steps across a page is finer than any screen.
 _STEPS = 100_000
 _PICTURE_DEPTH = 4
 # Points beyond any page's edge.
 _FAR = 1e6
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A rectangle on a page in points, its origin at the bottom left."""
-
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-    @property
-    def height(self) -> float:
-        return self.top - self.bottom
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """Pixels row by row without padding; 1, 3 or 4 bytes each (grey, RGB, RGBA)."""
-
-    width: int
-    height: int
-    num_channels: int
-    rows: tuple[bytes, ...]
 
 
 class PdfFile:
@@ -107,16 +83,21 @@ class PdfPage:
         objects = self._page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=_PICTURE_DEPTH)
         return next(iter(objects), None) is not None
 
-    def rectangles(self, first: int, count: int) -> list[tuple[float, float, float, float]]:
+    @property
+    def width(self) -> float:
+        """In points, as it is shown."""
+        return float(self._page.get_width())
+
+    def rectangles(self, first: int, count: int) -> list[Mark]:
         """Where characters stand as (x0, y0, x1, y1) in fractions of the page's picture, from its top left."""
         boxes = [self._text.get_rect(index) for index in range(self._text.count_rects(first, count))]
         return [self._fractions(*box) for box in boxes]
 
-    def picture(self, width_px: int, max_px: int) -> Picture:
+    def picture(self, width_px: float, max_px: int, *, is_grey: bool = False) -> Picture:
         """The page `width_px` wide, less if it would exceed `max_px` in either direction."""
         width, height = self._page.get_size()
         scale = min(width_px / width, max_px / width, max_px / height)
-        bitmap = self._page.render(scale=scale, rev_byteorder=True)
+        bitmap = self._page.render(scale=scale, rev_byteorder=True, grayscale=is_grey)
         row_bytes = bitmap.width * bitmap.n_channels
         pixels = bytes(bitmap.buffer)
         rows = tuple(pixels[start : start + row_bytes] for start in range(0, len(pixels), bitmap.stride))
@@ -135,7 +116,7 @@ class PdfPage:
         raw.FPDFText_GetBoundedText(self._text.raw, *everything, buffer, length)
         return len(bytes(buffer).decode("utf-16-le", errors="surrogatepass")) < len(buffer)
 
-    def _fractions(self, left: float, bottom: float, right: float, top: float) -> tuple[float, float, float, float]:
+    def _fractions(self, left: float, bottom: float, right: float, top: float) -> Mark:
         (x0, y0), (x1, y1) = self._on_picture(left, top), self._on_picture(right, bottom)
         return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
 

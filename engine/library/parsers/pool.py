@@ -31,6 +31,7 @@ from engine.errors import (
 )
 from engine.library.parsers.frames import Head, unpack_chunk
 from engine.library.parsers.process import ParserProcess, Part
+from engine.library.parsers.tesseract import Tesseract
 
 _TICK_SECONDS = 0.1
 _ERRORS: dict[str, type[DocumentUnreadable]] = {
@@ -52,12 +53,14 @@ class ParserPool:
 
     Args:
         processes: How many files are read at once; a child starts when it is first needed.
-        seconds: How long one file may take.
+        seconds: How long one file may take; it begins anew with each page that is recognised.
         memory_bytes: Address space that a child may have.
+        ocr_cache: The folder in which recognised pages are kept; None keeps none.
     """
 
-    def __init__(self, processes: int, seconds: float, memory_bytes: int) -> None:
+    def __init__(self, processes: int, seconds: float, memory_bytes: int, ocr_cache: Path | None = None) -> None:
         self._seconds = seconds
+        self._ocr_cache = ocr_cache
         self._memory_bytes = memory_bytes
         # A place is free: with the child that sits there, or None where one has to be started.
         self._places: queue.LifoQueue[ParserProcess | None] = queue.LifoQueue()
@@ -87,6 +90,8 @@ class ParserPool:
         max_chunks: int,
         cancelled: threading.Event | None = None,
         passwords: Sequence[str] = (),
+        ocr_languages: Sequence[str] = (),
+        patience: float = 1.0,
     ) -> ReadDocument:
         """A file's chunks.
 
@@ -99,6 +104,8 @@ class ParserPool:
             max_chunks: Files with more chunks are refused.
             cancelled: Stops the work when set.
             passwords: Tried on what is encrypted.
+            ocr_languages: What to read pictures in, by Tesseract's names; empty chooses by the system's language.
+            patience: How much longer than usual it may take, as a factor.
 
         Raises:
             DocumentUnreadable: The file has no text for us; the sentence says why.
@@ -113,9 +120,10 @@ class ParserPool:
                 "overlap_tokens": overlap_tokens,
                 "max_file_bytes": max_file_bytes,
                 "max_chunks": max_chunks,
-                "passwords": list(passwords),
+                **self._means(passwords, ocr_languages),
             },
             cancelled,
+            patience,
         )
         chunks: tuple[Chunk, ...] = tuple(
             unpack_chunk(fields) for head, _ in parts for fields in head.get("chunks", ())
@@ -125,8 +133,19 @@ class ParserPool:
             result["format"], result["title"], result["num_pages"], chunks, result["remark"], result["needs"]
         )
 
+    def can_ocr(self, languages: Sequence[str]) -> bool:
+        """Whether pictures can be read in one of these languages (in any, if none is given)."""
+        return Tesseract(languages).is_ready
+
     def page(
-        self, path: str, page: int | None, start: int, end: int, width_px: int, passwords: Sequence[str] = ()
+        self,
+        path: str,
+        page: int | None,
+        start: int,
+        end: int,
+        width_px: int,
+        passwords: Sequence[str] = (),
+        ocr_languages: Sequence[str] = (),
     ) -> PageView:
         """A page with `start..end` of its text marked: a picture of a PDF page, else the text around the span.
 
@@ -143,7 +162,7 @@ class ParserPool:
                 "end": end,
                 "width_px": width_px,
                 "max_file_bytes": sys.maxsize,
-                "passwords": list(passwords),
+                **self._means(passwords, ocr_languages),
             }
         )
         head, image = parts[-1]
@@ -166,12 +185,16 @@ class ParserPool:
             child.kill()
         self._starter.shutdown(wait=True)
 
-    def _ask(self, command: Head, cancelled: threading.Event | None = None) -> list[Part]:
+    def _means(self, passwords: Sequence[str], ocr_languages: Sequence[str]) -> Head:
+        cache = os.path.abspath(self._ocr_cache) if self._ocr_cache else None
+        return {"passwords": list(passwords), "ocr_languages": list(ocr_languages), "ocr_cache": cache}
+
+    def _ask(self, command: Head, cancelled: threading.Event | None = None, patience: float = 1.0) -> list[Part]:
         def is_unwanted() -> bool:
             return self._closed.is_set() or (cancelled is not None and cancelled.is_set())
 
         with self._place(is_unwanted) as child:
-            parts = child.ask(command, self._seconds, is_unwanted)
+            parts = child.ask(command, self._seconds * patience, is_unwanted)
         for head, _ in parts:
             if "error" in head:
                 raise _refusal(head["error"])

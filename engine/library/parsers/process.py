@@ -17,6 +17,7 @@ import psutil
 
 from engine.errors import Cancelled, ParserGaveUp
 from engine.library.parsers.frames import Head, read_frame, write_frame
+from engine.library.parsers.limits import MAX_OCR_PAGES, OCR_PAGE_SECONDS
 
 Part = tuple[Head, bytes]
 
@@ -94,11 +95,13 @@ class ParserProcess:
         deadline = time.monotonic() + seconds
         self._send(command)
         parts: list[Part] = []
-        while True:
-            part = self._next(deadline, is_unwanted)
-            if "end" in part[0]:
-                break
-            parts.append(part)
+        num_ocr_pages = 0
+        while "end" not in (part := self._next(deadline, is_unwanted))[0]:
+            if "ocr_page" not in part[0]:
+                parts.append(part)
+            elif num_ocr_pages < MAX_OCR_PAGES:
+                num_ocr_pages += 1
+                deadline = time.monotonic() + seconds + OCR_PAGE_SECONDS
         if part[0]["is_last"]:
             self._reap()
         return parts

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from engine.core import PageView, ParsedDocument
 from engine.errors import DocumentUnreadable
-from engine.library.parsers import families, pdf
+from engine.library.parsers import families, pdf, pictures
 from engine.library.parsers.limits import Limits
-from engine.library.parsers.pdfium import PdfPage, Picture, opened
+from engine.library.parsers.pdfium import opened
+from engine.library.parsers.shapes import Mark, Picture
 
 MAX_PICTURE_PX = 4000
 WINDOW_CHARACTERS = 20_000
@@ -21,8 +22,6 @@ _COMPRESSION_LEVEL = 3
 # Two marks on one line whose gap is narrower than this (in fractions of the page) become one.
 _JOINED_GAP = 0.02
 
-Mark = tuple[float, float, float, float]
-
 
 def view(path: Path, page: int | None, start: int, end: int, width_px: int, limits: Limits) -> PageView:
     """The page with `text[start:end]` marked.
@@ -30,8 +29,12 @@ def view(path: Path, page: int | None, start: int, end: int, width_px: int, limi
     Raises:
         DocumentUnreadable: The file cannot be read any more, or has no such page.
     """
-    if families.recognise(path, limits).family == "pdf":
+    family = families.recognise(path, limits).family
+    if family == "pdf":
         return _pdf_view(path, page or 1, start, end, width_px, limits)
+    if families.FAMILIES.get(family) == pictures.__name__:
+        picture, marks, num_pages = pictures.view(path, page, start, end, limits)
+        return PageView(page, num_pages, image_png=png(picture), marks=merged(marks))
     return text_view(families.parse(path, limits), page, start, end)
 
 
@@ -61,12 +64,8 @@ def _pdf_view(path: Path, number: int, start: int, end: int, width_px: int, limi
             if page is None:
                 raise DocumentUnreadable(f"Page {number} of the PDF is damaged.")
             image = png(page.picture(max(1, width_px), MAX_PICTURE_PX))
-            return PageView(number, len(file), image_png=image, marks=_marks(page, start, end))
-
-
-def _marks(page: PdfPage, start: int, end: int) -> tuple[Mark, ...]:
-    characters = pdf.laid_out(page).characters(start, end) if end > start else None
-    return merged(page.rectangles(*characters)) if characters else ()
+            marks = pdf.read_page(page, limits).marks(page, start, end) if end > start else []
+            return PageView(number, len(file), image_png=image, marks=merged(marks))
 
 
 def merged(marks: list[Mark]) -> tuple[Mark, ...]:

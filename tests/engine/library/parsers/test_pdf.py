@@ -8,7 +8,7 @@ from engine.errors import DocumentEmpty, DocumentEncrypted, DocumentNeedsOcr, Do
 from engine.library.parsers import families
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.pdf_layout import TextLine, layout, lines
-from engine.library.parsers.pdfium import Box
+from engine.library.parsers.shapes import Box
 from tests.helpers.parsing import said
 from tests.helpers.pdf import Line, Page, pdf
 from tests.helpers.shared_data import shared_file

@@ -12,7 +12,7 @@ from engine.core import PageView
 from engine.errors import DocumentUnreadable
 from engine.library.parsers import families
 from engine.library.parsers.limits import Limits
-from engine.library.parsers.pdfium import Picture
+from engine.library.parsers.shapes import Picture
 from engine.library.parsers.view import MAX_PICTURE_PX, merged, png, view
 from tests.helpers.pdf import Line, Page, pdf
 

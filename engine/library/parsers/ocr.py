@@ -1,0 +1,101 @@
+"""Recognised text: what a reader of pictures hands over, laid out as a page like any other; pure but for the seam.
+
+The text of a recognised page is made of the words alone, so it is the same when the page is shown later, and the
+words' places mark a citation on the picture.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from engine.errors import DocumentNeedsOcr
+from engine.library.parsers.pdf_layout import PageLayout, TextLine, joined
+from engine.library.parsers.shapes import Box, Mark, Picture
+from engine.library.parsers.text import LIST_MARK
+
+WAY_OUT = "Install Tesseract with your documents' languages; they are read at the next look at the folder."
+# What is recognised in a photograph without writing is a sign here and there.
+MIN_CHARACTERS = 20
+_HYPHENS = ("-", "\xad", "‐")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word and where it stands, (x0, y0, x1, y1) in fractions of the picture from its top left.
+
+    Words with the same `paragraph` and `line` stand together.
+    """
+
+    text: str
+    box: Mark
+    paragraph: int
+    line: int
+
+
+class Recogniser(Protocol):
+    """Reads pictures (`engine.library.parsers.tesseract.Tesseract`)."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is installed, with a language to read."""
+        ...
+
+    def words(self, picture: Picture) -> tuple[Word, ...] | None:
+        """The words in reading order; None where it gave up on the picture."""
+        ...
+
+
+def needs_ocr(sentence: str) -> DocumentNeedsOcr:
+    return DocumentNeedsOcr(sentence, WAY_OUT)
+
+
+def is_bare(text: str) -> bool:
+    """Whether so little is written there that the page is a picture: a scan may carry a stamp or a page number."""
+    return len("".join(text.split())) < MIN_CHARACTERS
+
+
+def given_up(num_pages: int, num_all: int) -> str:
+    """The remark on pages that were tried in vain; "" where there are none."""
+    return f"OCR gave up on {num_pages} of its {num_all} pages." if num_pages else ""
+
+
+def marks(words: Sequence[Word], start: int, end: int) -> list[Mark]:
+    """Where the words of a span of the recognised text stand."""
+    span = laid_out(words).characters(start, end)
+    return [word.box for word in words[span[0] : span[0] + span[1]]] if span else []
+
+
+def laid_out(words: Sequence[Word]) -> PageLayout:
+    """The words as a page; `PageLayout.indices` count words. Sizes are 0: ink tells too little about letters."""
+    layout = joined([*_groups(words)])
+    return replace(layout, paragraphs=tuple(replace(paragraph, size=0.0) for paragraph in layout.paragraphs))
+
+
+def _groups(words: Sequence[Word]) -> Iterator[list[TextLine]]:
+    for _, group in itertools.groupby(enumerate(words), lambda entry: entry[1].paragraph):
+        lines = [_line([*line]) for _, line in itertools.groupby(group, lambda entry: entry[1].line)]
+        start = 0
+        for index, line in enumerate(lines):
+            if index > start and LIST_MARK.match(line.text):
+                yield lines[start:index]
+                start = index
+        yield lines[start:]
+
+
+def _line(words: Sequence[tuple[int, Word]]) -> TextLine:
+    letters: list[str] = []
+    indices: list[int] = []
+    for index, word in words:
+        if letters:
+            letters.append(" ")
+            indices.append(-1)
+        letters += word.text
+        indices += [index] * len(word.text)
+    is_hyphenated = len(letters) > 1 and letters[-1] in _HYPHENS and letters[-2].isalpha()
+    if is_hyphenated:
+        letters.pop()
+        indices.pop()
+    return TextLine("".join(letters), indices, Box(0.0, 0.0, 0.0, 0.0), 0.0, is_hyphenated)

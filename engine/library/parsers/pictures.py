@@ -1,0 +1,145 @@
+"""Pictures as documents: what is written in a photograph, a screenshot or a fax, read by OCR. The only user of Pillow.
+
+Pillow comes with the `ocr` extra; without it, or without Tesseract, a picture needs OCR.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import struct
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.core import Block, ParsedDocument, ParsedPage
+from engine.errors import DocumentEmpty, DocumentTooLarge, DocumentUnreadable
+from engine.library.parsers import ocr
+from engine.library.parsers.limits import MAX_OCR_PAGES, Limits
+from engine.library.parsers.pdf_layout import PageLayout
+from engine.library.parsers.shapes import Mark, Picture
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# Larger than any scanner makes them: 4 bytes of each pixel are held at once.
+_MAX_PIXELS = 120_000_000
+# Letters of a page are about 30 pixels high at this size; more makes Tesseract slow and no better.
+_MAX_SIDE_PX = 3500
+# Icons and thumbnails hold nothing to read.
+_MIN_SIDE_PX = 64
+# The others' frames are moments of one picture.
+_PAGED_FORMATS = ("TIFF", "MPO")
+
+
+def parse(path: Path, limits: Limits) -> ParsedDocument:
+    if limits.ocr is None or not limits.ocr.is_ready or not _has_pillow():
+        raise ocr.needs_ocr("This is a picture; what is written in it can only be read by OCR.")
+    recognised = [limits.ocr.words(picture) for picture in frames(path)]
+    if all(words is None for words in recognised):
+        raise DocumentUnreadable("OCR gave up on the picture.")
+    layouts = [ocr.laid_out(words or ()) for words in recognised]
+    if all(ocr.is_bare(layout.text) for layout in layouts):
+        raise DocumentEmpty("There is no text in the picture.")
+    numbers = range(1, len(layouts) + 1) if len(layouts) > 1 else (None,)
+    pages = (_page(number, layout) for number, layout in zip(numbers, layouts, strict=True))
+    remark = ocr.given_up(recognised.count(None), len(layouts))
+    return ParsedDocument("picture", "", tuple(pages), remark=remark)
+
+
+def view(path: Path, number: int | None, start: int, end: int, limits: Limits) -> tuple[Picture, list[Mark], int]:
+    """A page as it looks, where the words of a span of its text stand on it, and the number of pages (0: only one).
+
+    Raises:
+        DocumentUnreadable: It cannot be shown any more.
+    """
+    if not _has_pillow():
+        raise DocumentUnreadable("The picture cannot be shown without Pillow.", "Install Ragdoll's extra “ocr”.")
+    index = (number or 1) - 1
+    looks = [*frames(path, "RGB", only=index)]
+    if not looks:
+        raise DocumentUnreadable(f"The picture has no page {number} any more.")
+    marks: list[Mark] = []
+    if end > start and limits.ocr is not None and limits.ocr.is_ready:
+        marks = ocr.marks(limits.ocr.words(next(frames(path, only=index))) or (), start, end)
+    return looks[0], marks, 0 if number is None else _count(path)
+
+
+def frames(path: Path, mode: str = "L", only: int | None = None) -> Iterator[Picture]:
+    """The pictures of a file (a fax is a TIFF of several), upright, in grey (L) or colour (RGB), not larger than helps.
+
+    `only` gives the one at this 0-based place. Of a moving picture it is the first.
+
+    Raises:
+        DocumentTooLarge: It has too many pixels.
+        DocumentEmpty: It is an icon.
+        DocumentUnreadable: It is damaged.
+    """
+    with _opened(path) as image:
+        for index in range(_num_pages(image)) if only is None else range(only, min(only + 1, _num_pages(image))):
+            image.seek(index)
+            _check(*image.size)
+            yield _picture(image, mode)
+
+
+def _has_pillow() -> bool:
+    return importlib.util.find_spec("PIL") is not None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    """Pillow's picture, and all that it can say against one as ours."""
+    from PIL import Image
+
+    with warnings.catch_warnings():
+        # Odd tags are no reason to refuse a picture, and the number of pixels is judged here.
+        warnings.simplefilter("ignore")
+        try:
+            with Image.open(path) as image:
+                yield image
+        except Image.DecompressionBombError as error:
+            raise DocumentTooLarge("The picture has too many pixels to be read.") from error
+        except (OSError, SyntaxError, ValueError, EOFError, struct.error) as error:
+            raise DocumentUnreadable(f"The picture is damaged: {str(error).rstrip('.')}.") from error
+
+
+def _num_pages(image: Image.Image) -> int:
+    return min(getattr(image, "n_frames", 1), MAX_OCR_PAGES) if image.format in _PAGED_FORMATS else 1
+
+
+def _count(path: Path) -> int:
+    with _opened(path) as image:
+        return _num_pages(image)
+
+
+def _picture(image: Image.Image, mode: str) -> Picture:
+    from PIL import Image, ImageOps
+
+    upright = ImageOps.exif_transpose(image)
+    if upright.mode in ("LA", "PA", "RGBA") or "transparency" in upright.info:
+        # Black letters on nothing would be black on black.
+        upright = upright.convert("RGBA")
+        upright = Image.alpha_composite(Image.new("RGBA", upright.size, "white"), upright)
+    flat = _eight_bit(upright).convert(mode)
+    flat.thumbnail((_MAX_SIDE_PX, _MAX_SIDE_PX))
+    pixels, row_bytes = flat.tobytes(), flat.width * len(mode)
+    rows = tuple(pixels[start : start + row_bytes] for start in range(0, len(pixels), row_bytes))
+    return Picture(flat.width, flat.height, len(mode), rows)
+
+
+def _eight_bit(image: Image.Image) -> Image.Image:
+    """Pillow cuts 16 bits off at 255 rather than scaling them."""
+    return image.point(lambda value: value / 256).convert("L") if image.mode.startswith("I;16") else image
+
+
+def _check(width: int, height: int) -> None:
+    if width * height > _MAX_PIXELS:
+        raise DocumentTooLarge(f"The picture has {width * height / 1e6:,.0f} million pixels, too many to be read.")
+    if min(width, height) < _MIN_SIDE_PX:
+        raise DocumentEmpty("The picture is too small to hold text.")
+
+
+def _page(number: int | None, layout: PageLayout) -> ParsedPage:
+    blocks = (Block(paragraph.kind, paragraph.start, paragraph.end) for paragraph in layout.paragraphs)
+    return ParsedPage(number, layout.text, tuple(blocks))

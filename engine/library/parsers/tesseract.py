@@ -1,0 +1,205 @@
+"""Tesseract, run as the program it is: a picture goes in by a pipe, a table of words comes out.
+
+The program is called by itself, for the Python packages around it can neither end it with us nor keep it to one
+thread. What was recognised once is kept in a folder, so that a scan of many pages that was interrupted goes on where
+it was, and its pages are shown with their marks at once.
+"""
+
+from __future__ import annotations
+
+import csv
+import ctypes
+import functools
+import gzip
+import hashlib
+import io
+import itertools
+import json
+import locale
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from engine.library.parsers.limits import MAX_OCR_PAGES, OCR_PAGE_SECONDS
+from engine.library.parsers.ocr import Word
+from engine.library.parsers.shapes import Picture
+
+_PROGRAM = "tesseract"
+_ASKING_SECONDS = 20.0
+# Lines it is less sure of than this, in percent, are specks of dust or a face.
+_MIN_CONFIDENCE = 40.0
+_WORD_LEVEL = "5"
+_PARAGRAPHS_PER_BLOCK = 10_000
+_CACHE_BYTES = 256 * 2**20
+_PR_SET_PDEATHSIG = 1
+# Tesseract's languages are called by three letters; what systems call them by two.
+_LANGUAGES = {
+    "ar": "ara", "bg": "bul", "ca": "cat", "cs": "ces", "da": "dan", "de": "deu", "el": "ell", "en": "eng",
+    "es": "spa", "et": "est", "fa": "fas", "fi": "fin", "fr": "fra", "he": "heb", "hi": "hin", "hr": "hrv",
+    "hu": "hun", "id": "ind", "it": "ita", "ja": "jpn", "ko": "kor", "lt": "lit", "lv": "lav", "nb": "nor",
+    "nl": "nld", "no": "nor", "pl": "pol", "pt": "por", "ro": "ron", "ru": "rus", "sk": "slk", "sl": "slv",
+    "sr": "srp", "sv": "swe", "th": "tha", "tr": "tur", "uk": "ukr", "vi": "vie", "zh": "chi_sim",
+}  # fmt: skip
+
+
+class Tesseract:
+    """Reads pictures in the languages that are wanted and installed; made anew for each file."""
+
+    def __init__(
+        self, languages: Sequence[str] = (), cache: Path | None = None, begin_page: Callable[[], None] = lambda: None
+    ) -> None:
+        """Takes what to read in (nothing: the system's language and English), and where to keep what was read.
+
+        `begin_page` is told of each picture that takes a while.
+        """
+        self._wanted, self._cache, self._begin_page = tuple(languages), cache, begin_page
+        self._num_pages = 0
+
+    @property
+    def is_ready(self) -> bool:
+        return bool(self.languages)
+
+    @cached_property
+    def languages(self) -> tuple[str, ...]:
+        """What it reads in; none where Tesseract or all of the wanted languages are missing."""
+        return chosen(self._wanted, installed_languages(), locale.getlocale()[0] or "")
+
+    def words(self, picture: Picture) -> tuple[Word, ...] | None:
+        """The words in reading order; None where it gave up on the picture, or the file has had its pages."""
+        file = b"P%d\n%d %d\n255\n" % (5 if picture.num_channels == 1 else 6, picture.width, picture.height)
+        file += b"".join(picture.rows)
+        key = hashlib.sha256("+".join(self.languages).encode() + b"\n" + file).hexdigest()
+        words = _kept(self._cache, key)
+        if words is None and self._num_pages < MAX_OCR_PAGES:
+            self._num_pages += 1
+            self._begin_page()
+            words = _recognised(file, self.languages, picture)
+            if words is not None:
+                _keep(self._cache, key, words)
+        return words
+
+
+def chosen(wanted: Sequence[str], installed: Sequence[str], system_locale: str) -> tuple[str, ...]:
+    """The languages to read in: those that are wanted and installed.
+
+    If none is asked for, these are the system's and English, or else whatever is there.
+    """
+    if wanted:
+        return tuple(language for language in dict.fromkeys(wanted) if language in installed)
+    usual = (_LANGUAGES.get(system_locale[:2].lower(), "eng"), "eng")
+    return tuple(language for language in dict.fromkeys(usual) if language in installed) or tuple(installed[:1])
+
+
+def installed_languages() -> tuple[str, ...]:
+    """What this machine's Tesseract has learnt to read; none where it is not installed."""
+    program = shutil.which(_PROGRAM)
+    if program is None:
+        return ()
+    try:
+        listed = subprocess.run(
+            [program, "--list-langs"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_ASKING_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    names = listed.stdout.decode(errors="replace").splitlines()[1:]
+    return tuple(name.strip() for name in names if name.strip() not in ("", "osd", "equ"))
+
+
+def _recognised(file: bytes, languages: Sequence[str], picture: Picture) -> tuple[Word, ...] | None:
+    program = shutil.which(_PROGRAM)
+    if program is None:
+        return None
+    try:
+        result = subprocess.run(
+            [program, "stdin", "stdout", "-l", "+".join(languages), "tsv"],
+            input=file,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=OCR_PAGE_SECONDS,
+            check=True,
+            env={**os.environ, "OMP_THREAD_LIMIT": "1"},
+            preexec_fn=_die_with_us(),
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return tuple(words_of(result.stdout.decode("utf-8", "replace"), picture.width, picture.height))
+
+
+def _die_with_us() -> Callable[[], object] | None:
+    """Has Tesseract end when we are killed in the middle of a page."""
+    if sys.platform != "linux":
+        return None
+    # Loaded before the fork; a child process of ours has one thread.
+    return functools.partial(ctypes.CDLL(None).prctl, _PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def words_of(table: str, width: int, height: int) -> Iterator[Word]:
+    """The words of Tesseract's table (level, page, block, paragraph, line, word, four of the box, confidence, text).
+
+    A doubtful word in a line that is sure otherwise is most likely right; a doubtful line is none.
+    """
+    rows = csv.reader(io.StringIO(table), delimiter="\t", quoting=csv.QUOTE_NONE)
+    words = (row for row in rows if len(row) == 12 and row[0] == _WORD_LEVEL and row[11].strip())
+    for _, line in itertools.groupby(words, lambda row: row[1:5]):
+        entries = [*line]
+        if statistics.fmean(float(row[10]) for row in entries) >= _MIN_CONFIDENCE:
+            yield from (_word(row, width, height) for row in entries)
+
+
+def _word(row: Sequence[str], width: int, height: int) -> Word:
+    left, top, across, down = map(int, row[6:10])
+    box = (left / width, top / height, (left + across) / width, (top + down) / height)
+    block, paragraph, line = map(int, row[2:5])
+    return Word(row[11].strip(), box, _PARAGRAPHS_PER_BLOCK * block + paragraph, line)
+
+
+# --- what was read before ---
+
+
+def _kept(folder: Path | None, key: str) -> tuple[Word, ...] | None:
+    try:
+        if folder is None:
+            return None
+        entries = json.loads(gzip.decompress((folder / f"{key}.gz").read_bytes()))
+        return tuple(Word(text, (x0, y0, x1, y1), *ids) for text, (x0, y0, x1, y1), *ids in entries)
+    except (OSError, EOFError, ValueError, TypeError):
+        return None
+
+
+def _keep(folder: Path | None, key: str, words: Sequence[Word]) -> None:
+    """Best effort: what cannot be kept will be read again."""
+    if folder is None:
+        return
+    entries = [[word.text, [round(side, 5) for side in word.box], word.paragraph, word.line] for word in words]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _prune(folder)
+        handle, name = tempfile.mkstemp(dir=folder)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(gzip.compress(json.dumps(entries).encode()))
+        os.replace(name, folder / f"{key}.gz")
+    except OSError:
+        return
+
+
+@functools.lru_cache(maxsize=1)
+def _prune(folder: Path) -> None:
+    """Once a process: drops the oldest pages beyond what the folder may hold."""
+    files = sorted((entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in os.scandir(folder))
+    excess = sum(num_bytes for _, num_bytes, _ in files) - _CACHE_BYTES
+    for _, num_bytes, path in files:
+        if excess <= 0:
+            return
+        os.unlink(path)
+        excess -= num_bytes
