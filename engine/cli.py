@@ -1,8 +1,8 @@
 """The command line: the same Engine in this process, for people at a terminal and for scripts.
 
 Scripts rely on this: with `--json` exactly one JSON document on stdout (one a line for `--batch`), logs on
-stderr, exit code 0 also when single documents failed, 1 on failure, 2 for bad arguments, 3 while the
-application holds the library, 4 when nothing is at a path. `RAGDOLL_HOME` moves all data.
+stderr, exit code 0 also when single documents or questions of a batch failed, 1 on failure, 2 for bad arguments,
+3 while the application holds the library, 4 when nothing is at a path. `RAGDOLL_HOME` moves all data.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ from typing import Any, BinaryIO
 
 from engine import __version__
 from engine.config import Home, Settings
-from engine.core import DEFAULT_COLLECTION, Passage, Quote, SamplingParams
+from engine.core import DEFAULT_COLLECTION, Filters, Passage, Quote, SamplingParams
 from engine.engine import Engine
 from engine.errors import BadRequest, LibraryHeld, NothingThere, RagdollError
-from engine.events import AnswerFinished, IndexFinished, IndexProgressed
+from engine.events import AnswerEnded, AnswerFailed, AnswerFinished, IndexFailed, IndexFinished, IndexProgressed
+from engine.protocol import Folder
+from engine.retrieval.kinds import formats_named
 from engine.stdio import take_stdout
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_ARGUMENTS, EXIT_HELD, EXIT_NOTHING_THERE = 0, 1, 2, 3, 4
 DEFAULT_TOP_K = 6
-SEARCH_BATCH = 64
+# Lines of a batch that are searched before the first is written; the engine makes its own sweeps of them.
+SEARCH_BATCH = 1024
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,11 +72,11 @@ class Output:
     def text(self, text: str) -> None:
         self._stream.write(text.encode("utf-8", "backslashreplace"))
 
-    def line(self, text: str = "") -> None:
-        self.text(text + "\n")
-
     def flush(self) -> None:
         self._stream.flush()
+
+    def line(self, text: str = "") -> None:
+        self.text(text + "\n")
 
 
 # --- commands ---
@@ -92,9 +95,10 @@ def _search(options: argparse.Namespace, out: Output) -> None:
             return
         if not options.query:
             raise BadRequest("There is nothing to search for.", "Give a query, or --batch FILE.")
-        passages = engine.search(options.query, options.top_k, options.collection).passages
+        found = engine.search(options.query, options.top_k, options.collection, _filters(options))
+    passages = found.passages
     if out.is_json:
-        out.json({"passages": [_passage(passage) for passage in passages]})
+        out.json({"passages": [_passage(passage) for passage in passages], "scope": asdict(found.scope)})
         return
     for number, passage in enumerate(passages, start=1):
         out.line(f"[{number}] {_place(passage)}  ({passage.score:.3f})\n    {' '.join(passage.text.split())[:300]}\n")
@@ -104,7 +108,8 @@ def _search_batch(engine: Engine, options: argparse.Namespace, out: Output) -> N
     lines = _batch(options.batch, "query")
     for start in range(0, len(lines), SEARCH_BATCH):
         some = lines[start : start + SEARCH_BATCH]
-        results = engine.search_many([text for _, text in some], options.top_k, options.collection)
+        texts = [text for _, text in some]
+        results = engine.search_many(texts, options.top_k, options.collection, _filters(options))
         for (line_id, _), evidence in zip(some, results, strict=True):
             out.json({"id": line_id, "passages": [_passage(passage) for passage in evidence.passages]})
 
@@ -113,10 +118,14 @@ def _ask(options: argparse.Namespace, out: Output) -> None:
     with _engine() as engine:
         if options.model:
             engine.use_model(Path(options.model), remember=False)
-        asking = {"collection": options.collection, "sampling": _sampling(options, engine.settings)}
+        asking = {
+            "collection": options.collection,
+            "filters": _filters(options),
+            "sampling": _sampling(options, engine.settings),
+        }
         if options.batch:
             lines = _batch(options.batch, "question", "query")
-            ends = engine.ask_many([text for _, text in lines], **asking)
+            ends = engine.ask_each([text for _, text in lines], **asking)
             for (line_id, _), end in zip(lines, ends, strict=True):
                 out.json({"id": line_id, **_end_document(end)})
             return
@@ -134,6 +143,7 @@ def _status(options: argparse.Namespace, out: Output) -> None:
         collections, folders, disk_bytes = engine.collections(), engine.folders(), engine.disk_bytes()
         document = {
             "collections": [asdict(collection) for collection in collections],
+            "folders": [folder.model_dump() for folder in folders],
             "documents": _documents_by_state(engine),
             "chunks": sum(collection.num_chunks for collection in collections),
             "bytes_on_disk": disk_bytes,
@@ -143,7 +153,6 @@ def _status(options: argparse.Namespace, out: Output) -> None:
         }
     if out.is_json:
         out.json(document)
-            "folders": [folder.model_dump() for folder in folders],
         return
     for collection in collections:
         states = ", ".join(f"{count} {state}" for state, count in collection.documents_by_state.items() if count)
@@ -152,15 +161,6 @@ def _status(options: argparse.Namespace, out: Output) -> None:
             if folder.collection == collection.name:
                 _tell_folder(folder, out)
     out.line(f"{disk_bytes / 2**20:.1f} MB on disk in {document['data_folder']}")
-
-
-def _remove(options: argparse.Namespace, out: Output) -> None:
-    with _engine() as engine:
-        removed = engine.remove(options.paths)
-    if out.is_json:
-        out.json({"documents": {"removed": removed}})
-    else:
-        out.line(f"{removed} documents removed.")
 
 
 def _rescan(options: argparse.Namespace, out: Output) -> None:
@@ -195,6 +195,15 @@ def _settle(options: argparse.Namespace, out: Output) -> None:
         out.line(f"{removed} documents removed.")
     else:
         out.line("They are kept, and can be asked about until they return or you remove them.")
+
+
+def _remove(options: argparse.Namespace, out: Output) -> None:
+    with _engine() as engine:
+        removed = engine.remove(options.paths)
+    if out.is_json:
+        out.json({"documents": {"removed": removed}})
+    else:
+        out.line(f"{removed} documents removed.")
 
 
 def _unlock(options: argparse.Namespace, out: Output) -> None:
@@ -250,17 +259,27 @@ def _answer_document(end: AnswerFinished) -> dict[str, Any]:
         "quotes": [_quote(quote) for quote in answer.quotes],
         "citations": [{"marker": citation.marker, "passage": citation.passage} for citation in answer.citations],
         "passages": [_passage(passage) for passage in answer.passages],
+        "scope": asdict(answer.scope),
         "timeline": asdict(end.timings),
         "model": answer.model,
     }
 
 
+def _end_document(end: AnswerEnded) -> dict[str, Any]:
+    """The line of a batch: an answer, or why there is none."""
+    if isinstance(end, AnswerFinished):
+        return _answer_document(end)
+    error = end.error if isinstance(end, AnswerFailed) else RagdollError("The question was cancelled.")
+    return {"error": {"sentence": error.sentence, "way_out": error.way_out}}
+
+
 def _passage(passage: Passage) -> dict[str, Any]:
-    return {"document": passage.document, "page": passage.page, "text": passage.text, "score": passage.score}
+    names = ("document", "page", "place", "text", "score", "is_offline")
+    return {name: getattr(passage, name) for name in names}
 
 
 def _quote(quote: Quote) -> dict[str, Any]:
-    return {"text": quote.text, "document": quote.document, "page": quote.page}
+    return {"text": quote.text, "document": quote.document, "page": quote.page, "place": quote.place}
 
 
 def _documents_by_state(engine: Engine) -> dict[str, int]:
@@ -283,24 +302,6 @@ def _tell_index(finished: IndexFinished, out: Output) -> None:
             out.line(f"  {title}: {path}: {reason}")
 
 
-def _tell_answer(end: AnswerFinished, out: Output) -> None:
-    answer = end.answer
-    out.line(answer.text.strip())
-    out.line()
-    for index in dict.fromkeys(citation.passage for citation in answer.citations):
-        out.line(f"[{index + 1}] {_place(answer.passages[index])}")
-    scope = answer.scope
-    files = "1 file" if scope.files == 1 else f"{scope.files} files"
-    out.line(f"From {scope.passages_used} of {scope.passages_found} passages in {files}.")
-
-
-def _place(passage: Passage) -> str:
-    return passage.document if passage.page is None else f"{passage.document}, page {passage.page}"
-
-
-@contextmanager
-def _progress(engine: Engine, is_json: bool) -> Iterator[None]:
-    """A bar on a terminal's stderr; nothing where no person is watching."""
 def _tell_folder(folder: Folder, out: Output) -> None:
     out.line(f"    {folder.path}" + (f": offline. {folder.absence}" if folder.absence else ""))
     if folder.num_gone:
@@ -310,6 +311,27 @@ def _tell_folder(folder: Folder, out: Output) -> None:
         )
 
 
+def _tell_answer(end: AnswerFinished, out: Output) -> None:
+    answer = end.answer
+    out.line(answer.text.strip() or "Not found in your files.")
+    out.line()
+    for index in dict.fromkeys(citation.passage for citation in answer.citations):
+        out.line(f"[{index + 1}] {_place(answer.passages[index])}")
+    scope = answer.scope
+    files = "1 file" if scope.files == 1 else f"{scope.files} files"
+    for recognised in scope.recognised:
+        out.line(f"From the question: {recognised}.")
+    out.line(f"From {scope.passages_used} of {scope.passages_found} passages in {files}.")
+
+
+def _place(passage: Passage) -> str:
+    where = f"{passage.document}, {passage.place}" if passage.place else passage.document
+    return f"{where} (out of reach)" if passage.is_offline else where
+
+
+@contextmanager
+def _progress(engine: Engine, is_json: bool) -> Iterator[None]:
+    """A bar on a terminal's stderr; nothing where no person is watching."""
     if is_json or not sys.stderr.isatty():
         yield
         return
@@ -343,6 +365,29 @@ def _sampling(options: argparse.Namespace, settings: Settings) -> SamplingParams
     chosen = {"max_tokens": options.max_tokens, "seed": options.seed}
     defaults = asdict(settings.generation.sampling())
     return SamplingParams(**{**defaults, **{name: value for name, value in chosen.items() if value is not None}})
+
+
+def _filters(options: argparse.Namespace) -> Filters:
+    return Filters(
+        paths=tuple(os.path.abspath(os.path.expanduser(path)) for path in options.paths),
+        formats=formats_named(options.types),
+        changed_since=options.since,
+        changed_until=options.until,
+        reads_question=not options.literal,
+    )
+
+
+def _add_filters(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--collection", metavar="NAME")
+    command.add_argument("--in", action="append", default=[], dest="paths", metavar="PATH", help="only below this path")
+    command.add_argument(
+        "--type", action="append", default=[], dest="types", metavar="TYPE", help="only such files: pdf, spreadsheet …"
+    )
+    command.add_argument(
+        "--since", default="", metavar="DAY", help="only files changed on this day (2025-03-31) or later"
+    )
+    command.add_argument("--until", default="", metavar="DAY", help="only files changed on this day or earlier")
+    command.add_argument("--literal", action="store_true", help="read no types, dates and names out of the question")
 
 
 def _batch(file: str, *keys: str) -> list[tuple[Any, str]]:
@@ -446,18 +491,26 @@ def _parser() -> argparse.ArgumentParser:
     search = command("search", _search, "Find passages.")
     search.add_argument("query", nargs="?", metavar="QUERY")
     search.add_argument("--top-k", type=_positive, default=DEFAULT_TOP_K, metavar="N")
-    search.add_argument("--collection", metavar="NAME")
+    _add_filters(search)
     search.add_argument("--batch", metavar="FILE.jsonl", help='lines of {"id", "query"}')
 
     ask = command("ask", _ask, "Ask a question.")
     ask.add_argument("question", nargs="?", metavar="QUESTION")
     ask.add_argument("--model", metavar="FILE.gguf", help="answer with this model, this time")
-    ask.add_argument("--collection", metavar="NAME")
+    _add_filters(ask)
     ask.add_argument("--max-tokens", type=_positive, metavar="N")
     ask.add_argument("--seed", type=_seed, metavar="N")
     ask.add_argument("--batch", metavar="FILE.jsonl", help='lines of {"id", "question"}')
 
     command("status", _status, "What is in the library, and what it takes.")
+    command("rescan", _rescan, "Look at all linked folders for what is new, changed or gone.")
+    command("watch", _watch, "Keep the library in step with its folders until it is interrupted.")
+    settle = command("settle", _settle, "Decide about documents of a folder that went missing at once.")
+    settle.add_argument("path", metavar="PATH")
+    decision = settle.add_mutually_exclusive_group(required=True)
+    decision.add_argument("--remove", action="store_true", help="take them out of the library")
+    decision.add_argument("--keep", action="store_true", help="keep what was read of them")
+
     remove = command("remove", _remove, "Take folders and files out of the library (the files stay).")
     remove.add_argument("paths", nargs="+", metavar="PATH")
 
@@ -476,11 +529,3 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     sys.exit(main())
-    command("rescan", _rescan, "Look at all linked folders for what is new, changed or gone.")
-    command("watch", _watch, "Keep the library in step with its folders until it is interrupted.")
-    settle = command("settle", _settle, "Decide about documents of a folder that went missing at once.")
-    settle.add_argument("path", metavar="PATH")
-    decision = settle.add_mutually_exclusive_group(required=True)
-    decision.add_argument("--remove", action="store_true", help="take them out of the library")
-    decision.add_argument("--keep", action="store_true", help="keep what was read of them")
-

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import platformdirs
 import tomlkit
@@ -33,7 +33,13 @@ class _Table(BaseModel):
 
 
 class LibrarySettings(_Table):
-    """Limits that keep one awful file from spoiling the rest."""
+    """How linked folders are kept in step, and limits that keep one awful file from spoiling the rest.
+
+    `watch`: changes are noticed as they happen. Every `rescan_minutes` all folders are looked at besides; 0 is never.
+    """
+
+    watch: bool = True
+    rescan_minutes: float = Field(10.0, ge=0)
 
     max_file_bytes: int = Field(512 * MIB, gt=0)
     max_chunks_per_document: int = Field(50_000, gt=0)
@@ -55,9 +61,25 @@ class EmbedderSettings(_Table):
 
 
 class RetrievalSettings(_Table):
+    """`words_weight` is the share of a passage's score that its words have, the rest has its meaning.
+
+    `reads_filters`: what a question says of files, types and dates confines it. `diversity` 0 takes the best
+    passages, 1 the most different ones. A document of at most `whole_document_chunks` is given whole. `reranker`
+    is a cross-encoder's name or folder on this machine, "" for none.
+
+    `index_mode` "on_disk" searches LanceDB's own index and holds nothing in memory. `cold_slack` lets a single
+    question pass over parts of the index that are not in memory and unlikely to hold the answer; None: over none.
+    """
+
     candidates: int = Field(50, ge=1, le=1000)
     passages: int = Field(6, ge=1, le=64)
-    rrf_k: float = Field(10.0, gt=0)
+    words_weight: float = Field(0.35, ge=0, le=1)
+    reads_filters: bool = True
+    diversity: float = Field(0.0, ge=0, le=1)
+    whole_document_chunks: int = Field(4, ge=0, le=64)
+    reranker: str = ""
+    index_mode: Literal["resident", "on_disk"] = "resident"
+    cold_slack: float | None = Field(None, ge=0)
 
 
 class GenerationSettings(_Table):
@@ -100,6 +122,8 @@ class MemorySettings(_Table):
     lance_index_cache_bytes: int = Field(128 * MIB, ge=0)
     lance_metadata_cache_bytes: int = Field(64 * MIB, ge=0)
     device_reserve_bytes: int = Field(512 * MIB, ge=0)
+    # What the index may take in memory; None is as much as it needs, up to a quarter of the machine's.
+    index_budget_bytes: int | None = Field(None, ge=0)
 
 
 class Settings(_Table):

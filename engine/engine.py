@@ -30,6 +30,7 @@ from engine.core import (
     Document,
     DocumentState,
     Evidence,
+    Filters,
     PageView,
     Question,
     Span,
@@ -48,6 +49,7 @@ from engine.generation.loader import ModelLoader
 from engine.generation.worker import GenerationWorker, UseModel
 from engine.inflight import QuestionInFlight
 from engine.library.parsers.pool import ParserPool
+from engine.library.watcher import Watcher
 from engine.library.worker import IndexJob, IndexWorker
 from engine.memory.hardware import probe
 from engine.memory.ledger import Ledger
@@ -55,10 +57,11 @@ from engine.memory.snapshot import SnapshotTicker, take_snapshot
 from engine.models import shelf
 from engine.models.gguf import read_shape
 from engine.phases import Phases
-from engine.protocol import MemoryReply, ModelEntry
+from engine.protocol import Folder, MemoryReply, ModelEntry
 from engine.questions import OpenQuestions
+from engine.retrieval.joining import Room
 from engine.retrieval.reader import extractive_answer
-from engine.retrieval.search import Searcher
+from engine.retrieval.search import ANYWHERE, Searcher
 from engine.retrieval.worker import RetrievalWorker
 from engine.stores import StoresOpener
 
@@ -68,13 +71,16 @@ log = logging.getLogger(__name__)
 class Engine:
     """The library and its answers. Make it with `open` (or hand in a listener, as the host does) and close it."""
 
-    def __init__(self, home: Home, listener: Publish | None = None, *, warm: bool = False) -> None:
+    def __init__(
+        self, home: Home, listener: Publish | None = None, *, warm: bool = False, watches: bool = False
+    ) -> None:
         """Takes the data folder and starts the workers; nothing heavy is loaded yet.
 
         Args:
             home: Our folders.
             listener: Called with every event, on the thread where it happens.
             warm: Load libraries and the chosen model in the background now, and go on with interrupted indexing.
+            watches: Keep linked folders in step from now on, beginning with what changed since the last time.
 
         Raises:
             LibraryHeld: Another Ragdoll process has the folder.
@@ -96,7 +102,7 @@ class Engine:
         except BaseException:
             self._lock_file.release()
             raise
-        self._start(warm)
+        self._start(warm, watches)
 
     @classmethod
     def open(cls, home: Path | None = None) -> Engine:
@@ -116,11 +122,19 @@ class Engine:
             self._open_searcher, self._generation.submit, self._publish, self._cancelled, self._failed
         )
         self._indexer = IndexWorker(self._catalog, self._pool, self._stores, lambda: self.settings, self._publish)
+        self._watcher = Watcher(
+            self._catalog.roots,
+            lambda: self.settings.library,
+            self._indexer.refresh,
+            lambda: self._indexer.rescan(is_unasked=True),
+        )
 
-    def _start(self, warm: bool) -> None:
+    def _start(self, warm: bool, watches: bool) -> None:
         self._generation.start()
         self._retrieval.start()
         self._indexer.start(resume=warm)
+        if watches:
+            self._watcher.start()
         if warm:
             self._retrieval.warm_up()
         if self.settings.models.current:
@@ -130,6 +144,7 @@ class Engine:
         """Cancels what runs, stops the workers, gives everything back. A second call does nothing."""
         for in_flight in self._questions.all():
             in_flight.cancelled.set()
+        self._watcher.stop()
         self._indexer.stop()
         self._retrieval.stop()
         self._generation.stop()
@@ -162,7 +177,10 @@ class Engine:
 
     def change_settings(self, changes: Mapping[str, Any]) -> Settings:
         """Applies and saves changes by dotted name. Raises BadRequest; then nothing has changed."""
-        return self._settings.change(changes)
+        settings = self._settings.change(changes)
+        self._stores.apply_settings()
+        self._watcher.wake()
+        return settings
 
     # --- library ---
 
@@ -177,7 +195,38 @@ class Engine:
 
     def start_adding(self, paths: Sequence[str], collection: str = DEFAULT_COLLECTION) -> IndexJob:
         """Queues the same; progress and end come as events."""
-        return self._indexer.add([_absolute(path) for path in paths], collection)
+        job = self._indexer.add([_absolute(path) for path in paths], collection)
+        self._watcher.wake()
+        return job
+
+    def start_rescan(self) -> IndexJob:
+        """Looks at all linked folders for what is new, changed or gone."""
+        return self._indexer.rescan()
+
+    def folders(self) -> tuple[Folder, ...]:
+        """The linked folders and files, and how each stands."""
+        return tuple(
+            Folder(
+                path=linked.root.path,
+                collection=linked.root.collection,
+                absence=linked.root.absence,
+                is_watched=self._watcher.is_watched(linked.root),
+                num_documents=linked.num_documents,
+                num_gone=linked.num_gone,
+            )
+            for linked in self._catalog.linked_folders()
+        )
+
+    def settle_gone(self, folder: str, *, remove: bool) -> int:
+        """Decides about the documents of a folder that went missing at once: removed, or kept as they were read.
+
+        Returns:
+            How many were removed.
+
+        Raises:
+            NothingThere: No document of the folder waits for a decision.
+        """
+        return self._indexer.settle_gone(_absolute(folder), remove=remove)
 
     def start_reindexing(self, paths: Sequence[str]) -> IndexJob:
         """Reads these documents again, also failed ones."""
@@ -199,7 +248,9 @@ class Engine:
 
     def remove(self, paths: Sequence[str | Path]) -> int:
         """Takes documents out of the library; returns how many. Raises NothingThere for what is not in it."""
-        return self._indexer.remove([_absolute(str(path)) for path in paths])
+        removed = self._indexer.remove([_absolute(str(path)) for path in paths])
+        self._watcher.wake()
+        return removed
 
     def pause_indexing(self) -> None:
         self._indexer.pause()
@@ -257,13 +308,12 @@ class Engine:
         """Queues a question; its life comes as events and ends in finished, cancelled or failed.
 
         Raises:
-            BadRequest: Empty text, or the id of a question that is still open.
+            BadRequest: Empty text, a date that is none, or the id of a question that is still open.
             NothingThere: There is no such collection.
         """
         if not question.text.strip():
             raise BadRequest("The question is empty.")
-        if question.collection is not None:
-            self._catalog.require_collection(question.collection)
+        self._check_scope(question.collection, question.filters)
         in_flight = QuestionInFlight(question)
         self._questions.add(in_flight)
         self._retrieval.submit(in_flight)
@@ -282,23 +332,36 @@ class Engine:
 
     def ask_many(self, texts: Sequence[str], **options: Any) -> list[AnswerFinished]:
         """Asks all at once and waits for all; answers in the order of the texts. Raises the first failure."""
+        return [_finished(end) for end in self.ask_each(texts, **options)]
+
+    def ask_each(self, texts: Sequence[str], **options: Any) -> list[AnswerEnded]:
+        """As `ask_many`, but raises nothing: how each question ended, in the order of the texts."""
         options.setdefault("sampling", self.settings.generation.sampling())
         questions = [Question(question_id=uuid4().hex, text=text, **options) for text in texts]
         with _Waiting(self, {question.question_id for question in questions}) as waiting:
             for question in questions:
-                self.submit(question)
+                try:
+                    self.submit(question)
+                except RagdollError as error:
+                    waiting.take(AnswerFailed(question.question_id, error))
             ends = waiting.wait()
-        return [_finished(ends[question.question_id]) for question in questions]
+        return [ends[question.question_id] for question in questions]
 
-    def search(self, query: str, top_k: int, collection: str | None = None) -> Evidence:
-        """Passages for one query. Raises NothingThere when there is no such collection."""
-        return self.search_many([query], top_k, collection)[0]
+    def search(self, query: str, top_k: int, collection: str | None = None, filters: Filters = ANYWHERE) -> Evidence:
+        """Passages for one query. Raises as `search_many` does."""
+        return self.search_many([query], top_k, collection, filters)[0]
 
-    def search_many(self, queries: Sequence[str], top_k: int, collection: str | None = None) -> list[Evidence]:
-        """Passages for many queries at once: one sweep costs little more than one query."""
-        if collection is not None:
-            self._catalog.require_collection(collection)
-        return self._retrieval.search(queries, top_k, collection)
+    def search_many(
+        self, queries: Sequence[str], top_k: int, collection: str | None = None, filters: Filters = ANYWHERE
+    ) -> list[Evidence]:
+        """Passages for many queries at once: one sweep costs little more than one query.
+
+        Raises:
+            NothingThere: There is no such collection, or nothing of the library at a path of the filters.
+            BadRequest: A date of the filters is none.
+        """
+        self._check_scope(collection, filters)
+        return self._retrieval.search(queries, top_k, collection, filters)
 
     # --- models and memory ---
 
@@ -356,6 +419,13 @@ class Engine:
 
     # --- inside ---
 
+    def _check_scope(self, collection: str | None, filters: Filters) -> None:
+        if collection is not None or filters != ANYWHERE:
+            self._catalog.extent(collection, filters)
+        for path in filters.paths:
+            if not self._catalog.extent(None, Filters(paths=(path,))).files:
+                raise NothingThere(f"Nothing at {path} is in the library.", "The library page lists what is.")
+
     def _publish(self, event: Event) -> None:
         if isinstance(event, AnswerFinished | AnswerCancelled | AnswerFailed) and not self._questions.end(event):
             log.warning("question %s ended twice", event.question_id)
@@ -378,14 +448,25 @@ class Engine:
 
     def _open_searcher(self) -> Searcher:
         stores = self._stores()
-        return Searcher(stores.table, stores.embedder, self._catalog, self.settings.retrieval)
+        settings = self.settings
+        return Searcher(
+            stores.table,
+            stores.index,
+            stores.embedder,
+            self._catalog,
+            settings.retrieval,
+            Room.of(settings.generation, settings.library),
+        )
 
     def _note_change(self) -> None:
         if self._ticker is not None:
             self._ticker.note_change()
 
     def _counters(self) -> dict[str, float]:
-        return {"tokens_per_s": self._loader.tokens_per_s, "questions_waiting": float(len(self._questions.all()))}
+        stores = self._stores.opened()
+        of_index = stores.index.counters() if stores is not None else {}
+        waiting = float(len(self._questions.all()))
+        return {"tokens_per_s": self._loader.tokens_per_s, "questions_waiting": waiting} | of_index
 
     def _children(self) -> tuple[Span, ...]:
         num_bytes = self._pool.memory_bytes() + self._viewer.memory_bytes()
@@ -406,7 +487,7 @@ class _Waiting:
             self._all_ended.set()
 
     def __enter__(self) -> _Waiting:
-        self._unsubscribe = self._engine.subscribe(self._take)
+        self._unsubscribe = self._engine.subscribe(self.take)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -416,7 +497,7 @@ class _Waiting:
         self._all_ended.wait()
         return self._ends
 
-    def _take(self, event: Event) -> None:
+    def take(self, event: Event) -> None:
         if isinstance(event, AnswerFinished | AnswerCancelled | AnswerFailed) and event.question_id in self._missing:
             self._ends[event.question_id] = event
             if len(self._ends) == len(self._missing):

@@ -119,6 +119,7 @@ def _ask(engine: Engine, params: protocol.Ask) -> None:
         transcript=params.transcript,
         top_k=params.top_k,
         sampling=params.sampling or engine.settings.generation.sampling(),
+        filters=params.filters,
     )
     engine.submit(question)
 
@@ -131,16 +132,16 @@ def _unlock(engine: Engine, params: protocol.Unlock) -> None:
     engine.start_unlocking(params.paths, params.password, remember=params.remember)
 
 
-def _reindex(engine: Engine, params: protocol.Paths) -> None:
 def _rescan(engine: Engine, params: Nothing) -> None:
     engine.start_rescan()
 
 
+def _reindex(engine: Engine, params: protocol.Paths) -> None:
     engine.start_reindexing(params.paths)
 
 
 def _search(engine: Engine, params: protocol.Search) -> Message:
-    evidence = engine.search(params.query, params.top_k, params.collection)
+    evidence = engine.search(params.query, params.top_k, params.collection, params.filters)
     return protocol.SearchReply(passages=evidence.passages, scope=evidence.scope)
 
 
@@ -179,11 +180,11 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | None]] = {
         settings=engine.change_settings(params.changes).model_dump()
     ),
     protocol.ADD.name: _add,
-    protocol.REMOVE.name: lambda engine, params: protocol.Removed(documents=engine.remove(params.paths)),
     protocol.RESCAN.name: _rescan,
     protocol.SETTLE_GONE.name: lambda engine, params: protocol.Removed(
         documents=engine.settle_gone(params.folder, remove=params.remove)
     ),
+    protocol.REMOVE.name: lambda engine, params: protocol.Removed(documents=engine.remove(params.paths)),
     protocol.REINDEX.name: _reindex,
     protocol.UNLOCK.name: _unlock,
     protocol.PAUSE.name: lambda engine, _: engine.pause_indexing(),

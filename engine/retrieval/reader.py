@@ -148,6 +148,7 @@ def _quote(candidate: Candidate, passage: Passage) -> Quote:
         passage=candidate.passage,
         document=passage.document,
         page=passage.page,
+        place=passage.place,
         start=candidate.start,
         end=candidate.end,
         score=candidate.score,

@@ -1,34 +1,56 @@
 """Search: a batch of queries in, for each the best passages of the library out.
 
-Two rankings, words (BM25) and meaning (cosine), are joined by rank. What the catalogue no longer knows is
-dropped here, so a removed document can never be cited, whatever the index still holds.
+Two rankings, words (BM25) and meaning (cosine), are joined before any text is read. What the catalogue no longer
+knows is dropped here, so a removed document can never be cited, whatever the index still holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from engine.catalog.scopes import Located
 from engine.config import RetrievalSettings
-from engine.core import Passage, Scope
+from engine.core import Filters, Passage, Scope
 from engine.embedder import Embedder
-from engine.partitions.rows import Hit
-from engine.partitions.table import ChunkTable
-from engine.retrieval.rank import distinct, reciprocal_rank_fusion
-from engine.retrieval.words import is_mostly_latin
+from engine.partitions.rows import Found, Hit, Vectors
+from engine.retrieval.confining import Confinement, KnownDocuments, confined
+from engine.retrieval.joining import Room, passages_of, with_small_documents_whole
+from engine.retrieval.rank import distinct, diverse, fused
+from engine.retrieval.words import is_mostly_latin, terms
+
+ANYWHERE = Filters()
+
+# Texts are read of so many times the passages that are wanted: some repeat others, and neighbours become one.
+_READ_PER_PASSAGE = 3
+_MIN_READ = 24
+# Reading pairs with a cross-encoder takes its time, so only the best so far get that.
+_MAX_RERANKED = 24
 
 
-class KnownDocuments(Protocol):
-    """What search asks of the catalogue."""
+class Texts(Protocol):
+    """What search asks of the table: which rows fit some words, and what rows say."""
 
-    def paths_of(self, document_ids: Iterable[int]) -> Mapping[int, str]:
-        """Where documents lie, by id; ids it does not know are left out."""
-        ...
+    def matching(self, query: str, limit: int, document_ids: Collection[int] | None = None) -> list[Found]: ...
 
-    def document_ids_in_collection(self, collection: str) -> Collection[int]:
-        """The documents of a collection. Raises NothingThere when there is none of that name."""
-        ...
+    def hits(self, row_ids: Collection[str]) -> dict[str, Hit]: ...
+
+    def hits_of(self, document_ids: Collection[int]) -> list[Hit]: ...
+
+
+class Index(Protocol):
+    """What search asks of the partition store."""
+
+    def search(
+        self, vectors: Vectors, limit: int, document_ids: Collection[int] | None = None
+    ) -> list[list[Found]]: ...
+
+
+class Reranker(Protocol):
+    """Scores how well texts answer a question by reading both together; higher is better."""
+
+    def scores(self, question: str, texts: Sequence[str]) -> list[float]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,76 +60,137 @@ class Query:
     text: str
     collection: str | None = None
     limit: int | None = None
+    filters: Filters = ANYWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Passages best first, by fused score, and how much of the library they are."""
+    """Passages best first, how well each fits, and how much of the library they are.
+
+    `best_words` is the best BM25 score and `best_meaning` the best cosine, 0 where a ranking is empty.
+    """
 
     passages: tuple[Passage, ...]
     scope: Scope
+    best_words: float = 0.0
+    best_meaning: float = 0.0
 
 
 class Searcher:
-    """Searches one table with one embedder. Used by the retrieval thread."""
+    """Searches one library with one embedder. Used by the retrieval thread."""
 
     def __init__(
-        self, table: ChunkTable, embedder: Embedder, documents: KnownDocuments, settings: RetrievalSettings
+        self,
+        table: Texts,
+        index: Index,
+        embedder: Embedder,
+        documents: KnownDocuments,
+        settings: RetrievalSettings,
+        room: Room,
+        reranker: Reranker | None = None,
     ) -> None:
         self.embedder = embedder
-        self._table = table
-        self._documents = documents
-        self._settings = settings
+        self._table, self._index, self._documents = table, index, documents
+        self._settings, self._room, self._reranker = settings, room, reranker
 
     def search(self, queries: Sequence[Query]) -> list[SearchResult]:
         """Answers all queries of a batch together, in their order.
 
+        What a query's own words confine it to is given up where nothing is found there; its scope says so.
+
         Raises:
             NothingThere: A query names a collection that does not exist.
+            BadRequest: A date of a filter is none.
             EmbedderUnavailable: The embedding model cannot be loaded.
             LibraryError: The index cannot be read.
         """
-        scopes = {name: self._members(name) for name in {query.collection for query in queries}}
-        by_meaning = self._by_meaning(queries, scopes)
+        confinements = [confined(query, self._documents, self._settings.reads_filters) for query in queries]
+        results = self._searched(queries, confinements)
+        in_vain = [n for n, result in enumerate(results) if confinements[n].recognised and not result.passages]
+        again = [confinements[n].without_recognised(queries[n], self._documents) for n in in_vain]
+        for n, result in zip(in_vain, self._searched([queries[n] for n in in_vain], again), strict=True):
+            results[n] = result
+        return results
+
+    def _searched(self, queries: Sequence[Query], confinements: Sequence[Confinement]) -> list[SearchResult]:
+        by_meaning = self._by_meaning(queries, confinements)
         return [
-            self._result(query, self._by_words(query, scopes[query.collection]), found)
-            for query, found in zip(queries, by_meaning, strict=True)
+            self._result(query, confinement, self._by_words(query, confinement), found)
+            for query, confinement, found in zip(queries, confinements, by_meaning, strict=True)
         ]
 
-    def _members(self, collection: str | None) -> Collection[int] | None:
-        return None if collection is None else self._documents.document_ids_in_collection(collection)
+    def _by_words(self, query: Query, confinement: Confinement) -> list[Found]:
+        return self._table.matching(confinement.text, self._candidates(query), confinement.document_ids)
 
-    def _by_words(self, query: Query, members: Collection[int] | None) -> list[Hit]:
-        return self._table.search_text(query.text, self._candidates(query), members)
-
-    def _by_meaning(
-        self, queries: Sequence[Query], scopes: Mapping[str | None, Collection[int] | None]
-    ) -> list[list[Hit]]:
+    def _by_meaning(self, queries: Sequence[Query], confinements: Sequence[Confinement]) -> list[list[Found]]:
         """The dense ranking of each query; empty where the embedder cannot read the query's language."""
-        hits: list[list[Hit]] = [[] for _ in queries]
+        ranked: list[list[Found]] = [[] for _ in queries]
         readable = [index for index, query in enumerate(queries) if self._can_embed(query.text)]
-        vectors = self.embedder.embed_questions([queries[index].text for index in readable])
-        for collection in scopes:
-            rows = [row for row, index in enumerate(readable) if queries[index].collection == collection]
-            limit = max((self._candidates(queries[readable[row]]) for row in rows), default=0)
-            found = self._table.search_vectors(vectors[rows], limit, scopes[collection])
+        vectors = self.embedder.embed_questions([confinements[index].text for index in readable])
+        groups: dict[Collection[int] | None, list[int]] = {}
+        for row, index in enumerate(readable):
+            groups.setdefault(confinements[index].document_ids, []).append(row)
+        for document_ids, rows in groups.items():
+            limit = max(self._candidates(queries[readable[row]]) for row in rows)
+            found = self._index.search(vectors[rows], limit, document_ids)
             for row, nearest in zip(rows, found, strict=True):
-                hits[readable[row]] = nearest
-        return hits
+                ranked[readable[row]] = nearest[: self._candidates(queries[readable[row]])]
+        return ranked
 
     def _can_embed(self, text: str) -> bool:
         return bool(text.strip()) and (is_mostly_latin(text) or not self.embedder.is_english_only)
 
-    def _result(self, query: Query, by_words: Sequence[Hit], by_meaning: Sequence[Hit]) -> SearchResult:
-        hits = {hit.row_id: hit for hit in (*by_words, *by_meaning)}
-        paths = self._documents.paths_of({hit.document_id for hit in hits.values()})
-        rankings = [[hit.row_id for hit in ranking if hit.document_id in paths] for ranking in (by_words, by_meaning)]
-        scores = dict(reciprocal_rank_fusion(rankings, self._settings.rrf_k))
-        candidates = distinct(hits[row_id] for row_id in scores)
-        chosen = candidates[: self._limit(query)]
-        passages = tuple(_passage(hit, paths[hit.document_id], scores[hit.row_id]) for hit in chosen)
-        files = len({passage.document_id for passage in passages})
-        return SearchResult(passages, Scope(len(passages), len(candidates), files))
+    def _result(
+        self, query: Query, confinement: Confinement, by_words: Sequence[Found], by_meaning: Sequence[Found]
+    ) -> SearchResult:
+        documents = self._documents.located({row.document_id for row in (*by_words, *by_meaning)})
+        rankings = [[row for row in ranking if row.document_id in documents] for ranking in (by_words, by_meaning)]
+        num_terms = len(terms(confinement.text))
+        ranked = fused(rankings[0], rankings[1], num_terms, self._settings.words_weight)
+        chosen = self._chosen(query, ranked, documents)
+        passages = tuple(_passage(hit, documents[hit.document_id]) for hit in chosen)
+        scope = Scope(
+            passages_used=len(passages),
+            passages_found=len(ranked),
+            files=len({passage.document_id for passage in passages}),
+            chunks_searched=confinement.extent.chunks,
+            files_searched=confinement.extent.files,
+            recognised=confinement.recognised,
+        )
+        words, meaning = (max((row.score for row in ranking), default=0.0) for ranking in rankings)
+        return SearchResult(passages, scope, words, meaning)
+
+    def _chosen(
+        self, query: Query, ranked: Sequence[tuple[Found, float]], documents: Mapping[int, Located]
+    ) -> list[Hit]:
+        """The passages to hand out: read, without repetitions, joined with their neighbours."""
+        limit = self._limit(query)
+        scores = {row.row_id: score for row, score in ranked[: max(_MIN_READ, _READ_PER_PASSAGE * limit)]}
+        texts = self._table.hits(list(scores)) if limit else {}
+        hits = distinct(replace(texts[id_], score=scores[id_]) for id_ in scores if id_ in texts)
+        hits = self._diversified(self._reranked(query.text, hits), limit)
+        passages = passages_of(hits, limit, self._room)
+        num_chunks = {document_id: located.num_chunks for document_id, located in documents.items()}
+        return with_small_documents_whole(
+            passages, num_chunks, self._settings.whole_document_chunks, self._table.hits_of, self._room
+        )
+
+    def _reranked(self, question: str, hits: Sequence[Hit]) -> list[Hit]:
+        if self._reranker is None or len(hits) < 2:
+            return list(hits)
+        best, rest = hits[:_MAX_RERANKED], hits[_MAX_RERANKED:]
+        scores = self._reranker.scores(question, [hit.text for hit in best])
+        order = sorted(range(len(best)), key=lambda index: -scores[index])
+        # The fused scores stay in their places, so that they fall from the first passage to the last.
+        return [replace(best[index], score=place.score) for index, place in zip(order, best, strict=True)] + list(rest)
+
+    def _diversified(self, hits: Sequence[Hit], limit: int) -> list[Hit]:
+        if not self._settings.diversity:
+            return list(hits)
+        order = diverse(
+            [hit.score for hit in hits], [terms(hit.text) for hit in hits], 2 * limit, self._settings.diversity
+        )
+        return [hits[index] for index in order]
 
     def _limit(self, query: Query) -> int:
         return self._settings.passages if query.limit is None else max(0, query.limit)
@@ -117,16 +200,18 @@ class Searcher:
         return max(self._settings.candidates, self._limit(query))
 
 
-def _passage(hit: Hit, path: str, score: float) -> Passage:
+def _passage(hit: Hit, document: Located) -> Passage:
     return Passage(
         row_id=hit.row_id,
         document_id=hit.document_id,
-        document=path,
+        document=document.path,
         ordinal=hit.ordinal,
         page=hit.page,
         start=hit.start,
         end=hit.end,
         heading=hit.heading,
         text=hit.text,
-        score=score,
+        score=hit.score,
+        place=hit.place,
+        is_offline=document.is_offline,
     )

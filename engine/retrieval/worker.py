@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from engine.core import Evidence
+from engine.core import Evidence, Filters
 from engine.errors import RagdollError
 from engine.events import AnswerStateChanged, PassagesFound, Publish
 from engine.inflight import QuestionInFlight
 from engine.retrieval.reader import Reader
-from engine.retrieval.search import Query, Searcher, SearchResult
+from engine.retrieval.search import ANYWHERE, Query, Searcher, SearchResult
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,9 @@ class RetrievalWorker:
         if not self._put(in_flight):
             self._on_cancelled(in_flight)
 
-    def search(self, texts: Sequence[str], top_k: int, collection: str | None = None) -> list[Evidence]:
+    def search(
+        self, texts: Sequence[str], top_k: int, collection: str | None = None, filters: Filters = ANYWHERE
+    ) -> list[Evidence]:
         """Passages for each text, without quotes. Waits; questions go in between when there are many texts.
 
         Raises:
@@ -86,7 +88,7 @@ class RetrievalWorker:
         """
         found: list[Evidence] = []
         for start in range(0, len(texts), MAX_BATCH):
-            lookup = _Lookup([Query(text, collection, top_k) for text in texts[start : start + MAX_BATCH]])
+            lookup = _Lookup([Query(text, collection, top_k, filters) for text in texts[start : start + MAX_BATCH]])
             if not self._put(lookup):
                 raise _closing()
             found += [Evidence(result.passages, (), result.scope) for result in lookup.results.result()]
@@ -229,7 +231,7 @@ class RetrievalWorker:
 
 def _query(in_flight: QuestionInFlight) -> Query:
     question = in_flight.question
-    return Query(question.text, question.collection, question.top_k)
+    return Query(question.text, question.collection, question.top_k, question.filters)
 
 
 def _reported(error: Exception) -> RagdollError:

@@ -4,26 +4,60 @@ from __future__ import annotations
 
 import pytest
 
-from engine.retrieval.rank import distinct, reciprocal_rank_fusion
+from engine.partitions.rows import Found
+from engine.retrieval.rank import FULL_SCORE_PER_TERM, distinct, diverse, fused
 from tests.helpers.chunk_rows import hit
 
 
-def test_what_both_rankings_know_comes_before_what_one_puts_first():
-    fused = reciprocal_rank_fusion([["a", "b", "c"], ["d", "b", "e"]], k=10)
-    assert [item for item, _ in fused] == ["b", "a", "d", "c", "e"]
-    assert fused[0][1] == pytest.approx(2 / 12)
-    assert fused[1][1] == pytest.approx(1 / 11)
+def ranking(**scores: float) -> list[Found]:
+    return [Found(row_id, 1, score) for row_id, score in scores.items()]
 
 
-def test_a_small_k_trusts_a_first_rank_more_than_two_middling_ones():
-    rankings = [["first", *"wxyz", "both"], ["v", *"stuq", "both"]]
-    assert reciprocal_rank_fusion(rankings, k=1)[0][0] == "first"
-    assert reciprocal_rank_fusion(rankings, k=60)[0][0] == "both"
+def order(*args: object) -> list[str]:
+    return [row.row_id for row, _ in fused(*args)]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("rankings", [[], [[]], [[], []]])
-def test_nothing_fused_is_nothing(rankings: list[list[str]]):
-    assert reciprocal_rank_fusion(rankings, k=10) == []
+def test_words_and_meaning_both_count_by_their_weight():
+    words, meaning = ranking(a=10.0, b=6.0), ranking(b=0.6, a=0.4)
+    assert order(words, meaning, 3, 0.9) == ["a", "b"]
+    assert order(words, meaning, 3, 0.1) == ["b", "a"]
+
+
+def test_how_far_ahead_a_row_is_counts_and_not_only_its_rank():
+    words, meaning = ranking(a=20.0, b=19.0), ranking(b=0.9, c=0.5, a=0.3)
+    assert order(words, meaning, 3, 0.35)[0] == "b"
+    assert order(ranking(a=20.0, b=2.0), meaning, 3, 0.6)[0] == "a"
+
+
+def test_a_best_row_by_words_that_names_little_counts_little():
+    words, meaning = ranking(junk=2.0), ranking(right=0.7, junk=0.2)
+    assert order(words, meaning, 1, 0.6) == ["junk", "right"]
+    assert order(words, meaning, 8, 0.6) == ["right", "junk"]
+    assert fused(words, [], 8, 0.6)[0][1] == pytest.approx(2.0 / (8 * FULL_SCORE_PER_TERM))
+
+
+def test_cosines_that_lie_close_together_still_tell_rows_apart():
+    words = ranking(a=10.0, b=9.5)
+    assert order(words, ranking(b=0.86, a=0.85, c=0.84), 2, 0.35)[0] == "b"
+
+
+@pytest.mark.parametrize("which", ["words", "meaning"])
+def test_with_one_ranking_alone_that_one_decides(which: str):
+    found = ranking(a=0.9, b=0.5, c=0.1)
+    assert order(*([found, []] if which == "words" else [[], found]), 2, 0.35) == ["a", "b", "c"]
+
+
+def test_nothing_fused_is_nothing_and_equals_come_by_their_ids():
+    assert fused([], [], 3, 0.35) == []
+    assert order(ranking(b=1.0, a=1.0), [], 0, 0.35) == ["a", "b"]
+
+
+def test_diversity_puts_what_is_new_before_what_says_the_same():
+    scores, terms = [1.0, 0.9, 0.5], [{"cat", "dog"}, {"cat", "dog"}, {"bird"}]
+    assert diverse(scores, terms, 3, diversity=0.0) == [0, 1, 2]
+    assert diverse(scores, terms, 3, diversity=0.5) == [0, 2, 1]
+    assert diverse(scores, terms, 1, diversity=0.5) == [0]
+    assert diverse([], [], 3, diversity=0.5) == []
 
 
 def test_copies_of_a_text_count_once_and_the_better_one_stays():

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from engine.catalog.scopes import Extent, Located, Named
 from engine.config import MemorySettings, RetrievalSettings
-from engine.core import Scope
+from engine.core import Filters, Scope
 from engine.errors import NothingThere
 from engine.memory.ledger import Ledger
+from engine.partitions.rows import Found, Vectors
 from engine.partitions.table import ChunkTable
+from engine.retrieval.joining import Room
 from engine.retrieval.search import Query, Searcher
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY, HashEmbedder, chunk_row
 
@@ -23,26 +28,47 @@ TEXTS = {
 
 
 class Documents:
-    """A catalogue of paths and collections."""
+    """A catalogue of paths and collections; document 9 is a PDF."""
 
     def __init__(self) -> None:
-        self.known = {id_: f"/docs/{id_}.txt" for id_ in TEXTS}
-        self.collections: dict[str, Collection[int]] = {"Rust": {1}, "Kitchen": {2}, "Empty": set()}
+        self.known = {id_: Located(f"/docs/{id_}.txt", False, len(texts)) for id_, texts in TEXTS.items()}
+        self.collections: dict[str, frozenset[int]] = {
+            "Rust": frozenset({1}),
+            "Kitchen": frozenset({2}),
+            "Empty": frozenset(),
+        }
 
-    def paths_of(self, document_ids: Iterable[int]) -> Mapping[int, str]:
+    def located(self, document_ids: Iterable[int]) -> Mapping[int, Located]:
         return {id_: self.known[id_] for id_ in document_ids if id_ in self.known}
 
-    def document_ids_in_collection(self, collection: str) -> Collection[int]:
-        if collection not in self.collections:
+    def ids_in_scope(self, collection: str | None, filters: Filters) -> frozenset[int] | None:
+        if collection is None and not (filters.paths or filters.formats):
+            return None
+        if collection is not None and collection not in self.collections:
             raise NothingThere(f"There is no collection named {collection!r}.")
-        return self.collections[collection]
+        ids = frozenset(self.known) if collection is None else self.collections[collection]
+        if filters.formats:
+            ids = frozenset(id_ for id_ in ids if id_ == 9 and "pdf" in filters.formats)
+        return frozenset(id_ for id_ in ids if not filters.paths or self.known[id_].path in filters.paths)
+
+    def extent(self, collection: str | None, filters: Filters) -> Extent:
+        ids = self.ids_in_scope(collection, filters)
+        return Extent(
+            len(self.known if ids is None else ids), sum(self.known[id_].num_chunks for id_ in ids or self.known)
+        )
+
+    def collection_names(self) -> tuple[str, ...]:
+        return tuple(self.collections)
+
+    def paths_named(self, names: Collection[str]) -> Named:
+        return Named(frozenset(one.path for one in self.known.values() if os.path.basename(one.path) in names))
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Iterator[ChunkTable]:
     table = ChunkTable.open(tmp_path / "lancedb", DIMENSIONS, IDENTITY, MemorySettings(), Ledger())
     table.put_documents(
-        {id_: [chunk_row(id_, n, text, start=100 * n) for n, text in enumerate(texts)] for id_, texts in TEXTS.items()}
+        {id_: [chunk_row(id_, n, text, start=1000 * n) for n, text in enumerate(texts)] for id_, texts in TEXTS.items()}
     )
     yield table
     table.close()
@@ -53,9 +79,28 @@ def documents() -> Documents:
     return Documents()
 
 
+class Exact:
+    """The partition store's part, by the table itself."""
+
+    def __init__(self, table: ChunkTable) -> None:
+        self.table = table
+        self.sweeps: list[int] = []
+
+    def search(self, vectors: Vectors, limit: int, document_ids: Collection[int] | None = None) -> list[list[Found]]:
+        self.sweeps.append(len(vectors))
+        return self.table.nearest(vectors, limit, document_ids)
+
+
+def make_searcher(
+    table: ChunkTable, documents: Documents, embedder: HashEmbedder | None = None, **options: object
+) -> Searcher:
+    settings = RetrievalSettings(whole_document_chunks=0).model_copy(update=options)
+    return Searcher(table, Exact(table), embedder or HashEmbedder(), documents, settings, Room(720, 4000))  # type: ignore[arg-type]
+
+
 @pytest.fixture
 def searcher(table: ChunkTable, documents: Documents) -> Searcher:
-    return Searcher(table, HashEmbedder(), documents, RetrievalSettings())  # type: ignore[arg-type]
+    return make_searcher(table, documents)
 
 
 def texts(searcher: Searcher, text: str, **options: object) -> list[str]:
@@ -102,7 +147,7 @@ def test_a_document_the_catalogue_does_not_know_is_never_found(searcher: Searche
 def test_scope_counts_what_was_used_and_found(searcher: Searcher):
     [result] = searcher.search([Query("threads", limit=2)])
     files = len({passage.document_id for passage in result.passages})
-    assert result.scope == Scope(passages_used=2, passages_found=5, files=files)
+    assert result.scope == Scope(2, 5, files, chunks_searched=5, files_searched=3)
 
 
 @pytest.mark.parametrize(("limit", "count"), [(None, 5), (1, 1), (0, 0), (500, 5)])
@@ -112,22 +157,109 @@ def test_the_limit_holds(searcher: Searcher, limit: int | None, count: int):
 
 def test_an_english_embedder_leaves_other_scripts_to_words(table: ChunkTable, documents: Documents):
     embedder = HashEmbedder(is_english_only=True)
-    searcher = Searcher(table, embedder, documents, RetrievalSettings())  # type: ignore[arg-type]
+    searcher = make_searcher(table, documents, embedder)
     assert texts(searcher, "北京在哪里") == TEXTS[3]
     assert embedder.texts == []
 
 
 def test_a_multilingual_embedder_reads_every_script(table: ChunkTable, documents: Documents):
-    searcher = Searcher(table, HashEmbedder(is_english_only=False), documents, RetrievalSettings())  # type: ignore[arg-type]
+    searcher = make_searcher(table, documents, HashEmbedder(is_english_only=False))
     assert len(texts(searcher, "北京在哪里")) == 5
 
 
 def test_copies_of_a_document_do_not_fill_the_passages(table: ChunkTable, documents: Documents, searcher: Searcher):
-    table.put_document(9, [chunk_row(9, n, text, start=100 * n) for n, text in enumerate(TEXTS[1])])
-    documents.known[9] = "/docs/copy.txt"
+    table.put_document(9, [chunk_row(9, n, text, start=1000 * n) for n, text in enumerate(TEXTS[1])])
+    documents.known[9] = Located("/docs/copy.txt", False, 2)
     found = texts(searcher, "threads mutex ownership")
     assert len(found) == len(set(found))
 
 
 def test_no_queries_no_results(searcher: Searcher):
     assert searcher.search([]) == []
+
+
+def test_filters_confine_the_search_and_are_counted(searcher: Searcher, documents: Documents):
+    [result] = searcher.search([Query("threads", filters=Filters(paths=("/docs/2.txt",)))])
+    assert {passage.document for passage in result.passages} == {"/docs/2.txt"}
+    assert (result.scope.files_searched, result.scope.chunks_searched) == (1, 2)
+    assert result.scope.recognised == ()
+
+
+def test_a_file_named_in_the_question_confines_it(searcher: Searcher):
+    [result] = searcher.search([Query("What does the file 2.txt say about threads of dough?")])
+    assert {passage.document for passage in result.passages} == {"/docs/2.txt"}
+    assert result.scope.recognised == ("only “2.txt”",)
+
+
+def test_what_the_user_chose_goes_before_what_the_question_says(searcher: Searcher):
+    asked = "What does the file 2.txt say about threads and values?"
+    [chosen] = searcher.search([Query(asked, filters=Filters(paths=("/docs/1.txt",)))])
+    assert {passage.document for passage in chosen.passages} == {"/docs/1.txt"}
+    assert chosen.scope.recognised == ()
+
+
+def test_a_recognised_filter_that_finds_nothing_is_given_up_and_told(searcher: Searcher):
+    [result] = searcher.search([Query("What do the slides in the PDFs say about threads and a mutex?")])
+    assert result.passages[0].text == TEXTS[1][0]
+    assert result.scope.recognised == ("nothing was found with “only PDF files”, so it was searched without that",)
+    assert result.scope.files_searched == 3
+
+
+@pytest.mark.parametrize("how", ["setting", "query"])
+def test_recognition_can_be_switched_off(table: ChunkTable, documents: Documents, how: str):
+    searcher = make_searcher(table, documents, reads_filters=how != "setting")
+    filters = Filters(reads_question=how != "query")
+    [result] = searcher.search([Query("What does the file 2.txt say about threads?", filters=filters)])
+    assert len(result.passages) == 5
+    assert result.scope.recognised == ()
+
+
+def test_queries_of_one_scope_share_a_sweep(table: ChunkTable, documents: Documents):
+    index = Exact(table)
+    searcher = Searcher(table, index, HashEmbedder(), documents, RetrievalSettings(), Room(720, 4000))  # type: ignore[arg-type]
+    searcher.search([Query("threads"), Query("flour", collection="Kitchen"), Query("dough"), Query("mutex")])
+    assert sorted(index.sweeps) == [1, 3]
+
+
+def test_a_passage_says_where_it_stands_and_whether_its_file_is_out_of_reach(
+    table: ChunkTable, documents: Documents, searcher: Searcher
+):
+    table.put_document(4, [replace(chunk_row(4, 0, "A submarine dives."), place="slide 3")])
+    documents.known[4] = Located("/drive/boats.pptx", True, 1)
+    passage = searcher.search([Query("submarine")])[0].passages[0]
+    assert (passage.place, passage.is_offline, passage.document) == ("slide 3", True, "/drive/boats.pptx")
+
+
+def test_neighbours_become_one_passage(table: ChunkTable, documents: Documents, searcher: Searcher):
+    words = ["A submarine dives into the sea.", "The sea is dark. A submarine has lamps."]
+    table.put_document(4, [chunk_row(4, 0, words[0]), chunk_row(4, 1, words[1], start=len(words[0]) + 1)])
+    documents.known[4] = Located("/docs/4.txt", False, 2)
+    passage = searcher.search([Query("submarine sea")])[0].passages[0]
+    assert passage.text == " ".join(words).replace(". The", ".\nThe")
+    assert (passage.start, passage.end) == (0, len(passage.text))
+
+
+def test_a_small_document_is_given_whole(table: ChunkTable, documents: Documents):
+    words = ["A submarine dives.", "Bakers rise early.", "Taxes are due in May."]
+    starts = [0, 19, 38]
+    table.put_document(4, [chunk_row(4, n, words[n], start=starts[n]) for n in range(3)])
+    documents.known[4] = Located("/docs/4.txt", False, 3)
+    searcher = make_searcher(table, documents, whole_document_chunks=3)
+    passage = searcher.search([Query("submarine", limit=1)])[0].passages[0]
+    assert passage.text == "\n".join(words)
+    searcher = make_searcher(table, documents, whole_document_chunks=2)
+    assert searcher.search([Query("submarine", limit=1)])[0].passages[0].text == words[0]
+
+
+def test_a_cross_encoder_has_the_last_word(table: ChunkTable, documents: Documents):
+    class LongestFirst:
+        def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+            return [float(len(text)) for text in texts]
+
+    searcher = make_searcher(table, documents)
+    searcher._reranker = LongestFirst()
+    [result] = searcher.search([Query("threads")])
+    lengths = [len(passage.text) for passage in result.passages]
+    assert lengths == sorted(lengths, reverse=True)
+    scores = [passage.score for passage in result.passages]
+    assert scores == sorted(scores, reverse=True)

@@ -1,0 +1,104 @@
+"""Confining: which documents a query may find, by what the user chose and by what the question itself says."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Protocol
+
+from engine.catalog.scopes import Extent, Located, Named
+from engine.core import Filters
+from engine.retrieval.recognise import Recognised, recognise
+
+
+class KnownDocuments(Protocol):
+    """What search asks of the catalogue."""
+
+    def located(self, document_ids: Iterable[int]) -> Mapping[int, Located]:
+        """Where documents lie, by id; ids it does not know are left out."""
+        ...
+
+    def ids_in_scope(self, collection: str | None, filters: Filters) -> frozenset[int] | None:
+        """The documents that these leave, None for all. Raises NothingThere when there is no such collection."""
+        ...
+
+    def extent(self, collection: str | None, filters: Filters) -> Extent:
+        """How many files and chunks these leave."""
+        ...
+
+    def collection_names(self) -> tuple[str, ...]: ...
+
+    def paths_named(self, names: Collection[str]) -> Named:
+        """Files and folders called one of `names`."""
+        ...
+
+
+class Asked(Protocol):
+    """A query as far as it matters here."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def collection(self) -> str | None: ...
+
+    @property
+    def filters(self) -> Filters: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What a query is confined to: `document_ids` None means nothing. `text` is what is left to search for.
+
+    `recognised` says for people what was read out of the question's own words.
+    """
+
+    text: str
+    document_ids: frozenset[int] | None
+    extent: Extent
+    recognised: tuple[str, ...] = ()
+
+    def without_recognised(self, query: Asked, documents: KnownDocuments) -> Confinement:
+        """The same without what the question's words say, because nothing was found there."""
+        told = f"nothing was found with “{', '.join(self.recognised)}”, so it was searched without that"
+        return replace(_looked_up(query.text, query.collection, query.filters, documents), recognised=(told,))
+
+
+def confined(query: Asked, documents: KnownDocuments, reads_filters: bool) -> Confinement:
+    """What a query is confined to; its own words are read when `reads_filters` and the query itself allow it.
+
+    Raises:
+        NothingThere: There is no such collection.
+        BadRequest: A date is none.
+    """
+    if not (reads_filters and query.filters.reads_question):
+        return _looked_up(query.text, query.collection, query.filters, documents)
+    found = recognise(query.text, documents.collection_names(), documents.paths_named, date.today())
+    collection, filters, recognised = _combined(query, found)
+    confinement = _looked_up(found.text if recognised else query.text, collection, filters, documents)
+    return replace(confinement, recognised=recognised)
+
+
+def _looked_up(text: str, collection: str | None, filters: Filters, documents: KnownDocuments) -> Confinement:
+    ids = documents.ids_in_scope(collection, filters)
+    return Confinement(text, ids, documents.extent(collection if ids is not None else None, filters))
+
+
+def _combined(query: Asked, found: Recognised) -> tuple[str | None, Filters, tuple[str, ...]]:
+    """What the user chose goes before what the question says; fields that the user left open take that."""
+    filters, told = query.filters, list[str]()
+    collection = query.collection
+    if found.collection is not None and collection is None:
+        collection = found.collection
+        told.append(f"only the collection “{collection}”")
+    if found.paths and not filters.paths:
+        filters = replace(filters, paths=found.paths)
+        told.append(found.paths_told)
+    if found.formats and not filters.formats:
+        filters = replace(filters, formats=found.formats)
+        told.append(found.formats_told)
+    if (found.changed_since or found.changed_until) and not (filters.changed_since or filters.changed_until):
+        filters = replace(filters, changed_since=found.changed_since, changed_until=found.changed_until)
+        told.append(found.dates_told)
+    return collection, filters, tuple(told)

@@ -1,0 +1,166 @@
+"""Dates as people write them in a question, in English, German and Spanish: "since March 2025", "letzte Woche".
+
+Pure: today is handed in. A date that could be read in two ways ("03/04/2025") is not read at all.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        (
+            "january januar jänner enero", "february februar febrero", "march märz marzo", "april abril",
+            "may mai mayo", "june juni junio", "july juli julio", "august agosto", "september septiembre setiembre",
+            "october oktober octubre", "november noviembre", "december dezember diciembre",
+        ),
+        start=1,
+    )
+    for name in names.split()
+}  # fmt: skip
+_MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_YEAR = r"(?:19|20)\d\d"
+_UNITS = {
+    **dict.fromkeys(("day", "days", "tag", "tage", "tagen", "día", "días", "dia", "dias"), "day"),
+    **dict.fromkeys(("week", "weeks", "woche", "wochen", "semana", "semanas"), "week"),
+    **dict.fromkeys(("month", "months", "monat", "monate", "monaten", "monats", "mes", "meses"), "month"),
+    **dict.fromkeys(("year", "years", "jahr", "jahre", "jahren", "jahres", "año", "años"), "year"),
+}
+_UNIT = "|".join(sorted(_UNITS, key=len, reverse=True))
+_THE = r"(?:(?:the|der|dem|den|die|das|la|el|los|las)\s+)?"
+
+# Longer forms first: a year alone is also the beginning of an ISO day.
+_FORMS: tuple[tuple[str, str], ...] = (
+    ("iso", r"(?P<iso>\d{4}-\d\d-\d\d)"),
+    ("german", r"(?P<day_1>\d{1,2})\.(?P<month_1>\d{1,2})\.(?P<year_1>(?:19|20)\d\d)"),
+    (
+        "named",
+        rf"(?:(?P<day_2>\d{{1,2}})(?:\.|st|nd|rd|th)?\s+(?:de\s+|of\s+)?)?(?P<month_2>{_MONTH})"
+        rf"(?:\s+(?P<day_3>\d{{1,2}})(?:st|nd|rd|th)?,)?\s+(?:de\s+|del\s+|of\s+)?(?P<year_2>{_YEAR})",
+    ),
+    ("month", rf"(?P<month_3>{_MONTH})"),
+    ("year", rf"(?P<year_3>{_YEAR})"),
+    ("count", rf"{_THE}(?:last|past|letzten|vergangenen|últimos|últimas)\s+(?P<count>\d{{1,3}})\s+(?P<unit_1>{_UNIT})"),
+    ("last", rf"{_THE}(?:last|letzten|letzter|letztem|letzte|letztes|vergangenen|vergangener)\s+(?P<unit_2>{_UNIT})"),
+    ("pasado", rf"{_THE}(?P<unit_3>{_UNIT})\s+pasad[oa]"),
+    ("this", rf"(?:this|dieser|diesem|diesen|diese|dieses|este|esta)\s+(?P<unit_4>{_UNIT})"),
+    ("yesterday", r"(?P<yesterday>yesterday|gestern|ayer)"),
+    ("today", r"(?P<today>today|heute|hoy)"),
+)
+
+
+def _either(forms: Iterable[tuple[str, str]]) -> str:
+    """One pattern for all of these, without the names of their groups."""
+    return "(?:" + "|".join(re.sub(r"\(\?P<\w+>", "(?:", form) for _, form in forms) + r")(?!\w)"
+
+
+# To be built into larger patterns; `period` reads what they match.
+DATE = _either(_FORMS)
+RELATIVE_DATE = _either(_FORMS[5:])
+_COMPILED = [(name, re.compile(form, re.IGNORECASE)) for name, form in _FORMS]
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From the first to the last day, both included."""
+
+    first: date
+    last: date
+
+
+def period(text: str, today: date) -> Period | None:
+    """The days that a date means; None where there is no such day, or it says nothing we know."""
+    for name, form in _COMPILED:
+        match = form.fullmatch(text.strip())
+        if match is not None:
+            try:
+                return _READERS[name](match, today)
+            except (ValueError, OverflowError):
+                return None
+    return None
+
+
+def _day(year: int, month: int, day: int | None) -> Period:
+    if day is not None:
+        return Period(date(year, month, day), date(year, month, day))
+    return Period(date(year, month, 1), date(year, month, calendar.monthrange(year, month)[1]))
+
+
+def _iso(match: re.Match[str], today: date) -> Period:
+    day = date.fromisoformat(match["iso"])
+    return Period(day, day)
+
+
+def _german(match: re.Match[str], today: date) -> Period:
+    return _day(int(match["year_1"]), int(match["month_1"]), int(match["day_1"]))
+
+
+def _named(match: re.Match[str], today: date) -> Period:
+    day = match["day_2"] or match["day_3"]
+    return _day(int(match["year_2"]), _MONTHS[match["month_2"].casefold()], int(day) if day else None)
+
+
+def _month(match: re.Match[str], today: date) -> Period:
+    """The latest month of that name that has begun."""
+    month = _MONTHS[match["month_3"].casefold()]
+    return _day(today.year if month <= today.month else today.year - 1, month, None)
+
+
+def _year(match: re.Match[str], today: date) -> Period:
+    year = int(match["year_3"])
+    return Period(date(year, 1, 1), date(year, 12, 31))
+
+
+def _count(match: re.Match[str], today: date) -> Period:
+    unit, count = _UNITS[match["unit_1"].casefold()], int(match["count"])
+    if unit in ("day", "week"):
+        return Period(today - timedelta(days=count * (7 if unit == "week" else 1)), today)
+    months = today.year * 12 + today.month - 1 - count * (12 if unit == "year" else 1)
+    year, month = divmod(months, 12)
+    return Period(date(year, month + 1, min(today.day, calendar.monthrange(year, month + 1)[1])), today)
+
+
+def _last(match: re.Match[str], today: date) -> Period:
+    """The whole of the unit before the present one; a week begins on Monday."""
+    begin = _this(match, today).first
+    return _unit_of(begin - timedelta(days=1), _unit(match))
+
+
+def _this(match: re.Match[str], today: date) -> Period:
+    return _unit_of(today, _unit(match))
+
+
+def _unit_of(day: date, unit: str) -> Period:
+    if unit == "week":
+        monday = day - timedelta(days=day.weekday())
+        return Period(monday, monday + timedelta(days=6))
+    if unit == "month":
+        return _day(day.year, day.month, None)
+    if unit == "year":
+        return Period(date(day.year, 1, 1), date(day.year, 12, 31))
+    return Period(day, day)
+
+
+def _unit(match: re.Match[str]) -> str:
+    groups = match.groupdict()
+    return _UNITS[next(groups[name] for name in ("unit_2", "unit_3", "unit_4") if groups.get(name)).casefold()]
+
+
+_READERS: dict[str, Callable[[re.Match[str], date], Period]] = {
+    "iso": _iso,
+    "german": _german,
+    "named": _named,
+    "month": _month,
+    "year": _year,
+    "count": _count,
+    "last": _last,
+    "pasado": _last,
+    "this": _this,
+    "yesterday": lambda match, today: Period(today - timedelta(days=1), today - timedelta(days=1)),
+    "today": lambda match, today: Period(today, today),
+}

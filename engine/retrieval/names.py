@@ -1,0 +1,131 @@
+"""Names: which files and folders a question seems to mention, and which of them the library has.
+
+A file name with a document's ending ("lease 2024.pdf") is one wherever it stands. Endings that questions about
+programs are full of (".toml", ".py"), and names without one, count only after a word for it ("in the file notes.md",
+"im Ordner Verträge").
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.catalog.scopes import Named, file_names, folded_name
+
+MAX_WORDS = 8
+# Who names more than so many at once has not said which one is meant.
+MAX_FILES, MAX_FOLDERS = 50, 8
+
+_ENDINGS = "pdf|docx?|odt|rtf|xlsx?|ods|pptx?|odp|epub|eml|mbox|msg"
+_FILE_WORD = r"(?:file|document|datei|dokument|dokuments|archivo|documento|fichero)"
+_FOLDER_WORD = r"(?:folder|directory|ordner|ordners|verzeichnis|carpeta|directorio)"
+_LEAD = (
+    r"(?:(?:in|inside|from|within|of|according\s+to|im|in\s+der|in\s+dem|aus|laut|en|de|según|dentro\s+de)\s+)?"
+    r"(?:(?:the|my|our|der|dem|meiner|meinem|el|la|mi|del)\s+)?"
+)
+_CALLED = r"(?:\s+(?:called|named|namens|llamad[oa]))?"
+_QUOTED = r"[\"“„«‘](?P<quoted>[^\"“”„«»‘’]{1,120})[\"”“»’]"
+_WORDS = rf"(?P<words>\S+(?:\s+\S+){{0,{MAX_WORDS - 1}}})"
+_AFTER_WORD = {
+    kind: re.compile(rf"\b{_LEAD}{word}{_CALLED}\s+(?:{_QUOTED}|{_WORDS})", re.IGNORECASE)
+    for kind, word in (("file", _FILE_WORD), ("folder", _FOLDER_WORD))
+}
+_BEFORE_FOLDER = re.compile(
+    rf"\b(?:in|inside|from|within)\s+(?:the|my|our)\s+(?:{_QUOTED}|(?P<words>\S+(?:\s+\S+){{0,3}}))\s+(?:folder|directory)\b",
+    re.IGNORECASE,
+)
+_WITH_ENDING = re.compile(rf"[^\s\"“”„«»]+\.(?:{_ENDINGS})(?!\w)", re.IGNORECASE)
+_EDGE_MARKS = ".,;:!?()[]{}\"“”„«»‘’'"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A name that `question[start:end]` may mention, with the words around it that only introduce it."""
+
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """One place of a question that may name a file or folder: what it may be called, longest first."""
+
+    kind: Literal["file", "folder"]
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a mention turned out to mean."""
+
+    kind: Literal["file", "folder"]
+    name: str
+    paths: tuple[str, ...]
+    start: int
+    end: int
+
+
+def mentions(question: str) -> list[Mention]:
+    """Where a question may name files or folders; mentions do not overlap in what they may take up first."""
+    found = [*_introduced(question), *_folders_before(question), *_with_endings(question)]
+    return [mention for mention in found if mention.candidates]
+
+
+def chosen(found: Collection[Mention], named: Named) -> list[Chosen]:
+    """What the library has of these: for each mention its longest name that there is, unless too much has it."""
+    picked: list[Chosen] = []
+    for mention in found:
+        one = next(_there(mention, named), None)
+        if one is not None and not any(one.start < other.end and other.start < one.end for other in picked):
+            picked.append(one)
+    return picked
+
+
+def _there(mention: Mention, named: Named) -> Iterator[Chosen]:
+    for candidate in mention.candidates:
+        wanted = folded_name(candidate.name)
+        if mention.kind == "file":
+            paths = sorted(path for path in named.files if wanted in file_names(path))
+        else:
+            paths = sorted(path for path in named.folders if folded_name(os.path.basename(path)) == wanted)
+        if 0 < len(paths) <= (MAX_FILES if mention.kind == "file" else MAX_FOLDERS):
+            shown = os.path.basename(paths[0])
+            yield Chosen(mention.kind, shown, tuple(paths), candidate.start, candidate.end)
+
+
+def _introduced(question: str) -> Iterator[Mention]:
+    """After "the file …" and "the folder …": what is quoted, or the words that follow."""
+    for kind, pattern in _AFTER_WORD.items():
+        for match in pattern.finditer(question):
+            if match["quoted"] is not None:
+                spans = [(match.start("quoted"), match.end("quoted"), match.end())]
+            else:
+                ends = [match.start("words") + word.end() for word in re.finditer(r"\S+", match["words"])]
+                spans = [(match.start("words"), end, end) for end in reversed(ends)]
+            candidates = [_candidate(question, start, end, match.start(), after) for start, end, after in spans]
+            yield Mention("folder" if kind == "folder" else "file", tuple(filter(None, candidates)))
+
+
+def _folders_before(question: str) -> Iterator[Mention]:
+    """As in "my tax folder" and "the “Rust book” folder"."""
+    for match in _BEFORE_FOLDER.finditer(question):
+        group = "quoted" if match["quoted"] is not None else "words"
+        candidate = _candidate(question, match.start(group), match.end(group), match.start(), match.end())
+        yield Mention("folder", (candidate,) if candidate else ())
+
+
+def _with_endings(question: str) -> Iterator[Mention]:
+    """Names with a document's ending, alone or with the words before it: file names may have spaces."""
+    for match in _WITH_ENDING.finditer(question):
+        starts = [word.start() for word in re.finditer(r"\S+", question[: match.end()])][-MAX_WORDS:]
+        candidates = [_candidate(question, start, match.end(), start, match.end()) for start in starts]
+        yield Mention("file", tuple(filter(None, candidates)))
+
+
+def _candidate(question: str, start: int, end: int, whole_start: int, whole_end: int) -> Candidate | None:
+    name = question[start:end].strip(_EDGE_MARKS)
+    return Candidate(name, whole_start, whole_end) if name else None

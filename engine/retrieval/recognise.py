@@ -1,0 +1,204 @@
+"""Recognising: what a question says in its own words about where to look, in English, German and Spanish.
+
+"What do the PDFs from 2024 say about rent?" is confined to PDF files changed in 2024. Careful on purpose: a wrong
+filter hides the answer. So a type needs its article ("in PDFs" may ask about PDFs as such), a date must belong to
+files ("files since March"; "treaties since March" are in files of any age), and a name must be one of the library's.
+Pure but for looking names up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+
+from engine.catalog.scopes import Named
+from engine.retrieval.dates import DATE, RELATIVE_DATE, period
+from engine.retrieval.kinds import FORMATS_OF_KIND, KIND_OF_WORD
+from engine.retrieval.names import Chosen, chosen, mentions
+from engine.retrieval.words import terms
+
+FindPaths = Callable[[Collection[str]], Named]
+
+# What is left of a question must still say what is asked.
+_MIN_TERMS_LEFT = 2
+
+_PREPOSITION = r"(?:in|inside|from|within|across|among|of|aus|von|unter|innerhalb|en|de|entre|dentro\s+de)"
+_ARTICLE = (
+    r"(?:all\s+(?:of\s+)?(?:the|my|our)|the|my|our|your|these|those|all"
+    r"|allen\s+(?:meinen|unseren)|den|meinen|unseren|diesen|allen"
+    r"|tod[oa]s\s+(?:los|las|mis)|los|las|mis|nuestros|nuestras|estos|estas)"
+)
+_KIND = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in sorted(KIND_OF_WORD, key=len, reverse=True))
+_FILES = "files|documents|docs|notes|dateien|dokumenten|dokumente|unterlagen|notizen|archivos|documentos|ficheros|notas"
+_TYPES = re.compile(rf"\b{_PREPOSITION}\s+{_ARTICLE}\s+(?P<kind>{_KIND})(?!\w)", re.IGNORECASE)
+_DENIED = re.compile(
+    r"\b(?:not|except|excluding|besides|without|nicht|außer|ohne|no|excepto|salvo|sin)\s*$", re.IGNORECASE
+)
+
+_CHANGED = (
+    r"(?:(?:that|which|die|que)\s+)?(?:(?:were|was|have\s+been|i|we|fueron)\s+)?"
+    r"(?:changed|modified|edited|updated|saved|geändert|bearbeitet|gespeichert|modificad[oa]s|cambiad[oa]s)\s+"
+)
+_RELATIONS = {
+    **dict.fromkeys(("since", "seit", "desde"), "since"),
+    **dict.fromkeys(("after", "nach", "después de", "despues de"), "after"),
+    **dict.fromkeys(("before", "vor", "antes de"), "before"),
+    **dict.fromkeys(("until", "till", "up to", "bis", "hasta"), "until"),
+    **dict.fromkeys(("from", "of", "in", "on", "during", "von", "vom", "aus", "im", "am", "de", "del", "en"), "in"),
+}
+_RELATION = "|".join(word.replace(" ", r"\s+") for word in sorted(_RELATIONS, key=len, reverse=True))
+_DATED = re.compile(
+    rf"(?P<lead>\b{_PREPOSITION}\s+(?:{_ARTICLE}\s+)?)?\b(?P<noun>(?P<kind>{_KIND})|{_FILES})\s+(?P<when>"
+    rf"(?:{_CHANGED})?(?P<relation>{_RELATION})\s+(?P<date>{DATE})|(?:{_CHANGED})(?P<bare>{RELATIVE_DATE}))"
+    # "from March to June" is two dates, of which we have read one.
+    r"(?!\s*(?:to|until|till|bis|hasta|and|und|y|-|–|/)\s*\d)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """What was read, empty where nothing was; `text` is the question without the words that said it.
+
+    The `…_told` say the same for people: "only PDF files", "changed since 2025-03-01".
+    """
+
+    text: str
+    collection: str | None = None
+    paths: tuple[str, ...] = ()
+    paths_told: str = ""
+    formats: tuple[str, ...] = ()
+    formats_told: str = ""
+    changed_since: str = ""
+    changed_until: str = ""
+    dates_told: str = ""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One question while it is read: what was found, and which spans said it."""
+
+    question: str
+    found: dict[str, object] = field(default_factory=dict)
+    spans: list[tuple[int, int]] = field(default_factory=list)
+
+    def note(self, start: int, end: int, **fields: object) -> None:
+        self.found |= fields
+        self.spans.append((start, end))
+
+    def is_denied(self, start: int) -> bool:
+        return _DENIED.search(self.question[:start]) is not None
+
+    def rest(self) -> str:
+        """The question without the spans; all of it where too little would be left."""
+        said = {index for start, end in self.spans for index in range(start, end)}
+        left = "".join(" " if index in said else character for index, character in enumerate(self.question))
+        rest = re.sub(r"\s+([?.!,;:])", r"\1", " ".join(left.split())).lstrip(",;: ")
+        return rest if len(terms(rest)) >= _MIN_TERMS_LEFT else self.question
+
+
+def recognise(question: str, collections: Iterable[str], find_paths: FindPaths, today: date) -> Recognised:
+    """What the question's own words confine it to.
+
+    Args:
+        question: As it was typed.
+        collections: The names of all collections.
+        find_paths: Which files and folders of the library are called one of some names.
+        today: Counts "last week" back from here.
+    """
+    reading = _Reading(question)
+    _read_names(reading, find_paths)
+    _read_collection(reading, collections)
+    _read_dates(reading, today)
+    _read_types(reading)
+    return Recognised(reading.rest(), **reading.found)  # type: ignore[arg-type]
+
+
+def _read_names(reading: _Reading, find_paths: FindPaths) -> None:
+    possible = mentions(reading.question)
+    names = {candidate.name for mention in possible for candidate in mention.candidates}
+    for one in chosen(possible, find_paths(names)) if names else ():
+        if not reading.is_denied(one.start):
+            paths = (*_paths(reading), *(path for path in one.paths if path not in _paths(reading)))
+            told = " and ".join(filter(None, (str(reading.found.get("paths_told", "")), _told(one))))
+            reading.note(one.start, one.end, paths=paths, paths_told=told)
+
+
+def _paths(reading: _Reading) -> tuple[str, ...]:
+    paths = reading.found.get("paths", ())
+    return paths if isinstance(paths, tuple) else ()
+
+
+def _told(one: Chosen) -> str:
+    shown = one.name.encode("utf-8", "replace").decode()
+    return f"only the folder “{shown}”" if one.kind == "folder" else f"only “{shown}”"
+
+
+def _read_collection(reading: _Reading, collections: Iterable[str]) -> None:
+    """A collection by its name beside the word "collection"; none where several fit."""
+    matches = {name: match for name in collections if (match := _collection_pattern(name).search(reading.question))}
+    longest = max(matches, key=len, default=None)
+    # "Rust" within "Rust book" is no second one.
+    if longest is None or any(name.casefold() not in longest.casefold() for name in matches):
+        return
+    match = matches[longest]
+    if not reading.is_denied(match.start()):
+        reading.note(match.start(), match.end(), collection=longest)
+
+
+def _collection_pattern(name: str) -> re.Pattern[str]:
+    quoted = rf"[\"“„«‘']?{re.escape(name)}[\"”“»’']?"
+    word = r"(?:collection|sammlung|colecci[oó]n)"
+    lead = r"(?:\b(?:in|from|within|of|aus|en|de)\s+)?(?:\b(?:the|my|our|der|meiner|la|mi)\s+)?"
+    return re.compile(rf"{lead}\b(?:{word}\s+{quoted}(?!\w)|(?<!\w){quoted}[\s-]+{word}\b)", re.IGNORECASE)
+
+
+def _read_dates(reading: _Reading, today: date) -> None:
+    """One date that belongs to files; of several, we would not know which is meant."""
+    matches = list(_DATED.finditer(reading.question))
+    if len(matches) != 1 or reading.is_denied(matches[0].start()):
+        return
+    match = matches[0]
+    days = period(match["date"] or match["bare"], today)
+    if days is None:
+        return
+    relation = _RELATIONS[" ".join(match["relation"].casefold().split())] if match["relation"] else "in"
+    since, until = {
+        "since": (days.first, None),
+        "after": (days.last + timedelta(days=1), None),
+        "before": (None, days.first - timedelta(days=1)),
+        "until": (None, days.last),
+        "in": (days.first, days.last),
+    }[relation]
+    span = (match.start() if match["lead"] else match.start("when"), match.end())
+    reading.note(
+        *span,
+        changed_since=since.isoformat() if since else "",
+        changed_until=until.isoformat() if until else "",
+        dates_told=" ".join(
+            [
+                "changed",
+                *(["since", since.isoformat()] if since else ()),
+                *(["until", until.isoformat()] if until else ()),
+            ]
+        ),
+    )
+    if match["kind"]:
+        _note_kinds(reading, *span, [match["kind"]])
+
+
+def _read_types(reading: _Reading) -> None:
+    if "formats" in reading.found:
+        return
+    matches = [match for match in _TYPES.finditer(reading.question) if not reading.is_denied(match.start())]
+    if matches:
+        _note_kinds(reading, matches[0].start(), matches[0].end(), [match["kind"] for match in matches])
+        reading.spans += [match.span() for match in matches[1:]]
+
+
+def _note_kinds(reading: _Reading, start: int, end: int, words: Iterable[str]) -> None:
+    kinds = list(dict.fromkeys(KIND_OF_WORD[" ".join(word.casefold().split())] for word in words))
+    formats = tuple(dict.fromkeys(format_ for kind in kinds for format_ in FORMATS_OF_KIND[kind]))
+    reading.note(start, end, formats=formats, formats_told=f"only {' and '.join(kinds)}")
