@@ -17,6 +17,7 @@ from engine.catalog.folders import KEPT, FolderReader
 from engine.catalog.passwords import PasswordReader
 from engine.catalog.reader import Root, id_list, name_key, span
 from engine.catalog.scopes import ScopeReader
+from engine.catalog.work import WorkReader
 from engine.core import FoundFile, ReadDocument
 from engine.errors import BadRequest, DocumentUnreadable, NothingThere
 
@@ -29,7 +30,7 @@ _OUTLIVED = "reason = iif(embedder = '', '', reason), needs = iif(embedder = '',
 _COVERED = "EXISTS (SELECT 1 FROM roots r WHERE {path} >= r.first AND {path} < r.last)"
 
 
-class Catalog(ScopeReader, FolderReader, PasswordReader):
+class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader):
     """Reads as `CatalogReader` and `ScopeReader`, and writes."""
 
     @classmethod

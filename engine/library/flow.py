@@ -37,13 +37,18 @@ class Flow:
         embedder: Embedder,
         recorder: Recorder,
         num_readers: int,
+        note: Callable[[Sequence[Document]], None],
     ) -> None:
-        """`read` makes an outcome of a document; `enough` tells it that nobody waits any more."""
+        """`read` makes an outcome of a document; `enough` tells it that nobody waits any more.
+
+        `note` is told of documents before they are read.
+        """
         self._changed = threading.Condition(threading.RLock())
-        self._ahead = ReadAhead(documents, read, enough, num_readers, self._changed)
+        self._ahead = ReadAhead(documents, read, enough, num_readers, self._changed, note)
         self._stage = EmbeddingStage(embedder, self._changed)
         self._recorder = recorder
         self._is_read = False
+        self._urgent: frozenset[int] = frozenset()
         self._stack = ExitStack()
 
     def __enter__(self) -> Flow:
@@ -59,6 +64,13 @@ class Flow:
     def hold(self, is_held: bool) -> None:
         """Stops embedding soon, or goes on; reading stops by itself when enough has been read."""
         self._stage.hold(is_held)
+
+    def hurry(self, document_ids: frozenset[int]) -> None:
+        """These documents are read and embedded before all others; from any thread."""
+        with self._changed:
+            self._urgent |= document_ids
+            self._ahead.hurry(document_ids)
+            self._stage.hurry(document_ids)
 
     def run(self, work: Work) -> Steps:
         """Carries documents through until all are done. Raises what a stage could not get over."""
@@ -82,7 +94,7 @@ class Flow:
 
     @property
     def _wants_read(self) -> bool:
-        return not self._is_read and self._ahead.has_news and self._stage.has_room
+        return not self._is_read and self._ahead.has_news and (self._stage.has_room or self._ahead.has_urgent)
 
     def _take_read(self, work: Work) -> None:
         """What was read goes to the embedder, or is noted if there is nothing to embed."""
@@ -96,7 +108,7 @@ class Flow:
         ready = self._recorder.settle(outcomes, work)
         stored = self._recorder.vectors_known(ready)
         for one in ready:
-            self._stage.put(one, stored)
+            self._stage.put(one, stored, is_urgent=one.document.document_id in self._urgent)
 
     def _record(self, work: Work) -> bool:
         """Writes documents that are complete; whether there were any."""

@@ -17,14 +17,17 @@ from engine.core import Document
 from engine.errors import Cancelled, NothingThere
 from engine.events import IndexFinished, IndexProgressed
 from engine.library.changes import is_below
-from engine.library.flow import Flow
-from engine.library.jobs import IndexRoots, Job, Refresh, Reindex, Resume
-from engine.library.pace import Clock, Pace
-from engine.library.reading import FileReader
-from engine.library.recording import Recorder, Steps, Work
+from engine.library.jobs import IndexRoots, Job, ReadNext, Refresh, Reindex, Resume, TooMuch
+from engine.library.pace import Clock
+from engine.library.recording import Recorder
+from engine.library.runs import Runs
 from engine.library.seams import Parser, Stores
 from engine.library.survey import SurveyReport, survey, survey_places
 from engine.library.tally import Tally
+
+# What another job may be held up for: some seconds.
+_MAX_DOCUMENTS_CUTTING_IN = 32
+_MAX_BYTES_CUTTING_IN = 4 * 2**20
 
 
 class Indexer:
@@ -41,31 +44,51 @@ class Indexer:
         self._catalog, self._parser, self._settings, self._clock = catalog, parser, settings, clock
         self._embedder, self._table = stores.embedder, stores.table
         self._recorder = Recorder(catalog, stores)
-        self._flow: Flow | None = None
+        self._runs = Runs(catalog, self._recorder, stores.embedder, parser, settings, clock)
 
     def reconcile(self) -> None:
         """Makes catalogue and table agree after a kill; to be called once, before the first job."""
         self._recorder.reconcile()
 
-    def run(self, job: Job, cancelled: threading.Event) -> Generator[IndexProgressed, None, IndexFinished]:
+    def run(
+        self, job: Job, cancelled: threading.Event, *, cuts_in: bool = False
+    ) -> Generator[IndexProgressed, None, IndexFinished]:
         """Carries out a job. Each yield reports, and is a place at which it may wait, be left, or be cancelled.
+
+        Another job may be run to its end between two steps of this one: then `cuts_in` is set, and what it finds is
+        left for later if it is more than a moment's work.
 
         Returns:
             What was done, also when `cancelled` was set on the way.
 
         Raises:
+            TooMuch: It cuts in and has found more than that; what it found is pending.
             DiskFull: What is indexed so far stays; the rest is pending.
             RagdollError: Something else that concerns all files; likewise.
         """
         started, tally = self._clock(), Tally()
         try:
             documents = yield from self._documents(job, tally, cancelled)
-            yield from self._index(documents, tally, cancelled)
+            documents = self._not_in_hand(documents)
+            if cuts_in and not isinstance(job, ReadNext) and _is_much(documents):
+                raise TooMuch("This is more than a moment's work.")
+            if documents:
+                yield from self._runs.index(documents, tally, cancelled, goes_on=isinstance(job, Resume))
         except Cancelled:
             return tally.finished(self._clock() - started, was_cancelled=True)
-        if tally.indexed or tally.removed:
+        if (tally.indexed or tally.removed) and not cuts_in:
             self._table.optimize()
         return tally.finished(self._clock() - started)
+
+    def hold(self, is_held: bool) -> None:
+        """While a job's steps are not taken, its stages had better rest as well."""
+        self._runs.hold(is_held)
+
+    def hurry(self, document_ids: frozenset[int]) -> frozenset[int]:
+        """Has these documents read next, as far as they are in hand; returns the others. From any thread."""
+        in_hand = self._runs.in_hand
+        self._runs.hurry(document_ids & in_hand)
+        return document_ids - in_hand
 
     def remove(self, paths: Sequence[str]) -> int:
         """Takes files and folders out of the library; returns how many documents went.
@@ -114,6 +137,9 @@ class Indexer:
         """The pending documents of a job."""
         if isinstance(job, Reindex):
             return self._again(job.paths, tally)
+        if isinstance(job, ReadNext):
+            found = self._catalog.documents_by_id(job.document_ids).values()
+            return tuple(document for document in found if document.state == "pending")
         if isinstance(job, Refresh):
             report = yield from self._survey(survey_places(self._catalog, job.paths), tally, cancelled, is_asked=False)
             return _pending(report)
@@ -126,6 +152,10 @@ class Indexer:
         if isinstance(job, Resume):
             return self._catalog.documents_in_state("pending")
         return _pending(report)
+
+    def _not_in_hand(self, documents: Sequence[Document]) -> tuple[Document, ...]:
+        in_hand = self._runs.in_hand
+        return tuple(document for document in documents if document.document_id not in in_hand)
 
     def _reconsider_pictures(self) -> None:
         """Has documents that need OCR read again once there is somebody who can."""
@@ -162,22 +192,10 @@ class Indexer:
             raise NothingThere("No document of the library lies there any more.", "Add the file or folder again.")
         return documents
 
-    # --- from file to rows ---
 
-    def _index(self, documents: Sequence[Document], tally: Tally, cancelled: threading.Event) -> Steps:
-        if not documents:
-            return
-        settings, enough = self._settings(), threading.Event()
-        work = Work(tally, Pace.of(documents, self._clock), cancelled)
-        reader = FileReader(self._parser, settings, self._embedder, enough, self._catalog.passwords_of)
-        with Flow(documents, reader, enough, self._embedder, self._recorder, settings.parser_processes) as flow:
-            self._flow = flow
-            yield from work.pace.timed(flow.run(work))
-
-    def hold(self, is_held: bool) -> None:
-        """While the job's steps are not taken, its stages had better rest as well."""
-        if self._flow is not None:
-            self._flow.hold(is_held)
+def _is_much(documents: Sequence[Document]) -> bool:
+    num_bytes = sum(document.size_bytes for document in documents)
+    return len(documents) > _MAX_DOCUMENTS_CUTTING_IN or num_bytes > _MAX_BYTES_CUTTING_IN
 
 
 def _pending(report: SurveyReport) -> tuple[Document, ...]:

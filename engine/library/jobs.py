@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from engine.errors import LibraryError
 from engine.events import IndexFinished
 
 
@@ -49,10 +50,21 @@ class Resume:
     paths: tuple[str, ...] = ()
 
 
-Job = IndexRoots | Refresh | Reindex | Resume
+@dataclass(frozen=True, slots=True)
+class ReadNext:
+    """Read these pending documents now: somebody waits for them."""
+
+    document_ids: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+Job = IndexRoots | Refresh | Reindex | Resume | ReadNext
+
+
+class TooMuch(LibraryError):
+    """A job that was to cut in on another found more than a moment's work; it waits for its turn."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class IndexJob:
     """A job as its asker sees it; usable from any thread."""
 
@@ -77,4 +89,4 @@ class IndexJob:
     @property
     def paths(self) -> tuple[str, ...]:
         """The roots of which this job is the survey."""
-        return () if isinstance(self.job, Refresh | Reindex) else self.job.paths or ()
+        return () if isinstance(self.job, Refresh | Reindex | ReadNext) else self.job.paths or ()

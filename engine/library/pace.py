@@ -1,10 +1,18 @@
-"""Pace: how far an indexing job is, how fast it goes, and when it will end, by what it has done so far."""
+"""Pace: how far an indexing run is, how fast it goes, and when it will end, by what it has done lately.
+
+People are told documents, chunks and bytes, none of which ever goes backwards: a run that was killed and goes on
+begins where it was. The rate is that of the last half minute, and the time left moves towards each new estimate
+instead of jumping to it. Time spent waiting counts for nothing.
+"""
 
 from __future__ import annotations
 
+import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from engine.core import Document
 from engine.events import IndexProgressed
@@ -15,42 +23,70 @@ Clock = Callable[[], float]
 _BYTES_PER_FILE = 2_000
 # Before that, a rate would be a guess.
 _SECONDS_TO_JUDGE = 1.0
+_WINDOW_SECONDS = 30.0
+_SAMPLE_SECONDS = 0.5
+# How fast the time left follows a new estimate.
+_ETA_SECONDS = 10.0
+
+
+class _Sample(NamedTuple):
+    """Where the run was at a moment of its working time."""
+
+    seconds: float
+    documents: int
+    chunks: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What a run had done before it was interrupted."""
+
+    documents: int = 0
+    num_bytes: int = 0
+    chunks: int = 0
 
 
 @dataclass(slots=True)
 class Pace:
-    """Counts in documents and chunks for people, in bytes for the time left. Time spent waiting does not count."""
+    """Owned by the job. Weights are bytes, with some added for each file."""
 
-    total: int
-    total_bytes: int
+    num_documents: int
+    num_bytes: int
+    before: Before = Before()
     clock: Clock = time.monotonic
-    documents_done: int = 0
-    chunks_done: int = 0
+    _documents_done: int = 0
+    _chunks_done: int = 0
     _bytes_done: float = 0.0
     _waited_seconds: float = 0.0
     _started: float = field(init=False)
     _chunks_counted: dict[int, int] = field(default_factory=dict)
+    _samples: deque[_Sample] = field(default_factory=deque)
+    _eta: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         self._started = self.clock()
+        self._samples.append(self._now())
 
     @classmethod
-    def of(cls, documents: Iterable[Document], clock: Clock = time.monotonic) -> Pace:
-        weights = [_weight(document) for document in documents]
-        return cls(len(weights), sum(weights), clock)
+    def of(cls, documents: Iterable[Document], clock: Clock = time.monotonic, before: Before = Before()) -> Pace:
+        sizes = [document.size_bytes for document in documents]
+        return cls(len(sizes), sum(sizes), before, clock)
 
     def embedded(self, document: Document, num_chunks: int, of_chunks: int) -> None:
         """The first `num_chunks` of a document's `of_chunks` have their vectors."""
-        before = self._chunks_counted.get(document.document_id, 0)
+        earlier = self._chunks_counted.get(document.document_id, 0)
+        if num_chunks <= earlier:
+            return
         self._chunks_counted[document.document_id] = num_chunks
-        self.chunks_done += num_chunks - before
-        self._bytes_done += _weight(document) * (num_chunks - before) / of_chunks
+        self._chunks_done += num_chunks - earlier
+        self._bytes_done += document.size_bytes * (num_chunks - earlier) / of_chunks
 
     def done(self, document: Document) -> None:
         """Nothing is left to do for a document without chunks, or for one whose chunks all have their vectors."""
-        self.documents_done += 1
+        self._documents_done += 1
         if not self._chunks_counted.pop(document.document_id, 0):
-            self._bytes_done += _weight(document)
+            self._bytes_done += document.size_bytes
 
     def timed(self, steps: Iterable[IndexProgressed]) -> Iterator[IndexProgressed]:
         """Hands steps through; the time that whoever takes them lets pass (a pause) does not count."""
@@ -65,18 +101,46 @@ class Pace:
         return self.clock() - self._started - self._waited_seconds
 
     def progress(self, current: str) -> IndexProgressed:
-        seconds = self.seconds
-        is_known = seconds >= _SECONDS_TO_JUDGE and self._bytes_done > 0
-        bytes_left = max(0.0, self.total_bytes - self._bytes_done)
+        now = self._now()
+        since = self._window(now)
+        seconds = now.seconds - since.seconds
+        is_known = seconds >= _SECONDS_TO_JUDGE and now.weight > since.weight
         return IndexProgressed(
-            documents_done=self.documents_done,
-            documents_total=self.total,
-            chunks_done=self.chunks_done,
+            documents_done=self.before.documents + self._documents_done,
+            documents_total=self.before.documents + self.num_documents,
+            chunks_done=self.before.chunks + self._chunks_done,
             current=current,
-            chunks_per_second=self.chunks_done / seconds if is_known else None,
-            eta_seconds=bytes_left * seconds / self._bytes_done if is_known else None,
+            chunks_per_second=(now.chunks - since.chunks) / seconds if is_known else None,
+            eta_seconds=self._time_left(now, (now.weight - since.weight) / seconds if is_known else None),
+            bytes_done=self.before.num_bytes + min(self.num_bytes, round(self._bytes_done)),
+            bytes_total=self.before.num_bytes + self.num_bytes,
+            documents_per_second=(now.documents - since.documents) / seconds if is_known else None,
         )
 
+    def _now(self) -> _Sample:
+        weight = self._bytes_done + _BYTES_PER_FILE * self._documents_done
+        return _Sample(self.seconds, self._documents_done, self._chunks_done, weight)
 
-def _weight(document: Document) -> int:
-    return document.size_bytes + _BYTES_PER_FILE
+    def _window(self, now: _Sample) -> _Sample:
+        """Where the run was half a minute ago."""
+        while len(self._samples) > 1 and self._samples[1].seconds <= now.seconds - _WINDOW_SECONDS:
+            self._samples.popleft()
+        if now.seconds - self._samples[-1].seconds >= _SAMPLE_SECONDS:
+            self._samples.append(now)
+        return self._samples[0]
+
+    def _time_left(self, now: _Sample, weight_per_second: float | None) -> float | None:
+        """Seconds; None until a rate was known. While nothing moves, the last estimate holds."""
+        left = max(0.0, self.num_bytes + _BYTES_PER_FILE * self.num_documents - now.weight)
+        if weight_per_second is None:
+            return self._eta[1] if self._eta is not None else None
+        estimate = left / weight_per_second
+        if self._eta is None or not left:
+            eta = estimate
+        else:
+            seconds, told = self._eta
+            passed = now.seconds - seconds
+            told = max(0.0, told - passed)
+            eta = told + (estimate - told) * (1 - math.exp(-passed / _ETA_SECONDS))
+        self._eta = now.seconds, eta
+        return eta

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import islice
 from types import TracebackType
 
 from engine.core import Document
@@ -14,6 +15,8 @@ from engine.library.reading import Outcome, Ready
 # Read and not yet embedded: a few seconds of work for the embedder, a few megabytes of text.
 MAX_CHUNKS_AHEAD = 1024
 MAX_DOCUMENTS_AHEAD = 512
+# Each time it is noted what is read next, that costs a transaction.
+_DOCUMENTS_PER_NOTE = 32
 
 
 class ReadAhead:
@@ -26,15 +29,18 @@ class ReadAhead:
         enough: threading.Event,
         num_threads: int = 1,
         changed: threading.Condition | None = None,
+        note: Callable[[Sequence[Document]], None] = lambda documents: None,
     ) -> None:
         """Takes what to read and how.
 
         `enough` is set at the end: then `read` had better raise Cancelled soon. `changed` is notified whenever there
-        is something to take; its lock is the queue's.
+        is something to take; its lock is the queue's. `note` is told of documents before they are read.
         """
         self._waiting = deque(documents)
-        self._read = read
+        self._read, self._note = read, note
         self._enough = enough
+        self._noted: set[int] = set()
+        self._urgent: set[int] = set()
         self._outcomes: deque[Outcome] = deque()
         self._num_chunks = 0
         self._changed = changed or threading.Condition()
@@ -61,10 +67,25 @@ class ReadAhead:
         for thread in self._threads:
             thread.join()
 
+    def hurry(self, document_ids: Collection[int]) -> None:
+        """These documents, as far as they are still to be read or taken, come before all others."""
+        with self._changed:
+            self._urgent.update(document_ids)
+            first = [document for document in self._waiting if document.document_id in document_ids]
+            rest = [document for document in self._waiting if document.document_id not in document_ids]
+            self._waiting = deque([*first, *rest])
+            self._outcomes = deque(sorted(self._outcomes, key=lambda outcome: not self._is_urgent(outcome)))
+            self._changed.notify_all()
+
     @property
     def has_news(self) -> bool:
         """Whether `take` would not have to wait; to be asked under the lock of `changed`."""
         return bool(self._outcomes) or self._is_over
+
+    @property
+    def has_urgent(self) -> bool:
+        """Whether what is taken next is in a hurry; to be asked under the lock of `changed`."""
+        return bool(self._outcomes) and self._is_urgent(self._outcomes[0])
 
     def take(self, max_chunks: int, timeout_seconds: float) -> list[Outcome] | None:
         """What has been read, at least one outcome and no more than fills `max_chunks`; None when all was taken.
@@ -75,7 +96,7 @@ class ReadAhead:
             RagdollError: Reading stopped for a reason that concerns all files.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._outcomes or self._is_over, timeout_seconds)
+            self._changed.wait_for(lambda: self.has_news, timeout_seconds)
             if not self._outcomes:
                 if self._fault is not None:
                     raise self._fault
@@ -99,7 +120,12 @@ class ReadAhead:
 
     @property
     def _has_room(self) -> bool:
+        if self._waiting and self._waiting[0].document_id in self._urgent:
+            return True
         return self._num_chunks < MAX_CHUNKS_AHEAD and len(self._outcomes) < MAX_DOCUMENTS_AHEAD
+
+    def _is_urgent(self, outcome: Outcome) -> bool:
+        return outcome.document.document_id in self._urgent
 
     def _run(self) -> None:
         try:
@@ -117,11 +143,20 @@ class ReadAhead:
     def _next(self) -> Document | None:
         with self._changed:
             self._changed.wait_for(lambda: self._has_room or self._is_closed)
-            return None if self._is_closed or not self._waiting else self._waiting.popleft()
+            if self._is_closed or not self._waiting:
+                return None
+            document = self._waiting.popleft()
+            if document.document_id in self._noted:
+                return document
+            together = [document, *islice(self._waiting, _DOCUMENTS_PER_NOTE - 1)]
+            self._noted.update(one.document_id for one in together)
+        # Without the lock: it is a transaction, and the embedder's thread wants the lock as well.
+        self._note(together)
+        return document
 
     def _put(self, outcome: Outcome) -> None:
         with self._changed:
-            self._outcomes.append(outcome)
+            (self._outcomes.appendleft if self._is_urgent(outcome) else self._outcomes.append)(outcome)
             self._num_chunks += _num_chunks(outcome)
             self._changed.notify_all()
 

@@ -1,4 +1,4 @@
-"""Reading: what becomes of one file before anything is embedded or written. One of four outcomes, never a surprise."""
+"""Reading: what becomes of one file before anything is embedded or written. One of five outcomes, never a surprise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from dataclasses import dataclass
 
 from engine.config import LibrarySettings
 from engine.core import Document, FoundFile, ReadDocument
-from engine.errors import Cancelled, DiskFull, DocumentEmpty, DocumentUnreadable, RagdollError, is_disk_full
+from engine.errors import (
+    Cancelled,
+    DiskFull,
+    DocumentEmpty,
+    DocumentUnreadable,
+    ParserGaveUp,
+    RagdollError,
+    is_disk_full,
+)
 from engine.library.rows import content_keys
 from engine.library.scanner import content_hash, look_at
 from engine.library.seams import Embedder, Parser
@@ -53,7 +61,17 @@ class Vanished:
     document: Document
 
 
-Outcome = Ready | Same | Unreadable | Vanished
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """Its parser gave up; it is tried once more when all else is done, alone and with more time."""
+
+    document: Document
+
+
+Outcome = Ready | Same | Unreadable | Vanished | Postponed
+
+# What a file may take the second time, in multiples of the first.
+PATIENCE = 3.0
 
 
 class FileReader:
@@ -66,9 +84,13 @@ class FileReader:
         embedder: Embedder,
         cancelled: threading.Event,
         passwords_of: Callable[[int], Sequence[str]] = lambda document_id: (),
+        *,
+        is_last_try: bool = True,
     ) -> None:
+        """`is_last_try`: whom the parser gives up on has failed, after more time; else it is only postponed."""
         self._parser, self._settings, self._embedder, self._cancelled = parser, settings, embedder, cancelled
         self._passwords_of = passwords_of
+        self._is_last_try = is_last_try
 
     def __call__(self, document: Document) -> Outcome:
         """What became of the document's file.
@@ -88,6 +110,8 @@ class FileReader:
         except (FileNotFoundError, NotADirectoryError):
             return Vanished(document)
         except (DocumentUnreadable, OSError) as error:
+            if isinstance(error, ParserGaveUp) and not self._is_last_try:
+                return Postponed(document)
             return Unreadable(document, _told(error), file, digest)
         return Ready(document, file, digest, read, content_keys(read, self._embedder.identity))
 
@@ -108,6 +132,7 @@ class FileReader:
                 self._cancelled,
                 self._passwords_of(document.document_id),
                 settings.ocr_languages,
+                PATIENCE if self._is_last_try else 1.0,
             )
         except (RagdollError, OSError):
             raise

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from engine.catalog import Catalog
-from engine.errors import Cancelled
+from engine.core import Document
+from engine.errors import Cancelled, ParserGaveUp
 from engine.events import IndexProgressed
 from engine.library.embedding import Embedded
 from engine.library.pace import Pace
-from engine.library.reading import Outcome, Ready, Same, Unreadable, Vanished
+from engine.library.reading import Outcome, Postponed, Ready, Same, Unreadable, Vanished
 from engine.library.rows import CHUNKS_PER_SHARD, rows
 from engine.library.seams import Stores
 from engine.library.tally import Tally
@@ -24,6 +25,8 @@ from engine.partitions.rows import Vectors
 
 log = logging.getLogger(__name__)
 
+CRASHED = "The engine ended unexpectedly while this file alone was being read, twice in a row."
+TRY_AGAIN = "It is set aside until it changes or you add it again."
 VANISHED = "It vanished while its folder was being indexed."
 
 Steps = Generator[IndexProgressed, None, None]
@@ -31,11 +34,13 @@ Steps = Generator[IndexProgressed, None, None]
 
 @dataclass(slots=True)
 class Work:
-    """What a running job counts, and where it is."""
+    """What a running job counts, and where it is; `left` are the documents that it is not done with."""
 
     tally: Tally
     pace: Pace
     cancelled: threading.Event
+    left: set[int] = field(default_factory=set)
+    postponed: list[Document] = field(default_factory=list)
     current: str = field(default="")
 
     def go_on_with(self, outcomes: Sequence[Outcome]) -> None:
@@ -49,7 +54,11 @@ class Work:
 
     def finished(self, ready: Ready) -> None:
         self.at(ready, len(ready.keys))
-        self.pace.done(ready.document)
+        self.done(ready.document)
+
+    def done(self, document: Document) -> None:
+        self.left.discard(document.document_id)
+        self.pace.done(document)
 
     def progress(self) -> IndexProgressed:
         """Where the job is. Raises Cancelled when nobody wants it any more."""
@@ -71,12 +80,21 @@ class Recorder:
         Rows of a pending document stay: they are a whole document (its last version, or the one that was about to
         be called indexed), and lend their vectors when it is read again.
         """
+        self._set_aside(self._catalog.judge_crashes())
         claimed, pending = self._catalog.ids_with_rows(), self._catalog.ids_to_read()
         orphans, lost = self._stored - claimed - pending, claimed - self._stored
         if orphans or lost:
             log.info("reconciled: rows of %d documents dropped, %d documents to read again", len(orphans), len(lost))
         self.delete_rows(orphans)
         self._catalog.mark_lost(lost)
+
+    def _set_aside(self, convicted: Collection[int]) -> None:
+        if convicted:
+            log.info("%d documents ended the engine twice in a row and are set aside", len(convicted))
+        self.delete_rows(convicted)
+        with self._catalog.transaction():
+            for document_id in convicted:
+                self._catalog.mark_unreadable(document_id, ParserGaveUp(CRASHED, TRY_AGAIN))
 
     def settle(self, outcomes: Sequence[Outcome], work: Work) -> list[Ready]:
         """Deals with all that needs no embedding, and returns the rest."""
@@ -87,10 +105,11 @@ class Recorder:
             for outcome in current:
                 self._note(outcome, work.tally)
         ready = [outcome for outcome in current if isinstance(outcome, Ready)]
-        to_embed = {outcome.document.document_id for outcome in ready}
+        work.postponed += [outcome.document for outcome in current if isinstance(outcome, Postponed)]
+        not_done = {one.document.document_id for one in current if isinstance(one, Ready | Postponed)}
         for outcome in outcomes:
-            if outcome.document.document_id not in to_embed:
-                work.pace.done(outcome.document)
+            if outcome.document.document_id not in not_done:
+                work.done(outcome.document)
         return ready
 
     def _note(self, outcome: Outcome, tally: Tally) -> None:

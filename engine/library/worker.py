@@ -9,6 +9,7 @@ import logging
 import os
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
@@ -22,7 +23,7 @@ from engine.errors import BadRequest, DiskFull, LibraryError, NothingThere, Ragd
 from engine.events import IndexFailed, IndexFinished, IndexProgressed, LibraryChanged, Publish
 from engine.library.changes import is_below
 from engine.library.indexer import Indexer
-from engine.library.jobs import IndexJob, IndexRoots, Job, Refresh, Reindex, Resume
+from engine.library.jobs import IndexJob, IndexRoots, Job, ReadNext, Refresh, Reindex, Resume, TooMuch
 from engine.library.pace import Clock
 from engine.library.seams import Parser, Stores
 from engine.library.throttle import Throttle
@@ -34,6 +35,8 @@ log = logging.getLogger(__name__)
 CANCELLED = "Indexing was cancelled before this file was read. Add it again to index it."
 _PROGRESS_SECONDS = 0.1
 _LIBRARY_SECONDS = 1.0
+# A job that is over so soon is not worth cutting in on.
+_SECONDS_BEFORE_CUTTING_IN = 1.0
 _NOTHING_TO_DO = IndexFinished(0, 0, 0, (), (), 0, 0.0)
 _NEVER_BEGUN = replace(_NOTHING_TO_DO, was_cancelled=True)
 
@@ -62,13 +65,15 @@ class IndexWorker:
         clock: Clock = time.monotonic,
     ) -> None:
         self._catalog, self._parser, self._open_stores, self._settings = catalog, parser, open_stores, settings
-        self._publish = publish
+        self._publish, self._clock = publish, clock
         self._progress = Throttle(_PROGRESS_SECONDS, clock)
         self._changes = Throttle(_LIBRARY_SECONDS, clock)
         self._wishes = threading.Condition()
         self._jobs: deque[IndexJob] = deque()
         self._removals: deque[_Removal] = deque()
-        self._running: IndexJob | None = None
+        # The job that moves is the last; those before it wait for it, each having been cut in on.
+        self._running: list[IndexJob] = []
+        self._too_long: weakref.WeakSet[IndexJob] = weakref.WeakSet()
         self._is_paused = self._is_stopping = self._is_told = False
         self._indexer: Indexer | None = None
         self._thread = threading.Thread(target=self._run, name="index", daemon=True)
@@ -83,8 +88,8 @@ class IndexWorker:
         """Leaves the running job at its next step; the next start resumes it. May be called twice."""
         with self._wishes:
             self._is_stopping = True
-            if self._running is not None:
-                self._running.cancelled.set()
+            for job in self._running:
+                job.cancelled.set()
             self._wishes.notify_all()
         if self._thread.is_alive():
             self._thread.join()
@@ -195,7 +200,7 @@ class IndexWorker:
         """Goes on; with nothing running, takes up what is pending (after a full disk, say)."""
         self._set_paused(False)
         with self._wishes:
-            if self._running is None and not self._jobs and self._catalog.ids_to_read():
+            if not self._running and not self._jobs and self._catalog.ids_to_read():
                 self._queue(self._left_undone())
 
     def cancel(self) -> None:
@@ -204,22 +209,44 @@ class IndexWorker:
             self._is_paused = False
             waiting = [*self._jobs]
             self._jobs.clear()
-            if self._running is not None:
-                self._running.cancelled.set()
+            for job in self._running:
+                job.cancelled.set()
             # What the running job looks at is given up at its end: it may be about to enter files just now.
-            self._catalog.give_up_surveys(keep=self._running.paths if self._running else ())
+            self._catalog.give_up_surveys(keep=[path for job in self._running for path in job.paths])
             self._wishes.notify_all()
         for job in waiting:
             self._end(job, _NEVER_BEGUN)
 
+    def prioritise(self, paths: Sequence[str]) -> IndexJob | None:
+        """Has what waits at or below these paths read next, also while something else is read.
+
+        Returns:
+            The job that reads it; None when it is in the hands of the running one, or a root still to be looked at.
+
+        Raises:
+            NothingThere: Nothing of the library lies at one of the paths; then nothing is changed.
+        """
+        absolute = [os.path.abspath(path) for path in paths]
+        for path in absolute:
+            if not self._catalog.documents_under(path) and not self._is_to_be_surveyed(path):
+                raise NothingThere(f"No document at {_shown(path)} is in the library.", "Add the file or folder first.")
+        with self._wishes:
+            wanted = frozenset[int]().union(*map(self._catalog.prioritise, absolute))
+            self._jobs = deque(sorted(self._jobs, key=lambda job: not _looks_at(job, absolute)))
+            others = self._indexer.hurry(wanted) if self._indexer is not None and self._running else wanted
+            return self._queue(ReadNext(others), is_next=True) if others else None
+
+    def _is_to_be_surveyed(self, path: str) -> bool:
+        return any(not root.is_surveyed and is_below(path, root.path) for root in self._catalog.roots())
+
     def _waiting(self, wish: Job) -> IndexJob | None:
         return next((job for job in self._jobs if job.job == wish), None)
 
-    def _queue(self, wish: Job) -> IndexJob:
+    def _queue(self, wish: Job, *, is_next: bool = False) -> IndexJob:
         job = IndexJob(wish)
         if self._is_stopping:
             raise LibraryError("The library is being closed.")
-        self._jobs.append(job)
+        (self._jobs.appendleft if is_next else self._jobs.append)(job)
         self._wishes.notify_all()
         return job
 
@@ -252,20 +279,22 @@ class IndexWorker:
 
     def _next(self) -> IndexJob | _Removal | None:
         with self._wishes:
-            self._running = None
+            self._running.clear()
             self._wishes.wait_for(lambda: self._is_stopping or self._removals or (self._jobs and not self._is_paused))
             if self._is_stopping:
                 return None
             if self._removals:
                 return self._removals.popleft()
-            self._running = self._jobs.popleft()
-            return self._running
+            self._running.append(self._jobs.popleft())
+            return self._running[-1]
 
-    def _carry_out(self, job: IndexJob) -> None:
-        self._is_told = False
+    def _carry_out(self, job: IndexJob, *, cuts_in: bool = False) -> None:
+        self._is_told = self._is_told and cuts_in
         try:
-            finished = self._drive(job, self._opened().run(job.job, job.cancelled))
+            finished = self._drive(job, self._opened().run(job.job, job.cancelled, cuts_in=cuts_in))
             self._clean_up(finished)
+        except TooMuch:
+            self._wait_again(job)
         except Exception as error:  # noqa: BLE001 - the thread's edge: told as IndexFailed, and by the handle
             told = _told(error)
             self._publish(LibraryChanged())
@@ -285,6 +314,7 @@ class IndexWorker:
     def _drive(self, job: IndexJob, steps: Generator[IndexProgressed, None, IndexFinished]) -> IndexFinished:
         """Takes the job's steps; between them, tells how it goes, waits if paused, and serves removals."""
         last: IndexProgressed | None = None
+        begun = self._clock()
         while True:
             try:
                 last = next(steps)
@@ -296,6 +326,8 @@ class IndexWorker:
             if self._changes.is_due():
                 self._publish(LibraryChanged())
             self._rest(job, last)
+            if self._clock() - begun >= _SECONDS_BEFORE_CUTTING_IN:
+                self._let_cut_in()
         if last is not None and last.documents_total:
             self._tell(last)
         return finished
@@ -317,7 +349,32 @@ class IndexWorker:
                 self._tell(replace(progress, is_paused=True))
                 is_told = True
 
+    def _let_cut_in(self) -> None:
+        """What waits and is a moment's work need not wait for the end of a long job."""
+        with self._wishes:
+            if len(self._running) != 1 or self._is_paused or self._running[0].cancelled.is_set():
+                return
+            job = next((job for job in self._jobs if job not in self._too_long), None)
+            if job is None:
+                return
+            self._jobs.remove(job)
+            self._running.append(job)
+        try:
+            self._carry_out(job, cuts_in=True)
+        finally:
+            with self._wishes:
+                self._running.remove(job)
+
+    def _wait_again(self, job: IndexJob) -> None:
+        """It turned out to be long, so its turn comes after the running one's."""
+        with self._wishes:
+            self._too_long.add(job)
+            self._jobs.appendleft(job)
+
     def _tell(self, progress: IndexProgressed) -> None:
+        if len(self._running) > 1:
+            # The counts of a job that cut in would make those of the other jump back and forth.
+            return
         self._is_told = True
         self._publish(progress)
 
@@ -349,6 +406,7 @@ class IndexWorker:
             if not finished.was_cancelled or self._is_stopping:
                 return
             self._catalog.set_pending_aside(CANCELLED)
+            self._catalog.end_run()
             self._catalog.give_up_surveys({path for waiting in self._jobs for path in waiting.paths})
 
     def _end(self, job: IndexJob, finished: IndexFinished) -> None:
@@ -367,6 +425,11 @@ class IndexWorker:
             job.ended.set_result(_NEVER_BEGUN)
         for removal in removals:
             removal.removed.set_exception(LibraryError("The library is being closed."))
+
+
+def _looks_at(job: IndexJob, paths: Sequence[str]) -> bool:
+    """Whether a job that waits looks at a root of one of the paths."""
+    return any(is_below(path, root) for root in job.paths for path in paths)
 
 
 def _told(error: Exception) -> RagdollError:

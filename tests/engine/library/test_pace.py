@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from engine.core import Document
-from engine.library.pace import Pace
+from engine.library.pace import Before, Pace
 from engine.library.throttle import Throttle
 
 
@@ -61,12 +63,77 @@ def test_a_large_document_counts_chunk_by_chunk_and_never_twice() -> None:
     pace = Pace.of([large, document(2)], clock)
     clock.seconds += 10
     pace.embedded(large, 25, 100)
-    assert pace.progress("a").eta_seconds == pytest.approx(70)
+    assert pace.progress("a").eta_seconds == pytest.approx(90)
 
     pace.embedded(large, 100, 100)
+    pace.embedded(large, 50, 100)
     pace.done(large)
-    assert pace.progress("a").eta_seconds == pytest.approx(10)
-    assert pace.progress("a").chunks_done == 100
+    progress = pace.progress("a")
+    assert (progress.chunks_done, progress.documents_done, progress.bytes_done) == (100, 1, 8_000)
+
+
+def test_the_rate_is_that_of_late_and_not_of_the_beginning() -> None:
+    clock = Clock()
+    documents = [document(number) for number in range(1000)]
+    pace = Pace.of(documents, clock)
+    for one in documents[:100]:
+        clock.seconds += 1
+        pace.embedded(one, 10, 10)
+        pace.done(one)
+        pace.progress("a")
+    for one in documents[100:500]:
+        clock.seconds += 0.1
+        pace.embedded(one, 10, 10)
+        pace.done(one)
+        progress = pace.progress("a")
+
+    assert progress.documents_per_second == pytest.approx(10, rel=0.05)
+    assert progress.chunks_per_second == pytest.approx(100, rel=0.05)
+    assert progress.eta_seconds is not None
+    assert 45 < progress.eta_seconds < 90
+
+
+def test_the_time_left_neither_jumps_nor_falls_below_nothing() -> None:
+    clock = Clock()
+    documents = [document(number, size) for number, size in enumerate([1_000, 2_000_000] * 50)]
+    pace = Pace.of(documents, clock)
+    told = []
+    for one in documents:
+        for num_chunks in range(1, 5):
+            clock.seconds += 0.05 if one.size_bytes == 1_000 else 2
+            pace.embedded(one, num_chunks, 4)
+            told.append((pace.seconds, pace.progress("a").eta_seconds))
+        pace.done(one)
+    known = [(seconds, eta) for seconds, eta in told if eta is not None]
+
+    assert min(eta for _, eta in known) >= 0
+    for (before, eta), (after, next_eta) in pairwise(known):
+        passed = after - before
+        assert next_eta - eta <= 0.2 * eta + passed
+        assert eta - next_eta <= 0.3 * eta + passed + 1
+
+
+def test_while_nothing_moves_the_last_estimate_holds() -> None:
+    clock = Clock()
+    pace = Pace.of([document(1), document(2)], clock)
+    clock.seconds += 10
+    pace.done(document(1))
+    known = pace.progress("a").eta_seconds
+    clock.seconds += 100
+
+    assert known == pytest.approx(10)
+    assert pace.progress("a").eta_seconds is not None
+
+
+def test_a_run_that_goes_on_counts_from_where_it_was() -> None:
+    pace = Pace.of([document(1), document(2)], Clock(), Before(documents=3, num_bytes=500, chunks=7))
+    pace.embedded(document(1), 5, 5)
+    pace.done(document(1))
+
+    progress = pace.progress("a")
+
+    assert (progress.documents_done, progress.documents_total, progress.chunks_done) == (4, 5, 12)
+    assert (progress.bytes_done, progress.bytes_total) == (8_500, 16_500)
 
 
 def test_a_pause_does_not_slow_the_pace() -> None:
