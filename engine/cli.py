@@ -206,6 +206,17 @@ def _remove(options: argparse.Namespace, out: Output) -> None:
         out.line(f"{removed} documents removed.")
 
 
+def _prioritise(options: argparse.Namespace, out: Output) -> None:
+    with _engine() as engine, _progress(engine, options.json):
+        finished = engine.prioritise(options.paths) or IndexFinished(0, 0, 0, (), (), 0, 0.0)
+    if out.is_json:
+        out.json(_index_document(finished))
+    elif finished.indexed or finished.skipped or finished.failed:
+        _tell_index(finished, out)
+    else:
+        out.line("Nothing waits to be read there.")
+
+
 def _unlock(options: argparse.Namespace, out: Output) -> None:
     password = _password(options.password_file)
     with _engine() as engine, _progress(engine, options.json):
@@ -513,6 +524,9 @@ def _parser() -> argparse.ArgumentParser:
 
     remove = command("remove", _remove, "Take folders and files out of the library (the files stay).")
     remove.add_argument("paths", nargs="+", metavar="PATH")
+
+    prioritise = command("prioritise", _prioritise, "Read waiting files and folders before all others.")
+    prioritise.add_argument("paths", nargs="+", metavar="PATH")
 
     unlock = command("unlock", _unlock, "Read files that need a password.")
     # Else "--password SECRET" would pass for the name of a file, and be told in the error.

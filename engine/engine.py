@@ -246,6 +246,22 @@ class Engine:
         """Queues the same. Unless it is remembered, the password is held until the engine closes, and not written."""
         return self._indexer.unlock([_absolute(path) for path in paths], password, remember=remember)
 
+    def prioritise(self, paths: Sequence[str | Path]) -> IndexFinished | None:
+        """Reads what waits at or below these paths before all else, and waits for it.
+
+        None when nothing was left to do here: nothing waits there, or the running job reads it next.
+
+        Raises:
+            NothingThere: Nothing of the library lies at one of the paths.
+            LibraryError: As `add`.
+        """
+        job = self.start_prioritising([str(path) for path in paths])
+        return job.wait() if job is not None else None
+
+    def start_prioritising(self, paths: Sequence[str]) -> IndexJob | None:
+        """Has it read next; the job that does it, or None as above. Raises NothingThere as above."""
+        return self._indexer.prioritise([_absolute(path) for path in paths])
+
     def remove(self, paths: Sequence[str | Path]) -> int:
         """Takes documents out of the library; returns how many. Raises NothingThere for what is not in it."""
         removed = self._indexer.remove([_absolute(str(path)) for path in paths])

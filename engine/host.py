@@ -140,6 +140,10 @@ def _reindex(engine: Engine, params: protocol.Paths) -> None:
     engine.start_reindexing(params.paths)
 
 
+def _prioritise(engine: Engine, params: protocol.Paths) -> None:
+    engine.start_prioritising(params.paths)
+
+
 def _search(engine: Engine, params: protocol.Search) -> Message:
     evidence = engine.search(params.query, params.top_k, params.collection, params.filters)
     return protocol.SearchReply(passages=evidence.passages, scope=evidence.scope)
@@ -181,6 +185,7 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | None]] = {
     ),
     protocol.ADD.name: _add,
     protocol.RESCAN.name: _rescan,
+    protocol.PRIORITISE.name: _prioritise,
     protocol.SETTLE_GONE.name: lambda engine, params: protocol.Removed(
         documents=engine.settle_gone(params.folder, remove=params.remove)
     ),

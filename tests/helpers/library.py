@@ -27,6 +27,7 @@ class FakeParser:
 
     gate: threading.Event = field(default_factory=threading.Event)
     paths_read: list[str] = field(default_factory=list)
+    patience: list[float] = field(default_factory=list)
     began: threading.Event = field(default_factory=threading.Event)
     has_ocr: bool = False
 
@@ -50,6 +51,7 @@ class FakeParser:
         patience: float = 1.0,
     ) -> ReadDocument:
         self.paths_read.append(path)
+        self.patience.append(patience)
         self.began.set()
         while not self.gate.wait(0.005):
             if cancelled is not None and cancelled.is_set():

@@ -11,10 +11,14 @@ from pathlib import Path
 import pytest
 
 from engine.catalog import Catalog
-from engine.config import Settings
-from engine.core import Document
+from engine.config import LibrarySettings, Settings
+from engine.core import Document, FoundFile
 from engine.errors import BadRequest, DiskFull, EmbedderUnavailable, LibraryError, NothingThere
 from engine.events import Event, IndexFailed, IndexFinished, IndexProgressed, LibraryChanged
+from engine.library import indexer
+from engine.library.indexer import Indexer
+from engine.library.jobs import IndexJob
+from engine.library.reading import PATIENCE
 from engine.library.seams import Stores
 from engine.library.worker import CANCELLED, IndexWorker
 from tests.helpers.library import FakeParser, FakeStores, check_integrity
@@ -65,6 +69,15 @@ class Bench:
         self.events.clear()
         self.worker = self._worker()
         self.worker.start()
+
+    def restart_as_after_a_crash(self, job: IndexJob) -> None:
+        """The job's threads are gone, its end was never written; the next start goes on."""
+        self.worker.stop()
+        assert job.wait(HANG_SECONDS).was_cancelled
+        del self.catalog.clear_begun
+        self.parser.gate.set()
+        self.restart()
+        self.wait_for(lambda event: isinstance(event, IndexFinished))
 
     def write(self, name: str, *lines: str) -> str:
         path = self.docs / name
@@ -461,3 +474,133 @@ def test_a_password_for_what_needs_none_is_refused(bench: Bench) -> None:
         bench.worker.unlock([path], "sesame", remember=False)
     with pytest.raises(BadRequest, match="empty"):
         bench.worker.unlock([path], "", remember=False)
+
+
+def begun(bench: Bench, *names: str) -> IndexJob:
+    """A long job, of which the first file is being read; the clock says that it has run for a while."""
+    for name in names:
+        bench.write(name)
+    bench.parser.gate.clear()
+    job = bench.worker.add([str(bench.docs)])
+    assert bench.parser.began.wait(HANG_SECONDS)
+    bench.seconds += 10
+    return job
+
+
+def test_a_small_job_cuts_in_on_a_long_one(bench: Bench) -> None:
+    job = begun(bench, *(f"{number}.md" for number in range(50)))
+    other = bench.docs.with_name("other.md")
+    other.write_text("other")
+    small = bench.worker.add([str(other)])
+    bench.seconds += 10
+    bench.parser.gate.set()
+
+    assert small.wait(HANG_SECONDS).indexed == 1
+    assert bench.parser.paths_read.index(str(other)) < 50
+    assert job.wait(HANG_SECONDS).indexed == 50
+    check_integrity(bench.catalog, bench.stores.table)
+
+
+def test_a_long_job_waits_for_its_turn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexer, "_MAX_DOCUMENTS_CUTTING_IN", 1)
+    job = begun(bench, "a.md", "b.md")
+    other = bench.docs.with_name("other")
+    other.mkdir()
+    for number in range(3):
+        (other / f"{number}.md").write_text(f"other {number}")
+    later = bench.worker.add([str(other)])
+    bench.seconds += 10
+    bench.parser.gate.set()
+
+    assert [job.wait(HANG_SECONDS).indexed, later.wait(HANG_SECONDS).indexed] == [2, 3]
+    names = [os.path.basename(path) for path in bench.parser.paths_read]
+    assert names[:2] == ["a.md", "b.md"]
+
+
+def test_a_job_that_cuts_in_leaves_what_is_in_hand_to_the_other(bench: Bench) -> None:
+    job = begun(bench, "a.md", "b.md", "c.md")
+    look = bench.worker.rescan()
+    bench.seconds += 10
+    bench.parser.gate.set()
+
+    assert [job.wait(HANG_SECONDS).indexed, look.wait(HANG_SECONDS).indexed] == [3, 0]
+    assert len(bench.parser.paths_read) == 3
+
+
+def test_cancelling_ends_the_job_that_cut_in_and_the_other(bench: Bench) -> None:
+    job = begun(bench, "a.md", "b.md")
+    other = bench.docs.with_name("other.md")
+    other.write_text("other")
+    small = bench.worker.add([str(other)])
+    while bench.catalog.document_by_path(str(other)) is None:
+        bench.seconds += 1
+        threading.Event().wait(0.005)
+
+    bench.worker.cancel()
+
+    assert small.wait(HANG_SECONDS).was_cancelled
+    assert job.wait(HANG_SECONDS).was_cancelled
+
+
+def test_what_is_prioritised_is_read_next(bench: Bench) -> None:
+    names = [f"{number:02}.md" for number in range(40)]
+    job = begun(bench, *names)
+
+    assert bench.worker.prioritise([str(bench.docs / "37.md")]) is None
+    bench.parser.gate.set()
+    job.wait(HANG_SECONDS)
+
+    assert [os.path.basename(path) for path in bench.parser.paths_read[:3]] == ["00.md", "37.md", "01.md"]
+
+
+def test_what_waits_from_before_is_read_when_it_is_prioritised_and_the_rest_goes_on_waiting(tmp_path: Path) -> None:
+    made = Bench(tmp_path / "docs", tmp_path / "home")
+    made.catalog.add_root("Documents", str(made.docs), is_folder=True, device=1)
+    for name in ("a.md", "b.md"):
+        path = made.write(name)
+        made.catalog.add_documents([FoundFile(path, os.path.getsize(path), os.stat(path).st_mtime_ns)])
+    made.worker.start(resume=False)
+
+    job = made.worker.prioritise([str(made.docs / "b.md")])
+
+    assert job is not None
+    assert job.wait(HANG_SECONDS).indexed == 1
+    assert made.states() == {"a.md": "pending", "b.md": "indexed"}
+    assert made.worker.prioritise([str(made.docs / "b.md")]) is None
+    with pytest.raises(NothingThere, match="nowhere"):
+        made.worker.prioritise(["/nowhere"])
+    made.worker.stop()
+    made.catalog.close()
+
+
+def test_what_the_parser_gave_up_on_is_tried_once_more_at_the_end_with_more_time(bench: Bench) -> None:
+    bench.write("a.md", "BROKEN")
+    bench.write("b.md")
+
+    finished = bench.worker.add([str(bench.docs)]).wait(HANG_SECONDS)
+
+    assert [os.path.basename(path) for path in bench.parser.paths_read] == ["a.md", "b.md", "a.md"]
+    assert bench.parser.patience == [1.0, 1.0, PATIENCE]
+    assert (finished.indexed, len(finished.failed)) == (1, 1)
+    assert bench.states() == {"a.md": "failed", "b.md": "indexed"}
+
+
+def test_a_document_that_ended_the_engine_is_read_alone_and_last_and_set_aside_in_the_end(bench: Bench) -> None:
+    job = begun(bench, "bad.md", "good.md", "other.md")
+    # As a crash leaves it: begun, and nobody tidied up.
+    bench.catalog.clear_begun = lambda _: None  # type: ignore[method-assign]
+    bench.restart_as_after_a_crash(job)
+    assert bench.catalog.suspects() == frozenset()
+    assert bench.states() == {"bad.md": "indexed", "good.md": "indexed", "other.md": "indexed"}
+
+    (bad,) = bench.catalog.documents_under(bench.write("bad.md", "changed"))
+    for _ in range(2):
+        bench.worker.stop()
+        bench.catalog.mark_pending([bad.document_id])
+        bench.catalog.mark_begun([bad.document_id], alone=True)
+        Indexer(bench.catalog, bench.stores, bench.parser, LibrarySettings).reconcile()
+
+    assert bench.states()["bad.md"] == "failed"
+    (bad,) = bench.catalog.documents_under(str(bench.docs / "bad.md"))
+    assert "twice in a row" in bad.reason
+    assert bad.document_id not in bench.stores.table.rows
