@@ -26,7 +26,7 @@ def best_columns(scores: Scores, limit: int) -> tuple[Indices, Scores]:
 def group_maxima(scores: Scores) -> Scores:
     """(n, q) → (ceil(n / GROUP), q)."""
     whole = len(scores) // GROUP * GROUP
-    maxima: Scores = scores[:whole].reshape(-1, GROUP, scores.shape[1]).max(axis=1)
+    maxima: Scores = scores[:whole].reshape(whole // GROUP, GROUP, scores.shape[1]).max(axis=1)
     if whole < len(scores):
         maxima = np.concatenate([maxima, scores[whole:].max(axis=0, keepdims=True)])
     return maxima
@@ -69,7 +69,8 @@ def _keys(values: Scores, numbers: NDArray[Any]) -> NDArray[np.int64]:
     """Integers in the order of the values, and within one value against the order of the numbers."""
     bits = (values + np.float32(0)).view(np.int32)  # adding 0 makes one zero of two
     ordered = bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
-    return (ordered.astype(np.int64) << 32) | (_LAST - numbers)
+    keys: NDArray[np.int64] = (ordered.astype(np.int64) << 32) | (_LAST - numbers)
+    return keys
 
 
 def _values(keys: NDArray[np.int64]) -> Scores:
