@@ -107,7 +107,10 @@ class PartitionStore:
         self._caretaker = Caretaker(self._look_after)
         self._following = Following(self._shards, quantize, ledger, self._caretaker.wake, self._write_note)
         if mode == "resident":
-            self._read()
+            try:
+                self._read()
+            except OSError as error:
+                log.warning("The partitions cannot be used yet; LanceDB answers alone: %s", error)
         table.follow(self._following)
 
     def start(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -106,8 +107,7 @@ def exact(
 
 def document(document_id: int, num_rows: int, shard: int, words: str = "row") -> dict[int, list[ChunkRow]]:
     """A document's rows, as they are put."""
-    rows = [chunk_row(document_id, ordinal, f"{words} {document_id} number{ordinal}") for ordinal in range(num_rows)]
-    return {document_id: [replace(row, row_id=row_id(document_id, row.ordinal), shard=shard) for row in rows]}
+    return {document_id: [replace(_row(document_id, ordinal, words), shard=shard) for ordinal in range(num_rows)]}
 
 
 def filled_table(num_shards: int, documents_per_shard: int = 8, rows_per_document: int = 5) -> FakeTable:
@@ -149,6 +149,12 @@ def assert_finds_what_the_table_has(
         assert [row.score for row in found] == pytest.approx([float(row.vector @ vector) for row in rows], abs=1e-3)
         assert [row.document_id for row in found] == [row.document_id for row in rows]
         assert len({row.row_id for row in found}) == len(found)
+
+
+@cache
+def _row(document_id: int, ordinal: int, words: str) -> ChunkRow:
+    row = chunk_row(document_id, ordinal, f"{words} {document_id} number{ordinal}")
+    return replace(row, row_id=row_id(document_id, ordinal))
 
 
 def _identities(rows: Sequence[ChunkRow]) -> Identities:
