@@ -28,7 +28,7 @@ FAMILIES = {
     "epub": "engine.library.parsers.epub",
     "rtf": "engine.library.parsers.rtf",
     **dict.fromkeys(("png", "jpeg", "tiff", "gif", "webp", "bmp"), "engine.library.parsers.pictures"),
-    **dict.fromkeys(("png", "jpeg", "tiff", "gif", "webp", "bmp"), "engine.library.parsers.pictures"),
+    **dict.fromkeys(("zip", "tar", "gzip", "bzip2", "xz"), "engine.library.parsers.archives"),
     "markdown": "engine.library.parsers.markdown",
     "html": "engine.library.parsers.html",
     "text": "engine.library.parsers.text",

@@ -196,10 +196,32 @@ def _zipped(head: bytes, tail: bytes) -> Kind:
     for mimetype, kind in _OPEN_DOCUMENTS:
         if mimetype in head[:256]:
             return kind
+    names = _names_in_zip(tail)
     for member, kind in _OFFICE_PARTS:
-        if member in tail or member in head:
+        if names is None and (member in tail or member in head):
+            return kind
+        if any(name.startswith(member) for name in names or ()):
             return kind
     return _ZIP
+
+
+def _names_in_zip(tail: bytes) -> list[bytes] | None:
+    """The members in the directory at an archive's end; None where that begins before the tail.
+
+    An archive of documents may show the directories of these as well, which say nothing about itself.
+    """
+    end = tail.rfind(b"PK\x05\x06")
+    if end < 0 or len(tail) < end + 16:
+        return None
+    at = end - int.from_bytes(tail[end + 12 : end + 16], "little")
+    if at < 0:
+        return None
+    names: list[bytes] = []
+    while tail.startswith(b"PK\x01\x02", at) and at + 46 <= end:
+        lengths = [int.from_bytes(tail[at + place : at + place + 2], "little") for place in (28, 30, 32)]
+        names.append(tail[at + 46 : at + 46 + lengths[0]])
+        at += 46 + sum(lengths)
+    return names or None
 
 
 def _compound(content: bytes, name: str) -> Kind:

@@ -1,0 +1,225 @@
+"""Archives (ZIP, tar, gzip, bzip2, xz) as one document: what lies in them is read by its own family, in their order.
+
+Nothing is unpacked into a folder, so a member's path is a name and no more. Sizes are judged before and while
+anything is unpacked; what cannot be read is left out and told of.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from engine.core import Need, ParsedDocument, ParsedPage
+from engine.errors import (
+    DocumentEmpty,
+    DocumentEncrypted,
+    DocumentNeedsOcr,
+    DocumentTooLarge,
+    DocumentUnreadable,
+    DocumentUnsupported,
+)
+from engine.library.parsers import nested
+from engine.library.parsers.encoding import decode
+from engine.library.parsers.limits import Limits, check_unpacked, needs_password
+from engine.library.parsers.ocr import WAY_OUT
+
+MAX_MEMBERS = 10_000
+# How many of the members that were left out are named.
+_MAX_NAMED = 3
+_DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OverflowError, ValueError)
+_PACKED = (gzip.GzipFile, bz2.BZ2File, lzma.LZMAFile)
+_FOREIGN = {"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A file in an archive; `read` unpacks it, or raises DocumentUnreadable."""
+
+    name: str
+    read: Callable[[], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _LeftOut:
+    name: str
+    error: DocumentUnreadable
+
+
+def parse(path: Path, limits: Limits) -> ParsedDocument:
+    pages: list[ParsedPage] = []
+    left_out: list[_LeftOut] = []
+    num_members = 0
+    with _told():
+        for member in _members(path, limits):
+            num_members += 1
+            try:
+                document = nested.parse(member.read(), member.name, limits)
+            except (DocumentUnreadable, RecursionError) as error:
+                left_out.append(_LeftOut(member.name, _plain(error)))
+                continue
+            if document.remark:
+                left_out.append(_LeftOut(member.name, _as_error(document)))
+            pages += nested.placed(document, member.name)
+    if not pages:
+        raise _refusal(left_out)
+    numbered = (replace(page, number=number) for number, page in enumerate(pages, start=1))
+    remark, needs = _remark(left_out, num_members)
+    return ParsedDocument("archive", "", tuple(numbered), remark=remark, needs=needs)
+
+
+def _plain(error: DocumentUnreadable | RecursionError) -> DocumentUnreadable:
+    return error if isinstance(error, DocumentUnreadable) else DocumentUnreadable("It is nested too deeply.")
+
+
+def _as_error(document: ParsedDocument) -> DocumentUnreadable:
+    """What is said of a document that was read in part, as what kept the rest away."""
+    kinds = {"password": DocumentEncrypted, "ocr": DocumentNeedsOcr, "": DocumentUnreadable}
+    return kinds[document.needs](document.remark.removesuffix(f" {WAY_OUT}"))
+
+
+def _refusal(left_out: list[_LeftOut]) -> DocumentUnreadable:
+    """Why there is nothing to read in the archive; rather what the user can help than what they cannot."""
+    errors = [entry.error for entry in left_out]
+    if len(errors) == 1:
+        return errors[0]
+    for kind in (DocumentEncrypted, DocumentNeedsOcr):
+        found = next((error for error in errors if isinstance(error, kind)), None)
+        if found is not None:
+            return kind(f"Nothing in the archive can be read: {found.sentence}", found.way_out)
+    if not errors:
+        return DocumentEmpty("The archive is empty.")
+    named = f"{left_out[0].name}: {left_out[0].error.sentence}"
+    return DocumentUnsupported(f"Nothing in the archive can be read ({named})")
+
+
+def _remark(left_out: list[_LeftOut], num_members: int) -> tuple[str, Need]:
+    if not left_out:
+        return "", ""
+    needs: Need = next((entry.error.need for entry in left_out if entry.error.need), "")
+    named = " ".join(f"{entry.name}: {entry.error.sentence}" for entry in left_out[:_MAX_NAMED])
+    more = " …" if len(left_out) > _MAX_NAMED else ""
+    return f"{len(left_out)} of the {num_members} files in it could not be read in full. {named}{more}", needs
+
+
+# --- what lies in an archive ---
+
+
+def _members(path: Path, limits: Limits) -> Iterator[_Member]:
+    """The files in it that may hold text.
+
+    Raises:
+        DocumentTooLarge: There are too many, or they would unpack to too much.
+    """
+    if zipfile.is_zipfile(path):
+        yield from _zip_members(path, limits)
+    elif tarfile.is_tarfile(path):
+        yield from _tar_members(path, limits)
+    else:
+        name = path.name.rpartition(".")[0] if path.suffix else "content"
+        yield _Member(name, lambda: _unpacked(path, limits))
+
+
+def _zip_members(path: Path, limits: Limits) -> Iterator[_Member]:
+    with zipfile.ZipFile(path) as archive:
+        entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+        _check_count(len(entries))
+        check_unpacked(path.stat().st_size, sum(entry.file_size for entry in entries), limits)
+        for entry in entries:
+            name = _name_in_zip(entry)
+            if not _is_foreign(name):
+                yield _Member(name, lambda entry=entry: _unzipped(archive, entry, limits))  # type: ignore[misc]
+
+
+def _unzipped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, limits: Limits) -> bytes:
+    try:
+        if not entry.flag_bits & 0x1:
+            return archive.read(entry)
+        for password in limits.passwords:
+            try:
+                return archive.read(entry, password.encode())
+            except (RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+                # A wrong password is noticed at once, or one time in 256 by what comes out.
+                if isinstance(error, NotImplementedError):
+                    raise
+        raise needs_password("A file in the archive", limits)
+    except NotImplementedError as error:
+        raise DocumentUnsupported("It is packed or encrypted in a way that cannot be opened here.") from error
+    except _DAMAGE as error:
+        raise DocumentUnreadable("It is damaged in the archive.") from error
+
+
+def _tar_members(path: Path, limits: Limits) -> Iterator[_Member]:
+    packed_bytes, unpacked_bytes, count = path.stat().st_size, 0, 0
+    with tarfile.open(path) as archive:
+        for entry in archive:
+            count += 1
+            unpacked_bytes += max(0, entry.size)
+            _check_count(count)
+            check_unpacked(packed_bytes, unpacked_bytes, limits)
+            if entry.isreg() and not _is_foreign(entry.name):
+                yield _Member(_shown(entry.name), lambda entry=entry: _untarred(archive, entry))  # type: ignore[misc]
+
+
+def _untarred(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
+    stream = archive.extractfile(entry)
+    if stream is None:
+        raise DocumentUnreadable("It is damaged in the archive.")
+    with stream:
+        return stream.read()
+
+
+def _unpacked(path: Path, limits: Limits) -> bytes:
+    """The one file in a gzip, bzip2 or xz archive, whose size nobody knows before."""
+    packed_bytes = path.stat().st_size
+    for opened in _PACKED:
+        try:
+            with opened(path) as stream:
+                data = stream.read(limits.max_unpacked_bytes + 1)
+        except (OSError, *_DAMAGE):
+            continue
+        check_unpacked(packed_bytes, len(data), limits)
+        return data
+    raise DocumentUnreadable("The archive is damaged.")
+
+
+# --- names and numbers ---
+
+
+def _check_count(count: int) -> None:
+    if count > MAX_MEMBERS:
+        raise DocumentTooLarge(f"There are more than {MAX_MEMBERS:,} files in the archive.", "Unpack it, and add that.")
+
+
+def _is_foreign(name: str) -> bool:
+    """Whether it is what a system puts beside people's files."""
+    return any(part in _FOREIGN or part.startswith("._") for part in PurePosixPath(name).parts)
+
+
+def _name_in_zip(entry: zipfile.ZipInfo) -> str:
+    """The name as it was meant: without a mark for UTF-8, Python takes it for a code page of 1981."""
+    if entry.flag_bits & 0x800:
+        return _shown(entry.filename)
+    try:
+        return _shown(decode(entry.orig_filename.split("\0")[0].encode("cp437")))
+    except UnicodeEncodeError:
+        return _shown(entry.filename)
+
+
+def _shown(name: str) -> str:
+    return name.replace("\\", "/").encode("utf-8", "replace").decode().lstrip("/") or "file"
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        raise DocumentUnreadable(f"The archive is damaged: {str(error).rstrip('.') or 'it ends too early'}.") from error

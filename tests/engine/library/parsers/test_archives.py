@@ -1,0 +1,203 @@
+"""Tests for engine.library.parsers.archives."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import zipfile
+
+import pytest
+
+from engine.errors import DocumentEmpty, DocumentEncrypted, DocumentTooLarge, DocumentUnreadable, DocumentUnsupported
+from engine.library.parsers import archives
+from engine.library.parsers.limits import Limits
+from tests.helpers.pdf import pdf
+
+
+def zipped(members: dict[str, bytes | str], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+def tarred(members: dict[str, bytes], mode: str) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=mode) as archive:
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return out.getvalue()
+
+
+def places(document):
+    return [(page.number, page.place) for page in document.pages]
+
+
+def test_each_member_is_read_by_its_family_and_named_by_its_path(parsed):
+    document = parsed(
+        "a.zip",
+        zipped(
+            {"notes/a.txt": "Some text.", "two.pdf": pdf(["One page.", "Another page."]), "b.md": "# Head\n\nText."}
+        ),
+    )
+
+    assert document.format == "archive"
+    assert places(document) == [(1, "notes/a.txt"), (2, "two.pdf, page 1"), (3, "two.pdf, page 2"), (4, "b.md")]
+    assert [page.line_word for page in document.pages] == ["line", "", "", "line"]
+    assert document.pages[3].blocks[0].kind == "heading"
+    assert (document.remark, document.needs) == ("", "")
+
+
+def test_a_member_that_is_no_text_is_left_out_and_told(parsed):
+    document = parsed("a.zip", zipped({"a.txt": "Some text.", "b.bin": bytes(range(256))}))
+
+    assert places(document) == [(1, "a.txt")]
+    assert document.remark.startswith(
+        "1 of the 2 files in it could not be read in full. b.bin: This is a file of binary"
+    )
+
+
+def test_an_archive_with_nothing_to_read_says_why(parsed):
+    with pytest.raises(DocumentUnsupported, match="This is a file of binary data"):
+        parsed("a.zip", zipped({"b.bin": bytes(range(256))}))
+    with pytest.raises(DocumentUnsupported, match=r"b\.bin: This is a file of binary data"):
+        parsed("a.zip", zipped({"b.bin": bytes(range(256)), "c.bin": bytes(range(256))}))
+    with pytest.raises(DocumentEmpty, match="archive is empty"):
+        parsed("a.zip", zipped({}))
+
+
+def test_archives_in_archives_are_read_so_deep_and_no_deeper(parsed):
+    inner = zipped({"deep.txt": "Deep text."})
+    document = parsed("a.zip", zipped({"inner.zip": inner}))
+    assert places(document) == [(1, "inner.zip, deep.txt")]
+
+    for level in range(6):
+        inner = zipped({f"{level}.zip": inner})
+    with pytest.raises(DocumentUnsupported, match="too many archives"):
+        parsed("b.zip", inner)
+
+
+def test_a_bomb_is_refused_before_it_goes_off(parsed):
+    with pytest.raises(DocumentTooLarge, match="unpacks to"):
+        parsed("a.zip", zipped({f"{index}.txt": bytes(30_000_000) for index in range(4)}))
+    with pytest.raises(DocumentTooLarge, match="unpacks to"):
+        parsed("a.gz", gzip.compress(b"a" * 2_000_000), Limits(max_unpacked_bytes=1_000_000))
+    with pytest.raises(DocumentTooLarge, match="unpacks to"):
+        parsed("a.tar.gz", tarred({"a": bytes(2_000_000)}, "w:gz"), Limits(max_unpacked_bytes=1_000_000))
+
+
+def test_too_many_members_are_refused(parsed, monkeypatch):
+    monkeypatch.setattr(archives, "MAX_MEMBERS", 3)
+    with pytest.raises(DocumentTooLarge, match="more than 3 files"):
+        parsed("a.zip", zipped(dict.fromkeys(("a.txt", "b.txt", "c.txt", "d.txt"), "Text.")))
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"), [("a.tar", "w"), ("a.tgz", "w:gz"), ("a.tar.bz2", "w:bz2"), ("a.txz", "w:xz")]
+)
+def test_tar_archives_are_read_whatever_packs_them(parsed, name, mode):
+    assert places(parsed(name, tarred({"x/a.txt": b"Text.", "b.txt": b"Text."}, mode))) == [
+        (1, "x/a.txt"),
+        (2, "b.txt"),
+    ]
+
+
+def test_a_packed_file_is_read_under_its_own_name(parsed):
+    document = parsed("notes.md.gz", gzip.compress(b"# Head\n\nText.\n"))
+    assert places(document) == [(1, "notes.md")]
+    assert document.pages[0].blocks[0].kind == "heading"
+
+
+def test_a_members_path_is_only_a_name(parsed, tmp_path):
+    document = parsed("a.zip", zipped({"../../outside.txt": "Text.", "/etc/passwd": "root"}))
+    assert places(document) == [(1, "../../outside.txt"), (2, "etc/passwd")]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
+
+
+def test_what_systems_put_beside_files_is_passed_over(parsed):
+    members = {"a.txt": "Text.", "__MACOSX/._a.txt": b"\0\1", ".DS_Store": b"\0\1", "x/Thumbs.db": b"\0\1"}
+    document = parsed("a.zip", zipped(members))
+    assert (places(document), document.remark) == ([(1, "a.txt")], "")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
+def test_names_without_a_mark_for_their_encoding_are_read_as_they_were_meant(parsed, encoding):
+    raw = "Übungsblätter für Anfänger.txt".encode(encoding)
+    # As programs write it that know of no code page: the same number of bytes, and no flag.
+    data = zipped({"x" * len(raw): "Text."}).replace(b"x" * len(raw), raw)
+    assert places(parsed("a.zip", data)) == [(1, "Übungsblätter für Anfänger.txt")]
+
+
+def test_an_archive_of_office_files_is_no_office_file(parsed):
+    inner = zipped({"[Content_Types].xml": "<Types/>", "word/document.xml": "<w/>"})
+    document = parsed("a.zip", zipped({"a.txt": "Text.", "broken.docx": inner}, zipfile.ZIP_STORED))
+    assert document.format == "archive"
+    assert "broken.docx: The Word document is damaged" in document.remark
+
+
+def test_a_damaged_archive_says_so(parsed):
+    data = zipped({"a.txt": "Some text, long enough to be cut. " * 20})
+    with pytest.raises(DocumentUnreadable, match="damaged"):
+        parsed("a.zip", data[:60])
+
+
+def zip_crypto(content: bytes, password: bytes) -> bytes:
+    """A ZIP whose one member, secret.txt, is encrypted in PKWARE's old way (APPNOTE 6.1)."""
+    table = [crc32_of(value) for value in range(256)]
+    state = [0x12345678, 0x23456789, 0x34567890]
+
+    def update(byte: int) -> None:
+        state[0] = (state[0] >> 8) ^ table[(state[0] ^ byte) & 0xFF]
+        state[1] = ((state[1] + (state[0] & 0xFF)) * 134775813 + 1) & 0xFFFFFFFF
+        state[2] = (state[2] >> 8) ^ table[(state[2] ^ (state[1] >> 24)) & 0xFF]
+
+    for byte in password:
+        update(byte)
+
+    def encrypted(byte: int) -> int:
+        key = state[2] | 2
+        out = byte ^ (((key * (key ^ 1)) >> 8) & 0xFF)
+        update(byte)
+        return out
+
+    plain = zipped({"secret.txt": content}, zipfile.ZIP_STORED)
+    (entry,) = zipfile.ZipFile(io.BytesIO(plain)).infolist()
+    data = bytes(encrypted(byte) for byte in bytes(11) + bytes([entry.CRC >> 24]) + content)
+    start = 30 + len(entry.filename)
+    out = bytearray(plain[:start] + data + plain[start + len(content) :])
+    directory = out.index(b"PK\x01\x02")
+    for flags, size in ((6, 18), (directory + 8, directory + 20)):
+        out[flags] |= 1
+        out[size : size + 4] = len(data).to_bytes(4, "little")
+    end = out.index(b"PK\x05\x06")
+    out[end + 16 : end + 20] = directory.to_bytes(4, "little")
+    return bytes(out)
+
+
+def crc32_of(value: int) -> int:
+    for _ in range(8):
+        value = (value >> 1) ^ (0xEDB88320 if value & 1 else 0)
+    return value
+
+
+def test_encrypted_members_open_with_the_password(parsed):
+    data = zip_crypto(b"The treasure is under the tree.", b"sesame")
+
+    with pytest.raises(DocumentEncrypted, match="needs a password"):
+        parsed("a.zip", data)
+    with pytest.raises(DocumentEncrypted, match="The password does not open it"):
+        parsed("a.zip", data, Limits(passwords=("wrong",)))
+    assert parsed("a.zip", data, Limits(passwords=("wrong", "sesame"))).pages[0].text.startswith("The treasure")
+
+
+def test_an_archive_with_an_encrypted_part_is_read_and_still_needs_the_password(parsed):
+    locked = zip_crypto(b"The treasure is under the tree.", b"sesame")
+    document = parsed("a.zip", zipped({"open.txt": "Open.", "locked.zip": locked}))
+
+    assert places(document) == [(1, "open.txt")]
+    assert document.needs == "password"
+    assert "needs a password" in document.remark
