@@ -171,6 +171,14 @@ class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader):
                 (os.fsencode(file.path), file.size_bytes, file.mtime_ns, document_id),
             )
 
+    def vacate(self, document_ids: Iterable[int]) -> None:
+        """Documents that are about to be relocated leave their paths to others; call it in the same transaction."""
+        with self._database.transaction() as writer:
+            # No path has a zero byte.
+            writer.execute(
+                f"UPDATE documents SET path = CAST(x'00' || document_id AS BLOB) WHERE {_IDS}", (id_list(document_ids),)
+            )
+
     def remove_documents(self, document_ids: Iterable[int]) -> None:
         """Forgets documents. Their ids are never given again, so rows they leave behind belong to nobody."""
         with self._database.transaction() as writer:

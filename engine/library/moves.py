@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Sequence
 
 from engine.catalog import Catalog, Root
 from engine.core import Document, FoundFile
@@ -14,21 +14,31 @@ Move = tuple[Document, FoundFile]
 
 
 def find_moves(
-    catalog: Catalog, new: Iterable[FoundFile], known: Iterable[Document], missing: Iterable[Document]
+    catalog: Catalog,
+    new: Iterable[FoundFile],
+    changed: Sequence[Move],
+    known: Iterable[Document],
+    missing: Iterable[Document],
 ) -> Generator[str, None, tuple[Move, ...]]:
-    """Pairs new files with what they were before; each document is found at most once.
+    """Pairs files with the documents whose content they have; each document is found at most once.
 
+    A document moved if its file is gone, or if another content lies in its place: two files may have swapped names.
     Only files of a fitting size are read for it. Yields what is read: places to stop.
 
     Args:
         catalog: Knows the documents of all roots, also of those that were not looked at.
         new: Files at paths that no document has.
+        changed: Documents, each with the file that lies in its place now.
         known: The documents where was looked.
         missing: Those of them whose files were not found.
     """
-    search = _Search(catalog, {one.document_id for one in known}, {one.document_id for one in missing})
+    search = _Search(catalog, {one.document_id for one in known}, {one.document_id for one in missing}, changed)
     for file in new:
         if search.may_be_known(file):
+            yield file.path
+            search.look_for(file)
+    for document, file in changed:
+        if search.may_be_known(file) and search.was_displaced(document):
             yield file.path
             search.look_for(file)
     return tuple(search.moves)
@@ -37,9 +47,13 @@ def find_moves(
 class _Search:
     """What has been found so far."""
 
-    def __init__(self, catalog: Catalog, known: Collection[int], missing: Collection[int]) -> None:
+    def __init__(
+        self, catalog: Catalog, known: Collection[int], missing: Collection[int], changed: Sequence[Move]
+    ) -> None:
         self._catalog, self._known, self._missing = catalog, known, missing
         self._sizes, self._roots = catalog.sizes_read(), catalog.roots()
+        self._in_place = {document.document_id: file for document, file in changed}
+        self._hashes: dict[str, str] = {}
         self._can_tell: dict[int, bool] = {}
         self._taken: set[int] = set()
         self.moves: list[Move] = []
@@ -51,10 +65,7 @@ class _Search:
         candidates = [one for one in self._catalog.documents_of_size(file.size_bytes) if self._is_gone(one, file)]
         if not candidates:
             return
-        try:
-            found = content_hash(file.path)
-        except OSError:
-            return  # Whoever reads it for indexing will say why it cannot be read.
+        found = self._hash(file)
         moved = choose_moved(file, [document for document in candidates if document.content_hash == found])
         if moved is not None:
             self._taken.add(moved.document_id)
@@ -64,11 +75,27 @@ class _Search:
         if document.document_id in self._taken:
             return False
         if document.document_id in self._known:
-            return document.document_id in self._missing
+            return document.document_id in self._missing or self.was_displaced(document)
         # It lies where was not looked now: gone only if that can be told without doubt.
         return not _still_has_its_name(document.path, file.path) and any(
             root.covers(document.path) and self._could_be_seen(root) for root in self._roots
         )
+
+    def was_displaced(self, document: Document) -> bool:
+        """Whether another content lies in a document's place."""
+        file = self._in_place.get(document.document_id)
+        if file is None or not document.content_hash:
+            return False
+        return file.size_bytes != document.size_bytes or self._hash(file) not in ("", document.content_hash)
+
+    def _hash(self, file: FoundFile) -> str:
+        """The content's hash; "" for a file that cannot be read: whoever reads it for indexing will say why."""
+        if file.path not in self._hashes:
+            try:
+                self._hashes[file.path] = content_hash(file.path)
+            except OSError:
+                self._hashes[file.path] = ""
+        return self._hashes[file.path]
 
     def _could_be_seen(self, root: Root) -> bool:
         if root.root_id not in self._can_tell:

@@ -69,7 +69,7 @@ def survey_places(catalog: Catalog, paths: Sequence[str]) -> Generator[str, None
 
 
 def _enter(catalog: Catalog, finding: Finding, retry: bool) -> Generator[str, None, frozenset[int]]:
-    moves = yield from find_moves(catalog, finding.new, finding.known, finding.missing)
+    moves = yield from find_moves(catalog, finding.new, finding.changed, finding.known, finding.missing)
     with catalog.transaction():
         return _record(catalog, finding, moves, retry)
 
@@ -78,8 +78,8 @@ def _record(catalog: Catalog, finding: Finding, moves: Iterable[Move], retry: bo
     """Writes all that was found into the catalogue; returns the ids that left it."""
     wanted = _wanted(catalog)
     made = [(was, file) for was, file in moves if wanted(file.path)]
-    moved_paths, moved_ids = _record_moves(catalog, made)
-    gone = _record_missing(catalog, finding, moved_ids)
+    moved_paths, moved_ids = _record_moves(catalog, made, replaced := _replaced(finding, made))
+    gone = _record_missing(catalog, finding, moved_ids) | replaced
     for root, reason in finding.absent:
         catalog.mark_offline(_ids(_documents_below(catalog, [root.path])), reason)
         catalog.mark_absent(root, reason)
@@ -88,8 +88,10 @@ def _record(catalog: Catalog, finding: Finding, moves: Iterable[Move], retry: bo
     catalog.mark_present(
         [*_ids(document for document in here if document.state == "offline" or finding.absent), *moved_ids]
     )
-    catalog.mark_pending(_ids(document for document, _ in finding.changed))
-    catalog.add_documents(file for file in finding.new if file.path not in moved_paths and wanted(file.path))
+    catalog.mark_pending(set(_ids(document for document, _ in finding.changed)) - moved_ids)
+    left_behind = [file for document, file in finding.changed if document.document_id in moved_ids]
+    new = (file for file in (*finding.new, *left_behind) if file.path not in moved_paths)
+    catalog.add_documents(file for file in new if wanted(file.path))
     if retry:
         _retry(catalog, finding.present_roots)
     for root, device in finding.present:
@@ -129,8 +131,18 @@ def _wanted(catalog: Catalog) -> Callable[[str], bool]:
     return is_wanted
 
 
-def _record_moves(catalog: Catalog, moves: Iterable[Move]) -> tuple[set[str], set[int]]:
+def _replaced(finding: Finding, moves: Iterable[Move]) -> frozenset[int]:
+    """Documents in whose place another one lies now, and whose own content is nowhere to be found."""
+    moved = {was.document_id: file.path for was, file in moves}
+    paths = set(moved.values())
+    return frozenset(one.document_id for one, file in finding.changed if file.path in paths) - moved.keys()
+
+
+def _record_moves(catalog: Catalog, moves: Sequence[Move], replaced: frozenset[int]) -> tuple[set[str], set[int]]:
     paths, ids = set[str](), set[int]()
+    catalog.remove_documents(replaced)
+    # Names may have gone round in a circle.
+    catalog.vacate(document.document_id for document, _ in moves)
     for document, file in moves:
         catalog.relocate(document.document_id, file)
         if not document.embedder:

@@ -12,7 +12,7 @@ from engine.config import LibrarySettings
 from engine.core import Document
 from engine.events import IndexFinished, IndexProgressed
 from engine.library.indexer import Indexer
-from engine.library.jobs import IndexRoots, Job, Reindex, Resume
+from engine.library.jobs import IndexRoots, Job, Refresh, Reindex, Resume
 from engine.library.seams import Stores
 from tests.helpers.library import FakeParser, FakeStores, check_integrity
 
@@ -62,6 +62,10 @@ class SmallLibrary:
 
     def rescan(self) -> IndexFinished:
         return self.run(IndexRoots(None))
+
+    def refresh(self, *paths: Path) -> IndexFinished:
+        """A look at just these places, as after the watcher heard of them."""
+        return self.run(Refresh(tuple(map(str, paths))))
 
     def resume(self) -> IndexFinished:
         return self.run(Resume(tuple(root.path for root in self.catalog.roots() if not root.is_surveyed)))

@@ -1,0 +1,430 @@
+"""Tests for engine.library.survey and its neighbours: what is renamed, moved, copied or unlinked is not embedded again.
+
+Each change is made while the watcher listens (a look at just these places) and while the engine is off (a rescan).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.catalog import GONE_AT_ONCE, KEPT
+from engine.errors import NothingThere
+from engine.library import moves, scanner
+from engine.library.ignoring import IGNORE_FILE
+from engine.library.moves import is_surely_gone, new_place
+from tests.helpers.indexing import SmallLibrary
+
+Look = Callable[..., object]
+
+
+@pytest.fixture(params=["listening", "rescan"])
+def look(request: pytest.FixtureRequest, library: SmallLibrary) -> Look:
+    """Takes in what changed at the paths: by a look at just these, or at everything."""
+    return library.refresh if request.param == "listening" else lambda *paths: library.rescan()
+
+
+def fill(library: SmallLibrary, folder: str, count: int) -> list[Path]:
+    return [library.write(f"{folder}/{number:04}.md", f"Text {number} of {folder}.") for number in range(count)]
+
+
+def test_renaming_a_folder_of_a_thousand_files_embeds_nothing(library: SmallLibrary, look: Look) -> None:
+    fill(library, "old", 1000)
+    library.add()
+    ids = library.catalog.ids_with_rows()
+    library.forget_what_was_embedded()
+
+    (library.docs / "old").rename(library.docs / "new")
+    look(library.docs / "new", library.docs / "old")
+
+    assert library.embedded == library.parser.paths_read == []
+    assert library.catalog.ids_with_rows() == ids
+    assert {os.path.dirname(path) for path in library.states()} == {"new"}
+
+
+def test_files_that_swap_their_names_embed_nothing(library: SmallLibrary, look: Look) -> None:
+    a, b = library.write("a.md", "one", "two"), library.write("b.md", "three")
+    library.add()
+    library.forget_what_was_embedded()
+
+    a.rename(library.docs / "c")
+    b.rename(a)
+    (library.docs / "c").rename(b)
+    look(a, b, library.docs / "c")
+
+    assert library.embedded == []
+    assert [row.text for row in library.stores.table.rows[library.known(b).document_id]] == ["one", "two"]
+
+
+def test_swapped_files_of_one_size_and_age_are_told_apart_when_heard(library: SmallLibrary) -> None:
+    a, b = library.write("a.md", "one"), library.write("b.md", "two")
+    for path in (a, b):
+        os.utime(path, ns=(5, 5))
+    library.add()
+    library.forget_what_was_embedded()
+
+    a.rename(library.docs / "c")
+    b.rename(a)
+    (library.docs / "c").rename(b)
+    library.refresh(a, b)
+
+    assert library.embedded == []
+    assert [row.text for row in library.stores.table.rows[library.known(a).document_id]] == ["two"]
+
+
+def test_files_whose_names_go_round_embed_nothing(library: SmallLibrary, look: Look) -> None:
+    log, first, second = (library.write(f"log{end}", f"Log {end}") for end in ("", ".1", ".2"))
+    library.add()
+    ids = [library.known(path).document_id for path in (log, first, second)]
+    library.forget_what_was_embedded()
+
+    first.rename(second)
+    log.rename(first)
+    library.write("log", "A new day")
+    look(second, first, log)
+
+    assert library.embedded == ["A new day"]
+    assert [library.known(path).document_id for path in (first, second)] == ids[:2]
+    assert library.catalog.document(ids[2]) is None
+    assert len(library.stores.table.rows) == 3
+
+
+def test_a_file_moved_over_another_takes_its_place(library: SmallLibrary, look: Look) -> None:
+    a, b = library.write("a.md", "one"), library.write("b.md", "two")
+    library.add()
+    moved = library.known(b).document_id
+    library.forget_what_was_embedded()
+
+    b.rename(a)
+    look(a, b)
+
+    assert library.embedded == library.parser.paths_read == []
+    assert library.states() == {"a.md": "indexed"}
+    assert library.known(a).document_id == moved
+
+
+def test_a_move_between_two_linked_folders_keeps_the_document(
+    library: SmallLibrary, look: Look, tmp_path: Path
+) -> None:
+    path = library.write("a.md")
+    library.write("stays.md")
+    other = tmp_path / "other"
+    other.mkdir()
+    library.add()
+    library.add(other, collection="Work")
+    moved = library.known(path).document_id
+    library.forget_what_was_embedded()
+
+    path.rename(other / "a.md")
+    look(other / "a.md", path)
+
+    assert library.embedded == []
+    assert library.known(other / "a.md").document_id == moved
+    assert library.known(other / "a.md").collections == ("Work",)
+
+
+def test_a_copy_is_a_document_of_its_own_and_embeds_nothing(library: SmallLibrary, look: Look) -> None:
+    path = library.write("a.md", "one")
+    library.add()
+    library.forget_what_was_embedded()
+
+    shutil.copy2(path, library.docs / "b.md")
+    look(library.docs / "b.md")
+
+    assert library.embedded == []
+    assert library.states() == {"a.md": "indexed", "b.md": "indexed"}
+
+
+def test_a_changed_file_embeds_what_is_new_in_it(library: SmallLibrary, look: Look) -> None:
+    path = library.write("a.md", "one", "two")
+    library.add()
+    library.forget_what_was_embedded()
+
+    library.write("a.md", "one", "three")
+    look(path)
+
+    assert library.embedded == ["three"]
+
+
+def test_a_removed_file_leaves_and_a_new_one_comes(library: SmallLibrary, look: Look) -> None:
+    path = library.write("a.md")
+    library.write("stays.md")
+    library.add()
+
+    path.unlink()
+    library.write("sub/new.md")
+    look(path, library.docs / "sub")
+
+    assert library.states() == {"stays.md": "indexed", "sub/new.md": "indexed"}
+
+
+def test_a_folder_moved_away_stays_answerable_and_comes_back_without_being_read(
+    library: SmallLibrary, look: Look, tmp_path: Path
+) -> None:
+    paths = fill(library, "sub", 3)
+    library.add()
+    rows = dict(library.stores.table.rows)
+    library.forget_what_was_embedded()
+
+    library.docs.rename(tmp_path / "away")
+    look(library.docs)
+    assert library.known(paths[0]).state == "offline"
+    assert library.catalog.absent_ids(rows) == rows.keys()
+    assert library.stores.table.rows == rows
+    (linked,) = library.catalog.linked_folders()
+    assert "not there" in linked.root.absence
+    assert (linked.num_documents, linked.num_gone) == (3, 0)
+
+    (tmp_path / "away").rename(library.docs)
+    look(library.docs)
+    assert set(library.states().values()) == {"indexed"}
+    assert library.embedded == library.parser.paths_read == []
+    assert library.catalog.absent_ids(rows) == frozenset()
+    assert library.catalog.roots()[0].absence == ""
+
+
+def test_something_heard_in_a_folder_that_has_just_gone_takes_it_for_gone_not_for_emptied(
+    library: SmallLibrary, tmp_path: Path
+) -> None:
+    paths = fill(library, "sub", 3)
+    library.add()
+    library.docs.rename(tmp_path / "away")
+
+    library.refresh(*paths)
+
+    assert {library.known(path).state for path in paths} == {"offline"}
+
+
+def test_a_linked_folder_added_under_its_new_name_is_the_same_folder(library: SmallLibrary, tmp_path: Path) -> None:
+    fill(library, "sub", 3)
+    library.add(collection="Work")
+    ids = library.catalog.ids_with_rows()
+    library.forget_what_was_embedded()
+    renamed = tmp_path / "renamed"
+    library.docs.rename(renamed)
+    library.rescan()
+
+    library.add(renamed)
+
+    assert library.embedded == library.parser.paths_read == []
+    assert library.catalog.ids_with_rows() == ids
+    assert {(root.collection, root.path) for root in library.catalog.roots()} == {
+        ("Documents", str(renamed)),
+        ("Work", str(renamed)),
+    }
+    assert set(library.catalog.documents_by_state().items()) >= {("indexed", 3), ("offline", 0)}
+
+
+def test_a_renamed_folder_added_to_its_own_collection_is_there_once(library: SmallLibrary, tmp_path: Path) -> None:
+    fill(library, "sub", 3)
+    library.add()
+    renamed = tmp_path / "renamed"
+    library.docs.rename(renamed)
+
+    library.add(renamed)
+
+    assert [root.path for root in library.catalog.roots()] == [str(renamed)]
+
+
+def test_a_copy_of_a_folder_whose_drive_is_away_leaves_that_folder_alone(
+    library: SmallLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = fill(library, "sub", 3)
+    library.add()
+    shutil.copytree(library.docs, tmp_path / "copy")
+    library.docs.rename(tmp_path / "away")
+    monkeypatch.setattr(moves, "is_surely_gone", lambda root: False)
+    library.forget_what_was_embedded()
+
+    library.add(tmp_path / "copy")
+
+    assert library.embedded == []
+    assert {library.known(path).state for path in paths} == {"indexed"}
+    assert library.catalog.documents_by_state()["indexed"] == 6
+
+
+def test_a_root_is_surely_gone_only_where_its_drive_is_there(library: SmallLibrary) -> None:
+    library.write("a.md")
+    library.add()
+    (root,) = library.catalog.roots()
+    assert not is_surely_gone(root)
+    library.docs.rename(library.docs.with_name("away"))
+
+    assert is_surely_gone(root)
+    library.catalog.mark_surveyed(root, device=root.device + 1)
+    assert not is_surely_gone(library.catalog.roots()[0])
+
+
+def test_where_a_root_went_is_known_only_if_all_its_files_went_there(library: SmallLibrary) -> None:
+    one, two = fill(library, "sub", 2)
+    library.add()
+    (root,) = library.catalog.roots()
+    was = [library.known(one), library.known(two)]
+
+    def found(path: str) -> scanner.FoundFile:
+        return scanner.FoundFile(path, 1, 1)
+
+    together = [(was[0], found("/new/sub/0000.md")), (was[1], found("/new/sub/0001.md"))]
+    assert new_place(root, together) == "/new"
+    assert new_place(root, [together[0], (was[1], found("/other/sub/0001.md"))]) is None
+    assert new_place(root, [together[0], (was[1], found("/new/sub/other.md"))]) is None
+
+
+def test_a_renamed_file_is_found_where_case_does_not_matter(
+    library: SmallLibrary, look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = library.write("lease.md", "one")
+    library.add()
+    document_id = library.known(path).document_id
+    library.forget_what_was_embedded()
+    renamed = library.docs / "LEASE.MD"
+    path.rename(renamed)
+    lexists = os.path.lexists
+    # As a file system answers that takes no notice of case.
+    monkeypatch.setattr(
+        os.path, "lexists", lambda path: lexists(renamed) if str(path).endswith("lease.md") else lexists(path)
+    )
+    samefile = os.path.samefile
+    monkeypatch.setattr(os.path, "samefile", lambda a, b: str(a).casefold() == str(b).casefold() or samefile(a, b))
+
+    look(renamed, path)
+
+    assert library.states() == {"LEASE.MD": "indexed"}
+    assert library.known(renamed).document_id == document_id
+    assert library.embedded == []
+
+
+def test_changed_ignore_rules_let_documents_leave_and_return(library: SmallLibrary, look: Look) -> None:
+    fill(library, "logs", 30)
+    library.write("a.md")
+    shutil.copy2(library.docs / "logs" / "0007.md", library.docs / "kept.md")
+    library.add()
+    library.forget_what_was_embedded()
+
+    library.write(IGNORE_FILE, "logs/")
+    look(library.docs / "logs")
+    assert library.states() == {"a.md": "indexed", "kept.md": "indexed"}
+    assert len(library.stores.table.rows) == 2
+
+    (library.docs / IGNORE_FILE).unlink()
+    look(library.docs / "logs")
+    assert len(library.states()) == 32
+    assert len(library.embedded) == 29
+
+
+def test_more_than_half_gone_at_once_is_kept_until_the_user_decides(library: SmallLibrary, look: Look) -> None:
+    paths = fill(library, "sub", 30)
+    library.write("stays.md")
+    library.add()
+
+    shutil.rmtree(library.docs / "sub")
+    look(library.docs / "sub")
+
+    assert {library.known(path).reason for path in paths} == {GONE_AT_ONCE}
+    (linked,) = library.catalog.linked_folders()
+    assert (linked.num_documents, linked.num_gone, linked.root.absence) == (31, 30, "")
+
+
+def test_removing_what_went_missing_leaves_nothing_of_it(library: SmallLibrary) -> None:
+    fill(library, "sub", 30)
+    library.write("stays.md")
+    library.add()
+    shutil.rmtree(library.docs / "sub")
+    library.rescan()
+
+    assert library.indexer.settle_gone(str(library.docs), remove=True) == 30
+
+    assert library.states() == {"stays.md": "indexed"}
+    assert len(library.stores.table.rows) == 1
+    library.rescan()
+    assert library.states() == {"stays.md": "indexed"}
+    with pytest.raises(NothingThere, match="waits for a decision"):
+        library.indexer.settle_gone(str(library.docs), remove=True)
+
+
+def test_keeping_what_went_missing_is_not_asked_again_until_it_returns(library: SmallLibrary) -> None:
+    paths = fill(library, "sub", 30)
+    library.write("stays.md")
+    library.add()
+    library.forget_what_was_embedded()
+    shutil.copytree(library.docs / "sub", library.docs.with_name("aside"))
+    shutil.rmtree(library.docs / "sub")
+    library.rescan()
+
+    assert library.indexer.settle_gone(str(library.docs), remove=False) == 0
+    library.rescan()
+    assert {library.known(path).reason for path in paths} == {KEPT}
+    assert library.catalog.linked_folders()[0].num_gone == 0
+    assert len(library.stores.table.rows) == 31
+
+    shutil.copytree(library.docs.with_name("aside"), library.docs / "sub")
+    library.refresh(library.docs / "sub")
+    assert set(library.states().values()) == {"indexed"}
+    assert library.embedded == []
+
+    shutil.rmtree(library.docs / "sub")
+    library.refresh(library.docs / "sub")
+    assert library.catalog.linked_folders()[0].num_gone == 30
+
+
+def test_what_came_back_before_the_decision_is_not_removed(library: SmallLibrary) -> None:
+    fill(library, "sub", 30)
+    library.write("stays.md")
+    library.add()
+    shutil.rmtree(library.docs / "sub")
+    library.rescan()
+    back = library.write("sub/0000.md", "Text 0 of sub.")
+
+    assert library.indexer.settle_gone(str(library.docs), remove=True) == 29
+
+    library.rescan()
+    assert library.known(back).state == "indexed"
+
+
+def test_a_change_below_a_link_is_a_look_at_the_whole_folder(library: SmallLibrary, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.md").write_text("one")
+    library.write("stays.md")
+    (library.docs / "link").symlink_to(outside)
+    library.add()
+    (outside / "b.md").write_text("two")
+
+    library.refresh(library.docs / "link" / "b.md")
+
+    assert library.states() == {"stays.md": "indexed", "link/a.md": "indexed", "link/b.md": "indexed"}
+
+
+def test_a_link_that_appears_in_a_changed_folder_brings_no_second_copy(library: SmallLibrary) -> None:
+    path = library.write("sub/a.md")
+    library.add()
+    (library.docs / "sub" / "link.md").symlink_to(path)
+
+    library.refresh(library.docs / "sub")
+
+    assert library.states() == {"sub/a.md": "indexed"}
+
+
+def test_a_look_at_what_belongs_to_no_folder_does_nothing(library: SmallLibrary, tmp_path: Path) -> None:
+    library.write("a.md")
+    library.add()
+    (tmp_path / "b.md").write_text("b")
+
+    finished = library.refresh(tmp_path / "b.md", tmp_path)
+
+    assert (finished.indexed, finished.removed) == (0, 0)
+    assert library.states() == {"a.md": "indexed"}
+
+
+def test_a_look_at_one_place_tells_only_of_what_is_new(library: SmallLibrary) -> None:
+    library.write("sub/bad.md", "BROKEN")
+    library.add()
+    library.write("sub/worse.md", "BROKEN")
+
+    finished = library.refresh(library.docs / "sub")
+
+    assert [os.path.basename(path) for path, _ in finished.failed] == ["worse.md"]
