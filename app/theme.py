@@ -199,16 +199,16 @@ def palette(theme: Theme) -> QPalette:
 def style_sheet(theme: Theme, font_scale: float = 1.0) -> str:
     """The one page of QSS with the theme's colours and the text sizes (points) filled in."""
     values = {name: value for name, value in asdict(theme).items() if isinstance(value, str)}
-    values["arrow_down"], values["arrow_up"] = _arrow_file("down", theme), _arrow_file("up", theme)
+    values["arrow_down"], values["arrow_up"] = _picture_file("arrow-down", theme), _picture_file("arrow-up", theme)
     for size, factor in (("tiny", 0.82), ("small", 0.9), ("base", 1.0), ("large", 1.15), ("title", 1.6), ("hero", 2.1)):
         values[f"pt_{size}"] = f"{BASE_POINTS * font_scale * factor:.1f}pt"
-    values["arrow_down"], values["arrow_up"] = _arrow_file("down", theme), _arrow_file("up", theme)
+    values["check"] = _picture_file("check", theme)
     return Template(resources.text("theme/window.qss")).substitute(values)
 
 
-def _arrow_file(direction: str, theme: Theme) -> str:
+def _picture_file(name: str, theme: Theme) -> str:
     # Fusion cannot draw the arrows of a field that has a style sheet; QSS takes pictures from files only.
-    return str(resources.path(f"theme/arrow-{direction}-{theme.name}.svg")).replace("\\", "/")
+    return str(resources.path(f"theme/{name}-{theme.name}.svg")).replace("\\", "/")
 
 
 # --- fonts ---------------------------------------------------------------------------------------

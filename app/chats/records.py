@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 TurnRecordState = Literal["asked", "writing", "finished", "cancelled", "failed"]
@@ -14,7 +14,10 @@ INTERRUPTED = "Ragdoll was closed before this answer was complete."
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One chat. Times are seconds since 1970; `collection` None searches all; `leaf_id` is the last turn shown."""
+    """One chat. Times are seconds since 1970; `collection` None searches all; `leaf_id` is the last turn shown.
+
+    `filters` confine its next questions.
+    """
 
     conversation_id: str
     title: str
@@ -23,6 +26,7 @@ class Conversation:
     is_pinned: bool = False
     collection: str | None = None
     leaf_id: str | None = None
+    filters: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A question and its answer; `parent_id` is the turn before it on its branch, None for the first."""
+    """A question and its answer; `parent_id` is the turn before it on its branch, None for the first.
+
+    `filters` are what this question was confined to.
+    """
 
     turn_id: str
     conversation_id: str
@@ -52,8 +59,9 @@ class Turn:
     question: str
     created: float
     outcome: Outcome = Outcome()
+    filters: Json = field(default_factory=dict)
 
 
 # In the order of the table's columns.
-OUTCOME_FIELDS: tuple[str, ...] = tuple(field.name for field in fields(Outcome))
+OUTCOME_FIELDS: tuple[str, ...] = tuple(part.name for part in fields(Outcome))
 JSON_FIELDS = frozenset({"passages", "quotes", "citations", "segments", "scope", "timings"})

@@ -116,7 +116,12 @@ def _m001_conversations_and_turns(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX turns_of_conversation ON turns (conversation_id, number)")
 
 
-_MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_m001_conversations_and_turns,)
+def _m002_filters(connection: sqlite3.Connection) -> None:
+    for table in ("conversations", "turns"):
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN filters TEXT NOT NULL DEFAULT '{{}}'")
+
+
+_MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_m001_conversations_and_turns, _m002_filters)
 
 
 def _set_aside(file: Path) -> Path:

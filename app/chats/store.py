@@ -13,9 +13,10 @@ from uuid import uuid4
 
 from app.chats import schema, search
 from app.chats.errors import told
-from app.chats.records import INTERRUPTED, JSON_FIELDS, OUTCOME_FIELDS, Conversation, Outcome, Turn
+from app.chats.records import INTERRUPTED, JSON_FIELDS, OUTCOME_FIELDS, Conversation, Json, Outcome, Turn
 
-_CONVERSATION = "conversation_id, title, created, updated, is_pinned, collection, leaf_id"
+_CONVERSATION = "conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters"
+_TURN = "turn_id, conversation_id, parent_id, question, created, filters"
 _OUTCOME = ", ".join(OUTCOME_FIELDS)
 
 
@@ -66,14 +67,16 @@ class ChatStore:
             ).fetchone()
         return None if row is None else _conversation(row)
 
-    def create_conversation(self, title: str, collection: str | None = None) -> Conversation:
+    def create_conversation(
+        self, title: str, collection: str | None = None, filters: Json | None = None
+    ) -> Conversation:
         now = time.time()
-        made = Conversation(uuid4().hex, _storable(title), now, now, collection=collection)
+        made = Conversation(uuid4().hex, _storable(title), now, now, collection=collection, filters=filters or {})
         with self._change():
             self._connection.execute(
-                "INSERT INTO conversations (conversation_id, title, created, updated, collection) "
-                "VALUES (?, ?, ?, ?, ?)",
-                (made.conversation_id, made.title, now, now, collection),
+                "INSERT INTO conversations (conversation_id, title, created, updated, collection, filters) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (made.conversation_id, made.title, now, now, collection, json.dumps(made.filters)),
             )
         return made
 
@@ -85,6 +88,10 @@ class ChatStore:
 
     def set_collection(self, conversation_id: str, collection: str | None) -> None:
         self._set(conversation_id, "collection", collection)
+
+    def set_filters(self, conversation_id: str, filters: Json) -> None:
+        """What the next questions of a conversation are confined to."""
+        self._set(conversation_id, "filters", json.dumps(filters))
 
     def set_leaf(self, conversation_id: str, leaf_id: str) -> None:
         """Remembers which branch is shown."""
@@ -103,20 +110,20 @@ class ChatStore:
         """All turns of all branches, oldest first."""
         with _told():
             rows = self._connection.execute(
-                f"SELECT turn_id, conversation_id, parent_id, question, created, {_OUTCOME} FROM turns "
-                "WHERE conversation_id = ? ORDER BY number",
+                f"SELECT {_TURN}, {_OUTCOME} FROM turns WHERE conversation_id = ? ORDER BY number",
                 (conversation_id,),
             ).fetchall()
         return tuple(_turn(row) for row in rows)
 
-    def add_turn(self, conversation_id: str, parent_id: str | None, question: str) -> Turn:
+    def add_turn(self, conversation_id: str, parent_id: str | None, question: str, filters: Json | None = None) -> Turn:
         """Records a question as asked, and makes its branch the one that is shown."""
-        turn = Turn(uuid4().hex, conversation_id, parent_id, _storable(question), time.time())
-        columns = f"turn_id, conversation_id, parent_id, question, created, {_OUTCOME}"
-        marks = ", ".join("?" * (5 + len(OUTCOME_FIELDS)))
-        values = (turn.turn_id, conversation_id, parent_id, turn.question, turn.created, *_columns(turn.outcome))
+        now = time.time()
+        turn = Turn(uuid4().hex, conversation_id, parent_id, _storable(question), now, filters=filters or {})
+        asked = (turn.turn_id, conversation_id, parent_id, turn.question, turn.created, json.dumps(turn.filters))
+        values = (*asked, *_columns(turn.outcome))
+        marks = ", ".join("?" * len(values))
         with self._change():
-            self._connection.execute(f"INSERT INTO turns ({columns}) VALUES ({marks})", values)
+            self._connection.execute(f"INSERT INTO turns ({_TURN}, {_OUTCOME}) VALUES ({marks})", values)
             self._connection.execute(
                 "UPDATE conversations SET leaf_id = ?, updated = ? WHERE conversation_id = ?",
                 (turn.turn_id, turn.created, conversation_id),
@@ -169,13 +176,15 @@ def _told() -> Iterator[None]:
 
 
 def _conversation(row: tuple[Any, ...]) -> Conversation:
-    conversation_id, title, created, updated, is_pinned, collection, leaf_id = row
-    return Conversation(conversation_id, title, created, updated, bool(is_pinned), collection, leaf_id)
+    conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters = row
+    return Conversation(
+        conversation_id, title, created, updated, bool(is_pinned), collection, leaf_id, json.loads(filters)
+    )
 
 
 def _turn(row: tuple[Any, ...]) -> Turn:
-    turn_id, conversation_id, parent_id, question, created = row[:5]
-    return Turn(turn_id, conversation_id, parent_id, question, created, _outcome(row[5:]))
+    turn_id, conversation_id, parent_id, question, created, filters = row[:6]
+    return Turn(turn_id, conversation_id, parent_id, question, created, _outcome(row[6:]), json.loads(filters))
 
 
 def _columns(outcome: Outcome) -> tuple[object, ...]:

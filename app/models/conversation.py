@@ -12,10 +12,10 @@ from app.chats import Conversation, Turn, markdown_of
 from app.chats.branches import branch, newest_leaf, variants
 from app.chats.records import Json
 from app.models.answering import Answering
-from app.models.turn_records import outcome_of, view_of
+from app.models.turn_records import filters_of, outcome_of, stored_filters, view_of
 from app.models.turns import TurnView
 from engine import protocol
-from engine.protocol import RagdollError
+from engine.protocol import Filters, RagdollError
 
 if TYPE_CHECKING:
     from app.chats import ChatStore
@@ -30,6 +30,7 @@ class ConversationModel(QObject):
         conversation_id: The open chat's, None for a new one.
         title: Its title, "" for a new one.
         collection: Where questions are searched; None searches all collections.
+        filters: What they are confined to besides.
     """
 
     turn_added = Signal(str)  # turn id; at the end of `turns`
@@ -38,6 +39,7 @@ class ConversationModel(QObject):
     conversation_changed = Signal()  # another chat or another branch: all turns are to be shown anew
     title_changed = Signal(str)  # the new title
     collection_changed = Signal()  # collection
+    filters_changed = Signal()  # filters
     conversation_saved = Signal(str)  # conversation id; lists of chats should look again
     store_failed = Signal(str, str)  # a sentence, a way out
 
@@ -50,6 +52,7 @@ class ConversationModel(QObject):
         self.conversation_id: str | None = None
         self.title = ""
         self.collection: str | None = None
+        self.filters = Filters()
         answering.turn_changed.connect(self._on_turn_changed)
         answering.text_appended.connect(self._on_text_appended)
         answering.store_failed.connect(self.store_failed)
@@ -70,7 +73,7 @@ class ConversationModel(QObject):
     # --- which chat ---
 
     def new_chat(self) -> None:
-        """An empty chat; the collection stays chosen."""
+        """An empty chat; the collection stays chosen, filters do not."""
         self._take(None, ())
 
     def open(self, conversation_id: str) -> None:
@@ -92,6 +95,16 @@ class ConversationModel(QObject):
             conversation_id = self.conversation_id
             self._try(lambda: self._store.set_collection(conversation_id, collection))
         self.collection_changed.emit()
+
+    def set_filters(self, filters: Filters) -> None:
+        """What the next questions of this chat are confined to."""
+        if filters == self.filters:
+            return
+        self.filters = filters
+        if self.conversation_id is not None:
+            conversation_id = self.conversation_id
+            self._try(lambda: self._store.set_filters(conversation_id, stored_filters(filters)))
+        self.filters_changed.emit()
 
     def rename(self, title: str) -> None:
         title = " ".join(title.split())
@@ -117,7 +130,7 @@ class ConversationModel(QObject):
 
     def ask(self, text: str) -> None:
         """Asks at the end of the branch; white space alone asks nothing."""
-        self._ask(next(reversed(self._views), None), text)
+        self._ask(next(reversed(self._views), None), text, self.filters)
 
     def stop(self, turn_id: str) -> None:
         """Stops an answer; what has been written of it stays."""
@@ -128,14 +141,21 @@ class ConversationModel(QObject):
         turn = self._stored(turn_id)
         if turn is not None:
             self._answering.stop(turn_id)
-            self._ask(turn.parent_id, turn.question)
+            self._ask(turn.parent_id, turn.question, self.filters)
+
+    def search_everything(self, turn_id: str) -> None:
+        """Asks the same again without any filter, chosen or read out of its words, as a new variant beside it."""
+        turn = self._stored(turn_id)
+        if turn is not None:
+            self._answering.stop(turn_id)
+            self._ask(turn.parent_id, turn.question, Filters(reads_question=False))
 
     def edit(self, turn_id: str, text: str) -> None:
         """Asks something else in a turn's place, as a new variant beside the old one."""
         turn = self._stored(turn_id)
         if turn is not None and text.strip():
             self._answering.stop(turn_id)
-            self._ask(turn.parent_id, text)
+            self._ask(turn.parent_id, text, self.filters)
 
     def switch_branch(self, turn_id: str, step: int) -> None:
         """Shows the variant that is `step` further than a turn, with all that follows on it; stays within bounds."""
@@ -154,17 +174,20 @@ class ConversationModel(QObject):
     # --- inside ---
 
     def _take(self, conversation: Conversation | None, turns: tuple[Turn, ...]) -> None:
-        was_collection = self.collection
+        was_collection, was_filters = self.collection, self.filters
         self._turns = turns
         self.conversation_id = conversation.conversation_id if conversation else None
         self.title = conversation.title if conversation else ""
         if conversation is not None:
             self.collection = conversation.collection
+        self.filters = filters_of(conversation.filters) if conversation else Filters()
         self._show(conversation.leaf_id if conversation else None)
         self.conversation_changed.emit()
         self.title_changed.emit(self.title)
         if self.collection != was_collection:
             self.collection_changed.emit()
+        if self.filters != was_filters:
+            self.filters_changed.emit()
 
     def _show(self, leaf_id: str | None) -> None:
         self._views = {turn.turn_id: self._view(turn) for turn in branch(self._turns, leaf_id)}
@@ -175,13 +198,13 @@ class ConversationModel(QObject):
         live = self._answering.view(turn.turn_id)
         return stored if live is None else _numbered(live, stored)
 
-    def _ask(self, parent_id: str | None, text: str) -> None:
+    def _ask(self, parent_id: str | None, text: str, filters: Filters) -> None:
         text = text.strip()
         if not text:
             return
         try:
             conversation_id = self._stored_conversation(text)
-            turn = self._store.add_turn(conversation_id, parent_id, text)
+            turn = self._store.add_turn(conversation_id, parent_id, text, stored_filters(filters))
         except RagdollError as error:
             self.store_failed.emit(error.sentence, error.way_out)
             return
@@ -202,12 +225,14 @@ class ConversationModel(QObject):
                 collection=self.collection,
                 conversation_id=conversation_id,
                 transcript=transcript,
+                filters=filters,
             ),
         )
 
     def _stored_conversation(self, question: str) -> str:
         if self.conversation_id is None:
-            made = self._store.create_conversation(title_from(question), self.collection)
+            filters = stored_filters(self.filters)
+            made = self._store.create_conversation(title_from(question), self.collection, filters)
             self.conversation_id, self.title = made.conversation_id, made.title
             self.title_changed.emit(self.title)
         return self.conversation_id

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from app.chats import Turn, TurnRecordState
-from app.chats.records import Outcome
+from app.chats.records import Json, Outcome
 from app.models.turns import ENDED, TurnState, TurnView
-from engine.protocol import Citation, FinishReason, Passage, Quote, Scope, Timings
+from engine.protocol import Citation, Filters, FinishReason, Passage, Quote, Scope, Timings
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -54,7 +54,19 @@ def view_of(turn: Turn, branch_index: int = 0, num_branches: int = 1) -> TurnVie
         error_sentence=outcome.error_sentence,
         branch_index=branch_index,
         num_branches=num_branches,
+        filters=filters_of(turn.filters),
     )
+
+
+def filters_of(stored: Json) -> Filters:
+    """Filters as they were stored; none where there are none, or an other version's that we cannot read."""
+    return _read(Filters, stored) or Filters()
+
+
+def stored_filters(filters: Filters) -> Json:
+    """What differs from no filters at all, as JSON data."""
+    nothing = asdict(Filters())
+    return {name: value for name, value in asdict(filters).items() if value != nothing[name]}
 
 
 def _recorded(state: TurnState) -> TurnRecordState:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine import protocol
-from engine.protocol import Citation, Notice, Passage, Quote, Scope
+from engine.protocol import Citation, Filters, Notice, Passage, Quote, Scope
 
 TurnState = Literal["queued", "searching", "reading", "writing", "finished", "cancelled", "failed"]
+NO_FILTERS = Filters()
 ENDED: frozenset[TurnState] = frozenset({"finished", "cancelled", "failed"})
 
 
@@ -21,6 +22,7 @@ class TurnView:
 
     `model` is None while nothing is finished and when the quotes are the answer. `ahead` counts the questions
     before this one while it is queued. `branch_index` is 0-based among the `num_branches` variants of this turn.
+    `filters` are what the user confined the question to.
     """
 
     turn_id: str
@@ -39,6 +41,7 @@ class TurnView:
     ahead: int = 0
     branch_index: int = 0
     num_branches: int = 1
+    filters: Filters = NO_FILTERS
 
     @property
     def id(self) -> str:

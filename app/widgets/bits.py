@@ -22,7 +22,7 @@ from app import theme
 
 Role = Literal["plain", "hero", "title", "heading", "strong", "muted", "small", "section", "problem", "key"]
 Tone = Literal["plain", "good", "warn", "bad", "accent"]
-Kind = Literal["plain", "primary", "danger", "ghost", "picker", "link", "quiet", "segment", "nav", "new"]
+Kind = Literal["plain", "primary", "danger", "ghost", "picker", "link", "quiet", "segment", "nav", "new", "filter"]
 
 
 def label(text: str = "", role: Role = "plain", *, wraps: bool = False, selectable: bool = False) -> QLabel:
@@ -68,7 +68,8 @@ def button(
     made.setCursor(Qt.CursorShape.PointingHandCursor)
     made.setCheckable(is_checkable)
     if icon:
-        theme.dress(made, icon, "on_accent" if kind == "primary" else "muted")
+        colour = {"primary": "on_accent", "filter": "accent"}.get(kind, "muted")
+        theme.dress(made, icon, colour, side=12 if kind == "filter" else 18)
     if clicked is not None:
         made.clicked.connect(lambda: clicked())
     return made

@@ -9,11 +9,10 @@ from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
-from app.widgets.turn_widget import TurnWidget
-
 if TYPE_CHECKING:
     from app.models.standings import Standing
     from app.models.turns import TurnView
+    from app.widgets.turn_widget import TurnWidget
     from engine.protocol import Passage
 
 MAX_TURN_WIDGETS = 40
@@ -33,6 +32,7 @@ class ConversationView(QScrollArea):
     retry_wanted = Signal(str)
     edited = Signal(str, str)
     branch_wanted = Signal(str, int)  # turn id, −1 or +1
+    everything_wanted = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -139,12 +139,16 @@ class ConversationView(QScrollArea):
         self._views[0].show()
 
     def _new_view(self, index: int) -> TurnWidget:
+        # The first turn comes after the first paint, which needs none of what a turn is made of.
+        from app.widgets.turn_widget import TurnWidget
+
         view = TurnWidget(self._turns[index], self._standing_of)
         turn_id = view.turn.turn_id
         view.source_wanted.connect(lambda passage: self.source_wanted.emit(turn_id, passage))
         view.selected.connect(lambda: self.selected.emit(turn_id))
         view.retry_wanted.connect(lambda: self.retry_wanted.emit(turn_id))
         view.edited.connect(lambda text: self.edited.emit(turn_id, text))
+        view.everything_wanted.connect(lambda: self.everything_wanted.emit(turn_id))
         view.branch_wanted.connect(lambda step: self.branch_wanted.emit(turn_id, step))
         return view
 

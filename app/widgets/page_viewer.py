@@ -154,7 +154,7 @@ class PageViewer(QWidget):
         self._reply = None
         self._show_notice(sentence)
 
-    def show_kept(self, document: str, spot: str, text: str, sentence: str) -> None:
+    def show_kept(self, document: str, spot: str, text: str, sentence: str, *, is_offline: bool) -> None:
         """The passage as it was indexed, because its page cannot be shown; `sentence` says why."""
         self._reply = None
         self._name_document(document)
@@ -165,6 +165,7 @@ class PageViewer(QWidget):
         self.text.show_text(text, 0, 0)
         self._enable()
         self._banner.show()
+        self.open_outside.setEnabled(not is_offline)
 
     def show_page(self, reply: PageReply) -> None:
         self._reply = reply
@@ -249,6 +250,7 @@ class PageViewer(QWidget):
         reply = self._reply
         page = reply.page if reply else None
         num_pages = reply.num_pages if reply else 0
+        self.open_outside.setEnabled(True)
         self._previous.setEnabled(page is not None and page > 1)
         self._next.setEnabled(page is not None and page < num_pages)
         for control in (self._zoom_out, self._zoom_in, self._fit):

@@ -84,6 +84,7 @@ class PromptEdit(QFrame):
         line.addWidget(self.field, 1, Qt.AlignmentFlag.AlignVCenter)
         line.addWidget(self.button, 0, Qt.AlignmentFlag.AlignBottom)
         layout.addLayout(line)
+        self._layout = layout
         self.field.entered.connect(self._submit)
         self.field.textChanged.connect(self._enable)
         self.field.focus_changed.connect(lambda has: theme.restyle(self, focused=has))
@@ -98,6 +99,10 @@ class PromptEdit(QFrame):
         cursor = self.field.textCursor()
         cursor.movePosition(cursor.MoveOperation.End)
         self.field.setTextCursor(cursor)
+
+    def put_below(self, widget: QWidget) -> None:
+        """Puts something into the card, below the field."""
+        self._layout.addWidget(widget)
 
     def set_busy(self, is_busy: bool) -> None:
         """While busy the button stops the answer; a question can still be written, but not sent."""

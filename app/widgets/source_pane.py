@@ -87,7 +87,9 @@ class SourcePane(QWidget):
 
     def _on_passage_kept(self, passage: Passage, sentence: str) -> None:
         self._show(self.viewer)
-        self.viewer.show_kept(passage.document, spot_text(passage.place, passage.page), passage.text, sentence)
+        is_offline = self._sources is not None and self._sources.standing(passage).state == "offline"
+        spot = spot_text(passage.place, passage.page)
+        self.viewer.show_kept(passage.document, spot, passage.text, sentence, is_offline=is_offline)
 
     def _show_standings(self) -> None:
         if self._sources is not None:

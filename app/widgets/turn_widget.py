@@ -11,6 +11,7 @@ from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QGuiApplica
 from PySide6.QtWidgets import QToolTip, QVBoxLayout, QWidget
 
 from app import theme
+from app.models.question_filters import chips
 from app.widgets import bits
 from app.widgets.figures import count_text, place_text, seconds_text
 from app.widgets.markdown_view import MarkdownView
@@ -37,6 +38,7 @@ class TurnWidget(QWidget):
     retry_wanted = Signal()  # the same question again, as a branch
     edited = Signal(str)  # another question in its place, as a branch
     branch_wanted = Signal(int)  # −1 the branch before, +1 the branch after
+    everything_wanted = Signal()  # the same question again without any filter, as a branch
     grew = Signal()
 
     def __init__(
@@ -61,6 +63,14 @@ class TurnWidget(QWidget):
         self._foot.setLayout(
             bits.row(self.copy, self.regenerate, self._branches, 8, self.scope, None, spacing=2)
         )  # fmt: skip
+        self.confined, self._confined_line = bits.label("", "small", wraps=True), QWidget()
+        self.everything = bits.button(
+            self.tr("Search everything instead"), "link", clicked=self.everything_wanted.emit
+        )  # fmt: skip
+        confined_line = bits.column(self.confined, spacing=0)
+        confined_line.addLayout(bits.row(self.everything, None))
+        confined_line.setContentsMargins(6, 0, 0, 0)
+        self._confined_line.setLayout(confined_line)
         self._arrange()
         self._connect()
         self.show_turn(turn)
@@ -104,8 +114,9 @@ class TurnWidget(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(12)
-        for part in (self.bubble, self._state_line, self.quotes, self.markdown, self._note, self.outcome, self._foot):
+        for part in (self.bubble, self._state_line, self.quotes, self.markdown, self._note, self.outcome):
             layout.addWidget(part)
+        layout.addLayout(bits.column(self._foot, self._confined_line, spacing=2))
 
     def _connect(self) -> None:
         self.bubble.edited.connect(self.edited)
@@ -155,7 +166,10 @@ class TurnWidget(QWidget):
         self.scope.setVisible(bool(turn.passages))
         self.scope.setText(scope_sentence(turn))
         self.scope.setAccessibleName(scope_sentence(turn))
-        self.scope.setToolTip(timing_sentence(turn))
+        self.scope.setToolTip("\n".join(part for part in (timing_sentence(turn), searched_sentence(turn)) if part))
+        words = confined_sentence(turn)
+        self.confined.setText(words)
+        self._confined_line.setVisible(bool(words) and not is_running)
         self._branches.setVisible(turn.num_branches > 1)
         self._branch_text.setText(f"{turn.branch_index + 1}/{turn.num_branches}")
         self.earlier.setEnabled(turn.branch_index > 0)
@@ -207,6 +221,24 @@ def scope_sentence(turn: TurnView) -> str:
     for place, figure in zip(("%1", "%2", "%3"), figures, strict=True):
         words = words.replace(place, count_text(figure))
     return words
+
+
+def searched_sentence(turn: TurnView) -> str:
+    """`Searched 5,801 chunks in 112 files`: what the filters had left; "" where nobody counted."""
+    scope = turn.scope
+    if scope is None or not scope.chunks_searched:
+        return ""
+    words = _tr("Searched %1 chunks in %2 files")
+    return words.replace("%1", count_text(scope.chunks_searched)).replace("%2", count_text(scope.files_searched))
+
+
+def confined_sentence(turn: TurnView) -> str:
+    """`Only: PDF files · changed since 2025-01-01`: what the user chose, and what the question's words said."""
+    chosen = [chip.text for chip in chips(turn.filters)]
+    recognised = list(turn.scope.recognised) if turn.scope else []
+    parts = [_tr("Searched: %1").replace("%1", " · ".join(chosen)) if chosen else ""]
+    parts.append(_tr("From your question: %1").replace("%1", " · ".join(recognised)) if recognised else "")
+    return " · ".join(part for part in parts if part)
 
 
 def timing_sentence(turn: TurnView) -> str:

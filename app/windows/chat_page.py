@@ -11,6 +11,7 @@ from app.widgets import bits
 from app.widgets.collection_picker import CollectionPicker
 from app.widgets.conversation_view import ConversationView
 from app.widgets.figures import count_text
+from app.widgets.filter_bar import FilterBar
 from app.widgets.first_run import FirstRun
 from app.widgets.hero import Hero
 from app.widgets.model_picker import ModelPicker
@@ -43,6 +44,8 @@ class ChatPage(QWidget):
         self.model_picker, self.collection_picker = ModelPicker(), CollectionPicker()
         self.conversation, self.hero, self.first_run = ConversationView(), Hero(), FirstRun()
         self.prompt, self.sources = PromptEdit(), SourcePane()
+        self.filters = FilterBar()
+        self.prompt.put_below(self.filters)
         self.sources_button = bits.tool(
             "sources", self.tr("Show or hide the sources"), self.toggle_sources, is_checkable=True
         )
@@ -68,7 +71,11 @@ class ChatPage(QWidget):
         self.setFocusProxy(self.prompt)
 
     def attach(self, models: AppModels) -> None:
+        # Imported here, because it brings the protocol with it.
+        from app.windows.filter_choices import FilterChoices
+
         self._models = models
+        self.filter_choices = FilterChoices(self.filters, models)
         conversation, library = models.conversation, models.library
         self.model_picker.attach(models.model_picker)
         self.sources.attach(models.sources)
@@ -83,6 +90,7 @@ class ChatPage(QWidget):
         self.collection_picker.chosen.connect(conversation.set_collection)
         self.conversation.retry_wanted.connect(conversation.regenerate)
         self.conversation.edited.connect(conversation.edit)
+        self.conversation.everything_wanted.connect(conversation.search_everything)
         self.conversation.branch_wanted.connect(conversation.switch_branch)
         models.standings.changed.connect(self._show_standings)
         self._show_standings()

@@ -163,3 +163,50 @@ def test_chats_in_memory_work_and_say_why(tmp_path, monkeypatch):
     assert store.problem == "No disk."
     store.close()
     assert list(tmp_path.iterdir()) == []
+
+
+FIRST_TABLES = """
+    CREATE TABLE conversations (conversation_id TEXT PRIMARY KEY, title TEXT NOT NULL, created REAL NOT NULL,
+        updated REAL NOT NULL, is_pinned INTEGER NOT NULL DEFAULT 0, collection TEXT, leaf_id TEXT, deleted_at REAL);
+    CREATE TABLE turns (number INTEGER PRIMARY KEY, turn_id TEXT NOT NULL UNIQUE,
+        conversation_id TEXT NOT NULL REFERENCES conversations ON DELETE CASCADE, parent_id TEXT,
+        question TEXT NOT NULL, created REAL NOT NULL, state TEXT NOT NULL, text TEXT NOT NULL, error_sentence TEXT NOT NULL,
+        passages TEXT NOT NULL, quotes TEXT NOT NULL, citations TEXT NOT NULL, segments TEXT NOT NULL,
+        scope TEXT NOT NULL, timings TEXT NOT NULL, model TEXT, finish_reason TEXT);
+    CREATE INDEX turns_of_conversation ON turns (conversation_id, number);
+    INSERT INTO conversations VALUES ('c1', 'Lease', 1.0, 2.0, 1, 'Flat', 't1', NULL);
+    INSERT INTO turns VALUES (1, 't1', 'c1', NULL, 'What notice?', 1.5, 'finished', 'Three months.', '',
+        '[]', '[]', '[]', '[]', 'null', 'null', 'tiny', 'stop');
+    PRAGMA user_version = 1;
+"""
+
+
+def test_chats_of_the_first_version_are_all_there_and_have_no_filters(tmp_path):
+    file = tmp_path / "chats.sqlite"
+    connection = sqlite3.connect(file)
+    connection.executescript(FIRST_TABLES)
+    connection.close()
+    store = ChatStore(file)
+    assert store.problem == ""
+    (chat,) = store.conversations("three")
+    assert (chat.title, chat.collection, chat.leaf_id, chat.is_pinned, chat.filters) == (
+        "Lease",
+        "Flat",
+        "t1",
+        True,
+        {},
+    )
+    (turn,) = store.turns("c1")
+    assert (turn.question, turn.outcome.text, turn.filters) == ("What notice?", "Three months.", {})
+    store.close()
+
+
+def test_filters_of_a_chat_and_of_each_question_come_back(store, tmp_path):
+    confined = {"paths": ["/docs/na\udcefve"], "formats": ["pdf"]}
+    chat = store.create_conversation("chat", None, confined)
+    store.add_turn(chat.conversation_id, None, "question", confined)
+    store.set_filters(chat.conversation_id, {})
+    again = reopened(store, tmp_path / "chats.sqlite")
+    assert again.conversation(chat.conversation_id).filters == {}
+    assert again.turns(chat.conversation_id)[0].filters == confined
+    again.close()

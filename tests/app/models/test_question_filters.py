@@ -1,0 +1,54 @@
+"""Tests for app.models.question_filters."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from app.models.question_filters import chips, has_kind, periods, with_kind, with_path, with_period
+from engine.protocol import Filters
+
+NONE = Filters()
+
+
+def texts(filters: Filters) -> list[str]:
+    return [chip.text for chip in chips(filters)]
+
+
+def test_nothing_chosen_shows_nothing(qapp):
+    assert chips(NONE) == ()
+    assert chips(Filters(reads_question=False)) == ()
+
+
+def test_each_thing_chosen_is_a_chip_that_takes_only_itself_away(qapp):
+    filters = with_period(with_kind(with_path(NONE, "/docs/Lease", True), "PDF files", True), date(2025, 1, 1), None)
+    assert texts(filters) == ["in Lease", "PDF files", "changed since 2025-01-01"]
+    for chip in chips(filters):
+        assert texts(chip.without) == [text for text in texts(filters) if text != chip.text]
+    assert chips(filters)[0].detail == "/docs/Lease"
+
+
+def test_kinds_stand_beside_each_other_and_are_whole(qapp):
+    filters = with_kind(with_kind(NONE, "Spreadsheets", True), "PDF files", True)
+    assert has_kind(filters, "Spreadsheets")
+    assert texts(filters) == ["PDF files", "Spreadsheets"]
+    assert texts(with_kind(filters, "Spreadsheets", False)) == ["PDF files"]
+
+
+def test_a_format_that_is_no_whole_kind_is_named_by_itself(qapp):
+    filters = Filters(formats=("csv", "pdf"))
+    assert texts(filters) == ["PDF files", "csv files"]
+    assert chips(filters)[1].without == Filters(formats=("pdf",))
+
+
+def test_a_path_is_chosen_once_and_its_name_can_be_no_utf8(qapp):
+    filters = with_path(with_path(NONE, "/docs/na\udcefve/", True), "/docs/na\udcefve/", True)
+    assert texts(filters) == ["in na\ufffdve"]
+    assert with_path(filters, "/docs/na\udcefve/", False) == NONE
+
+
+def test_periods_have_their_first_and_last_day(qapp):
+    found = {text: (since, until) for text, since, until in periods(date(2026, 3, 1))}
+    assert found["Last 7 days"] == (date(2026, 2, 23), None)
+    assert found["Last year"] == (date(2025, 1, 1), date(2025, 12, 31))
+    assert texts(with_period(NONE, *found["Last year"])) == ["changed 2025-01-01 to 2025-12-31"]
+    assert texts(with_period(NONE, None, date(2025, 12, 31))) == ["changed until 2025-12-31"]

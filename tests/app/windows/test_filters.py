@@ -1,0 +1,130 @@
+"""Tests for app.windows.filter_choices, days_dialog and app.widgets.filter_bar: what a question is confined to."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from PySide6.QtCore import QDate, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QFileDialog
+
+from app.windows.days_dialog import DaysDialog
+from engine import protocol
+from engine.protocol import Collection, Filters, Scope
+from tests.helpers.shown_values import passage
+from tests.helpers.told_library import tell_library
+
+COLLECTION = Collection("Documents", ("/docs/lease", "/docs/R & D"), {"indexed": 2}, 6)
+PDF = Filters(formats=("pdf",))
+
+
+@pytest.fixture
+def bar(window, client):
+    tell_library(client, COLLECTION)
+    return window.chat.filters
+
+
+def entries(bar, submenu: str):
+    bar.menu.aboutToShow.emit()
+    menu = next(action.menu() for action in bar.menu.actions() if action.text() == submenu)
+    return {action.text(): action for action in menu.actions() if not action.isSeparator()}
+
+
+def ask(window, text: str) -> protocol.Ask:
+    QTest.keyClicks(window.chat.prompt.field, text)
+    QTest.keyClick(window.chat.prompt.field, Qt.Key.Key_Return)
+    return window._models.client.asked(protocol.ASK)[-1]
+
+
+def finish(client, turn_id: str, scope: Scope) -> None:
+    found = {"passages": (passage(1),), "quotes": (), "scope": scope}
+    timings = protocol.Timings(
+        queued_s=0, retrieval_s=0, prefill_s=0, ttft_s=0, total_s=0, prompt_tokens=0, generated_tokens=0
+    )
+    answer = protocol.Answer(text="Because. [1]", citations=(), model="tiny", finish_reason="stop", **found)
+    client.tell(protocol.AnswerFinished(question_id=turn_id, answer=answer, timings=timings))
+
+
+def test_a_kind_of_file_is_chosen_shown_asked_with_and_taken_away(bar, window, models):
+    entries(bar, "Kind of file")["PDF files"].trigger()
+    (chip,) = bar.chips()
+    assert chip.accessibleName() == "Do not confine to: PDF files"
+    assert entries(bar, "Kind of file")["PDF files"].isChecked()
+    assert ask(window, "Why?").filters == PDF
+    QTest.mouseClick(chip, Qt.MouseButton.LeftButton)
+    assert bar.chips() == ()
+    assert models.conversation.filters == Filters()
+
+
+def test_linked_folders_are_offered_and_other_places_can_be_chosen(bar, window, models, monkeypatch):
+    offered = entries(bar, "Folder or file")
+    assert list(offered) == ["/docs/lease", "/docs/R && D", "Choose a folder…", "Choose files…"]
+    offered["/docs/R && D"].trigger()
+    entries(bar, "Folder or file")["Choose files…"].trigger()
+    (dialog,) = bar.findChildren(QFileDialog)
+    dialog.filesSelected.emit(["/docs/lease/a.pdf"])
+    dialog.reject()
+    assert models.conversation.filters.paths == ("/docs/R & D", "/docs/lease/a.pdf")
+    assert [chip.text().strip() for chip in bar.chips()] == ["in R & D", "in a.pdf"]
+
+
+def test_dates_are_chosen_by_their_usual_names_or_between_two_days(bar, models):
+    entries(bar, "Changed")["Last year"].trigger()
+    year = date.today().year - 1
+    assert models.conversation.filters.changed_until == f"{year}-12-31"
+    assert entries(bar, "Changed")["Last year"].isChecked()
+    entries(bar, "Changed")["Between two days…"].trigger()
+    (dialog,) = bar.findChildren(DaysDialog)
+    assert dialog.since.date() == QDate(year, 1, 1)
+    dialog.since.setDate(QDate(2025, 6, 1))
+    dialog.has_until.setChecked(False)
+    dialog.use.click()
+    assert models.conversation.filters == Filters(changed_since="2025-06-01")
+    entries(bar, "Changed")["Any time"].trigger()
+    assert models.conversation.filters == Filters()
+
+
+def test_two_days_in_the_wrong_order_are_put_right(qtbot):
+    dialog = DaysDialog(date(2025, 6, 1), date(2025, 1, 1))
+    qtbot.addWidget(dialog)
+    with qtbot.waitSignal(dialog.chosen) as chosen:
+        dialog.use.click()
+    assert chosen.args == [date(2025, 1, 1), date(2025, 6, 1)]
+
+
+def test_chips_belong_to_their_chat_and_come_back_with_it(bar, window, models, client):
+    models.conversation.set_filters(PDF)
+    asked = ask(window, "Why?")
+    models.conversation.set_filters(Filters(changed_since="2025-01-01"))
+    window.new_chat()
+    assert bar.chips() == ()
+    window.open_chat(asked.conversation_id)
+    assert [chip.text().strip() for chip in bar.chips()] == ["changed since 2025-01-01"]
+    assert models.conversation.turns[0].filters == PDF
+
+
+def test_everything_can_be_searched_instead_with_one_click(bar, window, models, client):
+    models.conversation.set_filters(PDF)
+    first = ask(window, "Why, in the files of 2024?")
+    finish(client, first.question_id, Scope(1, 2, 1, 30, 4, ("changed in 2024",)))
+    (turn,) = window.chat.conversation.turn_views()
+    assert turn.confined.text() == "Searched: PDF files · From your question: changed in 2024"
+    assert "Searched 30 chunks in 4 files" in turn.scope.toolTip()
+    turn.everything.click()
+    again = client.asked(protocol.ASK)[-1]
+    assert (again.text, again.filters) == (first.text, Filters(reads_question=False))
+    assert [chip.text().strip() for chip in bar.chips()] == ["PDF files"]
+    finish(client, again.question_id, Scope(1, 9, 1))
+    (turn,) = window.chat.conversation.turn_views()
+    assert not turn.everything.isVisible()
+    assert turn.turn.num_branches == 2
+
+
+def test_many_chips_go_on_in_the_next_line(bar, window, models, qtbot):
+    for path in range(12):
+        filters = models.conversation.filters
+        models.conversation.set_filters(Filters(paths=(*filters.paths, f"/docs/a folder with number {path}")))
+    qtbot.waitUntil(lambda: bar.layout().num_lines > 2)
+    card = window.chat.prompt
+    assert all(card.rect().contains(chip.mapTo(card, chip.rect().center())) for chip in bar.chips())
