@@ -23,6 +23,7 @@ _USUAL = (
     "cp1252", "cp1250", "cp1251", "koi8_r", "cp1253", "gb18030", "cp932", "cp949", "big5", "euc_jp",
     "iso2022_jp", "cp1254", "cp1255", "cp1256", "cp874",
 )  # fmt: skip
+_CODEPAGES = {65001: "utf-8", 1200: "utf-16-le", 10000: "mac_roman", 936: "gbk", 950: "big5", 1361: "johab"}
 _COHERENCE_TIE = 0.03
 _WIDE_SHARE = 0.4
 _SAMPLE_BYTES = 64 * 2**10
@@ -118,3 +119,13 @@ def _guessed(sample: bytes) -> str:
         if match.chaos <= best.chaos and match.coherence >= best.coherence - _COHERENCE_TIE
     }
     return next(encoding for encoding in _USUAL if encoding in ties)
+
+
+def codepage(number: int) -> str:
+    """The codec of a Windows code page; the most usual one where Python knows none."""
+    name = _CODEPAGES.get(number, f"cp{number}")
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        return "cp1252"
+    return name

@@ -19,6 +19,7 @@ Parse = Callable[[Path, Limits], ParsedDocument]
 FAMILIES = {
     "pdf": "engine.library.parsers.pdf",
     "docx": "engine.library.parsers.docx",
+    "doc": "engine.library.parsers.doc",
     "pptx": "engine.library.parsers.pptx",
     "xlsx": "engine.library.parsers.xlsx",
     "xls": "engine.library.parsers.xls",
@@ -27,6 +28,9 @@ FAMILIES = {
     "ods": "engine.library.parsers.opendocument",
     "epub": "engine.library.parsers.epub",
     "rtf": "engine.library.parsers.rtf",
+    "mail": "engine.library.parsers.mail",
+    "mbox": "engine.library.parsers.mail",
+    "msg": "engine.library.parsers.msg",
     **dict.fromkeys(("png", "jpeg", "tiff", "gif", "webp", "bmp"), "engine.library.parsers.pictures"),
     **dict.fromkeys(("zip", "tar", "gzip", "bzip2", "xz"), "engine.library.parsers.archives"),
     "markdown": "engine.library.parsers.markdown",

@@ -54,8 +54,8 @@ def _on_disk(data: bytes, name: str) -> Iterator[Path]:
             file.write(data)
             file.flush()
             yield Path(f"/proc/self/fd/{file.fileno()}")
-        return
-    with tempfile.TemporaryDirectory(prefix="ragdoll-") as folder:
-        path = Path(folder) / f"inner{PurePath(name).suffix[:10]}"
-        path.write_bytes(data)
-        yield path
+    else:
+        with tempfile.TemporaryDirectory(prefix="ragdoll-") as folder:
+            path = Path(folder) / f"inner{PurePath(name).suffix[:10]}"
+            path.write_bytes(data)
+            yield path

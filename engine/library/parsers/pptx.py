@@ -28,19 +28,19 @@ _MAX_TITLE_CHARACTERS = 300
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
     with opened(path, limits, "The presentation") as package:
-        slides = _slides(package)
-        if not slides:
-            raise DocumentUnreadable("The presentation is damaged: its slides are missing.")
-        pages = tuple(_page(package, part, number) for number, part in enumerate(slides, start=1))
+        main = package.main("ppt/presentation.xml")
+        root = package.xml(main)
+        if root is None:
+            raise DocumentUnreadable("The presentation is damaged: the list of its slides is missing.")
+        parts = _slides(package, main, root)
+        pages = tuple(_page(package, part, number) for number, part in enumerate(parts, start=1))
         return ParsedDocument("pptx", package.title(), pages)
 
 
-def _slides(package: Package) -> list[str]:
+def _slides(package: Package, main: str, root: etree._Element) -> list[str]:
     """The slides' parts in the order of the show."""
-    main = package.main("ppt/presentation.xml")
     related = package.related(main, "slide")
-    listed = child(package.xml(main), "sldIdLst")
-    parts = [related.get(relation(element), "") for element in children(listed, "sldId")]
+    parts = [related.get(relation(element), "") for element in children(child(root, "sldIdLst"), "sldId")]
     if any(parts):
         return [part for part in parts if part]
     found = [(int(match.group(1)), name) for name in package.names() if (match := _SLIDE_NAME.fullmatch(name))]

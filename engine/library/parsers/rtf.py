@@ -12,9 +12,10 @@ from pathlib import Path
 
 from engine.core import ParsedDocument
 from engine.errors import DocumentUnreadable
+from engine.library.parsers.encoding import codepage
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import sane_title
-from engine.library.parsers.rtf_paragraphs import Paragraphs, Style
+from engine.library.parsers.paragraphs import Paragraphs, Style
 from engine.library.parsers.rtf_words import (
     CHARSETS,
     DOCUMENT_CHARSETS,
@@ -23,7 +24,6 @@ from engine.library.parsers.rtf_words import (
     SKIPPED,
     Group,
     Word,
-    codepage,
     destination,
     groups,
 )
@@ -35,7 +35,15 @@ _HIDING = {"v", "deleted"}
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
-    data = path.read_bytes()
+    return read(path.read_bytes())
+
+
+def read(data: bytes) -> ParsedDocument:
+    """The document in these bytes.
+
+    Raises:
+        DocumentUnreadable: They are no RTF.
+    """
     if not data.lstrip().startswith(b"{\\rtf"):
         raise DocumentUnreadable("The RTF document is damaged: its beginning is missing.")
     reader = _Reader()

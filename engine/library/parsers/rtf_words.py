@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,6 @@ CHARSETS = {
     254: "cp437", 255: "cp850",
 }  # fmt: skip
 DOCUMENT_CHARSETS = {"ansi": "cp1252", "mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
-_CODEPAGES = {65001: "utf-8", 10000: "mac_roman", 936: "gbk", 950: "big5", 1361: "johab"}
 
 SIGNS = {
     "tab": "\t", "line": "\n", "lbr": "\n", "emdash": "—", "endash": "–", "bullet": "•", "lquote": "‘", "rquote": "’",
@@ -85,13 +83,3 @@ def destination(group: Group) -> tuple[str, bool]:
     is_starred = bool(words) and words[0].name == "*"
     words = words[is_starred:]
     return (words[0].name if words else ""), is_starred
-
-
-def codepage(number: int) -> str:
-    """The codec of a Windows code page; the usual one where Python knows none."""
-    name = _CODEPAGES.get(number, f"cp{number}")
-    try:
-        codecs.lookup(name)
-    except LookupError:
-        return "cp1252"
-    return name

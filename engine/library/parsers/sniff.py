@@ -47,7 +47,7 @@ def sniff(head: bytes, tail: bytes, name: str) -> Kind:
         return _zipped(head, tail)
     if head.startswith(_OLE):
         return _compound(head + tail, name)
-    found = _by_signature(head)
+    found = _by_signature(head) or _mail(head, name)
     if found is not None:
         return found
     return BINARY if is_binary(head) else _text(sample_text(head), name)
@@ -181,7 +181,15 @@ _CODE_FILES = {"makefile", "dockerfile", "cmakelists.txt", "jenkinsfile", "vagra
 _MARKUP_START = re.compile(r"\s*(?:<\?xml[^>]*\?>\s*|<!--.*?-->\s*)*<(!doctype\s+)?([a-z][\w:.-]*)", re.I | re.S)
 _HTML_FRAGMENT = re.compile(r"<(?:body|head|div|p|table|span|h[1-6]|ul|ol|br|title|article|section)\b", re.I)
 _MAIL_HEADER = re.compile(r"(?:[A-Za-z][\w-]*:[^\n]*\n(?:[ \t][^\n]*\n)*){3,}")
-_MAIL_FIELDS = re.compile(r"^(?:received|return-path|mime-version|message-id|from|date):", re.I | re.M)
+_MAIL_FIELDS = re.compile(r"^(received|return-path|mime-version|message-id|from|date):", re.I | re.M)
+_MAILBOX_START = re.compile(
+    r"From \S+[^\n]*\d{2}[^\n]*\n(?:>[^\n]*\n)?(?:[A-Za-z][\w-]*:[^\n]*\n(?:[ \t][^\n]*\n)*){2,}"
+)
+_LENGTH_LINE = re.compile(r"\A\d+\s*\n")
+_MAIL_HEAD_BYTES = 16 * 2**10
+_MAIL_NAMES = {".eml", ".emlx", ".mbox", ".mht", ".mhtml"}
+# A text with such a name may quote a mail, but is none.
+_TEXT_NAMES = {".txt", ".text", ".log", *_LINES_NAMES, *_MARKDOWN_NAMES, *_HTML_NAMES, *_CODE_NAMES}
 
 
 def _is_pdf(head: bytes, tail: bytes) -> bool:
@@ -252,8 +260,6 @@ def _text(text: str, name: str) -> Kind:
         return Kind("svg", "an SVG picture")
     if ending in _HTML_NAMES and _HTML_FRAGMENT.search(text):
         return HTML
-    if ending in (".eml", ".mbox", ".mht", ".mhtml") and _is_mail(text):
-        return Kind("mail", "a mail message")
     if ending == ".ipynb" and '"cells"' in text:
         return Kind("ipynb", "a Jupyter notebook")
     return _plain(ending, PurePath(name).name.lower())
@@ -267,8 +273,19 @@ def _plain(ending: str, name: str) -> Kind:
     return CODE if ending in _CODE_NAMES or name in _CODE_FILES else TEXT
 
 
-def _is_mail(text: str) -> bool:
-    return bool(_MAIL_HEADER.match(text.lstrip("\n"))) or len(_MAIL_FIELDS.findall(text[:4096])) >= 2
+def _mail(head: bytes, name: str) -> Kind | None:
+    """A message or a mailbox; without the ending of one, only what bears the marks of having been sent."""
+    ending = _ending(name)
+    text = sample_text(head[:_MAIL_HEAD_BYTES]).replace("\r\n", "\n")
+    if ending not in _TEXT_NAMES and _MAILBOX_START.match(text):
+        return Kind("mbox", "a mailbox")
+    text = _LENGTH_LINE.sub("", text.lstrip("\n")) if ending == ".emlx" else text.lstrip("\n")
+    fields = {field.lower() for field in _MAIL_FIELDS.findall(text)}
+    has_header = _MAIL_HEADER.match(text) is not None
+    if ending in _MAIL_NAMES:
+        return Kind("mail", "a mail message") if has_header or len(fields) >= 2 else None
+    is_sent = has_header and len(fields) >= 3 and not _MARKUP_START.match(text)
+    return Kind("mail", "a mail message") if is_sent and ending not in _TEXT_NAMES else None
 
 
 def _ending(name: str) -> str:

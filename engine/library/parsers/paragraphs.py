@@ -1,4 +1,4 @@
-"""Paragraphs of an RTF document as they end: headings, list items, cells that gather to rows, notes that wait."""
+"""Paragraphs of RTF and old Word files as they end: headings, list items, cells that gather to rows, waiting notes."""
 
 from __future__ import annotations
 

@@ -1,0 +1,64 @@
+"""Compressed RTF: how Outlook keeps the body of a message that was written with formats ([MS-OXRTFCP])."""
+
+from __future__ import annotations
+
+import struct
+
+_HEADER = struct.Struct("<IIII")
+_COMPRESSED, _PLAIN = 0x75465A4C, 0x414C454D
+_WINDOW_BYTES = 4096
+_DICTIONARY = (
+    rb"{\rtf1\ansi\mac\deff0\deftab720{\fonttbl;}{\f0\fnil \froman \fswiss \fmodern \fscript \fdecor "
+    rb"MS Sans SerifSymbol"
+    rb"ArialTimes New RomanCourier{\colortbl\red0\green0\blue0"
+    b"\r\n"
+    rb"\par \pard\plain\f0\fs20\b\i\u\tab\tx"
+)
+
+
+def unpacked(data: bytes, max_bytes: int) -> bytes:
+    """The RTF, at most `max_bytes` of it; b"" for what is no compressed RTF."""
+    if len(data) < _HEADER.size:
+        return b""
+    _, raw_bytes, kind, _ = _HEADER.unpack_from(data)
+    if kind == _PLAIN:
+        return data[_HEADER.size : _HEADER.size + raw_bytes]
+    return _expanded(data, min(raw_bytes, max_bytes)) if kind == _COMPRESSED else b""
+
+
+def _expanded(data: bytes, max_bytes: int) -> bytes:
+    """What the packed bytes stand for: a byte for itself, two for a run that was said within the last 4 KiB."""
+    window = bytearray(_DICTIONARY.ljust(_WINDOW_BYTES, b"\0"))
+    write = len(_DICTIONARY)
+    said = bytearray()
+    position = _HEADER.size
+    while position < len(data) and len(said) < max_bytes:
+        flags = data[position]
+        position += 1
+        for bit in range(8):
+            if position >= len(data):
+                return bytes(said)
+            if not flags >> bit & 1:
+                run = data[position : position + 1]
+                position += 1
+            else:
+                if position + 1 >= len(data):
+                    return bytes(said)
+                reference = data[position] << 8 | data[position + 1]
+                position += 2
+                offset, length = reference >> 4, (reference & 0xF) + 2
+                if offset == write:
+                    return bytes(said)
+                run = _run(window, offset, length, write)
+            for byte in run:
+                window[write] = byte
+                write = (write + 1) % _WINDOW_BYTES
+            said += run
+    return bytes(said)
+
+
+def _run(window: bytearray, offset: int, length: int, write: int) -> bytes:
+    """`length` bytes of the window from `offset` on; a run may reach into what it says itself."""
+    distance = (write - offset) % _WINDOW_BYTES
+    source = bytes(window[(offset + index) % _WINDOW_BYTES] for index in range(min(length, distance)))
+    return (source * (-(-length // max(1, len(source)))))[:length]

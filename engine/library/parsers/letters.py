@@ -1,0 +1,125 @@
+"""Letters: what a mail says, whatever file it came in, becomes a page, and each readable attachment more of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from engine.core import ParsedPage
+from engine.errors import DocumentEmpty, DocumentUnreadable
+from engine.library.parsers import html, nested
+from engine.library.parsers.encoding import clean
+from engine.library.parsers.limits import Limits
+from engine.library.parsers.markup import PageBuilder
+from engine.library.parsers.text import paragraphs
+
+_MAX_SUBJECT_CHARACTERS = 80
+# A plain part that only says that there is another one.
+_EXCUSE_CHARACTERS = 200
+_EXCUSE_RATIO = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A mail. `fields` are its headers for people, in order; a body may come as text, as HTML, or as both."""
+
+    subject: str
+    fields: tuple[tuple[str, str], ...]
+    text: str = ""
+    html: str = ""
+    attachments: tuple[Attachment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file, or another letter, that came with a letter."""
+
+    name: str
+    content: bytes | Letter
+
+
+class Letters:
+    """Collects letters as pages.
+
+    Args:
+        limits: How deep letters and files may lie one in another, and what reading the files may take.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._pages: list[ParsedPage] = []
+        self._unread: list[str] = []
+
+    def add(self, letter: Letter, place: str, *, inside: str = "") -> None:
+        """A letter and what is attached to it; `inside` is what attachments say that they are attached to."""
+        self._add(letter, place, inside, self._limits)
+
+    def pages(self) -> tuple[ParsedPage, ...]:
+        """All pages, numbered; a letter by itself has no number and no name."""
+        if len(self._pages) == 1:
+            return (replace(self._pages[0], number=None, place=""),)
+        return tuple(replace(page, number=number) for number, page in enumerate(self._pages, start=1))
+
+    def remark(self) -> str:
+        """A sentence about the attachments that could not be read, "" when all were."""
+        if not self._unread:
+            return ""
+        count = len(self._unread)
+        which = f"{count} attachments" if count > 1 else "1 attachment"
+        return f"{which} could not be read: {'; '.join(self._unread[:3])}{'; …' if count > 3 else ''}."
+
+    def _add(self, letter: Letter, place: str, inside: str, limits: Limits) -> None:
+        self._pages.append(_page(letter, place))
+        for attachment in letter.attachments:
+            where = ", ".join(filter(None, (inside, f"attachment “{attachment.name}”")))
+            try:
+                self._attach(attachment, where, limits)
+            except DocumentEmpty:
+                continue
+            except DocumentUnreadable as error:
+                self._unread.append(f"{attachment.name} ({error.sentence.rstrip('.')})")
+
+    def _attach(self, attachment: Attachment, where: str, limits: Limits) -> None:
+        if isinstance(attachment.content, Letter):
+            self._add(attachment.content, where, where, nested.deeper(limits))
+            return
+        document = nested.parse(attachment.content, attachment.name, limits)
+        self._pages += nested.placed(document, where)
+
+
+def _page(letter: Letter, place: str) -> ParsedPage:
+    builder = PageBuilder()
+    builder.add("heading", letter.subject, 1)
+    names = ", ".join(attachment.name for attachment in letter.attachments)
+    fields = (*letter.fields, ("Attachments", names))
+    builder.add("paragraph", "\n".join(f"{name}: {text}" for name, text in fields if text))
+    _add_body(builder, letter)
+    return builder.page(0, place)
+
+
+def _add_body(builder: PageBuilder, letter: Letter) -> None:
+    """The plain text if the sender wrote one, else what the HTML shows."""
+    formatted = PageBuilder()
+    if letter.html.strip():
+        _add_html(formatted, letter.html)
+    text = clean(letter.text)
+    is_excuse = len(text) < _EXCUSE_CHARACTERS and len(text) * _EXCUSE_RATIO < len(formatted.page().text)
+    if text.strip() and not is_excuse:
+        for block in paragraphs(text):
+            builder.add(block.kind, text[block.start : block.end], block.level + 1 if block.level else 0)
+    elif letter.html.strip():
+        _add_html(builder, letter.html)
+
+
+def _add_html(builder: PageBuilder, source: str) -> None:
+    try:
+        html.write(html.tree(source), builder)
+    except DocumentEmpty:
+        return
+
+
+def named(letter: Letter) -> str:
+    """A letter's subject in quotes, shortened, "" where it has none."""
+    subject = " ".join(letter.subject.split())
+    if len(subject) > _MAX_SUBJECT_CHARACTERS:
+        subject = subject[:_MAX_SUBJECT_CHARACTERS].rstrip() + "…"
+    return f"“{subject}”" if subject else ""

@@ -1,0 +1,169 @@
+"""Mails in their Internet form: single messages (.eml, saved web pages) and mailboxes, message by message."""
+
+from __future__ import annotations
+
+import binascii
+import mimetypes
+import mmap
+import re
+from collections.abc import Iterator
+from email import policy
+from email.errors import HeaderParseError
+from email.header import decode_header
+from email.message import Message
+from email.parser import BytesParser
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+from engine.core import ParsedDocument
+from engine.errors import DocumentUnsupported
+from engine.library.parsers.encoding import decode
+from engine.library.parsers.letters import Attachment, Letter, Letters, named
+from engine.library.parsers.limits import Limits
+from engine.library.parsers.number_format import day
+
+_ADDRESSES = ("From", "To", "Cc", "Bcc")
+_MESSAGE_START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From [^\r\n]*\r?\n(?=[!-9;-~]+:)")
+_HEAD_BYTES = 4096
+_QUOTED_START = re.compile(rb"^>(>*From )", re.M)
+_BODIES = {"text/plain": "text", "text/html": "html", "text/enriched": "text"}
+# Signatures and keys say nothing to people.
+_SILENT = {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"}
+_ENCRYPTED = {"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"}
+# What calls itself Latin-1 is Windows' superset of it.
+_LATIN = {"iso-8859-1", "latin-1", "latin1", "iso8859-1"}
+# Apple's form of a message begins with its length.
+_LENGTH_LINE = re.compile(rb"\A\d+\s*\n")
+
+
+def parse(path: Path, limits: Limits) -> ParsedDocument:
+    """A message or all of a mailbox: headers and body are a page, and so is each page of what is attached."""
+    with open(path, "rb") as file:
+        is_mailbox = _MESSAGE_START.match(file.read(_HEAD_BYTES)) is not None
+    return _mailbox(path, limits) if is_mailbox else _single(path, limits)
+
+
+def _single(path: Path, limits: Limits) -> ParsedDocument:
+    letter = _letter(_message(_LENGTH_LINE.sub(b"", path.read_bytes())))
+    letters = Letters(limits)
+    letters.add(letter, "message")
+    return ParsedDocument("mail", letter.subject, letters.pages(), remark=letters.remark())
+
+
+def _mailbox(path: Path, limits: Limits) -> ParsedDocument:
+    letters = Letters(limits)
+    for number, source in enumerate(_messages(path), start=1):
+        letter = _letter(_message(source))
+        where = f"message {number}"
+        letters.add(letter, ", ".join(filter(None, (where, named(letter)))), inside=where)
+    return ParsedDocument("mailbox", "", letters.pages(), remark=letters.remark())
+
+
+def _messages(path: Path) -> Iterator[bytes]:
+    """The messages one after the other; each begins with a line "From …" that is no header."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        last: int | None = None
+        for match in _MESSAGE_START.finditer(data):
+            if last is not None:
+                yield _QUOTED_START.sub(rb"\1", data[last : match.start()])
+            last = match.end()
+        yield _QUOTED_START.sub(rb"\1", data[last or 0 :])
+
+
+def _message(source: bytes) -> Message:
+    # The older policy: the newer one raises on headers that are not as they should be.
+    return BytesParser(policy=policy.compat32).parsebytes(source.lstrip(b"\r\n"))
+
+
+def _letter(message: Message) -> Letter:
+    parts = _Parts()
+    parts.walk(message)
+    if parts.is_encrypted and not (parts.texts or parts.htmls or parts.attachments):
+        raise DocumentUnsupported("The message is encrypted, and Ragdoll has no key to open it.")
+    fields = [(name, _header(message, name)) for name in _ADDRESSES] + [("Date", _date(_header(message, "Date")))]
+    return Letter(
+        _header(message, "Subject"),
+        tuple(fields),
+        "\n\n".join(parts.texts),
+        "\n".join(parts.htmls),
+        tuple(parts.attachments),
+    )
+
+
+class _Parts:
+    """The parts of a message, sorted by what they are for."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.htmls: list[str] = []
+        self.attachments: list[Attachment] = []
+        self.is_encrypted = False
+
+    def walk(self, part: Message) -> None:
+        kind = part.get_content_type()
+        content: Any = part.get_payload()
+        if kind in _ENCRYPTED and "sign" not in str(part.get_param("smime-type")):
+            self.is_encrypted = True
+        elif kind == "message/rfc822" and isinstance(content, list) and content:
+            inner = _letter(content[0])
+            self.attachments.append(Attachment(_file_name(part) or inner.subject or "message", inner))
+        elif isinstance(content, list):
+            for inner_part in content:
+                self.walk(inner_part)
+            if kind.startswith("message/"):
+                self.texts += ["\n".join(f"{name}: {text}" for name, text in inner.items()) for inner in content]
+        else:
+            self._leaf(part, kind)
+
+    def _leaf(self, part: Message, kind: str) -> None:
+        data = part.get_payload(decode=True)
+        if not isinstance(data, bytes) or not data.strip() or kind in _SILENT:
+            return
+        name, is_attached = _file_name(part), part.get_content_disposition() == "attachment"
+        if kind in _BODIES and not is_attached and not name:
+            said = _text(data, part.get_content_charset() or "")
+            (self.htmls if kind == "text/html" else self.texts).append(said)
+        elif is_attached or not kind.startswith("image/"):
+            # Pictures that are shown in the text are mostly logos.
+            ending = mimetypes.guess_extension(kind) or ""
+            self.attachments.append(Attachment(name or f"attachment{ending}", data))
+
+
+def _file_name(part: Message) -> str:
+    name = part.get_filename() or ""
+    return Path(_decoded(name).replace("\\", "/")).name
+
+
+def _header(message: Message, name: str) -> str:
+    return _decoded(message.get(name, ""))
+
+
+def _decoded(value: Any) -> str:
+    """A header's text in one line, whatever it was encoded as."""
+    try:
+        pieces = decode_header(value)
+    except (HeaderParseError, binascii.Error, ValueError):
+        pieces = [(str(value), None)]
+    said = (
+        _text(piece if isinstance(piece, bytes) else piece.encode("utf-8", "surrogateescape"), charset or "")
+        for piece, charset in pieces
+    )
+    return " ".join("".join(said).split())
+
+
+def _text(data: bytes, charset: str) -> str:
+    """By the character set that the mail declares if it fits, else as any text."""
+    charset = charset.lower().strip("\"' ")
+    try:
+        return data.decode("cp1252" if charset in _LATIN else charset or "ascii")
+    except (LookupError, ValueError):
+        return decode(data, charset)
+
+
+def _date(text: str) -> str:
+    """When the mail was sent by its sender's clock, in ISO form."""
+    try:
+        return day(parsedate_to_datetime(text).replace(tzinfo=None))
+    except (ValueError, TypeError, OverflowError):
+        return text
