@@ -8,7 +8,7 @@ from collections.abc import Collection, Generator, Iterable, Sequence
 from engine.catalog import Catalog, Root
 from engine.core import Document, FoundFile
 from engine.library.changes import choose_moved
-from engine.library.scanner import content_hash
+from engine.library.scanner import content_hash, has_its_name
 
 Move = tuple[Document, FoundFile]
 
@@ -55,29 +55,36 @@ class _Search:
         self._in_place = {document.document_id: file for document, file in changed}
         self._hashes: dict[str, str] = {}
         self._can_tell: dict[int, bool] = {}
-        self._taken: set[int] = set()
+        self._gone: dict[int, dict[str, list[Document]]] = {}
         self.moves: list[Move] = []
 
     def may_be_known(self, file: FoundFile) -> bool:
         return file.size_bytes in self._sizes
 
     def look_for(self, file: FoundFile) -> None:
-        candidates = [one for one in self._catalog.documents_of_size(file.size_bytes) if self._is_gone(one, file)]
-        if not candidates:
+        gone = self._gone_of_size(file.size_bytes)
+        if not gone:
             return
-        found = self._hash(file)
-        moved = choose_moved(file, [document for document in candidates if document.content_hash == found])
+        candidates = gone.get(self._hash(file), [])
+        moved = choose_moved(file, candidates)
         if moved is not None:
-            self._taken.add(moved.document_id)
+            candidates.remove(moved)
             self.moves.append((moved, file))
 
-    def _is_gone(self, document: Document, file: FoundFile) -> bool:
-        if document.document_id in self._taken:
-            return False
+    def _gone_of_size(self, size_bytes: int) -> dict[str, list[Document]]:
+        """The documents of a size that are not where they were, by content; found once, for thousands may share it."""
+        if size_bytes not in self._gone:
+            gone = self._gone[size_bytes] = {}
+            for document in self._catalog.documents_of_size(size_bytes):
+                if self._is_gone(document):
+                    gone.setdefault(document.content_hash, []).append(document)
+        return self._gone[size_bytes]
+
+    def _is_gone(self, document: Document) -> bool:
         if document.document_id in self._known:
             return document.document_id in self._missing or self.was_displaced(document)
         # It lies where was not looked now: gone only if that can be told without doubt.
-        return not _still_has_its_name(document.path, file.path) and any(
+        return not has_its_name(document.path) and any(
             root.covers(document.path) and self._could_be_seen(root) for root in self._roots
         )
 
@@ -132,10 +139,3 @@ def new_place(root: Root, moves: Iterable[Move]) -> str | None:
         tail = was.path[len(root.path) :]
         places.add(file.path[: -len(tail) or None] if file.path.endswith(tail) else None)
     return places.pop() if len(places) == 1 else None
-
-
-def _still_has_its_name(path: str, new_path: str) -> bool:
-    """False also where the file system takes no notice of case, and the new name is only another spelling."""
-    if not os.path.lexists(path):
-        return False
-    return not (path.casefold() == new_path.casefold() and os.path.samefile(path, new_path))

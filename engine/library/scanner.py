@@ -79,7 +79,7 @@ def scan_below(root: str, path: str, excluded: frozenset[str] = frozenset()) -> 
     except OSError as error:
         return Scan(path, problems=(ScanProblem(path, f"It cannot be reached: {error.strerror}.", hides_files=True),))
     is_folder = stat.S_ISDIR(found.st_mode)
-    if is_left_out(root, path, is_folder, excluded) or not _is_spelt_so(path):
+    if is_left_out(root, path, is_folder, excluded) or not has_its_name(path):
         return Scan(path)
     if is_folder:
         yield from walk.folder(path, found, rules_in(root, os.path.dirname(path)))
@@ -100,13 +100,17 @@ def is_left_out(root: str, path: str, is_folder: bool, excluded: frozenset[str])
     return ignored_below(root, path, is_folder)
 
 
-def _is_spelt_so(path: str) -> bool:
-    """False only where the file system takes no notice of case and the file is called otherwise now."""
+def has_its_name(path: str) -> bool:
+    """Whether something lies at `path` and is spelt so: some file systems take no notice of case."""
     folder, name = os.path.split(path)
     other = os.path.join(folder, name.swapcase())
-    if other == path or not os.path.lexists(other) or not os.path.samefile(path, other):
+    if not os.path.lexists(path):
+        return False
+    try:
+        is_either = other != path and os.path.lexists(other) and os.path.samefile(path, other)
+        return name in os.listdir(folder) if is_either else True
+    except OSError:  # a link that leads nowhere, or a folder that cannot be listed
         return True
-    return name in os.listdir(folder)
 
 
 @dataclass(slots=True)
