@@ -7,9 +7,10 @@ from pathlib import Path
 
 from engine.core import ParsedDocument, ParsedPage
 from engine.errors import DocumentUnreadable
+from engine.library.parsers import encrypted
 from engine.library.parsers.compound import Compound, opened
 from engine.library.parsers.doc_structure import Structure, is_encrypted, table_name
-from engine.library.parsers.limits import Limits, needs_password
+from engine.library.parsers.limits import Limits
 from engine.library.parsers.paragraphs import Paragraphs
 
 _MARK = re.compile(r"[\r\x07\x0c]")
@@ -21,15 +22,14 @@ _SIGNS = {**dict.fromkeys(map(ord, "\x00\x01\x02\x03\x04\x05\x08\x1f")), 0x0B: "
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
     with opened(path, "The Word document") as file:
-        return ParsedDocument("doc", file.title(), (_page(file, limits),))
+        main = file.data("WordDocument") or b""
+        if not is_encrypted(main):
+            return ParsedDocument("doc", file.title(), (_page(file, main),))
+    return encrypted.parse(path, limits)
 
 
-def _page(file: Compound, limits: Limits) -> ParsedPage:
-    main = file.data("WordDocument") or b""
-    name = table_name(main)
-    if is_encrypted(main):
-        raise needs_password("The Word document", limits)
-    table = file.data(name)
+def _page(file: Compound, main: bytes) -> ParsedPage:
+    table = file.data(table_name(main))
     if table is None:
         raise DocumentUnreadable("The Word document is damaged: its tables are missing.")
     structure = Structure(main, table)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.core import ParsedDocument
-from engine.errors import DocumentEmpty, DocumentEncrypted, DocumentUnreadable, DocumentUnsupported
+from engine.errors import DocumentEmpty, DocumentUnreadable, DocumentUnsupported
 from engine.library.parsers.limits import Limits, check_file
 from engine.library.parsers.sniff import HEAD_BYTES, TAIL_BYTES, Kind, sniff
 
@@ -20,6 +20,7 @@ FAMILIES = {
     "pdf": "engine.library.parsers.pdf",
     "docx": "engine.library.parsers.docx",
     "doc": "engine.library.parsers.doc",
+    "encrypted_office": "engine.library.parsers.encrypted",
     "pptx": "engine.library.parsers.pptx",
     "xlsx": "engine.library.parsers.xlsx",
     "xls": "engine.library.parsers.xls",
@@ -84,10 +85,8 @@ def _ends(path: Path, num_bytes: int) -> tuple[bytes, bytes]:
 
 
 def _parser(kind: Kind) -> Parse:
-    if kind.family == "encrypted_office":
-        raise DocumentEncrypted("The document is protected by a password.", "Save a copy without the password.")
     module = FAMILIES.get(kind.family)
     if module is None:
-        raise DocumentUnsupported(f"This is {kind.what}, which Ragdoll does not read yet.")
+        raise DocumentUnsupported(f"This is {kind.what}, which Ragdoll does not read yet.", kind.way_out)
     parser: Parse = importlib.import_module(module).parse
     return parser

@@ -17,10 +17,11 @@ TAIL_BYTES = 64 * 2**10
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`family` is the key of a parser, if there is one; `what` completes "This is …"."""
+    """`family` is the key of a parser, if there is one; `what` completes "This is …"; `way_out` is what helps."""
 
     family: str
     what: str
+    way_out: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +129,10 @@ _SIGNATURES = (
     _Signature(b"OTTO\x00", _FONT),
     _Signature(b"wOFF", _FONT, is_weak=True),
     _Signature(b"wOF2", _FONT, is_weak=True),
-    _Signature(b"BOOKMOBI", Kind("mobi", "a Kindle book"), offset=60),
+    _Signature(b"BOOKMOBI", Kind("mobi", "a Kindle book", "Convert it to EPUB."), offset=60),
     _Signature(b"AT&TFORM", Kind("djvu", "a DjVu document")),
-    _Signature(b"\xffWPC", Kind("wordperfect", "a WordPerfect document")),
-    _Signature(b"!BDN", Kind("pst", "an Outlook mail store"), is_weak=True),
+    _Signature(b"\xffWPC", Kind("wordperfect", "a WordPerfect document", "Save it as .docx.")),
+    _Signature(b"!BDN", Kind("pst", "an Outlook mail store", "Export its messages."), is_weak=True),
     _Signature(b"{\\rtf", Kind("rtf", "an RTF document")),
     _Signature(b"%!PS", Kind("postscript", "a PostScript document")),
 )
@@ -156,11 +157,16 @@ _ENCRYPTED_OFFICE = Kind("encrypted_office", "an Office document with a password
 _COMPOUNDS = (
     ("EncryptedPackage", _ENCRYPTED_OFFICE),
     ("WordDocument", Kind("doc", "an old Word document (.doc)")),
-    ("PowerPoint Document", Kind("ppt", "an old PowerPoint presentation (.ppt)")),
+    ("PowerPoint Document", Kind("ppt", "an old PowerPoint presentation (.ppt)", "Save it as .pptx.")),
     ("Workbook", Kind("xls", "an old Excel workbook (.xls)")),
     ("__substg1.0_", Kind("msg", "an Outlook message")),
 )
-_COMPOUND_NAMES = {".doc": 1, ".dot": 1, ".ppt": 2, ".pps": 2, ".xls": 3, ".xlt": 3, ".msg": 4}
+# An office file of today in such a container is one with a password.
+_COMPOUND_NAMES = {
+    ".doc": 1, ".dot": 1, ".ppt": 2, ".pps": 2, ".xls": 3, ".xlt": 3, ".msg": 4,
+    ".docx": 0, ".docm": 0, ".dotx": 0, ".pptx": 0, ".pptm": 0, ".ppsx": 0, ".potx": 0,
+    ".xlsx": 0, ".xlsm": 0, ".xltx": 0, ".xlsb": 0,
+}  # fmt: skip
 
 _MARKDOWN_NAMES = {".md", ".markdown", ".mdown", ".mkd", ".mkdn", ".mdx", ".qmd", ".rmd"}
 _HTML_NAMES = {".html", ".htm", ".xhtml", ".xht", ".shtml"}

@@ -10,14 +10,18 @@ from typing import Any
 import python_calamine as calamine
 
 from engine.core import ParsedDocument, ParsedPage
-from engine.errors import DocumentUnreadable
+from engine.errors import DocumentEncrypted, DocumentUnreadable
+from engine.library.parsers import encrypted
 from engine.library.parsers.limits import Limits, needs_password
 from engine.library.parsers.number_format import day, general
 from engine.library.parsers.sheets import Row, Sheets
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
-    return ParsedDocument("xls", "", pages(path, limits), "row")
+    try:
+        return ParsedDocument("xls", "", pages(path, limits), "row")
+    except DocumentEncrypted:
+        return encrypted.parse(path, limits)
 
 
 def pages(path: Path, limits: Limits) -> tuple[ParsedPage, ...]:

@@ -1,0 +1,58 @@
+"""Office files with a password: opened with one that the user gave, and then read like any other."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import msoffcrypto  # type: ignore[import-untyped]
+from msoffcrypto.exceptions import (  # type: ignore[import-untyped]
+    DecryptionError,
+    FileFormatError,
+    InvalidKeyError,
+    ParseError,
+)
+
+from engine.core import ParsedDocument
+from engine.errors import DocumentUnreadable, DocumentUnsupported
+from engine.library.parsers import nested
+from engine.library.parsers.limits import Limits, needs_password
+
+# Excel protects with this one what may be read by all and changed by few, and tries it by itself.
+_EVERYONES = "VelvetSweatshop"
+
+
+def parse(path: Path, limits: Limits) -> ParsedDocument:
+    """The document inside.
+
+    Raises:
+        DocumentEncrypted: None of the passwords opens it.
+        DocumentUnsupported: It is protected in a way that is not known here.
+    """
+    return nested.parse(_opened(path, limits), "", limits)
+
+
+def _opened(path: Path, limits: Limits) -> bytes:
+    with open(path, "rb") as stream:
+        try:
+            file = msoffcrypto.OfficeFile(stream)
+            for password in (_EVERYONES, *limits.passwords):
+                if (data := _decrypted(file, password)) is not None:
+                    return data
+        except (FileFormatError, ParseError) as error:
+            raise DocumentUnreadable("The document is damaged: what says how to open it is missing.") from error
+        except DecryptionError as error:
+            raise DocumentUnsupported("The document is protected in a way that cannot be opened here.") from error
+    raise needs_password("The document", limits)
+
+
+def _decrypted(file: Any, password: str) -> bytes | None:
+    """The file without its protection, None where that is not its password."""
+    opened = io.BytesIO()
+    try:
+        file.load_key(password=password, verify_password=True)
+        file.decrypt(opened)
+    except InvalidKeyError:
+        return None
+    return opened.getvalue()
