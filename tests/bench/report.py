@@ -16,9 +16,13 @@ def ratios(ours: Figures, peers: Mapping[str, Figures]) -> dict[str, dict[str, f
     }
 
 
-def write(file: Path, ours: Figures, peers: Mapping[str, Figures]) -> None:
-    """`{"ours", "peers", "ratios"}` as JSON."""
-    content = {"ours": dict(ours), "peers": {k: dict(v) for k, v in peers.items()}, "ratios": ratios(ours, peers)}
+def write(file: Path, ours: Figures, peers: Mapping[str, Figures], named: Figures | None = None) -> None:
+    """`{"ours", "peers", "ratios"}` as JSON; `named` are ratios by names of their own, beside the peers'."""
+    content = {
+        "ours": dict(ours),
+        "peers": {k: dict(v) for k, v in peers.items()},
+        "ratios": {**ratios(ours, peers), **(named or {})},
+    }
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
