@@ -31,6 +31,11 @@ class EngineSettingsModel(QObject):
     def is_known(self) -> bool:
         return bool(self._tables)
 
+    def has(self, name: str) -> bool:
+        """Whether this engine knows a setting of that name; also when it is unset."""
+        table, _, key = name.partition(".")
+        return key in self._tables.get(table, {})
+
     def value(self, name: str) -> Any:
         """A setting by dotted name."""
         table, _, key = name.partition(".")

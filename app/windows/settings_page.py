@@ -1,7 +1,9 @@
-"""Settings: how it looks, how answers are written, where the data lives. Nothing to save: each takes effect at once."""
+"""Settings: looks, answers, library, search, where the data lives. Nothing to save: each takes effect at once."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, QUrl, Signal
@@ -9,8 +11,8 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QComboBox,
-    QDoubleSpinBox,
     QFrame,
+    QLineEdit,
     QScrollArea,
     QSpinBox,
     QVBoxLayout,
@@ -21,12 +23,18 @@ from app import theme
 from app.models.engine_settings import EngineSettingsModel
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
+from app.widgets.figures import printable
+from app.widgets.setting_controls import Control
+from app.windows import engine_rows
+from app.windows.embedder_dialog import EmbedderDialog
+from app.windows.engine_rows import Row
 from app.windows.page import Page
 
 if TYPE_CHECKING:
     from app.models import AppModels
 
 _CONTROL_PX = 160
+_EMBEDDER = "embedder.model"
 _SETTLE_MS = 500
 _PERCENT = (70, 250)
 _WIDEST_PX = 760
@@ -42,7 +50,8 @@ class SettingsPage(Page):
         self.subtitle.hide()
         self._window = models.settings
         self._engine = EngineSettingsModel(models.client, self)
-        self._engine_controls: dict[str, QSpinBox | QDoubleSpinBox] = {}
+        self._controls: dict[str, Control] = {}
+        self._lines: dict[str, QWidget] = {}
         self._turned: set[str] = set()
         # A spin box that is being turned is many changes; the engine is told the last one.
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
@@ -54,7 +63,10 @@ class SettingsPage(Page):
         self._column.setContentsMargins(0, 0, 8, 0)
         self._column.setSpacing(12)
         self._add_appearance()
-        self._add_answers()
+        self._add_rows(self.tr("Answers"), engine_rows.answers())
+        library = self._add_rows(self.tr("Library"), engine_rows.library())
+        self._add_embedder(library)
+        self._add_rows(self.tr("Search"), engine_rows.search())
         self._add_data(data_folder)
         self._column.addStretch(1)
         scroll = QScrollArea()
@@ -72,9 +84,13 @@ class SettingsPage(Page):
     def engine_settings(self) -> EngineSettingsModel:
         return self._engine
 
-    def engine_control(self, name: str) -> QSpinBox | QDoubleSpinBox:
+    def engine_control(self, name: str) -> QWidget:
         """The control of an engine setting by its dotted name."""
-        return self._engine_controls[name]
+        return self._controls[name].widget
+
+    def shows(self, name: str) -> bool:
+        """Whether an engine setting is offered: those that this engine does not know are not."""
+        return not self._lines[name].isHidden()
 
     # --- building ---
 
@@ -98,34 +114,28 @@ class SettingsPage(Page):
         self.font_size.valueChanged.connect(lambda percent: self._window.change(font_scale=percent / 100))
         section = self._section(self.tr("Appearance"))
         self._line(section, self.tr("Theme"), "", self.theme_choice)
+        bits.tame(self.font_size)
         self._line(section, self.tr("Text size"), "", self.font_size)
         if theme.lacks_cjk_font():
             hint = self.tr("No font for Chinese, Japanese or Korean is installed; such text shows as boxes.")
             section.addWidget(bits.label(f"{hint} (fonts-noto-cjk)", "small", wraps=True))
 
-    def _add_answers(self) -> None:
-        section = self._section(self.tr("Answers"))
-        temperature = QDoubleSpinBox()
-        temperature.setRange(0.0, 2.0)
-        temperature.setSingleStep(0.1)
-        temperature.setDecimals(2)
-        self._engine_line(
-            section, "generation.temperature", self.tr("Temperature"),
-            self.tr("0 always chooses the likeliest word; higher is livelier and less exact."), temperature,
-        )  # fmt: skip
-        self._engine_line(
-            section, "generation.max_answer_tokens", self.tr("Longest answer"),
-            self.tr("Tokens; about three quarters of a word each."), _spin(16, 8192, 64),
-        )  # fmt: skip
-        self._engine_line(
-            section, "retrieval.passages", self.tr("Passages an answer reads"),
-            self.tr("More passages cover more files and take longer to read."), _spin(1, 64, 1),
-        )  # fmt: skip
-        self._engine_line(
-            section, "generation.max_context", self.tr("Context"),
-            self.tr("Tokens that question, passages and answer share; takes effect when a model is loaded."),
-            _spin(256, 131_072, 1024),
-        )  # fmt: skip
+    def _add_rows(self, title: str, rows: Sequence[Row]) -> QVBoxLayout:
+        section = self._section(title)
+        for row in rows:
+            control = row.make_control()
+            control.widget.setObjectName(row.setting)
+            control.changed.connect(partial(self._on_engine_control, row.setting))
+            self._controls[row.setting] = control
+            self._lines[row.setting] = self._line(section, row.name, row.words, control.widget)
+        return section
+
+    def _add_embedder(self, section: QVBoxLayout) -> None:
+        self.embedder = bits.button(self.tr("Change…"), clicked=self._choose_embedder)
+        words = self.tr("Finds passages by what they mean. Another one embeds all files again, in the background.")
+        self.embedder_name = ElidedLabel("", "small")
+        name = self.tr("Embedding model")
+        self._lines[_EMBEDDER] = self._line(section, name, words, self.embedder, self.embedder_name)
 
     def _add_data(self, data_folder: str) -> None:
         section = self._section(self.tr("Your data"))
@@ -152,27 +162,23 @@ class SettingsPage(Page):
         self._column.addWidget(card)
         return layout
 
-    def _line(self, section: QVBoxLayout, name: str, words: str, control: QWidget) -> None:
+    def _line(self, section: QVBoxLayout, name: str, words: str, control: QWidget, *more: QWidget) -> QWidget:
         control.setAccessibleName(name)
         control.setAccessibleDescription(words)
-        control.setFixedWidth(_CONTROL_PX)
-        if isinstance(control, QAbstractSpinBox):
-            bits.tame(control)
+        if isinstance(control, QAbstractSpinBox | QComboBox | QLineEdit):
+            control.setFixedWidth(_CONTROL_PX)
         text = bits.column(bits.label(name), spacing=2)
         if words:
             text.addWidget(bits.label(words, "small", wraps=True))
-        line = bits.row(spacing=24)
-        line.addLayout(text, 1)
-        line.addWidget(control)
-        section.addLayout(line)
-
-    def _engine_line(
-        self, section: QVBoxLayout, setting: str, name: str, words: str, control: QSpinBox | QDoubleSpinBox
-    ) -> None:
-        control.setKeyboardTracking(False)
-        control.valueChanged.connect(lambda: self._on_engine_control(setting))
-        self._engine_controls[setting] = control
-        self._line(section, name, words, control)
+        for part in more:
+            text.addWidget(part)
+        inner = bits.row(spacing=24)
+        inner.addLayout(text, 1)
+        inner.addWidget(control)
+        line = QWidget()
+        line.setLayout(inner)
+        section.addWidget(line)
+        return line
 
     # --- showing and changing ---
 
@@ -184,13 +190,16 @@ class SettingsPage(Page):
         self.font_size.blockSignals(False)
 
     def _show_engine_settings(self) -> None:
-        for name, control in self._engine_controls.items():
-            control.setEnabled(self._engine.is_known)
-            value = self._engine.value(name)
-            if value is not None and not self._settle.isActive():
-                control.blockSignals(True)
-                control.setValue(value)
-                control.blockSignals(False)
+        engine = self._engine
+        for name, line in self._lines.items():
+            line.setVisible(engine.has(name) or not engine.is_known)
+        for name, control in self._controls.items():
+            control.widget.setEnabled(engine.is_known)
+            if engine.has(name) and not self._settle.isActive():
+                control.show_value(engine.value(name))
+        self.embedder.setEnabled(engine.is_known)
+        current = engine.value(_EMBEDDER) or self.tr("the one that comes with Ragdoll")
+        self.embedder_name.setText(self.tr("Now: %1").replace("%1", printable(current)))
 
     def _on_engine_control(self, setting: str) -> None:
         self._turned.add(setting)
@@ -199,12 +208,9 @@ class SettingsPage(Page):
     def _send_engine_settings(self) -> None:
         turned, self._turned = self._turned, set()
         for name in turned:
-            self._engine.change(name, round(self._engine_controls[name].value(), 2))
+            self._engine.change(name, self._controls[name].value())
 
-
-def _spin(lowest: int, highest: int, step: int) -> QSpinBox:
-    control = QSpinBox()
-    control.setRange(lowest, highest)
-    control.setSingleStep(step)
-    control.setGroupSeparatorShown(True)
-    return control
+    def _choose_embedder(self) -> None:
+        dialog = EmbedderDialog(str(self._engine.value(_EMBEDDER) or ""), self)
+        dialog.chosen.connect(lambda model: self._engine.change(_EMBEDDER, model))
+        dialog.open()

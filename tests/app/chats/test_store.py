@@ -170,9 +170,9 @@ FIRST_TABLES = """
         updated REAL NOT NULL, is_pinned INTEGER NOT NULL DEFAULT 0, collection TEXT, leaf_id TEXT, deleted_at REAL);
     CREATE TABLE turns (number INTEGER PRIMARY KEY, turn_id TEXT NOT NULL UNIQUE,
         conversation_id TEXT NOT NULL REFERENCES conversations ON DELETE CASCADE, parent_id TEXT,
-        question TEXT NOT NULL, created REAL NOT NULL, state TEXT NOT NULL, text TEXT NOT NULL, error_sentence TEXT NOT NULL,
-        passages TEXT NOT NULL, quotes TEXT NOT NULL, citations TEXT NOT NULL, segments TEXT NOT NULL,
-        scope TEXT NOT NULL, timings TEXT NOT NULL, model TEXT, finish_reason TEXT);
+        question TEXT NOT NULL, created REAL NOT NULL, state TEXT NOT NULL, text TEXT NOT NULL,
+        error_sentence TEXT NOT NULL, passages TEXT NOT NULL, quotes TEXT NOT NULL, citations TEXT NOT NULL,
+        segments TEXT NOT NULL, scope TEXT NOT NULL, timings TEXT NOT NULL, model TEXT, finish_reason TEXT);
     CREATE INDEX turns_of_conversation ON turns (conversation_id, number);
     INSERT INTO conversations VALUES ('c1', 'Lease', 1.0, 2.0, 1, 'Flat', 't1', NULL);
     INSERT INTO turns VALUES (1, 't1', 'c1', NULL, 'What notice?', 1.5, 'finished', 'Three months.', '',

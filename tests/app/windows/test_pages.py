@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication
 
+from app.windows.embedder_dialog import EmbedderDialog
 from app.windows.memory_page import counter_text
 from engine import protocol
 from engine.protocol import Collection, Span
@@ -226,6 +227,78 @@ def test_a_refused_setting_returns_to_what_is_true(window, client, qtbot):
 def test_until_the_engine_tells_its_settings_they_cannot_be_changed(window):
     page = window.go_to("settings")
     assert not page.engine_control("generation.temperature").isEnabled()
+
+
+ALL_SETTINGS = {
+    "generation": {"temperature": 0.3, "max_answer_tokens": 256, "max_context": 4096},
+    "retrieval": {"passages": 4, "index_mode": "resident"},
+    "library": {"watch": True, "rescan_minutes": 10.0, "ocr_languages": ["eng"]},
+    "embedder": {"model": "e5-small"},
+    "memory": {"index_budget_bytes": None},
+}
+
+
+def full_settings_page(window, client):
+    page = window.go_to("settings")
+    client.answer(protocol.SETTINGS_GET, protocol.SettingsReply(settings=ALL_SETTINGS))
+    return page
+
+
+def test_settings_that_the_engine_does_not_know_are_not_offered(window, client):
+    page = settings_page(window, client)
+    assert page.shows("retrieval.passages")
+    assert not page.shows("library.watch")
+    assert not page.shows("embedder.model")
+    assert not page.shows("memory.index_budget_bytes")
+
+
+def test_how_folders_are_watched_and_where_the_index_is_can_be_changed(window, client, qtbot):
+    page = full_settings_page(window, client)
+    assert all(page.shows(name) for name in ("library.watch", "retrieval.index_mode", "memory.index_budget_bytes"))
+    page.engine_control("library.watch").click()
+    page.engine_control("library.rescan_minutes").setValue(0)
+    mode = page.engine_control("retrieval.index_mode")
+    mode.setCurrentIndex(mode.findData("on_disk"))
+    mode.activated.emit(mode.currentIndex())
+    page.engine_control("memory.index_budget_bytes").setValue(1.5)
+    languages = page.engine_control("library.ocr_languages")
+    languages.setText("eng, deu chi_sim")
+    languages.editingFinished.emit()
+    qtbot.waitUntil(lambda: len(client.asked(protocol.SETTINGS_SET)) == 5)
+    changes = {name: value for wanted in client.asked(protocol.SETTINGS_SET) for name, value in wanted.changes.items()}
+    assert changes == {
+        "library.watch": False,
+        "library.rescan_minutes": 0,
+        "retrieval.index_mode": "on_disk",
+        "memory.index_budget_bytes": 3 * 2**29,
+        "library.ocr_languages": ("eng", "deu", "chi_sim"),
+    }
+
+
+def test_what_has_no_value_says_what_that_means(window, client, qtbot):
+    page = full_settings_page(window, client)
+    assert page.engine_control("memory.index_budget_bytes").text() == "automatic"
+    page.engine_control("library.rescan_minutes").setValue(0)
+    assert page.engine_control("library.rescan_minutes").text() == "never"
+    page.engine_control("library.ocr_languages").editingFinished.emit()
+    qtbot.waitUntil(lambda: bool(client.asked(protocol.SETTINGS_SET)))
+    assert [list(wanted.changes) for wanted in client.asked(protocol.SETTINGS_SET)] == [["library.rescan_minutes"]]
+
+
+def test_another_embedding_model_is_chosen_after_its_price_was_told(window, client):
+    page = full_settings_page(window, client)
+    assert page.embedder_name.text() == "Now: e5-small"
+    page.embedder.click()
+    (dialog,) = page.findChildren(EmbedderDialog)
+    words = " ".join(label.text() for label in dialog.findChildren(type(page.subtitle)))
+    assert "embedded again" in words
+    assert not dialog.use.isEnabled()
+    dialog.field.setText("/models/multilingual")
+    dialog.use.click()
+    assert client.asked(protocol.SETTINGS_SET)[-1].changes == {"embedder.model": "/models/multilingual"}
+    page.embedder.click()
+    page.findChildren(EmbedderDialog)[-1].built_in.click()
+    assert client.asked(protocol.SETTINGS_SET)[-1].changes == {"embedder.model": ""}
 
 
 def test_theme_and_text_size_take_effect_at_once(window, models):

@@ -1,0 +1,159 @@
+"""Controls of the engine's settings: each shows a value as the engine knows it, and gives it back as it was changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QAbstractSpinBox, QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QSpinBox, QWidget
+
+from app.widgets import bits
+
+_GIB = 2**30
+
+
+class Control(QObject):
+    """Base of all: `widget` is what is shown; `show_value` tells nobody, `changed` is only what the user did."""
+
+    changed = Signal()
+
+    def __init__(self, widget: QWidget) -> None:
+        super().__init__(widget)
+        self.widget = widget
+
+    def value(self) -> object:
+        raise NotImplementedError
+
+    def show_value(self, value: object) -> None:
+        self.widget.blockSignals(True)
+        self._put(value)
+        self.widget.blockSignals(False)
+
+    def _put(self, value: object) -> None:
+        raise NotImplementedError
+
+
+class Number(Control):
+    """A whole number; `nothing` is what the lowest one is called, where that has a name ("never")."""
+
+    def __init__(self, lowest: int, highest: int, step: int, nothing: str = "", suffix: str = "") -> None:
+        self._spin = QSpinBox()
+        self._spin.setRange(lowest, highest)
+        self._spin.setSingleStep(step)
+        self._spin.setGroupSeparatorShown(True)
+        self._spin.setSpecialValueText(nothing)
+        self._spin.setSuffix(suffix)
+        super().__init__(self._spin)
+        _listen(self, self._spin)
+        self._spin.valueChanged.connect(lambda: self.changed.emit())
+
+    def value(self) -> object:
+        return self._spin.value()
+
+    def _put(self, value: object) -> None:
+        if isinstance(value, int | float):
+            self._spin.setValue(round(value))
+
+
+class Decimal(Control):
+    """A number with two digits after the point."""
+
+    def __init__(self, lowest: float, highest: float, step: float) -> None:
+        self._spin = QDoubleSpinBox()
+        self._spin.setRange(lowest, highest)
+        self._spin.setSingleStep(step)
+        self._spin.setDecimals(2)
+        super().__init__(self._spin)
+        _listen(self, self._spin)
+        self._spin.valueChanged.connect(lambda: self.changed.emit())
+
+    def value(self) -> object:
+        return round(self._spin.value(), 2)
+
+    def _put(self, value: object) -> None:
+        if isinstance(value, int | float):
+            self._spin.setValue(value)
+
+
+class Gibibytes(Control):
+    """Bytes, shown in GiB; 0 is None, which is called `nothing`."""
+
+    def __init__(self, highest_gib: float, step_gib: float, nothing: str) -> None:
+        self._spin = QDoubleSpinBox()
+        self._spin.setRange(0.0, highest_gib)
+        self._spin.setSingleStep(step_gib)
+        self._spin.setDecimals(2)
+        self._spin.setSuffix(" GiB")
+        self._spin.setSpecialValueText(nothing)
+        super().__init__(self._spin)
+        _listen(self, self._spin)
+        self._spin.valueChanged.connect(lambda: self.changed.emit())
+
+    def value(self) -> object:
+        return round(self._spin.value() * _GIB) or None
+
+    def _put(self, value: object) -> None:
+        self._spin.setValue(value / _GIB if isinstance(value, int) else 0.0)
+
+
+class Switch(Control):
+    def __init__(self) -> None:
+        self._box = QCheckBox()
+        super().__init__(self._box)
+        self._box.toggled.connect(lambda: self.changed.emit())
+
+    def value(self) -> object:
+        return self._box.isChecked()
+
+    def _put(self, value: object) -> None:
+        self._box.setChecked(bool(value))
+
+
+class Choice(Control):
+    """One of some values, each with its name."""
+
+    def __init__(self, choices: Sequence[tuple[str, str]], list_name: str) -> None:
+        """`choices` are pairs of a value and what it is called; `list_name` is what the open list is called."""
+        self._box = QComboBox()
+        self._box.view().setAccessibleName(list_name)
+        for value, name in choices:
+            self._box.addItem(name, value)
+        super().__init__(self._box)
+        self._box.activated.connect(lambda: self.changed.emit())
+
+    def value(self) -> object:
+        return self._box.currentData()
+
+    def _put(self, value: object) -> None:
+        self._box.setCurrentIndex(max(0, self._box.findData(value)))
+
+
+class Words(Control):
+    """Several words in a line, changed when the line is left or Enter is pressed; `nothing` is what none means."""
+
+    def __init__(self, nothing: str) -> None:
+        self._field = QLineEdit()
+        self._field.setPlaceholderText(nothing)
+        self._field.setAcceptDrops(False)
+        super().__init__(self._field)
+        self._field.editingFinished.connect(self._on_edited)
+        self._shown: tuple[str, ...] = ()
+
+    def value(self) -> object:
+        return tuple(self._field.text().replace(",", " ").replace("+", " ").split())
+
+    def _on_edited(self) -> None:
+        # The line is left also by who only looked at it.
+        if self.value() != self._shown:
+            self.changed.emit()
+
+    def _put(self, value: object) -> None:
+        words = value if isinstance(value, list | tuple) else ()
+        self._shown = tuple(str(word) for word in words)
+        self._field.setText(", ".join(self._shown))
+
+
+def _listen(control: Control, spin: QAbstractSpinBox) -> None:
+    # Digits of a number that is being typed are no numbers of their own.
+    spin.setKeyboardTracking(False)
+    bits.tame(spin)

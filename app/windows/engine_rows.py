@@ -1,0 +1,81 @@
+"""The engine's settings as they are told to people: what each is called, what it changes, and the control for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import QCoreApplication
+
+from app.widgets.setting_controls import Choice, Control, Decimal, Gibibytes, Number, Switch, Words
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One setting by its dotted name; the control is made when the page is."""
+
+    setting: str
+    name: str
+    words: str
+    make_control: Callable[[], Control]
+
+
+def answers() -> tuple[Row, ...]:
+    return (
+        Row(
+            "generation.temperature", _tr("Temperature"),
+            _tr("0 always chooses the likeliest word; higher is livelier and less exact."),
+            lambda: Decimal(0.0, 2.0, 0.1),
+        ),
+        Row(
+            "generation.max_answer_tokens", _tr("Longest answer"),
+            _tr("Tokens; about three quarters of a word each."), lambda: Number(16, 8192, 64),
+        ),
+        Row(
+            "retrieval.passages", _tr("Passages an answer reads"),
+            _tr("More passages cover more files and take longer to read."), lambda: Number(1, 64, 1),
+        ),
+        Row(
+            "generation.max_context", _tr("Context"),
+            _tr("Tokens that question, passages and answer share; takes effect when a model is loaded."),
+            lambda: Number(256, 131_072, 1024),
+        ),
+    )  # fmt: skip
+
+
+def library() -> tuple[Row, ...]:
+    return (
+        Row(
+            "library.watch", _tr("Notice changes as they happen"),
+            _tr("Without it, changes in linked folders are noticed at the next look at all of them."), Switch,
+        ),
+        Row(
+            "library.rescan_minutes", _tr("Look at all folders every"),
+            _tr("Finds what was missed: network folders, drives that were away, changes while Ragdoll was closed."),
+            lambda: Number(0, 1440, 5, nothing=_tr("never"), suffix=_tr(" min")),
+        ),
+        Row(
+            "library.ocr_languages", _tr("Languages of scanned pages"),
+            _tr("As Tesseract calls them, for example eng, deu, chi_sim. Each has to be installed with it."),
+            lambda: Words(_tr("as the system")),
+        ),
+    )  # fmt: skip
+
+
+def search() -> tuple[Row, ...]:
+    return (
+        Row(
+            "retrieval.index_mode", _tr("Index"),
+            _tr("In memory is fastest and finds all. On disk leaves the memory to the model, but may miss some."),
+            lambda: Choice((("resident", _tr("In memory")), ("on_disk", _tr("On disk"))), _tr("Where the index is")),
+        ),
+        Row(
+            "memory.index_budget_bytes", _tr("Memory for the index"),
+            _tr("What does not fit is read from disk during a search, which takes longer and finds the same."),
+            lambda: Gibibytes(1024.0, 0.25, nothing=_tr("automatic")),
+        ),
+    )  # fmt: skip
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("settings", text)
