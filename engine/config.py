@@ -53,11 +53,17 @@ class LibrarySettings(_Table):
 
 
 class EmbedderSettings(_Table):
-    """`model` is a sentence-transformers name or folder; "" is the one that comes with Ragdoll."""
+    """`model` is a sentence-transformers name or folder; "" is the one that comes with Ragdoll.
+
+    How it is run is measured at the first start; `batch_size` (in texts), `num_threads`, `backend` and
+    `number_format` say it instead where they are not 0 or "".
+    """
 
     model: str = ""
-    batch_size: int = Field(8, ge=1, le=512)
+    batch_size: int = Field(0, ge=0, le=512)
     num_threads: int = Field(0, ge=0)
+    backend: Literal["", "sentence-transformers", "openvino"] = ""
+    number_format: Literal["", "float32", "bfloat16"] = ""
 
 
 class RetrievalSettings(_Table):

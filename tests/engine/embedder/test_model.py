@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from engine.config import EmbedderSettings
-from engine.embedder import Embedder, model, resolve
+from engine.embedder import Embedder, backends, resolve
+from engine.embedder.setup import Setup
 from engine.errors import EmbedderUnavailable
 from engine.memory.ledger import Ledger
 
@@ -64,15 +65,16 @@ def test_a_folder_that_cannot_be_loaded_is_told_with_a_way_out(tmp_path: Path):
 def test_a_question_waits_for_one_small_batch_of_documents_only(minilm: Embedder, monkeypatch: pytest.MonkeyPatch):
     order: list[str] = []
     inside, go_on = threading.Event(), threading.Event()
-    real = model._encode
+    real = backends.Model.encode
 
-    def recorded(loaded: object, texts: list[str], *, is_question: bool) -> np.ndarray:
+    def recorded(loaded: backends.Model, texts: list[str], *, is_question: bool) -> np.ndarray:
         order.append("question" if is_question else "documents")
         inside.set()
         assert go_on.wait(60)
         return real(loaded, texts, is_question=is_question)
 
-    monkeypatch.setattr(model, "_encode", recorded)
+    monkeypatch.setattr(backends.Model, "encode", recorded)
+    monkeypatch.setattr(minilm, "_setup", Setup(batch_size=8))
     indexing = threading.Thread(target=minilm.embed_documents, args=(["a passage"] * 40,))
     asking = threading.Thread(target=minilm.embed_questions, args=(["a question"],))
     indexing.start()
@@ -86,44 +88,31 @@ def test_a_question_waits_for_one_small_batch_of_documents_only(minilm: Embedder
     assert order == ["documents", "question", "documents", "documents", "documents", "documents"]
 
 
-class _Formats:
-    """Counts how long each number format "takes", in the order float32, bfloat16."""
+def test_half_precision_makes_the_same_vectors():
+    whole = backends.load(resolve(EmbedderSettings()))
+    half = whole.with_number_format("bfloat16")
+    texts = ["A mutex guards shared data.", "Bread needs flour."]
 
-    def __init__(self, seconds: tuple[float, float], cosine: float) -> None:
-        self.seconds, self.cosine, self.calls = seconds, cosine, 0
+    cosines = np.sum(whole.encode(texts, is_question=False) * half.encode(texts, is_question=False), axis=1)
 
-    def timed(self, _: object) -> tuple[float, np.ndarray]:
-        is_half = self.calls % 2 == 1
-        self.calls += 1
-        vector = np.array([[self.cosine, np.sqrt(1 - self.cosine**2)]]) if is_half else np.array([[1.0, 0.0]])
-        return self.seconds[is_half], vector.astype(np.float32)
+    assert half.num_bytes < 0.6 * whole.num_bytes
+    assert cosines.min() > 0.99
 
 
-@pytest.fixture
-def bf16_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
+def test_how_it_is_run_is_told_once_it_is_loaded(minilm: Embedder):
+    assert Embedder(minilm.spec, EmbedderSettings(), Ledger()).description == ""
+    assert minilm.setup is not None
+    assert minilm.description.startswith(minilm.setup.describe(256))
 
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
 
+def test_openvino_makes_the_same_vectors_and_its_export_is_kept(tmp_path: Path):
+    pytest.importorskip("openvino", reason="the extra `fast` is not installed")
+    whole = backends.load(resolve(EmbedderSettings()))
+    texts = ["A mutex guards shared data.", "Bread needs flour. " * 50]
+    plain = whole.encode(texts, is_question=False)
 
-@pytest.mark.parametrize(
-    ("seconds", "cosine", "expected"),
-    [
-        ((1.0, 0.6), 0.999, "bfloat16"),
-        ((1.0, 0.95), 0.999, "float32"),
-        ((1.0, 3.0), 0.999, "float32"),
-        ((1.0, 0.6), 0.95, "float32"),
-    ],
-    ids=["faster", "hardly faster", "emulated", "other vectors"],
-)
-def test_half_precision_only_where_faster_and_equal(
-    minilm: Embedder,
-    monkeypatch: pytest.MonkeyPatch,
-    bf16_machine: None,
-    seconds: tuple[float, float],
-    cosine: float,
-    expected: str,
-):
-    monkeypatch.setattr(model, "_timed", _Formats(seconds, cosine).timed)
-    loaded = model._load(minilm.spec, EmbedderSettings())
-    assert str(model._faster_format(loaded).dtype) == f"torch.{expected}"
+    for _ in range(2):
+        other = whole.through_openvino("float32", 2, tmp_path)
+        assert np.sum(plain * other.encode(texts, is_question=False), axis=1).min() > 0.999
+    assert [file.suffix for file in sorted(tmp_path.iterdir())] == [".bin", ".xml"]
+    np.testing.assert_array_equal(whole.encode(texts, is_question=False), plain)

@@ -1,0 +1,242 @@
+"""Ways of running one model: sentence-transformers as it is, and its transformer through OpenVINO when that is there.
+
+Tokenizing, pooling and normalising stay those of sentence-transformers either way; OpenVINO replaces only the layers
+in between. The one module that imports torch, sentence-transformers and openvino, and only when needed.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import sys
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.embedder.setup import Backend, NumberFormat
+from engine.embedder.spec import EmbedderSpec
+from engine.errors import EmbedderUnavailable
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+log = logging.getLogger(__name__)
+
+Vectors = NDArray[np.float32]
+EXPORT_NAME = "openvino"
+
+
+class BackendRefused(Exception):
+    """Another way of running the model cannot be used; the message is the reason, as the end of a sentence."""
+
+
+class Model:
+    """A loaded model. Used by one thread at a time."""
+
+    def __init__(self, model: SentenceTransformer, num_bytes: int) -> None:
+        self._model = model
+        self.num_bytes = num_bytes
+
+    @property
+    def max_tokens(self) -> int:
+        return int(self._model.max_seq_length or 512)
+
+    def encode(self, texts: list[str], *, is_question: bool) -> Vectors:
+        """Unit vectors (n, d) of the texts, all in one batch."""
+        encode = self._model.encode_query if is_question else self._model.encode_document
+        vectors = np.asarray(
+            encode(texts, batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True), dtype=np.float32
+        )
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit: Vectors = vectors / np.maximum(norms, np.finfo(np.float32).tiny)
+        return unit
+
+    def with_number_format(self, number_format: NumberFormat) -> Model:
+        """The same weights, rounded to `number_format`."""
+        import torch
+
+        if number_format == "float32":
+            return self
+        half = copy.deepcopy(self._model).to(torch.bfloat16)
+        return Model(half, _num_bytes(half))
+
+    def through_openvino(self, number_format: NumberFormat, num_threads: int, export: Path | None) -> Model:
+        """The same model with its layers run by OpenVINO; `export` is the folder in which the converted ones are kept.
+
+        Raises:
+            BackendRefused: It cannot be converted.
+        """
+        try:
+            layers, num_bytes = _openvino_layers(self._model, number_format, num_threads, export)
+        except Exception as error:  # the edge to a converter that raises what it likes
+            raise BackendRefused(f"the model cannot be converted ({first_line(error)})") from error
+        replaced = copy.copy(self._model)
+        replaced._modules = dict(self._model._modules)
+        name, transformer = next(iter(self._model._modules.items()))
+        shell = copy.copy(transformer)
+        assert shell is not None
+        shell._modules = dict(shell._modules)
+        setattr(shell, _LAYERS, layers)
+        replaced._modules[name] = shell
+        return Model(replaced, num_bytes)
+
+
+# Where sentence-transformers' first module keeps the layers of transformers.
+_LAYERS = "model"
+
+
+def load(spec: EmbedderSpec) -> Model:
+    """The model in float32.
+
+    Raises:
+        EmbedderUnavailable: Its files cannot be loaded, or memory is short.
+    """
+    # Read by huggingface_hub when it is imported: everything we load is on this machine.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        from sentence_transformers import SentenceTransformer
+        from tqdm import tqdm  # type: ignore[import-untyped]
+        from transformers.utils import logging as transformers_logging
+
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        # Even a bar that is never shown starts a thread to watch over it.
+        tqdm.monitor_interval = 0
+        model = SentenceTransformer(str(spec.folder), device="cpu", local_files_only=True).eval()
+    except (ImportError, OSError, ValueError, RuntimeError, MemoryError) as error:
+        raise EmbedderUnavailable(
+            f"The embedding model {spec.name!r} cannot be loaded: {first_line(error)}",
+            "Run ./packaging/bootstrap again, or choose another embedding model in the settings.",
+        ) from error
+    return Model(model, _num_bytes(model))
+
+
+def default_threads() -> int:
+    """As many as there are cores for us."""
+    import torch
+
+    return int(torch.get_num_threads())
+
+
+def set_threads(num_threads: int) -> None:
+    import torch
+
+    torch.set_num_threads(num_threads)
+
+
+def formats_worth_trying() -> tuple[NumberFormat, ...]:
+    """Number formats that this processor computes by instructions of its own."""
+    import torch
+
+    has_bfloat16 = any(has for ability, has in torch.cpu.get_capabilities().items() if ability.endswith("bf16"))
+    return ("float32", "bfloat16") if has_bfloat16 else ("float32",)
+
+
+def backends_installed() -> tuple[Backend, ...]:
+    return ("sentence-transformers", "openvino") if versions()["openvino"] else ("sentence-transformers",)
+
+
+def versions() -> dict[str, str]:
+    """The libraries on which the speed of a model hangs; "" where one is not installed."""
+    return {name: _version(name) for name in ("torch", "sentence-transformers", "transformers", "openvino")}
+
+
+def processor() -> str:
+    """The processor and what it can do, as torch sees it."""
+    import torch
+
+    return repr(sorted(torch.cpu.get_capabilities().items()))
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _openvino_layers(
+    model: SentenceTransformer, number_format: NumberFormat, num_threads: int, export: Path | None
+) -> tuple[Any, int]:
+    import torch
+    from transformers.modeling_outputs import BaseModelOutput
+
+    openvino = _openvino()
+    transformer: Any = model[0]
+    layers = getattr(transformer, _LAYERS)
+    names = [name for name in transformer.tokenizer.model_input_names if name in _inputs(transformer)]
+    converted = _converted(openvino, torch, layers, _inputs(transformer), names, export)
+    options = {
+        "INFERENCE_PRECISION_HINT": "bf16" if number_format == "bfloat16" else "f32",
+        "INFERENCE_NUM_THREADS": num_threads,
+        "PERFORMANCE_HINT": "LATENCY",
+    }
+    compiled = openvino.Core().compile_model(converted, "CPU", options)
+
+    class Compiled(torch.nn.Module):
+        """Stands where the layers stood, with their configuration."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.config = layers.config
+            self.dtype = torch.float32
+            self.device = torch.device("cpu")
+
+        def forward(self, **inputs: Any) -> Any:
+            states = compiled({name: inputs[name].numpy() for name in names})[0]
+            return BaseModelOutput(last_hidden_state=torch.from_numpy(np.array(states, dtype=np.float32)))
+
+    num_bytes = sum(tensor.numel() * tensor.element_size() for tensor in layers.parameters())
+    return Compiled().eval(), num_bytes
+
+
+def _openvino() -> Any:
+    """The library, without the package that would tell its makers of each conversion."""
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    return import_module("openvino")
+
+
+def _converted(
+    openvino: Any, torch: Any, layers: Any, inputs: dict[str, Any], names: list[str], export: Path | None
+) -> Any:
+    """The layers as OpenVINO takes them, read from the export if there is one for these versions."""
+    file = None if export is None else export / f"{EXPORT_NAME}-{_version('openvino')}-{_version('torch')}.xml"
+    if file is not None and file.is_file():
+        return openvino.Core().read_model(file)
+
+    class Bare(torch.nn.Module):  # type: ignore[misc]
+        """The layers with inputs by place and one output, as a converter can trace them."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = layers
+
+        def forward(self, *values: Any) -> Any:
+            return self.layers(**dict(zip(names, values, strict=True))).last_hidden_state
+
+    example = tuple(inputs[name] for name in names)
+    converted = openvino.convert_model(Bare().eval(), example_input=example)
+    for place, name in zip(converted.inputs, names, strict=True):
+        place.get_tensor().set_names({name})
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        openvino.save_model(converted, file, compress_to_fp16=False)
+    return converted
+
+
+def _inputs(transformer: Any) -> dict[str, Any]:
+    """A small batch as the tokenizer makes it."""
+    return dict(transformer.tokenizer(["one text", "another, longer text"], padding=True, return_tensors="pt"))
+
+
+def _num_bytes(model: SentenceTransformer) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in (*model.parameters(), *model.buffers()))
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,86 @@
+"""How an embedding model is run on this machine: a frozen choice, its words, and the pure decisions behind it.
+
+None of it shows in a vector: whatever is chosen agrees with sentence-transformers in float32 to a cosine of 0.99 or
+more on a fixed set of texts, or is not chosen. So vectors made either way have one identity and may be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Backend = Literal["sentence-transformers", "openvino"]
+NumberFormat = Literal["float32", "bfloat16"]
+
+# A word piece is this many characters of English; other scripts take fewer, which only makes smaller batches.
+_CHARACTERS_PER_TOKEN = 4
+DEFAULT_BATCH_TOKENS = 2048
+MAX_TEXTS_PER_BATCH = 64
+MIN_COSINE = 0.99
+# What is new must gain so much to be preferred to what is tried and known.
+_WORTH_A_CHANGE = 1.1
+_WORTH_ANOTHER_BATCH = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """`batch_size` 0 fills batches by tokens, else it is so many texts; `refusals` say what was not used, and why."""
+
+    backend: Backend = "sentence-transformers"
+    number_format: NumberFormat = "float32"
+    num_threads: int = 1
+    batch_tokens: int = DEFAULT_BATCH_TOKENS
+    batch_size: int = 0
+    refusals: tuple[str, ...] = ()
+
+    def texts_per_batch(self, longest_characters: int, max_tokens: int) -> int:
+        """How many texts go together when the longest of them has so many characters."""
+        if self.batch_size:
+            return self.batch_size
+        tokens = min(max_tokens, longest_characters // _CHARACTERS_PER_TOKEN + 2)
+        return max(1, min(MAX_TEXTS_PER_BATCH, self.batch_tokens // tokens))
+
+    def describe(self, max_tokens: int) -> str:
+        """In words for people: "bfloat16, batches of 8, 2 threads"."""
+        batch = self.texts_per_batch(max_tokens * _CHARACTERS_PER_TOKEN, max_tokens)
+        threads = "1 thread" if self.num_threads == 1 else f"{self.num_threads} threads"
+        words = f"{self.number_format}, batches of {batch}, {threads}"
+        return f"OpenVINO, {words}" if self.backend == "openvino" else words
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a way of running it did: seconds for the sample, and the smallest cosine to float32's vectors."""
+
+    seconds: float
+    cosine: float
+
+    @property
+    def is_same(self) -> bool:
+        return self.cosine >= MIN_COSINE
+
+
+def fastest(measured: Mapping[tuple[Backend, NumberFormat], Measured]) -> tuple[Backend, NumberFormat]:
+    """The way that gains most; the first one is the one to beat."""
+    (known, reference), *others = measured.items()
+    same = [(way, one) for way, one in others if one.is_same and one.seconds * _WORTH_A_CHANGE < reference.seconds]
+    return min(same, key=lambda item: item[1].seconds)[0] if same else known
+
+
+def best_number(seconds: Mapping[int, float], preferred: int) -> int:
+    """The number of threads or tokens by which the sample takes least; the preferred one unless that is well beaten."""
+    best = min(seconds, key=lambda number: seconds[number])
+    return best if seconds[best] * _WORTH_ANOTHER_BATCH < seconds[preferred] else preferred
+
+
+def batches(texts: Sequence[str], setup: Setup, max_tokens: int) -> list[list[int]]:
+    """The places of the texts in batches of like length, longest first: neighbours of equal length waste no padding."""
+    by_length = sorted(range(len(texts)), key=lambda index: len(texts[index]), reverse=True)
+    made: list[list[int]] = []
+    start = 0
+    while start < len(by_length):
+        size = setup.texts_per_batch(len(texts[by_length[start]]), max_tokens)
+        made.append(by_length[start : start + size])
+        start += size
+    return made

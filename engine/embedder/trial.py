@@ -1,0 +1,263 @@
+"""The start-up self-test: which backend, number format, threads and batches are fastest here. Measured once a machine.
+
+It takes a second or two. What it found is kept in the cache folder and holds until the processor, a library or the
+model changes; what the settings say is not measured but done, as long as the vectors stay what they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from engine.config import EmbedderSettings, write_atomically
+from engine.embedder import backends
+from engine.embedder.backends import BackendRefused, Model, Vectors
+from engine.embedder.setup import (
+    DEFAULT_BATCH_TOKENS,
+    MIN_COSINE,
+    Backend,
+    Measured,
+    NumberFormat,
+    Setup,
+    batches,
+    best_number,
+    fastest,
+)
+
+log = logging.getLogger(__name__)
+
+_BATCH_TOKENS = (DEFAULT_BATCH_TOKENS // 2, DEFAULT_BATCH_TOKENS, DEFAULT_BATCH_TOKENS * 2)
+# After that the rest is left as it is by default, and nothing is kept: the next start tries again.
+_PATIENCE_SECONDS = 10.0
+# Chunks as they come: some full, some short, some in other scripts; each way of running must agree on all of them.
+_PROSE = "The tenant may end the lease at the close of any month by giving three months' notice in writing. "
+SAMPLE = [
+    *(f"Clause {number}. " + _PROSE * 9 for number in range(6)),
+    *(f"{number} " + _PROSE * 3 for number in range(3)),
+    "def area(width: float, height: float) -> float:\n    return width * height",
+    "Die Kündigungsfrist beträgt drei Monate zum Monatsende.",
+    "租约可以在任何月底终止，但须提前三个月书面通知。",
+    "Invoice 2024-17; 3 × 19.90 EUR; total 59.70",
+    "yes",
+]
+
+Way = tuple[Backend, NumberFormat]
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The model as it is to be run, and the choice in words."""
+
+    model: Model
+    setup: Setup
+
+
+def choose(
+    model: Model,
+    identity: str,
+    settings: EmbedderSettings,
+    cache: Path | None,
+    clock: Clock = time.perf_counter,
+) -> Chosen:
+    """The fastest way of running `model` (which is in float32) that keeps its vectors.
+
+    Args:
+        model: As it was loaded.
+        identity: The model's; exports and findings are kept by it.
+        settings: What the user wants instead of what would be measured.
+        cache: The folder for findings and exports; None keeps nothing.
+        clock: Seconds.
+    """
+    trial = _Trial(model, settings, None if cache is None else cache / "embedders" / _name(identity), clock)
+    key = _key(identity, settings)
+    found = _read(cache, key)
+    if found is not None:
+        chosen = trial.again(found)
+        if chosen is not None:
+            return chosen
+    chosen = trial.run()
+    if trial.is_calm:
+        _write(cache, key, chosen.setup)
+    return chosen
+
+
+class _Trial:
+    """One run of the self-test."""
+
+    def __init__(self, model: Model, settings: EmbedderSettings, export: Path | None, clock: Clock) -> None:
+        self._model, self._settings, self._export, self._clock = model, settings, export, clock
+        self._num_threads = settings.num_threads or backends.default_threads()
+        self._refusals: list[str] = []
+        self._reference: Vectors | None = None
+        self._begun = clock()
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether it went as fast as it should; a machine that is busy with something else is no place to measure."""
+        return self._clock() - self._begun <= _PATIENCE_SECONDS
+
+    def again(self, setup: Setup) -> Chosen | None:
+        """What was found before, or None when it does not hold any more."""
+        backends.set_threads(setup.num_threads)
+        if (setup.backend, setup.number_format) == ("sentence-transformers", "float32"):
+            return Chosen(self._model, setup)
+        way: Way = (setup.backend, setup.number_format)
+        model = self._prepared(way)
+        # The files of an export may have been exchanged: what cannot be trusted is looked at each time.
+        is_same = model is not None and (way[0] != "openvino" or self._cosine(model) >= MIN_COSINE)
+        return Chosen(model, setup) if model is not None and is_same else None
+
+    def run(self) -> Chosen:
+        backends.set_threads(self._num_threads)
+        ways = {way: model for way in self._ways() if (model := self._prepared(way)) is not None}
+        measured = {way: self._measured(way, model) for way, model in ways.items()}
+        self._refuse_strangers(measured)
+        way = self._wanted(measured)
+        setup = Setup(way[0], way[1], self._num_threads, DEFAULT_BATCH_TOKENS, self._settings.batch_size)
+        model = ways[way]
+        setup = self._with_threads(model, setup)
+        setup = self._with_batches(model, setup)
+        backends.set_threads(setup.num_threads)
+        return Chosen(model, _replace(setup, refusals=tuple(self._refusals)))
+
+    def _ways(self) -> list[Way]:
+        """What is to be measured, float32 as it is first."""
+        installed, formats = backends.backends_installed(), backends.formats_worth_trying()
+        settings = self._settings
+        if settings.backend and settings.backend not in installed:
+            self._refusals.append(f"{settings.backend} is not installed.")
+        if settings.number_format and settings.number_format not in formats:
+            formats = (*formats, settings.number_format)
+        return [(backend, number_format) for backend in installed for number_format in formats]
+
+    def _prepared(self, way: Way) -> Model | None:
+        backend, number_format = way
+        if not self._is_allowed(way) and way != ("sentence-transformers", "float32"):
+            return None
+        if backend == "sentence-transformers":
+            return self._model.with_number_format(number_format)
+        try:
+            return self._model.through_openvino(number_format, self._num_threads, self._export)
+        except BackendRefused as error:
+            self._refusals.append(f"OpenVINO is not used: {error}.")
+            return None
+
+    def _is_allowed(self, way: Way) -> bool:
+        settings = self._settings
+        return settings.backend in ("", way[0]) and settings.number_format in ("", way[1])
+
+    def _measured(self, way: Way, model: Model) -> Measured:
+        self._encoded(model, SAMPLE[:2])  # the first call also prepares its kernels
+        begun = self._clock()
+        vectors = self._encoded(model, SAMPLE)
+        seconds = self._clock() - begun
+        if self._reference is None:
+            self._reference = vectors
+        return Measured(seconds, _smallest_cosine(vectors, self._reference))
+
+    def _cosine(self, model: Model) -> float:
+        return _smallest_cosine(self._encoded(model, SAMPLE), self._encoded(self._model, SAMPLE))
+
+    def _refuse_strangers(self, measured: Mapping[Way, Measured]) -> None:
+        for (backend, number_format), one in measured.items():
+            if not one.is_same:
+                name = "OpenVINO" if backend == "openvino" else backend
+                self._refusals.append(
+                    f"{name} in {number_format} is not used: its vectors differ (cosine {one.cosine:.3f})."
+                )
+
+    def _wanted(self, measured: Mapping[Way, Measured]) -> Way:
+        """The fastest of those that the settings allow; what makes other vectors never is."""
+        allowed = {way: one for way, one in measured.items() if self._is_allowed(way) and one.is_same}
+        return fastest(allowed) if allowed else ("sentence-transformers", "float32")
+
+    def _with_threads(self, model: Model, setup: Setup) -> Setup:
+        numbers = {self._num_threads, os.cpu_count() or 1}
+        if self._settings.num_threads or setup.backend == "openvino" or len(numbers) == 1 or not self.is_calm:
+            return setup
+        seconds = {number: self._seconds(model, _replace(setup, num_threads=number)) for number in sorted(numbers)}
+        return _replace(setup, num_threads=best_number(seconds, self._num_threads))
+
+    def _with_batches(self, model: Model, setup: Setup) -> Setup:
+        if setup.batch_size or not self.is_calm:
+            return setup
+        seconds = {tokens: self._seconds(model, _replace(setup, batch_tokens=tokens)) for tokens in _BATCH_TOKENS}
+        return _replace(setup, batch_tokens=best_number(seconds, DEFAULT_BATCH_TOKENS))
+
+    def _seconds(self, model: Model, setup: Setup) -> float:
+        """For chunks of full length, of which there are twice as many as in the sample."""
+        backends.set_threads(setup.num_threads)
+        texts = [text for text in SAMPLE if len(text) > len(_PROSE) * 8] * 2
+        begun = self._clock()
+        for batch in batches(texts, setup, model.max_tokens):
+            model.encode([texts[index] for index in batch], is_question=False)
+        return self._clock() - begun
+
+    @staticmethod
+    def _encoded(model: Model, texts: list[str]) -> Vectors:
+        setup = Setup()
+        vectors: dict[int, Vectors] = {}
+        for batch in batches(texts, setup, model.max_tokens):
+            vectors.update(zip(batch, model.encode([texts[index] for index in batch], is_question=False), strict=True))
+        return np.stack([vectors[index] for index in range(len(texts))])
+
+
+def _smallest_cosine(vectors: Vectors, reference: Vectors) -> float:
+    return float(np.min(np.sum(vectors * reference, axis=1)))
+
+
+def _replace(setup: Setup, **changes: Any) -> Setup:
+    return Setup(**{**asdict(setup), **changes})
+
+
+# --- what was found before ---
+
+
+def _key(identity: str, settings: EmbedderSettings) -> str:
+    """Everything on which the choice hangs."""
+    wishes = settings.model_dump(include={"backend", "number_format", "num_threads", "batch_size"})
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    parts = [identity, backends.versions(), backends.processor(), cores, wishes]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _name(identity: str) -> str:
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
+
+
+def _file(cache: Path) -> Path:
+    return cache / "embedders" / "setups.json"
+
+
+def _read(cache: Path | None, key: str) -> Setup | None:
+    if cache is None:
+        return None
+    try:
+        fields = json.loads(_file(cache).read_text(encoding="utf-8"))[key]
+        return Setup(**{**fields, "refusals": tuple(fields["refusals"])})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(cache: Path | None, key: str, setup: Setup) -> None:
+    """Keeps it; a cache that cannot be written costs a second at the next start, and nothing else."""
+    if cache is None:
+        return
+    try:
+        kept = cast(dict[str, Any], json.loads(_file(cache).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        kept = {}
+    try:
+        write_atomically(_file(cache), json.dumps({**kept, key: asdict(setup)}, indent=1).encode())
+    except OSError as error:
+        log.info("how the embedding model is run could not be kept: %s", error)
