@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from engine.partitions.buffers import Buffer, aligned
 from engine.partitions.packed import Documents, Mask, Packed, empty, joined
 
-ROWS_PER_BLOCK = 4096
+ROWS_PER_BLOCK = 16_384
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -212,7 +212,7 @@ class PartitionStore:
     def _allot(self, snapshot: Snapshot) -> None:
         """Gives the partitions what the budget leaves beside that which is there in any case."""
         self._outline_lease.resize(snapshot.outline_bytes)
-        others = self._shards.open_bytes + snapshot.outline_bytes + self._kernel.held_bytes()
+        others = self._shards.open_bytes + snapshot.outline_bytes
         self._residency.budget_bytes = max(0, self._budget_bytes - others)
 
     # --- looking after the files ---

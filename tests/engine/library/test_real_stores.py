@@ -82,7 +82,7 @@ def test_a_folder_is_indexed_found_moved_and_removed(docs: Path, shelf: Shelf, w
     assert (finished.indexed, len(finished.skipped) + len(finished.failed)) == (3, 2)
     assert {os.path.basename(path) for path, _ in (*finished.skipped, *finished.failed)} == {"empty.md", "broken.pdf"}
     check(shelf.catalog, shelf.table)
-    (hit,) = shelf.table.search_text("giraffes", 5)
+    (hit,) = shelf.table.matching("giraffes", 5)
     zoo = shelf.catalog.document_by_path(str(docs / "notes" / "zoo.txt"))
     assert zoo is not None
     assert hit.document_id == zoo.document_id
@@ -97,7 +97,7 @@ def test_a_folder_is_indexed_found_moved_and_removed(docs: Path, shelf: Shelf, w
     check(shelf.catalog, shelf.table)
 
     assert worker.remove([str(docs / "animals")]) == 1
-    assert shelf.table.search_text("giraffes", 5) == []
+    assert shelf.table.matching("giraffes", 5) == []
     assert shelf.table.count_rows(zoo.document_id) == 0
     assert worker.remove([str(docs)]) == 5
     assert (shelf.table.count_rows(), shelf.catalog.documents()) == (0, ((), 0))

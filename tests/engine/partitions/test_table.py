@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +16,12 @@ import pytest
 
 from engine.config import MemorySettings
 from engine.errors import DiskFull, EmbedderMismatch, LibraryError
+from engine.library.rows import row_id
 from engine.memory.ledger import Ledger
+from engine.partitions import reader as reader_module
 from engine.partitions import table as table_module
-from engine.partitions.rows import ChunkRow
+from engine.partitions.faults import as_library_error
+from engine.partitions.rows import ChunkRow, Found, Hit
 from engine.partitions.schema import LAYOUT_KEY, chunk_schema, to_arrow
 from engine.partitions.table import ChunkTable
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY, chunk_row, hashed
@@ -47,7 +50,7 @@ def filled(table: ChunkTable) -> ChunkTable:
     return table
 
 
-def ids(hits: list[table_module.Hit]) -> list[str]:
+def ids(hits: Sequence[Hit | Found]) -> list[str]:
     return [hit.row_id for hit in hits]
 
 
@@ -68,7 +71,7 @@ def test_putting_a_document_again_leaves_nothing_of_the_old_one(filled: ChunkTab
     filled.put_document(1, [chunk_row(1, 0, "Something else.")])
     assert [row.text for row in filled.rows_of(1)] == ["Something else."]
     assert filled.count_rows() == 2
-    assert filled.search_text("mutex", 5) == []
+    assert filled.matching("mutex", 5) == []
 
 
 def test_a_document_without_rows_is_gone(filled: ChunkTable):
@@ -101,7 +104,7 @@ def test_a_vector_of_wrong_length_is_refused(table: ChunkTable):
 def test_deleted_documents_leave_no_row(filled: ChunkTable):
     filled.delete_documents([1, 99])
     assert (filled.document_ids(), filled.count_rows(1)) == ({2}, 0)
-    assert ids(filled.search_vectors(hashed(THREADS)[None], 5)[0]) == ["2-0"]
+    assert ids(filled.nearest(hashed(THREADS)[None], 5)[0]) == ["2-0"]
 
 
 def test_a_deletion_that_leaves_rows_is_told(filled: ChunkTable, monkeypatch: pytest.MonkeyPatch):
@@ -158,12 +161,12 @@ def test_words_find_their_rows(filled: ChunkTable, is_indexed: bool, query: str,
     )
     if is_indexed:
         filled.optimize()
-    assert sorted(ids(filled.search_text(query, 5))) == expected
+    assert sorted(ids(filled.matching(query, 5))) == expected
 
 
 @pytest.mark.parametrize("query", ["", "  \n", "the", "!?", "\0", "\udcff", "()", '"'])
 def test_a_query_without_words_finds_nothing(filled: ChunkTable, query: str):
-    assert filled.search_text(query, 5) == []
+    assert filled.matching(query, 5) == []
 
 
 @pytest.mark.parametrize(
@@ -174,17 +177,18 @@ def test_a_query_without_words_finds_nothing(filled: ChunkTable, query: str):
     ],
 )  # fmt: skip
 def test_operators_are_words_like_others(filled: ChunkTable, query: str):
-    assert ids(filled.search_text(query, 1)) == ["1-0"]
+    assert ids(filled.matching(query, 1)) == ["1-0"]
 
 
 def test_a_hit_tells_where_it_stands(filled: ChunkTable):
-    hit = filled.search_text("mutex", 1)[0]
+    [found] = filled.matching("mutex", 1)
+    hit = filled.hits([found.row_id])[found.row_id]
     assert (hit.document_id, hit.page, hit.ordinal, hit.start, hit.end, hit.text) == (1, 3, 0, 40, 76, THREADS)
-    assert hit.score > 0
+    assert found.score > 0
 
 
 def test_vectors_find_their_nearest_rows_in_order(filled: ChunkTable):
-    found = filled.search_vectors(np.stack([hashed(THREADS), hashed(BREAD)]), 3)
+    found = filled.nearest(np.stack([hashed(THREADS), hashed(BREAD)]), 3)
     assert [hits[0].row_id for hits in found] == ["1-0", "2-0"]
     assert [len(hits) for hits in found] == [3, 3]
     for hits in found:
@@ -192,17 +196,84 @@ def test_vectors_find_their_nearest_rows_in_order(filled: ChunkTable):
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
-def test_the_nearest_rows_are_those_of_the_whole_hits(filled: ChunkTable):
-    queries = np.stack([hashed(THREADS), hashed(BREAD)])
-    found, hits = filled.nearest(queries, 3), filled.search_vectors(queries, 3)
-    assert [[(row.row_id, row.document_id) for row in rows] for rows in found] == [
-        [(hit.row_id, hit.document_id) for hit in ranking] for ranking in hits
-    ]
-    assert [[row.score for row in rows] for rows in found] == [
-        pytest.approx([hit.score for hit in ranking]) for ranking in hits
-    ]
-    assert filled.nearest(queries, 3, [2]) == [[rows[0]] for rows in filled.nearest(queries, 1, [2])]
-    assert filled.nearest(queries, 3, []) == [[], []]
+def test_the_nearest_rows_may_be_confined_to_shards(table: ChunkTable):
+    for number in range(3):
+        table.put_document(number, [replace(chunk_row(number, 0, THREADS), shard=number)])
+    query = hashed(THREADS)[None]
+    assert ids(table.nearest(query, 5, shards=[0, 2])[0]) == ["0-0", "2-0"]
+    assert ids(table.nearest(query, 5, [1, 2], [0, 2])[0]) == ["2-0"]
+    assert table.nearest(query, 5, shards=[]) == [[]]
+    assert [row.document_id for row in table.nearest(query, 5)[0]] == [0, 1, 2]
+
+
+def test_rows_are_told_by_their_identities(table: ChunkTable):
+    rows = [replace(chunk_row(id_, 0, f"Text {id_}."), row_id=row_id(id_, 0), shard=id_ % 2) for id_ in range(300)]
+    table.put_documents({row.document_id: [row] for row in rows})
+    found = [entry for of in table.identities() for entry in zip(of.ids, of.documents, of.shards, of.keys, strict=True)]
+    assert sorted(found) == sorted(
+        (int(row.row_id, 16), row.document_id, row.shard, int(row.content_key[:16], 16)) for row in rows
+    )
+    vectors = {
+        int(id_): vector for of, part in table.vectors_of_shard(1) for id_, vector in zip(of.ids, part, strict=True)
+    }
+    assert vectors.keys() == {int(row.row_id, 16) for row in rows if row.shard == 1}
+    assert all(np.array_equal(vectors[int(row.row_id, 16)], row.vector) for row in rows if row.shard == 1)
+
+
+def test_followers_hear_of_every_change_after_it_is_durable(table: ChunkTable):
+    heard: list[object] = []
+
+    class Follower:
+        def put(self, documents: Mapping[int, Sequence[ChunkRow]]) -> None:
+            heard.append(("put", set(documents), table.count_rows()))
+
+        def delete(self, document_ids: Collection[int]) -> None:
+            heard.append(("delete", set(document_ids), table.count_rows()))
+
+        def optimized(self) -> None:
+            heard.append("optimized")
+
+    table.follow(Follower())
+    table.put_documents({1: [chunk_row(1, 0, THREADS)], 2: [chunk_row(2, 0, BREAD)]})
+    table.put_documents({1: []})
+    table.delete_documents([2])
+    table.delete_documents([])
+    table.optimize()
+    assert heard == [("put", {1, 2}, 2), ("delete", {1}, 1), ("delete", {2}, 0), "optimized"]
+
+
+def test_a_new_table_has_a_name_of_its_own(table: ChunkTable, tmp_path: Path):
+    other = open_table(tmp_path / "other")
+    assert table.table_id != other.table_id
+    assert open_table(tmp_path / "lancedb").table_id == table.table_id
+    before = table.version
+    table.put_document(1, [chunk_row(1, 0, THREADS)])
+    assert table.version > before
+
+
+def test_a_vector_index_finds_the_same_and_goes_again(table: ChunkTable, monkeypatch: pytest.MonkeyPatch):
+    rows = [chunk_row(1, ordinal, f"word{ordinal} other{ordinal % 7}") for ordinal in range(600)]
+    table.put_document(1, rows)
+    queries = np.stack([hashed(f"word{ordinal}") for ordinal in range(20)])
+    table.index_vectors()
+    assert "vector" not in _indexed(table)
+    monkeypatch.setattr(table_module, "_MIN_ROWS_TO_INDEX", 500)
+    table.index_vectors()
+    assert "vector" in _indexed(table)
+    exact = [ids(found) for found in table.nearest(queries, 10)]
+    indexed = [ids(found) for found in table.nearest(queries, 10, is_exact=False)]
+    assert sum(len({*a} & {*b}) for a, b in zip(exact, indexed, strict=True)) >= 0.98 * 200
+    table.put_document(2, [chunk_row(2, 0, THREADS)])
+    assert ids(table.nearest(hashed(THREADS)[None], 1, is_exact=False)[0]) == ["2-0"]
+    table.optimize()
+    assert ids(table.nearest(hashed(THREADS)[None], 1, is_exact=False)[0]) == ["2-0"]
+    table.drop_vector_index()
+    table.drop_vector_index()
+    assert "vector" not in _indexed(table)
+
+
+def _indexed(table: ChunkTable) -> set[str]:
+    return {column for index in table._table.list_indices() for column in index.columns}
 
 
 def test_hits_tell_of_rows_by_their_ids(filled: ChunkTable):
@@ -216,35 +287,35 @@ def test_hits_tell_of_rows_by_their_ids(filled: ChunkTable):
 
 def test_a_hit_says_its_place(table: ChunkTable):
     table.put_document(1, [replace(chunk_row(1, 0, THREADS), place="slide 4")])
-    assert [table.rows_of(1)[0].place, table.search_text("mutex", 1)[0].place] == ["slide 4", "slide 4"]
+    assert [table.rows_of(1)[0].place, table.hits(["1-0"])["1-0"].place] == ["slide 4", "slide 4"]
 
 
 def test_no_vectors_find_nothing(filled: ChunkTable):
-    assert filled.search_vectors(np.zeros((0, DIMENSIONS), np.float32), 3) == []
+    assert filled.nearest(np.zeros((0, DIMENSIONS), np.float32), 3) == []
 
 
 def test_many_queries_at_once_find_what_each_finds_alone(table: ChunkTable):
     rows = [chunk_row(1, ordinal, f"word{ordinal} other{ordinal % 7}") for ordinal in range(200)]
     table.put_document(1, rows)
     queries = np.stack([hashed(f"word{ordinal}") for ordinal in range(40)])
-    together = table.search_vectors(queries, 5)
-    assert [ids(hits) for hits in together] == [ids(table.search_vectors(query[None], 5)[0]) for query in queries]
+    together = table.nearest(queries, 5)
+    assert [ids(hits) for hits in together] == [ids(table.nearest(query[None], 5)[0]) for query in queries]
 
 
 @pytest.mark.parametrize("scope", [[2], {2, 99}, frozenset({2})])
 def test_a_search_stays_in_its_documents(filled: ChunkTable, scope: list[int]):
-    assert ids(filled.search_text("mutex flour", 5, scope)) == ["2-0"]
-    assert ids(filled.search_vectors(hashed(THREADS)[None], 5, scope)[0]) == ["2-0"]
+    assert ids(filled.matching("mutex flour", 5, scope)) == ["2-0"]
+    assert ids(filled.nearest(hashed(THREADS)[None], 5, scope)[0]) == ["2-0"]
 
 
 def test_a_search_in_no_documents_finds_nothing(filled: ChunkTable):
-    assert filled.search_text("mutex", 5, []) == []
-    assert filled.search_vectors(hashed(THREADS)[None], 5, set()) == [[]]
+    assert filled.matching("mutex", 5, []) == []
+    assert filled.nearest(hashed(THREADS)[None], 5, set()) == [[]]
 
 
 def test_the_limit_holds_for_korean_too(table: ChunkTable):
     table.put_document(1, [chunk_row(1, ordinal, f"서울 서울에서 {ordinal}") for ordinal in range(9)])
-    assert len(table.search_text("서울", 4)) == 4
+    assert len(table.matching("서울", 4)) == 4
 
 
 # --- opening -------------------------------------------------------------------------------------
@@ -254,7 +325,7 @@ def test_what_was_written_is_there_after_reopening(filled: ChunkTable, tmp_path:
     filled.close()
     again = open_table(tmp_path / "lancedb")
     assert again.document_ids() == {1, 2}
-    assert ids(again.search_text("mutex", 5)) == ["1-0"]
+    assert ids(again.matching("mutex", 5)) == ["1-0"]
     assert again.set_aside == ()
 
 
@@ -277,7 +348,7 @@ def test_a_table_without_places_gets_them_and_loses_nothing(tmp_path: Path):
     table = open_table(tmp_path)
     table.put_document(2, [replace(chunk_row(2, 0, "New."), place="page 7")])
     assert table.hits(["2-0"])["2-0"].place == "page 7"
-    assert ids(table.search_text("mutex", 5)) == ["1-0"]
+    assert ids(table.matching("mutex", 5)) == ["1-0"]
 
 
 def _without_manifests(table: Path) -> None:
@@ -303,7 +374,7 @@ def test_a_broken_table_is_set_aside_and_a_new_one_made(
     again = open_table(tmp_path / "lancedb")
     assert again.document_ids() == set()
     again.put_document(5, [chunk_row(5, 0, "New life.")])
-    assert ids(again.search_text("life", 1)) == ["5-0"]
+    assert ids(again.matching("life", 1)) == ["5-0"]
     [aside] = again.set_aside
     assert aside.is_dir()
     assert open_table(tmp_path / "lancedb").set_aside == ()
@@ -317,7 +388,7 @@ def test_indices_that_a_kill_left_out_are_made_at_the_next_start(filled: ChunkTa
     assert {column for index in again._table.list_indices() for column in index.columns} == {
         "row_id", "document_id", "shard", "content_key", "indexed_text", "text_ngram",
     }  # fmt: skip
-    assert ids(again.search_text("mutex", 1)) == ["1-0"]
+    assert ids(again.matching("mutex", 1)) == ["1-0"]
 
 
 def test_a_killed_writer_leaves_whole_documents_only(tmp_path: Path):
@@ -365,7 +436,7 @@ def test_a_full_disk_is_called_so(error: Exception, filled: ChunkTable, monkeypa
 
 
 def test_other_failures_keep_what_was_said():
-    error = table_module.as_library_error("The index could not be read", RuntimeError("lance error: odd\nat line 3"))
+    error = as_library_error("The index could not be read", RuntimeError("lance error: odd\nat line 3"))
     assert error.kind == "LibraryError"
     assert "lance error: odd" in error.sentence
     assert "line 3" not in error.sentence
@@ -409,12 +480,12 @@ def test_rows_left_unindexed_are_remembered_by_the_next_start(table: ChunkTable,
 
 
 def test_ledger_knows_disk_and_caches_until_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(table_module, "_LEDGER_STEP_BYTES", 1)
+    monkeypatch.setattr(reader_module, "_LEDGER_STEP_BYTES", 1)
     ledger = Ledger()
     table = open_table(tmp_path / "lancedb", ledger)
     table.put_document(1, [chunk_row(1, ordinal, f"Row number {ordinal}. " * 20) for ordinal in range(2000)])
     table.optimize()
-    table.search_text("number", 50)
+    table.matching("number", 50)
     assert ledger.held_bytes("disk", "index") == table.num_bytes() > 100_000
     assert 0 < ledger.held_bytes("ram", "index") <= 192 * 2**20
     table.close()
@@ -429,8 +500,8 @@ def test_readers_on_other_threads_never_see_half_a_document(table: ChunkTable):
         try:
             while not stop.is_set():
                 seen.add(len(table.rows_of(1)))
-                table.search_text("row", 5)
-                table.search_vectors(hashed("row")[None], 5)
+                table.matching("row", 5)
+                table.nearest(hashed("row")[None], 5)
         except Exception as error:  # noqa: BLE001 - told to the test
             failures.append(error)
 
@@ -449,15 +520,13 @@ def test_readers_on_other_threads_never_see_half_a_document(table: ChunkTable):
     assert len(table.rows_of(1)) == 9
 
 
-def test_matching_names_the_rows_that_search_text_reads(table: ChunkTable):
+def test_matching_ranks_by_the_words(table: ChunkTable):
     table.put_document(1, [chunk_row(1, 0, "A mutex guards the value."), chunk_row(1, 1, "Bread needs flour.")])
     table.put_document(2, [chunk_row(2, 0, "Two threads want one mutex.")])
     found = table.matching("the mutex of threads", 5)
-    assert [(row.row_id, row.document_id, row.score) for row in found] == [
-        (hit.row_id, hit.document_id, hit.score) for hit in table.search_text("the mutex of threads", 5)
-    ]
-    assert [row.row_id for row in found] == ["2-0", "1-0"]
-    assert [row.row_id for row in table.matching("mutex", 5, document_ids=[1])] == ["1-0"]
+    assert [(row.row_id, row.document_id) for row in found] == [("2-0", 2), ("1-0", 1)]
+    assert found[0].score > found[1].score > 0
+    assert ids(table.matching("mutex", 5, document_ids=[1])) == ["1-0"]
 
 
 def test_all_rows_of_documents_come_in_the_order_of_their_text(table: ChunkTable):

@@ -1,0 +1,27 @@
+"""What LanceDB raises, as our errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from engine.errors import DiskFull, LibraryError
+
+
+@contextmanager
+def reported(sentence: str) -> Iterator[None]:
+    """Turns what LanceDB raises (RuntimeError, ValueError, OSError by case) into our errors."""
+    try:
+        yield
+    except (RuntimeError, ValueError, OSError) as error:
+        raise as_library_error(sentence, error) from error
+
+
+def as_library_error(sentence: str, error: Exception) -> LibraryError:
+    """Our error for one of LanceDB's, whose messages carry the system's code as "os error 28"."""
+    said = str(error)
+    if re.search(r"os error 28\b|no space left", said, re.IGNORECASE):
+        return DiskFull("The disk is full; the index could not be written.", "Free some space and start again.")
+    reason = said.strip().splitlines()[0] if said.strip() else type(error).__name__
+    return LibraryError(f"{sentence}: {reason}", "Restart Ragdoll; if it happens again, see the log.")

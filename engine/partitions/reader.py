@@ -1,0 +1,264 @@
+"""Reading the table `chunks`: by words, by vectors, by ids, and row by row.
+
+Any number of threads may read while one writes: each sees what the writer committed before it began. A read that began
+before a clean-up ends on its old version, and one that still lost its files begins anew on the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from engine.memory.ledger import Lease
+from engine.partitions.faults import reported
+from engine.partitions.packed import Identities
+from engine.partitions.rows import ChunkRow, Found, Hit, Vectors
+
+if TYPE_CHECKING:
+    import lancedb
+    from lancedb.table import Table
+
+_MAX_QUERY_CHARACTERS = 8000
+_KEYS_PER_LOOKUP = 500
+_LEDGER_STEP_BYTES = 2**20
+# Of the vector index: enough for a recall of .98 at 1,000,000 vectors.
+_NPROBES, _REFINE_FACTOR = 64, 20
+_MIN_CANDIDATES = 500
+
+T = TypeVar("T")
+
+
+class TableReader:
+    """All that can be asked of the table."""
+
+    def __init__(self, table: Table, session: lancedb.Session, folder: Path, cache_lease: Lease) -> None:
+        self._table, self._session, self._folder, self._cache_lease = table, session, folder, cache_lease
+
+    @property
+    def version(self) -> int:
+        """Goes up with every commit, ours or a tidying up."""
+        return int(self._table.version)
+
+    @property
+    def table_id(self) -> str:
+        """What no other table is called; "" for one that was made before tables had names."""
+        from engine.partitions.schema import TABLE_KEY
+
+        name: bytes = (self._table.schema.metadata or {}).get(TABLE_KEY, b"")
+        return name.decode()
+
+    def matching(self, query: str, limit: int, document_ids: Collection[int] | None = None) -> list[Found]:
+        """The `limit` rows that fit the words of `query` best by BM25, best first; no text of theirs is read.
+
+        Args:
+            query: What the user typed; any text is a query, operators are words.
+            limit: At most this many rows.
+            document_ids: Only rows of these documents; None means all.
+        """
+        from engine.partitions.schema import HANGUL_COLUMN, TEXT_COLUMN, has_hangul, storable
+
+        words = storable(query[:_MAX_QUERY_CHARACTERS]).replace("\0", " ").strip()
+        if not words or limit < 1 or _is_nothing(document_ids):
+            return []
+        found = self._match(words, TEXT_COLUMN, limit, document_ids)
+        if has_hangul(words):
+            found = _best_of_both(found, self._match(words, HANGUL_COLUMN, limit, document_ids), limit)
+        return found
+
+    def nearest(
+        self,
+        vectors: Vectors,
+        limit: int,
+        document_ids: Collection[int] | None = None,
+        shards: Collection[int] | None = None,
+        *,
+        is_exact: bool = True,
+    ) -> list[list[Found]]:
+        """For each of the (q, d) unit vectors the `limit` rows with the largest cosine, best first.
+
+        Args:
+            vectors: float32.
+            limit: At most this many rows for each.
+            document_ids: Only rows of these documents; None means all.
+            shards: Only rows of these shards; None means all.
+            is_exact: Look at every row; else use the vector index if there is one (recall at least .98).
+        """
+        from engine.partitions.schema import VECTOR_COLUMN
+
+        if not len(vectors) or limit < 1 or _is_nothing(document_ids) or _is_nothing(shards):
+            return [[] for _ in vectors]
+
+        def nearest() -> Any:
+            query: Any = self._table.search(np.asarray(vectors, dtype=np.float32), VECTOR_COLUMN, query_type="vector")
+            query = query.distance_type("dot").select(["row_id", "document_id", "_distance"]).limit(limit)
+            query = query.bypass_vector_index() if is_exact else _refined(query, limit)
+            return _scoped(query, document_ids, shards).to_arrow()
+
+        found = self._read(nearest)
+        which = found["query_index"].to_pylist() if "query_index" in found.column_names else [0] * len(found)
+        ranked: list[list[Found]] = [[] for _ in vectors]
+        columns = (found[name].to_pylist() for name in ("row_id", "document_id", "_distance"))
+        for query_index, row_id, document_id, distance in zip(which, *columns, strict=True):
+            ranked[query_index].append(Found(row_id, document_id, 1.0 - distance))
+        return [sorted(rows, key=lambda row: (-row.score, row.row_id)) for rows in ranked]
+
+    def hits(self, row_ids: Collection[str]) -> dict[str, Hit]:
+        """What is known of these rows, by id, with a score of 0; those that are no longer there are left out."""
+        from engine.partitions.schema import HIT_COLUMNS, to_hits
+
+        wanted = sorted(set(row_ids))
+        hits: dict[str, Hit] = {}
+        for start in range(0, len(wanted), _KEYS_PER_LOOKUP):
+            where = f"row_id IN ({', '.join(map(_quoted, wanted[start : start + _KEYS_PER_LOOKUP]))})"
+            found = self._scan(HIT_COLUMNS, where)
+            hits.update((hit.row_id, hit) for hit in to_hits(found, [0.0] * len(found)))
+        return hits
+
+    def hits_of(self, document_ids: Collection[int]) -> list[Hit]:
+        """All rows of these documents, with a score of 0, by document and in the order of the text."""
+        from engine.partitions.schema import HIT_COLUMNS, to_hits
+
+        if not document_ids:
+            return []
+        found = self._scan(HIT_COLUMNS, in_documents(document_ids))
+        return sorted(to_hits(found, [0.0] * len(found)), key=lambda hit: (hit.document_id, hit.ordinal))
+
+    def vectors_by_content_key(self, keys: Collection[str]) -> dict[str, Vectors]:
+        """The vectors of those keys that are in the table: what was embedded once is not embedded again."""
+        from engine.partitions.schema import VECTOR_COLUMN, to_vectors
+
+        wanted = sorted(set(keys))
+        vectors: dict[str, Vectors] = {}
+        for start in range(0, len(wanted), _KEYS_PER_LOOKUP):
+            where = f"content_key IN ({', '.join(map(_quoted, wanted[start : start + _KEYS_PER_LOOKUP]))})"
+            found = self._scan(["content_key", VECTOR_COLUMN], where)
+            vectors.update(zip(found["content_key"].to_pylist(), to_vectors(found), strict=True))
+        return vectors
+
+    def identities(self) -> Iterator[Identities]:
+        """Every row, in portions, by what tells it from others."""
+        from engine.partitions.schema import IDENTITY_COLUMNS, to_identities
+
+        with reported("The index could not be read"):
+            for batch in self._table.search().select(IDENTITY_COLUMNS).to_batches():
+                yield to_identities(batch)
+
+    def vectors_of_shard(self, shard: int) -> Iterator[tuple[Identities, Vectors]]:
+        """Every row of a shard with its vector, in portions."""
+        from engine.partitions.schema import IDENTITY_COLUMNS, VECTOR_COLUMN, to_identities, to_vectors
+
+        with reported("The index could not be read"):
+            columns = [*IDENTITY_COLUMNS, VECTOR_COLUMN]
+            for batch in self._table.search().where(_in_shards([shard])).select(columns).to_batches():
+                yield to_identities(batch), to_vectors(batch)
+
+    def document_ids(self) -> set[int]:
+        """All documents that have rows."""
+        return set(np.unique(self._scan(["document_id"])["document_id"].to_numpy()).tolist())
+
+    def rows_of(self, document_id: int) -> list[ChunkRow]:
+        """All rows of a document, in the order of the text."""
+        from engine.partitions.schema import to_rows
+
+        found = self._scan(self._table.schema.names, in_documents([document_id]))
+        return sorted(to_rows(found), key=lambda row: row.ordinal)
+
+    def count_rows(self, document_id: int | None = None) -> int:
+        where = None if document_id is None else in_documents([document_id])
+        return self._read(lambda: int(self._table.count_rows(where)))
+
+    def num_bytes(self) -> int:
+        """Bytes on disk, old versions included."""
+        return sum(_file_bytes(file) for file in self._folder.rglob("*"))
+
+    def _match(self, words: str, column: str, limit: int, document_ids: Collection[int] | None) -> list[Found]:
+        from lancedb.query import MatchQuery
+
+        def matching() -> Any:
+            # MatchQuery, because the plain string form reads quotes and operators as a language.
+            # mypy cannot see the defaults that pydantic's Field gives.
+            query: Any = self._table.search(MatchQuery(words, column), query_type="fts")  # type: ignore[call-arg]
+            query = query.select(["row_id", "document_id", "_score"]).limit(limit)
+            return _scoped(query, document_ids).to_arrow()
+
+        found = self._read(matching)
+        columns = (found[name].to_pylist() for name in ("row_id", "document_id", "_score"))
+        return sorted((Found(*row) for row in zip(*columns, strict=True)), key=lambda row: (-row.score, row.row_id))
+
+    def _scan(self, columns: list[str], where: str | None = None) -> Any:
+        query = self._table.search().select(columns)
+        return self._read((query.where(where) if where else query).to_arrow)
+
+    def _read(self, read: Callable[[], T]) -> T:
+        with reported("The index could not be read"):
+            try:
+                result = read()
+            except RuntimeError as error:
+                if "not found" not in str(error).lower():
+                    raise
+                # The version we read was cleaned up meanwhile (it was over an hour old).
+                self._table.checkout_latest()  # type: ignore[no-untyped-call]
+                result = read()
+        self._note_caches()
+        return result
+
+    def _note_caches(self) -> None:
+        """Tells the ledger what LanceDB's caches hold, when that has changed by more than a trifle."""
+        num_bytes = int(self._session.size_bytes)
+        if abs(num_bytes - self._cache_lease.num_bytes) >= _LEDGER_STEP_BYTES:
+            self._cache_lease.resize(num_bytes)
+
+    def _has_vector_index(self) -> bool:
+        from engine.partitions.schema import VECTOR_COLUMN
+
+        return any(VECTOR_COLUMN in index.columns for index in self._read(self._table.list_indices))
+
+
+def _scoped(query: Any, document_ids: Collection[int] | None, shards: Collection[int] | None = None) -> Any:
+    conditions = [] if document_ids is None else [in_documents(document_ids)]
+    conditions += [] if shards is None else [_in_shards(shards)]
+    return query.where(" AND ".join(conditions), prefilter=True) if conditions else query
+
+
+def _refined(query: Any, limit: int) -> Any:
+    """Lets the vector index choose candidates whose vectors themselves are looked at."""
+    return query.nprobes(_NPROBES).refine_factor(max(_REFINE_FACTOR, -(-_MIN_CANDIDATES // limit)))
+
+
+def in_documents(document_ids: Collection[int]) -> str:
+    return f"document_id IN ({', '.join(str(int(id_)) for id_ in sorted(document_ids))})"
+
+
+def _in_shards(shards: Collection[int]) -> str:
+    return f"shard IN ({', '.join(str(int(number)) for number in sorted(shards))})"
+
+
+def _is_nothing(wanted: Collection[int] | None) -> bool:
+    return wanted is not None and not wanted
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _file_bytes(file: Path) -> int:
+    try:
+        return file.stat().st_size if file.is_file() else 0
+    except FileNotFoundError:  # cleaned up while we looked
+        return 0
+
+
+def _best_of_both(words: Sequence[Found], syllables: Sequence[Found], limit: int) -> list[Found]:
+    """Joins two rankings whose scores do not compare: each counts relative to its best."""
+    best: dict[str, tuple[float, Found]] = {}
+    for ranking in (words, syllables):
+        top = max((row.score for row in ranking), default=0.0) or 1.0
+        for row in ranking:
+            share = row.score / top
+            if row.row_id not in best or best[row.row_id][0] < share:
+                best[row.row_id] = (share, row)
+    ranked = sorted(best.items(), key=lambda item: (-item[1][0], item[0]))
+    return [row for _, (_, row) in ranked[:limit]]
