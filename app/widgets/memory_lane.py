@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app import theme
 from app.widgets import memory_tiles
-from app.widgets.figures import bytes_text
+from app.widgets.figures import bytes_text, count_text
 from app.widgets.memory_tiles import Tile
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _HEIGHT = 48
 _RADIUS = 8
 _LABEL_PADDING = 4
+_TINY_PX = memory_tiles.TINY_PIXELS
+_MOST_TOLD = 8
 
 
 class MemoryLane(QWidget):
@@ -31,6 +33,7 @@ class MemoryLane(QWidget):
         super().__init__(parent)
         self._tier: TierSnapshot | None = None
         self._tiles: tuple[Tile, ...] = ()
+        self._shown: tuple[int, tuple[Tile, ...]] = (-1, ())
         self._picture: tuple[object, QImage] | None = None
         self.num_pictures = 0
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -50,14 +53,25 @@ class MemoryLane(QWidget):
         if tier == self._tier:
             return
         self._tier, self._tiles, self._picture = tier, memory_tiles.tiles(tier), None
+        self._shown = (-1, ())
         self.setAccessibleName(self.tr("Memory of %1").replace("%1", tier.name))
-        self.setAccessibleDescription(" ".join(sentence(tile) + "." for tile in self._tiles))
+        # Who wants each of hundreds of shards by itself has the table.
+        told = memory_tiles.merged(self._tiles, lambda _tile: True, fewest=_MOST_TOLD + 1)
+        self.setAccessibleDescription(" ".join(sentence(tile) + "." for tile in told))
         self.update()
+
+    @property
+    def shown_tiles(self) -> tuple[Tile, ...]:
+        """The tiles as they are painted at this width: those too narrow to be seen stand together."""
+        width = self.width()
+        if self._shown[0] != width:
+            self._shown = (width, memory_tiles.merged(self._tiles, lambda tile: _width(tile, width) < _TINY_PX))
+        return self._shown[1]
 
     def tile_at(self, x: float) -> Tile | None:
         """The tile under the pixel column `x`; None over free memory."""
         fraction = x / max(1, self.width())
-        return next((tile for tile in self._tiles if tile.start <= fraction < tile.end), None)
+        return next((tile for tile in self.shown_tiles if tile.start <= fraction < tile.end), None)
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
@@ -82,7 +96,7 @@ class MemoryLane(QWidget):
         key = (width, look.name)
         if self._picture is None or self._picture[0] != key:
             self.num_pictures += 1
-            row = memory_tiles.colour_row(self._tiles, width)
+            row = memory_tiles.colour_row(self.shown_tiles, width)
             # copy(): QImage does not keep the buffer alive.
             image = QImage(row.tobytes(), width, 1, width, QImage.Format.Format_Indexed8).copy()
             image.setColorTable(_colour_table(look))
@@ -95,7 +109,7 @@ class MemoryLane(QWidget):
         painter.setFont(small)
         painter.setPen(QColor("#16181d"))
         metrics = QFontMetricsF(small)
-        for tile in self._tiles:
+        for tile in self.shown_tiles:
             text = kind_name(tile.kind) if tile.kind == memory_tiles.OTHER else tile.label
             left, width = tile.start * self.width(), (tile.end - tile.start) * self.width()
             if text and not tile.is_moving and metrics.horizontalAdvance(text) + _LABEL_PADDING <= width:
@@ -125,8 +139,14 @@ def sentence(tile: Tile) -> str:
     what = tile.what
     if tile.kind == memory_tiles.MODEL and tile.label.isdigit():
         what = QCoreApplication.translate("memory", "layer %1").replace("%1", tile.label)
+    if tile.num_parts > 1:
+        what = QCoreApplication.translate("memory", "%1 parts").replace("%1", count_text(tile.num_parts))
     parts = [what, bytes_text(tile.num_bytes), state_name(tile.state) if tile.is_moving else ""]
     return f"{kind_name(tile.kind)}: {', '.join(part for part in parts if part)}"
+
+
+def _width(tile: Tile, lane_width: int) -> float:
+    return (tile.end - tile.start) * lane_width
 
 
 def _colour_table(look: theme.Theme) -> list[int]:

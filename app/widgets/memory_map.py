@@ -17,6 +17,7 @@ from app import theme
 from app.widgets import bits, memory_tiles
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import bytes_text
+from app.widgets.flow import FlowLayout
 from app.widgets.memory_lane import MemoryLane, kind_name
 
 if TYPE_CHECKING:
@@ -54,9 +55,10 @@ class MemoryMap(QWidget):
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setSpacing(16)
-        self._legend = bits.row(spacing=8)
+        legend = QWidget()
+        self._legend = FlowLayout(legend, spacing=16)
         self._legend_kinds: tuple[int, ...] = ()
-        self._layout.addLayout(self._legend)
+        self._layout.addWidget(legend)
 
     def lanes(self) -> tuple[MemoryLane, ...]:
         return tuple(lane for *_, lane in self._lanes)
@@ -107,10 +109,10 @@ class MemoryMap(QWidget):
         self._legend_kinds = kinds
         while (item := self._legend.takeAt(0)) is not None:
             if (old := item.widget()) is not None:
+                old.hide()
                 old.deleteLater()
         for kind in kinds:
-            self._legend.addWidget(_Swatch(kind))
-            self._legend.addWidget(bits.label(kind_name(kind), "small"))
-            self._legend.addSpacing(8)
-        self._legend.addStretch(1)
+            entry = QWidget()
+            entry.setLayout(bits.row(_Swatch(kind), bits.label(kind_name(kind), "small"), spacing=8))
+            self._legend.addWidget(entry)
         self._legend.addWidget(bits.label(self.tr("Striped: moving"), "small"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -21,6 +21,8 @@ _LAYER = re.compile(r"(?i)layers?\s+(\d+)")
 # Narrower tiles have no gap after them: they would be nothing but gap.
 _MIN_GAPPED_PIXELS = 5
 _STRIPE_PIXELS = 3
+# Neighbours of one kind that are narrower say nothing one by one: a library has hundreds of shards.
+TINY_PIXELS = 4
 
 MODEL, KV, INDEX, EMBEDDER, TREE, SELF, OTHER = range(7)
 KIND_NAMES: tuple[str, ...] = (
@@ -54,6 +56,7 @@ class Tile:
     """A stretch of a lane: from `start` to `end` as fractions of the tier's capacity.
 
     `label` is what a wide tile shows ("12" for layer 12); `is_moving` covers streaming, loading and evicting.
+    `num_parts` counts the spans or layers in it.
     """
 
     kind: int
@@ -64,6 +67,7 @@ class Tile:
     state: str
     start: float = 0.0
     end: float = 0.0
+    num_parts: int = 1
 
     @property
     def is_moving(self) -> bool:
@@ -78,6 +82,11 @@ def tiles(tier: TierSnapshot) -> tuple[Tile, ...]:
     pieces.sort(key=lambda tile: tile.kind)
     capacity = max(tier.capacity_bytes, sum(tile.num_bytes for tile in pieces), 1)
     return tuple(_placed(pieces, capacity))
+
+
+def merged(lane: Sequence[Tile], is_tiny: Callable[[Tile], bool], fewest: int = 2) -> tuple[Tile, ...]:
+    """The lane with neighbours of one kind and state that are all tiny as one tile, if they are at least `fewest`."""
+    return tuple(_merged(lane, is_tiny, fewest))
 
 
 def kind_of(owner: str) -> int:
@@ -110,6 +119,19 @@ def colour_row(lane: Sequence[Tile], width: int) -> NDArray[np.uint8]:
 
 def colour_index(kind: int, shade: int) -> int:
     return _FIRST_KIND + 2 * kind + shade
+
+
+def _merged(lane: Sequence[Tile], is_tiny: Callable[[Tile], bool], fewest: int) -> Iterator[Tile]:
+    for (_, _, are_tiny), run in groupby(lane, key=lambda tile: (tile.kind, tile.state, is_tiny(tile))):
+        together = list(run)
+        if not are_tiny or len(together) < fewest:
+            yield from together
+            continue
+        first, last = together[0], together[-1]
+        num_bytes = sum(tile.num_bytes for tile in together)
+        yield replace(
+            first, what="", label="", num_bytes=num_bytes, end=last.end, num_parts=sum(t.num_parts for t in together)
+        )
 
 
 def _split(span: Span) -> Iterator[Tile]:

@@ -116,6 +116,7 @@ class MemoryPage(Page):
     def _rebuild_decisions(self, decisions: tuple[str, ...]) -> None:
         while (item := self._decision_lines.takeAt(1)) is not None:
             if (old := item.widget()) is not None:
+                old.hide()
                 old.deleteLater()
         for text in decisions or (self.tr("Nothing has had to be decided yet."),):
             self._decision_lines.addWidget(bits.label(text, "plain" if decisions else "muted", wraps=True))
@@ -124,6 +125,7 @@ class MemoryPage(Page):
     def _rebuild_counters(self, counters: dict[str, float]) -> None:
         while (item := self._counter_grid.takeAt(0)) is not None:
             if (old := item.widget()) is not None:
+                old.hide()
                 old.deleteLater()
         if not counters:
             self._counter_grid.addWidget(bits.label(self.tr("Nothing is running."), "muted"), 0, 0)

@@ -106,6 +106,34 @@ def test_the_lane_describes_itself(lane):
     assert "loading" in lane.accessibleDescription()
 
 
+SHARDS = tuple(Span("index", f"shard {number}", "gpu", 2**22) for number in range(400))
+
+
+def test_hundreds_of_shards_too_narrow_to_be_seen_stand_together(lane):
+    lane.show_tier(gpu_tier(MODEL, *SHARDS, other_bytes=0))
+    index = [tile for tile in lane.shown_tiles if tile.kind == memory_tiles.INDEX]
+    assert [(tile.num_parts, tile.num_bytes) for tile in index] == [(400, 400 * 2**22)]
+    assert sentence(lane.tile_at(450)) == "Index: 400 parts, 1.6 GiB"
+    assert len([tile for tile in lane.shown_tiles if tile.kind == memory_tiles.MODEL]) == 28
+    row = memory_tiles.colour_row(lane.shown_tiles, 800)
+    assert len(set(row[402:540].tolist())) == 1
+
+
+def test_shards_that_can_be_seen_keep_their_own_tiles(lane):
+    shards = tuple(Span("index", f"shard {number}", "gpu", GIB // 8) for number in range(24))
+    lane.show_tier(gpu_tier(*shards, other_bytes=0))
+    assert [tile.what for tile in lane.shown_tiles] == [shard.what for shard in shards]
+    lane.resize(160, 48)
+    assert [tile.num_parts for tile in lane.shown_tiles] == [24]
+
+
+def test_a_shard_on_its_way_is_told_apart_from_those_in_place(lane):
+    coming = Span("index", "shard 400", "gpu", 2**22, "loading")
+    lane.show_tier(gpu_tier(*SHARDS, coming, other_bytes=0))
+    assert [(tile.num_parts, tile.is_moving) for tile in lane.shown_tiles] == [(400, False), (1, True)]
+    assert lane.accessibleDescription() == "Index: 400 parts, 1.6 GiB. Index: shard 400, 4.0 MiB, loading."
+
+
 def test_a_hidden_map_keeps_the_snapshot_until_it_is_seen(qtbot):
     made = MemoryMap()
     qtbot.addWidget(made)
