@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import olefile  # type: ignore[import-untyped]
+from olefile.olefile import OleFileError  # type: ignore[import-untyped]
 
 from engine.errors import DocumentUnreadable
 from engine.library.parsers.encoding import codepage, decode
@@ -64,5 +65,5 @@ def opened(path: Path, what: str) -> Iterator[Compound]:
         # A stream, because names that are not UTF-8 are no matter of olefile's.
         with open(path, "rb") as stream, olefile.OleFileIO(stream) as file:
             yield Compound(file)
-    except (olefile.OleFileError, IndexError, ValueError) as error:
+    except (OleFileError, IndexError, ValueError) as error:
         raise DocumentUnreadable(f"{what} is damaged: {str(error).rstrip('.') or 'it ends too early'}.") from error

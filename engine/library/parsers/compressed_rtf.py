@@ -23,7 +23,8 @@ def unpacked(data: bytes, max_bytes: int) -> bytes:
     _, raw_bytes, kind, _ = _HEADER.unpack_from(data)
     if kind == _PLAIN:
         return data[_HEADER.size : _HEADER.size + raw_bytes]
-    return _expanded(data, min(raw_bytes, max_bytes)) if kind == _COMPRESSED else b""
+    max_bytes = min(raw_bytes, max_bytes)
+    return _expanded(data, max_bytes)[:max_bytes] if kind == _COMPRESSED else b""
 
 
 def _expanded(data: bytes, max_bytes: int) -> bytes:

@@ -50,8 +50,10 @@ def _opened(path: Path, limits: Limits) -> bytes:
 def _decrypted(file: Any, password: str) -> bytes | None:
     """The file without its protection, None where that is not its password."""
     opened = io.BytesIO()
+    # The old formats always verify.
+    verify = {"verify_password": True} if file.format == "ooxml" else {}
     try:
-        file.load_key(password=password, verify_password=True)
+        file.load_key(password=password, **verify)
         file.decrypt(opened)
     except InvalidKeyError:
         return None
