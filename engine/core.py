@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DocumentState = Literal["pending", "indexed", "skipped", "failed", "offline"]
 BlockKind = Literal["heading", "paragraph", "list_item", "table_row", "code"]
-LineWord = Literal["", "line", "row"]
+LineWord = Literal["", "line", "row", "cell"]
 Need = Literal["", "password", "ocr"]
 FinishReason = Literal["stop", "length"]
 Tier = Literal["gpu", "ram", "disk"]

@@ -39,4 +39,7 @@ class Places:
         index = bisect_right(self._starts, position) - 1
         if index < 0 or not self._page.blocks[index].line:
             return 0
+        if self._line_word != "line":
+            # A cell or a row is one, however many lines it is shown on.
+            return self._page.blocks[index].line
         return self._page.blocks[index].line + self._page.text.count("\n", self._starts[index], position)

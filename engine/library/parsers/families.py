@@ -15,6 +15,7 @@ from engine.library.parsers.sniff import HEAD_BYTES, TAIL_BYTES, Kind, sniff
 
 Parse = Callable[[Path, Limits], ParsedDocument]
 
+# A module, and its function where that is not `parse`.
 # Imported when the first file of the family comes: a child that reads Markdown never loads PDFium.
 FAMILIES = {
     "pdf": "engine.library.parsers.pdf",
@@ -35,7 +36,16 @@ FAMILIES = {
     **dict.fromkeys(("png", "jpeg", "tiff", "gif", "webp", "bmp"), "engine.library.parsers.pictures"),
     **dict.fromkeys(("zip", "tar", "gzip", "bzip2", "xz"), "engine.library.parsers.archives"),
     "markdown": "engine.library.parsers.markdown",
+    "rst": "engine.library.parsers.rst",
+    "org": "engine.library.parsers.org",
+    "tex": "engine.library.parsers.tex",
     "html": "engine.library.parsers.html",
+    "xml": "engine.library.parsers.xml",
+    "json": "engine.library.parsers.data:parse_json",
+    "json_lines": "engine.library.parsers.data:parse_json_lines",
+    "yaml": "engine.library.parsers.data:parse_yaml",
+    "table": "engine.library.parsers.table",
+    "ipynb": "engine.library.parsers.notebook",
     "text": "engine.library.parsers.text",
     "lines": "engine.library.parsers.lines",
     "code": "engine.library.parsers.code",
@@ -85,8 +95,8 @@ def _ends(path: Path, num_bytes: int) -> tuple[bytes, bytes]:
 
 
 def _parser(kind: Kind) -> Parse:
-    module = FAMILIES.get(kind.family)
-    if module is None:
+    module, _, function = FAMILIES.get(kind.family, "").partition(":")
+    if not module:
         raise DocumentUnsupported(f"This is {kind.what}, which Ragdoll does not read yet.", kind.way_out)
-    parser: Parse = importlib.import_module(module).parse
+    parser: Parse = getattr(importlib.import_module(module), function or "parse")
     return parser

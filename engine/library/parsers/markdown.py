@@ -34,11 +34,11 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
     text = decode(path.read_bytes())
     matter = _FRONT_MATTER.match(text)
     title = _TITLE.search(matter.group(1) or "") if matter else None
-    blocks = _blocks(text, matter.end() if matter else 0)
-    return by_lines("markdown", text, blocks, title=title.group(1).strip("\"'") if title else "")
+    found = blocks(text, matter.end() if matter else 0)
+    return by_lines("markdown", text, found, title=title.group(1).strip("\"'") if title else "")
 
 
-def _blocks(text: str, body_start: int) -> Iterator[Block]:
+def blocks(text: str, body_start: int = 0) -> Iterator[Block]:
     """The structure from `body_start` on, and what stands between: front matter, for one."""
     end = 0
     for block in _marked(text, body_start):

@@ -61,6 +61,12 @@ MARKDOWN = Kind("markdown", "a Markdown text")
 TEXT = Kind("text", "a plain text")
 CODE = Kind("code", "source code")
 LINES = Kind("lines", "a text of records, one a line")
+JSON = Kind("json", "a JSON file")
+JSON_LINES = Kind("json_lines", "a file of JSON records")
+YAML = Kind("yaml", "a YAML file")
+TABLE = Kind("table", "a table in text")
+XML = Kind("xml", "an XML file")
+NOTEBOOK = Kind("ipynb", "a Jupyter notebook")
 BINARY = Kind("binary", "a file of binary data")
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -170,21 +176,35 @@ _COMPOUND_NAMES = {
 
 _MARKDOWN_NAMES = {".md", ".markdown", ".mdown", ".mkd", ".mkdn", ".mdx", ".qmd", ".rmd"}
 _HTML_NAMES = {".html", ".htm", ".xhtml", ".xht", ".shtml"}
-_LINES_NAMES = {".csv", ".tsv", ".tab", ".log", ".jsonl", ".ndjson"}
+_LINES_NAMES = {".log"}
+# Texts that are told by their names alone.
+_NAMED_TEXTS = {
+    **dict.fromkeys((".rst", ".rest"), Kind("rst", "a reStructuredText")),
+    ".org": Kind("org", "an Org text"),
+    **dict.fromkeys((".tex", ".latex", ".ltx"), Kind("tex", "a TeX document")),
+    **dict.fromkeys((".csv", ".tsv", ".tab"), TABLE),
+    **dict.fromkeys((".jsonl", ".ndjson"), JSON_LINES),
+    **dict.fromkeys((".json", ".geojson", ".webmanifest"), JSON),
+    **dict.fromkeys((".yaml", ".yml"), YAML),
+    **dict.fromkeys((".xml", ".rss", ".atom", ".opf", ".tei", ".dbk", ".fb2", ".kml", ".gpx", ".xlf", ".tmx"), XML),
+}
 _CODE_NAMES = {
     ".ada", ".adb", ".ads", ".asm", ".awk", ".bas", ".bash", ".bat", ".bzl", ".c", ".cc", ".cfg", ".cjs", ".clj",
     ".cljs", ".cmake", ".cmd", ".conf", ".cpp", ".cs", ".css", ".cu", ".cxx", ".d", ".dart", ".diff", ".el", ".elm",
     ".env", ".erl", ".ex", ".exs", ".f", ".f90", ".fish", ".fs", ".glsl", ".go", ".gradle", ".graphql", ".groovy",
-    ".h", ".hcl", ".hh", ".hpp", ".hrl", ".hs", ".ini", ".java", ".jl", ".js", ".json", ".json5", ".jsx", ".kt",
+    ".h", ".hcl", ".hh", ".hpp", ".hrl", ".hs", ".ini", ".java", ".jl", ".js", ".json5", ".jsx", ".kt",
     ".kts", ".less", ".lisp", ".lua", ".m", ".mak", ".mjs", ".mk", ".ml", ".mli", ".mm", ".nim", ".nix", ".pas",
     ".patch", ".php", ".pl", ".pm", ".pp", ".properties", ".proto", ".ps1", ".py", ".pyi", ".pyx", ".r", ".rb",
     ".rkt", ".rs", ".sass", ".scala", ".scm", ".scss", ".sh", ".sol", ".sql", ".svelte", ".swift", ".tcl", ".tf",
-    ".thrift", ".toml", ".ts", ".tsx", ".v", ".vb", ".vhd", ".vhdl", ".vim", ".vue", ".xml", ".xsd", ".xsl", ".yaml",
-    ".yml", ".zig", ".zsh",
+    ".thrift", ".toml", ".ts", ".tsx", ".v", ".vb", ".vhd", ".vhdl", ".vim", ".vue", ".xsd", ".xsl", ".zig", ".zsh",
 }  # fmt: skip
 _CODE_FILES = {"makefile", "dockerfile", "cmakelists.txt", "jenkinsfile", "vagrantfile", "gemfile", "rakefile"}
 
 _MARKUP_START = re.compile(r"\s*(?:<\?xml[^>]*\?>\s*|<!--.*?-->\s*)*<(!doctype\s+)?([a-z][\w:.-]*)", re.I | re.S)
+_XML_DECLARATION = re.compile(r"\s*<\?xml\s")
+_JSON_START = re.compile(r"\s*(?:\{\s*\"(?:[^\"\\]|\\.)*\"\s*:|\[\s*\{\s*\"(?:[^\"\\]|\\.)*\"\s*:)")
+# Names that say nothing of a text's kind.
+_UNTOLD_NAMES = {"", ".txt", ".text", ".dat", ".data", ".bak", ".old", ".tmp"}
 _HTML_FRAGMENT = re.compile(r"<(?:body|head|div|p|table|span|h[1-6]|ul|ol|br|title|article|section)\b", re.I)
 _MAIL_HEADER = re.compile(r"(?:[A-Za-z][\w-]*:[^\n]*\n(?:[ \t][^\n]*\n)*){3,}")
 _MAIL_FIELDS = re.compile(r"^(received|return-path|mime-version|message-id|from|date):", re.I | re.M)
@@ -195,7 +215,7 @@ _LENGTH_LINE = re.compile(r"\A\d+\s*\n")
 _MAIL_HEAD_BYTES = 16 * 2**10
 _MAIL_NAMES = {".eml", ".emlx", ".mbox", ".mht", ".mhtml"}
 # A text with such a name may quote a mail, but is none.
-_TEXT_NAMES = {".txt", ".text", ".log", *_LINES_NAMES, *_MARKDOWN_NAMES, *_HTML_NAMES, *_CODE_NAMES}
+_TEXT_NAMES = {".txt", ".text", ".log", *_LINES_NAMES, *_NAMED_TEXTS, *_MARKDOWN_NAMES, *_HTML_NAMES, *_CODE_NAMES}
 
 
 def _is_pdf(head: bytes, tail: bytes) -> bool:
@@ -266,14 +286,20 @@ def _text(text: str, name: str) -> Kind:
         return Kind("svg", "an SVG picture")
     if ending in _HTML_NAMES and _HTML_FRAGMENT.search(text):
         return HTML
-    if ending == ".ipynb" and '"cells"' in text:
-        return Kind("ipynb", "a Jupyter notebook")
+    if ending == ".ipynb" and text.lstrip().startswith("{"):
+        return NOTEBOOK
+    if ending in _UNTOLD_NAMES and _JSON_START.match(text):
+        return JSON
+    if ending in _UNTOLD_NAMES and start and _XML_DECLARATION.match(text):
+        return XML
     return _plain(ending, PurePath(name).name.lower())
 
 
 def _plain(ending: str, name: str) -> Kind:
     if ending in _MARKDOWN_NAMES:
         return MARKDOWN
+    if ending in _NAMED_TEXTS:
+        return _NAMED_TEXTS[ending]
     if ending in _LINES_NAMES:
         return LINES
     return CODE if ending in _CODE_NAMES or name in _CODE_FILES else TEXT

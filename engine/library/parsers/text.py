@@ -38,11 +38,11 @@ def numbered(text: str, blocks: Iterable[Block]) -> Iterator[Block]:
         yield replace(block, line=line)
 
 
-def paragraphs(text: str) -> Iterator[Block]:
-    """The blocks of a text without markup."""
-    start = 0
-    for gap in (*_GAP.finditer(text), None):
-        end = gap.start() if gap else len(text)
+def paragraphs(text: str, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+    """The blocks of `text[start:stop]` without markup."""
+    stop = len(text) if stop is None else stop
+    for gap in (*_GAP.finditer(text, start, stop), None):
+        end = gap.start() if gap else stop
         block = trimmed(text, start, end)
         if block:
             yield from _structured(text, block)

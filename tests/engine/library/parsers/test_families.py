@@ -20,8 +20,8 @@ def test_a_wrongly_named_file_is_read_by_its_content(parsed):
 
 
 def test_what_is_not_read_is_named(parsed):
-    with pytest.raises(DocumentUnsupported, match="This is a PNG picture, which Ragdoll does not read yet"):
-        parsed("notes.txt", b"\x89PNG\r\n\x1a\n\0\0")
+    with pytest.raises(DocumentUnsupported, match="This is an MP3 sound, which Ragdoll does not read yet"):
+        parsed("notes.txt", b"ID3\x04\0\0\0")
     with pytest.raises(DocumentUnsupported, match="a file of binary data"):
         parsed("notes.txt", bytes(range(256)))
 

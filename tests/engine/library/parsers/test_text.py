@@ -44,9 +44,9 @@ def test_a_file_without_text_is_empty(parsed, content: bytes):
 
 
 def test_a_record_is_a_row(parsed):
-    document = parsed("a.csv", "name,size\r\n\r\nrope,10\r\n")
+    document = parsed("a.log", "10:00 up\r\n\r\n10:05 down\r\n")
     assert document.format == "text"
-    assert said(document) == [("table_row", "name,size"), ("table_row", "rope,10")]
+    assert said(document) == [("table_row", "10:00 up"), ("table_row", "10:05 down")]
 
 
 def test_code_is_cut_at_definitions(parsed):

@@ -1,0 +1,98 @@
+"""Nested data as rows that people can read: what stands together in one object is one row, under its path.
+
+    {"servers": [{"name": "web", "port": 80}]}   becomes   servers[0] | name: web | port: 80
+
+JSON, YAML and XML come down to `Node`s, so that they read alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from engine.core import ParsedPage
+from engine.errors import DocumentTooLarge
+from engine.library.parsers.markup import CELL_SEPARATOR, PageBuilder
+
+# Longer texts stand for themselves; a row of them would be a wall.
+_PROSE_CHARACTERS = 200
+# YAML's references can say a little text billions of times.
+MAX_VALUES = 1_000_000
+
+
+@dataclass(slots=True)
+class Node:
+    """A value and where it stands; with `children` it is an object or a list, else `text` is what it says.
+
+    `name` is its key in the object around it, "" in a list. `line` as in `Block`.
+    """
+
+    name: str = ""
+    text: str = ""
+    children: list[Node] = field(default_factory=list)
+    line: int = 0
+    is_list: bool = False
+
+    @property
+    def is_leaf(self) -> bool:
+        return not self.children
+
+
+def page(roots: Iterable[Node]) -> ParsedPage:
+    """All that the nodes hold, in their order.
+
+    Raises:
+        DocumentTooLarge: There is more than anybody meant.
+    """
+    writer = _Writer()
+    for root in roots:
+        writer.write(root, "")
+    return writer.builder.page()
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.builder = PageBuilder()
+        self._num_values = 0
+
+    def write(self, node: Node, path: str) -> None:
+        """The node's own values as a row, then its inner objects."""
+        if node.is_leaf:
+            self._row(path, [node], node.line)
+            return
+        leaves = [child for child in node.children if child.is_leaf and len(child.text) <= _PROSE_CHARACTERS]
+        self._row(path, leaves, next((leaf.line for leaf in leaves), node.line))
+        for index, child in enumerate(node.children):
+            if child.is_leaf and len(child.text) > _PROSE_CHARACTERS:
+                self._count()
+                label = f"{child.name}: " if child.name else ""
+                self.builder.add("paragraph", label + child.text, line=child.line)
+            elif not child.is_leaf:
+                self.write(child, _joined(path, f"[{index}]" if node.is_list else child.name))
+
+    def _row(self, path: str, leaves: list[Node], line: int) -> None:
+        for _ in leaves:
+            self._count()
+        cells = [*_cells(leaves)]
+        if cells:
+            self.builder.add("table_row", CELL_SEPARATOR.join(filter(None, [path, *cells])), line=line)
+
+    def _count(self) -> None:
+        self._num_values += 1
+        if self._num_values > MAX_VALUES:
+            raise DocumentTooLarge(f"The file holds more than {MAX_VALUES:,} values.")
+
+
+def _cells(leaves: Iterable[Node]) -> Iterator[str]:
+    """Values with their keys; those of one key (or of none) side by side stand together."""
+    values: dict[str, list[str]] = {}
+    for leaf in leaves:
+        text = " ".join(leaf.text.split())
+        if text:
+            values.setdefault(leaf.name, []).append(text)
+    for name, texts in values.items():
+        yield (f"{name}: " if name else "") + ", ".join(texts)
+
+
+def _joined(path: str, step: str) -> str:
+    return path + step if step.startswith("[") or not path else f"{path}.{step}"

@@ -1,0 +1,63 @@
+"""XML of any kind: prose as paragraphs, data as rows with their paths. No entity, no DTD, nothing from the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+from lxml import etree
+
+from engine.core import ParsedDocument
+from engine.library.parsers import code, flattening
+from engine.library.parsers.encoding import decode
+from engine.library.parsers.flattening import Node
+from engine.library.parsers.limits import Limits
+from engine.library.parsers.text import by_lines
+
+
+def parse(path: Path, limits: Limits) -> ParsedDocument:
+    data = path.read_bytes()
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True
+    )
+    try:
+        root = etree.fromstring(data, parser)
+    except (etree.XMLSyntaxError, ValueError):
+        text = decode(data)
+        return by_lines("code", text, code.definitions(text))
+    return ParsedDocument("xml", _title(root), (flattening.page([_node(root)]),), "line")
+
+
+def _title(root: etree._Element) -> str:
+    found = next((child for child in root.iter() if _name(child) == "title"), None)
+    return " ".join("".join(map(str, found.itertext())).split()) if found is not None else ""
+
+
+def _node(element: etree._Element) -> Node:
+    line = cast("int | None", element.sourceline) or 0
+    attributes = [Node(_plain(name), str(value), line=line) for name, value in element.attrib.items() if value.strip()]
+    if _is_prose(element):
+        text = " ".join("".join(map(str, element.itertext())).split())
+        children = [*attributes, Node("", text, line=line)] if attributes and text else []
+        return Node(_name(element), text, children, line)
+    return Node(_name(element), "", [*attributes, *(_node(child) for child in _elements(element))], line)
+
+
+def _is_prose(element: etree._Element) -> bool:
+    """Whether text stands in it directly, so that what it holds is one text with marks in it."""
+    texts = [element.text, *(child.tail for child in element)]
+    return any(text and text.strip() for text in texts) or not len(element)
+
+
+def _elements(element: etree._Element) -> Iterator[etree._Element]:
+    return (child for child in element if isinstance(child.tag, str))
+
+
+def _name(element: etree._Element) -> str:
+    return _plain(element.tag) if isinstance(element.tag, str) else ""
+
+
+def _plain(name: str | bytes) -> str:
+    text = name.decode() if isinstance(name, bytes) else name
+    return text.rpartition("}")[2]

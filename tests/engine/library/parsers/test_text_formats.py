@@ -1,0 +1,298 @@
+"""Tests for engine.library.parsers.rst, org, tex, tex_words, notebook, table, data, flattening and xml."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from engine.core import ParsedDocument
+from engine.errors import DocumentTooLarge, DocumentUnreadable
+from engine.library.chunker import chunk, estimate_tokens
+from engine.library.parsers import flattening
+from engine.library.parsers.table import delimiter_of, is_header
+from engine.library.parsers.tex_words import readable
+from tests.helpers.parsing import said
+
+
+def lines(document: ParsedDocument) -> list[int]:
+    return [block.line for block in document.pages[0].blocks]
+
+
+def headings(document: ParsedDocument) -> list[tuple[int, str]]:
+    page = document.pages[0]
+    return [
+        (block.level, block.label or page.text[block.start : block.end])
+        for block in page.blocks
+        if block.kind == "heading"
+    ]
+
+
+# --- reStructuredText ---
+
+
+def test_rst_titles_have_the_level_of_their_style(parsed):
+    source = "=====\nTitle\n=====\n\nText.\n\nFirst\n=====\n\nDeeper\n------\n\nSecond\n======\n\nMore.\n"
+    document = parsed("a.rst", source)
+    assert document.format == "rst"
+    assert headings(document) == [(1, "Title"), (2, "First"), (3, "Deeper"), (2, "Second")]
+    assert lines(document) == [1, 5, 7, 10, 13, 16]
+
+
+def test_rst_titles_are_said_without_their_markup(parsed):
+    assert headings(parsed("a.rst", "Using :py:class:`Path <pathlib>` and ``open``\n" + "=" * 60 + "\n\nText.\n")) == [
+        (1, "Using Path and open")
+    ]
+
+
+def test_rst_tables_and_transitions_are_no_titles(parsed):
+    document = parsed("a.rst", "Text.\n\n----\n\n=====  =====\nA      B\n=====  =====\n1      2\n=====  =====\n")
+    assert headings(document) == []
+
+
+def test_rst_literal_blocks_are_code_and_targets_are_unshown(parsed):
+    document = parsed("a.rst", ".. _target:\n\nAn example::\n\n    x = 1\n\n    y = 2\n\nAfter.\n\n.. a comment\n")
+    assert said(document) == [
+        ("paragraph", "An example::"),
+        ("code", "x = 1"),
+        ("code", "y = 2"),
+        ("paragraph", "After."),
+    ]
+
+
+# --- Org ---
+
+
+def test_org_headlines_tables_and_code(parsed):
+    source = (
+        "#+TITLE: Notes\n#+AUTHOR: Nobody\n\n* TODO [#A] Buy tea :home:\n:PROPERTIES:\n:ID: 1\n:END:\nTwo kinds.\n\n"
+        "** See [[https://x.y][the shop]]\n| kind | price |\n|------+-------|\n| oolong | 7 |\n\n"
+        "#+BEGIN_SRC python\nprint(1)\n\nprint(2)\n#+END_SRC\n"
+    )
+    document = parsed("a.org", source)
+    assert (document.format, document.title) == ("org", "Notes")
+    assert headings(document) == [(1, "Buy tea"), (2, "See the shop")]
+    assert [entry for entry in said(document) if entry[0] != "heading"] == [
+        ("paragraph", "Two kinds."),
+        ("table_row", "| kind | price |"),
+        ("table_row", "| oolong | 7 |"),
+        ("code", "print(1)\n\nprint(2)"),
+    ]
+    assert lines(document) == [4, 8, 10, 11, 13, 16]
+
+
+# --- TeX ---
+
+
+def test_tex_is_read_as_it_would_be_printed(parsed):
+    source = r"""\documentclass{article}
+\usepackage{graphicx} % a comment
+\title{On \emph{Okapis}}
+\begin{document}
+\section{Habitat \label{sec:h}}
+Okapis live in the \textbf{Ituri \emph{forest}}~\cite{smith} of
+Z\"urich\footnote{not really}, 50\% of them.
+
+\begin{itemize}
+  \item They eat leaves.
+  \item[Night] They sleep.
+\end{itemize}
+The formula $a_{1} + \frac{1}{2}$ stays.
+\begin{verbatim}
+\section{no heading}
+\end{verbatim}
+\end{document}
+ignored
+"""
+    document = parsed("a.tex", source)
+    assert (document.format, document.title) == ("tex", "On Okapis")
+    assert headings(document) == [(2, "Habitat")]
+    text = document.pages[0].text
+    assert "Okapis live in the Ituri forest of\nZürichnot really, 50% of them." in text
+    assert "- They eat leaves." in text
+    assert "- Night: They sleep." in text
+    assert r"$a_{1} + \frac{1}{2}$ stays" in text
+    assert ("code", r"\section{no heading}") in said(document)
+    assert "ignored" not in text
+    assert "usepackage" not in text
+    assert dict(zip((entry[1].split()[0] for entry in said(document)), lines(document), strict=True))["Okapis"] == 6
+
+
+def test_tex_without_a_document_is_read_all_the_same(parsed):
+    assert said(parsed("a.tex", "\\section{One}\nText.\n")) == [("heading", "One"), ("paragraph", "Text.")]
+
+
+@pytest.mark.parametrize(
+    ("source", "printed"),
+    [
+        (r"\'el\`eve, gar\c{c}on, \ss{}", "élève, garçon, ß"),
+        (r"``quoted'' -- and --- so", "“quoted” – and — so"),
+        (r"\{braces\} \& 5\,\%", "{braces} & 5%"),
+        (r"\href{http://x.y}{a link} \textcolor{red}{red}", "a link red"),
+        (r"unfinished \textbf{brace", r"unfinished brace"),
+        (r"a \\ b", "a b"),
+    ],
+)
+def test_tex_commands_give_way_to_what_they_print(source, printed):
+    assert readable(source) == printed
+
+
+# --- notebooks ---
+
+
+def notebook(*cells: dict[str, object]) -> str:
+    return json.dumps({"cells": cells, "nbformat": 4, "metadata": {}})
+
+
+def test_a_notebook_is_cited_by_cell(parsed):
+    document = parsed(
+        "a.ipynb",
+        notebook(
+            {"cell_type": "markdown", "source": ["# Tea\n", "\n", "Steep it."]},
+            {
+                "cell_type": "code",
+                "source": "x = 1\nprint(x)",
+                "outputs": [{"output_type": "stream", "text": ["1\n"]}, {"data": {"text/plain": "y" * 5000}}],
+            },
+        ),
+    )
+    assert document.format == "notebook"
+    assert [entry[:2] for entry in said(document)][:4] == [
+        ("heading", "# Tea"),
+        ("paragraph", "Steep it."),
+        ("code", "x = 1\nprint(x)"),
+        ("code", "1"),
+    ]
+    assert lines(document) == [1, 1, 2, 2, 2]
+    assert len(document.pages[0].text) < 1100
+    assert chunk(document, estimate_tokens, 20, 0)[0].place == "cells 1–2"
+
+
+def test_a_broken_notebook_says_so(parsed):
+    with pytest.raises(DocumentUnreadable, match="notebook is damaged"):
+        parsed("a.ipynb", '{"cells": 3}')
+
+
+# --- tables ---
+
+
+def test_each_row_of_a_table_says_what_its_cells_are(parsed):
+    document = parsed("a.csv", 'Name,City,Note\nAnn,Berlin,\nBob,"Paris, France","two\nlines"\n')
+    assert (document.format, document.line_word) == ("table", "row")
+    assert said(document) == [
+        ("table_row", "Name: Ann | City: Berlin"),
+        ("table_row", "Name: Bob | City: Paris, France | Note: two lines"),
+    ]
+    assert lines(document) == [2, 3]
+    assert [part.place for part in chunk(document, estimate_tokens, 240, 0)] == ["rows 2–3"]
+
+
+def test_a_table_without_a_header_keeps_its_rows(parsed):
+    assert said(parsed("a.csv", "1,2\n3,4\n")) == [("table_row", "1 | 2"), ("table_row", "3 | 4")]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_found(delimiter):
+    rows = [["name", "amount, net", "x"], ["a; b", "1,5", "y"], ["c|d", "2,5", "z"]]
+    sample = "\n".join(delimiter.join(f'"{cell}"' for cell in cells) for cells in rows)
+    assert delimiter_of(sample) == delimiter
+
+
+def test_lines_that_are_no_table_stay_lines(parsed):
+    document = parsed("a.csv", "Just one sentence.\nAnd another one\n")
+    assert said(document) == [("table_row", "Just one sentence."), ("table_row", "And another one")]
+
+
+def test_a_header_has_no_numbers_and_no_name_twice():
+    assert is_header(["Name", "Year"], ["Ann", "1990"])
+    assert not is_header(["Ann", "1990"], ["Bob", "1991"])
+    assert not is_header(["x", "x"], ["1", "2"])
+
+
+# --- JSON, YAML, XML ---
+
+
+def test_json_keeps_the_paths_of_its_values(parsed):
+    document = parsed(
+        "a.json", json.dumps({"name": "web", "servers": [{"host": "a", "ports": [80, 443]}], "on": True, "off": None})
+    )
+    assert document.format == "json"
+    assert said(document) == [
+        ("table_row", "name: web | on: true"),
+        ("table_row", "servers[0] | host: a"),
+        ("table_row", "servers[0].ports | 80, 443"),
+    ]
+
+
+def test_long_texts_in_json_are_paragraphs(parsed):
+    document = parsed("a.json", json.dumps({"title": "x", "body": "A long story. " * 40}))
+    assert [kind for kind, _ in said(document)] == ["table_row", "paragraph"]
+
+
+def test_what_is_nearly_json_is_read_as_it_is(parsed):
+    document = parsed("a.json", '// settings\n{"a": 1,}\n')
+    assert (document.format, document.line_word) == ("code", "line")
+
+
+def test_json_under_another_name_is_told_by_its_content(parsed):
+    assert parsed("a.txt", '{"a": {"b": 1}}').format == "json"
+    assert parsed("b.txt", "{braces} in a text").format == "text"
+
+
+def test_records_of_json_are_cited_by_line(parsed):
+    document = parsed("a.jsonl", '{"id": 1, "q": "why"}\n\nno record\n{"id": 2, "inner": {"x": 3}}\n')
+    assert said(document) == [
+        ("table_row", "id: 1 | q: why"),
+        ("table_row", "no record"),
+        ("table_row", "id: 2"),
+        ("table_row", "inner | x: 3"),
+    ]
+    assert lines(document) == [1, 3, 4, 4]
+
+
+def test_yaml_is_cited_by_line(parsed):
+    document = parsed("a.yaml", "# settings\nname: web\nservers:\n  - host: a\n    port: 80\n---\nother: doc\n")
+    assert said(document) == [
+        ("table_row", "name: web"),
+        ("table_row", "servers[0] | host: a | port: 80"),
+        ("table_row", "other: doc"),
+    ]
+    assert lines(document) == [2, 4, 7]
+
+
+def test_a_bomb_of_references_is_refused(parsed, monkeypatch):
+    monkeypatch.setattr(flattening, "MAX_VALUES", 1000)
+    levels = "\n".join(f"l{level}: &l{level} [{', '.join([f'*l{level - 1}'] * 9)}]" for level in range(1, 6))
+    with pytest.raises(DocumentTooLarge, match="values"):
+        parsed("a.yaml", f"l0: &l0 [a, b]\n{levels}\n")
+
+
+def test_yaml_that_is_none_is_read_as_it_is(parsed):
+    assert parsed("a.yml", "{{ template }}\n  - : :\n").format == "code"
+    assert parsed("b.yml", "Only a sentence.").format == "code"
+
+
+def test_xml_data_keeps_its_paths_and_prose_its_sentences(parsed):
+    document = parsed(
+        "a.xml",
+        '<?xml version="1.0"?>\n<book id="7"><title>Tea</title>\n<para>Steep <em>it</em> well.</para>\n'
+        "<parts>\n<part><n>1</n><n>2</n></part></parts></book>",
+    )
+    assert (document.format, document.title) == ("xml", "Tea")
+    assert said(document) == [
+        ("table_row", "id: 7 | title: Tea | para: Steep it well."),
+        ("table_row", "parts.part | n: 1, 2"),
+    ]
+    assert lines(document) == [2, 5]
+
+
+def test_no_entity_of_xml_is_resolved(parsed, tmp_path):
+    (tmp_path / "secret").write_text("the secret")
+    document = parsed(
+        "a.xml", f'<!DOCTYPE a [<!ENTITY x SYSTEM "file://{tmp_path}/secret">]><a><b>See &x; there.</b></a>'
+    )
+    assert "the secret" not in document.pages[0].text
+
+
+def test_broken_xml_is_read_as_it_is(parsed):
+    assert parsed("a.xml", "<a><b>text</a>").format == "code"
