@@ -22,7 +22,7 @@ from uuid import uuid4
 import filelock
 
 from engine.catalog import Catalog
-from engine.config import Home, Settings, SettingsStore
+from engine.config import EmbedderSettings, Home, Settings, SettingsStore
 from engine.core import (
     DEFAULT_COLLECTION,
     Answer,
@@ -59,9 +59,11 @@ from engine.models.gguf import read_shape
 from engine.phases import Phases
 from engine.protocol import Folder, MemoryReply, ModelEntry
 from engine.questions import OpenQuestions
+from engine.retrieval.batching import SweepCosts
 from engine.retrieval.joining import Room
 from engine.retrieval.reader import extractive_answer
 from engine.retrieval.search import ANYWHERE, Searcher
+from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
 from engine.stores import StoresOpener
 
@@ -115,11 +117,18 @@ class Engine:
         self._pool = ParserPool(library.parser_processes, *takes, recognised)
         self._viewer = ParserPool(1, *takes, recognised)
         phases = Phases(self._publish)
-        self._stores = StoresOpener(self.home.library, lambda: self.settings, self.ledger, phases)
+        self._stores = StoresOpener(self.home, self._catalog, lambda: self.settings, self.ledger, phases)
         self._loader = ModelLoader(lambda: self.settings, self.home.data, self.ledger, self._publish, phases=phases)
         self._generation = GenerationWorker(self._loader, self._known_documents, extractive_answer, self._publish)
+        self._sweep_costs = SweepCosts()
         self._retrieval = RetrievalWorker(
-            self._open_searcher, self._generation.submit, self._publish, self._cancelled, self._failed
+            self._open_searcher,
+            self._generation.submit,
+            self._publish,
+            self._cancelled,
+            self._failed,
+            SentenceVectors(self.ledger),
+            self._sweep_costs.batch_size,
         )
         self._indexer = IndexWorker(self._catalog, self._pool, self._stores, lambda: self.settings, self._publish)
         self._watcher = Watcher(
@@ -176,9 +185,18 @@ class Engine:
         return self._settings.settings
 
     def change_settings(self, changes: Mapping[str, Any]) -> Settings:
-        """Applies and saves changes by dotted name. Raises BadRequest; then nothing has changed."""
+        """Applies and saves changes by dotted name. Another embedding model begins to move the library to it.
+
+        Raises:
+            BadRequest: A name or a value is none; then nothing has changed.
+            EmbedderUnavailable: The embedding model is not on this computer; likewise.
+        """
+        if "embedder.model" in changes:
+            resolve(EmbedderSettings(model=str(changes["embedder.model"])))
         settings = self._settings.change(changes)
         self._stores.apply_settings()
+        if "embedder.model" in changes:
+            self._indexer.consider_move()
         self._watcher.wake()
         return settings
 
@@ -257,6 +275,10 @@ class Engine:
         """
         job = self.start_prioritising([str(path) for path in paths])
         return job.wait() if job is not None else None
+
+    def embedder(self) -> EmbedderState:
+        """The embedding model at work, and how far the library has moved to another one."""
+        return self._stores.state()
 
     def start_prioritising(self, paths: Sequence[str]) -> IndexJob | None:
         """Has it read next; the job that does it, or None as above. Raises NothingThere as above."""
@@ -464,6 +486,7 @@ class Engine:
 
     def _open_searcher(self) -> Searcher:
         stores = self._stores()
+        stores.index.on_sweep = self._sweep_costs.note
         settings = self.settings
         return Searcher(
             stores.table,
@@ -482,7 +505,11 @@ class Engine:
         stores = self._stores.opened()
         of_index = stores.index.counters() if stores is not None else {}
         waiting = float(len(self._questions.all()))
-        return {"tokens_per_s": self._loader.tokens_per_s, "questions_waiting": waiting} | of_index
+        return (
+            {"tokens_per_s": self._loader.tokens_per_s, "questions_waiting": waiting}
+            | of_index
+            | self._sweep_costs.counters()
+        )
 
     def _children(self) -> tuple[Span, ...]:
         num_bytes = self._pool.memory_bytes() + self._viewer.memory_bytes()

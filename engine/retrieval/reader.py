@@ -1,8 +1,9 @@
 """The reader: quotes the sentences that answer a question, from the passages found, in their own words.
 
 It is always there: without a model its quotes are the answer, with one they appear before the first word. A
-sentence scores by how close it is in meaning (cosine) and how much of what was asked it names (word overlap, rare
-words counting more). Below a score at which most quotes would be wrong it says nothing at all.
+sentence scores by how close it is in meaning (cosine), how much of what was asked it names (word overlap, rare words
+counting more), how well its passage was found, and whether it has a number or name where one is asked for. Whether
+the best one is quoted at all is a calibrated decision (calibration.py): below it, the answer is "not found".
 """
 
 from __future__ import annotations
@@ -14,20 +15,29 @@ from dataclasses import dataclass, replace
 
 from engine.core import Citation, Passage, Quote
 from engine.embedder import Embedder
+from engine.retrieval.calibration import (
+    BY_MEANING,
+    BY_WORDS,
+    Signs,
+    Strength,
+    lacks_what_is_asked,
+    names_of,
+    share_of_names,
+)
+from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.sentences import quotable
 from engine.retrieval.words import bare, is_mostly_latin, overlap, rarity, terms
 
 MAX_QUOTES = 3
-# Set so that 95 % of the questions that have an answer get a quote, on one half of a sample of SQuAD 2.0;
-# tests/bench/retrieval_quality.py reports on the other half, and its --calibrate shows what to set.
-MIN_SCORE = 0.40
-MIN_SCORE_BY_WORDS = 0.28
-MEANING_WEIGHT = 0.5
+# Fitted like the calibration: what makes a sentence of an answered question hold the gold answer.
+MEANING_WEIGHT, OVERLAP_WEIGHT, PASSAGE_WEIGHT = 0.27, 0.44, 0.29
+LACK_PENALTY = 0.09
 
 # A second quote must be nearly as good as the first.
 _MIN_SHARE_OF_BEST = 0.75
-# Sentences whose meaning is looked at: the best by words, and the first of the best passages.
-_MAX_EMBEDDED = 16
+# Sentences whose meaning is looked at: half of them the best by words, the rest as they stand in the best passages.
+# More of them find the gold answer no more often (SQuAD, COVID-QA), and each takes its milliseconds.
+_MAX_EMBEDDED = 8
 _DEFINITION_BONUS = 0.3
 
 _LINE_BREAK = re.compile(r"\n[ \t>]*")
@@ -46,27 +56,33 @@ class Candidate:
     text: str
     terms: frozenset[str]
     score: float = 0.0
+    overlap: float = 0.0
+    cosine: float = 0.0
 
 
 class Reader:
     """Reads with the embedder where it knows the language, with words alone where it does not."""
 
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
+    def __init__(self, embedder: Embedder, vectors: SentenceVectors) -> None:
+        self._embedder, self._vectors = embedder, vectors
 
-    def read(self, question: str, passages: Sequence[Passage]) -> tuple[Quote, ...]:
+    def read(self, question: str, passages: Sequence[Passage], strength: Strength) -> tuple[Quote, ...]:
         """The best one to three sentences, best first; none when nothing found answers the question.
 
         Raises:
             EmbedderUnavailable: The embedding model cannot be loaded.
         """
-        min_score = MIN_SCORE if self._knows_language_of(question) else MIN_SCORE_BY_WORDS
-        chosen = choose(self.scored(question, passages), min_score)
-        return tuple(_quote(candidate, passages[candidate.passage]) for candidate in chosen)
+        ranked = sorted(self.scored(question, passages), key=lambda one: -one.score)
+        if not ranked:
+            return ()
+        calibration = BY_MEANING if self._knows_language_of(question) else BY_WORDS
+        if calibration.confidence(signs(question, ranked[0], passages, strength)) < calibration.threshold:
+            return ()
+        return tuple(_quote(candidate, passages[candidate.passage]) for candidate in choose(ranked))
 
     def scored(self, question: str, passages: Sequence[Passage]) -> list[Candidate]:
         """The sentences worth a closer look, each with how well it fits. Raises as `read` does."""
-        by_words = scored_by_words(question, candidates(passages))
+        by_words = scored_by_words(question, candidates(passages), [passage.score for passage in passages])
         return self._with_meaning(question, shortlist(by_words)) if self._knows_language_of(question) else by_words
 
     def _knows_language_of(self, question: str) -> bool:
@@ -76,11 +92,17 @@ class Reader:
         if not listed:
             return []
         asked = self._embedder.embed_questions([question])[0]
-        cosines = self._embedder.embed_documents([one.text for one in listed], is_urgent=True) @ asked
+        cosines = self._vectors.of(self._embedder, [one.text for one in listed]) @ asked
         return [
-            replace(one, score=MEANING_WEIGHT * float(cosine) + (1.0 - MEANING_WEIGHT) * one.score)
+            replace(one, score=MEANING_WEIGHT * float(cosine) + one.score, cosine=float(cosine))
             for one, cosine in zip(listed, cosines, strict=True)
         ]
+
+
+def signs(question: str, best: Candidate, passages: Sequence[Passage], strength: Strength) -> Signs:
+    """What speaks for the best sentence."""
+    names = share_of_names(names_of(question), passages[best.passage].text)
+    return Signs(best.cosine, best.overlap, names, strength)
 
 
 def candidates(passages: Sequence[Passage]) -> list[Candidate]:
@@ -93,19 +115,24 @@ def candidates(passages: Sequence[Passage]) -> list[Candidate]:
     return list(found.values())
 
 
-def scored_by_words(question: str, sentences: Sequence[Candidate]) -> list[Candidate]:
+def scored_by_words(question: str, sentences: Sequence[Candidate], passage_scores: Sequence[float]) -> list[Candidate]:
     """Each with the share of the question's terms it names, by weight; what is rare among them weighs more.
 
-    "X is …" counts more for "What is X?".
+    To its score count the passage's own, "X is …" for "What is X?", and that it has a number or a name where one is
+    asked for.
     """
-    wanted = terms(question)
+    wanted, names = terms(question), names_of(question)
     weights = rarity(one.terms for one in sentences)
     unseen = math.log1p(len(sentences))
 
-    def score(one: Candidate) -> float:
-        return overlap(wanted, one.terms, weights, unseen) + _DEFINITION_BONUS * defines(question, one.text)
+    def scored(one: Candidate) -> Candidate:
+        share = overlap(wanted, one.terms, weights, unseen)
+        score = OVERLAP_WEIGHT * (share + _DEFINITION_BONUS * defines(question, one.text))
+        score += PASSAGE_WEIGHT * passage_scores[one.passage]
+        score -= LACK_PENALTY * lacks_what_is_asked(question, names, one.text)
+        return replace(one, score=score, overlap=share)
 
-    return [replace(one, score=score(one)) for one in sentences]
+    return [scored(one) for one in sentences]
 
 
 def defines(question: str, sentence: str) -> bool:
@@ -123,13 +150,10 @@ def shortlist(by_words: Sequence[Candidate], limit: int = _MAX_EMBEDDED) -> list
     return [by_words[index] for index in sorted(first + rest[: limit - len(first)])]
 
 
-def choose(scored: Sequence[Candidate], min_score: float) -> list[Candidate]:
-    """The best sentences, best first: one to three, or none when even the best is below `min_score`."""
-    ranked = sorted(scored, key=lambda one: -one.score)
-    if not ranked or ranked[0].score < min_score:
-        return []
-    floor = max(min_score, _MIN_SHARE_OF_BEST * ranked[0].score)
-    return [one for one in ranked[:MAX_QUOTES] if one.score >= floor]
+def choose(ranked: Sequence[Candidate]) -> list[Candidate]:
+    """The best sentence and at most two more that are nearly as good; `ranked` is best first."""
+    floor = _MIN_SHARE_OF_BEST * ranked[0].score
+    return [ranked[0], *(one for one in ranked[1:MAX_QUOTES] if one.score >= floor)]
 
 
 def extractive_answer(quotes: Sequence[Quote]) -> tuple[str, tuple[Citation, ...]]:

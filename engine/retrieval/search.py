@@ -15,12 +15,14 @@ from engine.config import RetrievalSettings
 from engine.core import Filters, Passage, Scope
 from engine.embedder import Embedder
 from engine.partitions.rows import Found, Hit, Vectors
+from engine.retrieval.calibration import Strength
 from engine.retrieval.confining import Confinement, KnownDocuments, confined
 from engine.retrieval.joining import Room, passages_of, with_small_documents_whole
 from engine.retrieval.rank import distinct, diverse, fused
 from engine.retrieval.words import is_mostly_latin, terms
 
 ANYWHERE = Filters()
+NO_STRENGTH = Strength()
 
 # Texts are read of so many times the passages that are wanted: some repeat others, and neighbours become one.
 _READ_PER_PASSAGE = 3
@@ -65,15 +67,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Passages best first, how well each fits, and how much of the library they are.
-
-    `best_words` is the best BM25 score and `best_meaning` the best cosine, 0 where a ranking is empty.
-    """
+    """Passages best first, how much of the library they are, and how well the best of each ranking fits."""
 
     passages: tuple[Passage, ...]
     scope: Scope
-    best_words: float = 0.0
-    best_meaning: float = 0.0
+    strength: Strength = NO_STRENGTH
 
 
 class Searcher:
@@ -158,7 +156,7 @@ class Searcher:
             recognised=confinement.recognised,
         )
         words, meaning = (max((row.score for row in ranking), default=0.0) for ranking in rankings)
-        return SearchResult(passages, scope, words, meaning)
+        return SearchResult(passages, scope, Strength.of(words, meaning, num_terms, confinement.extent.chunks))
 
     def _chosen(
         self, query: Query, ranked: Sequence[tuple[Found, float]], documents: Mapping[int, Located]

@@ -17,13 +17,12 @@ from engine.core import Evidence, Filters
 from engine.errors import RagdollError
 from engine.events import AnswerStateChanged, PassagesFound, Publish
 from engine.inflight import QuestionInFlight
+from engine.retrieval.batching import MAX_BATCH
 from engine.retrieval.reader import Reader
 from engine.retrieval.search import ANYWHERE, Query, Searcher, SearchResult
+from engine.retrieval.sentence_vectors import SentenceVectors
 
 log = logging.getLogger(__name__)
-
-# The first question of a batch waits for the search of all: enough to share a sweep, few enough not to be felt.
-MAX_BATCH = 32
 
 HandOver = Callable[[QuestionInFlight, Evidence], None]
 Cancelled = Callable[[QuestionInFlight], None]
@@ -52,6 +51,8 @@ class RetrievalWorker:
         publish: Publish,
         on_cancelled: Cancelled,
         on_failed: Failed,
+        sentence_vectors: SentenceVectors,
+        lookup_size: Callable[[], int] = lambda: MAX_BATCH,
     ) -> None:
         """Prepares the thread.
 
@@ -61,9 +62,12 @@ class RetrievalWorker:
             publish: Where events go.
             on_cancelled: Ends a question that was cancelled while it was here.
             on_failed: Ends a question that could not be searched.
+            sentence_vectors: What the reader has embedded before; closed with the worker.
+            lookup_size: How many texts of a long lookup to search at once.
         """
         self._open_searcher, self._hand_over, self._publish = open_searcher, hand_over, publish
         self._on_cancelled, self._on_failed = on_cancelled, on_failed
+        self._sentence_vectors, self._lookup_size = sentence_vectors, lookup_size
         self._queue: queue.Queue[QuestionInFlight | _Lookup | _WarmUp | None] = queue.Queue()
         self._closing = threading.Lock()
         self._is_closed = False
@@ -87,8 +91,9 @@ class RetrievalWorker:
             RagdollError: The search failed, or the engine is closing.
         """
         found: list[Evidence] = []
-        for start in range(0, len(texts), MAX_BATCH):
-            lookup = _Lookup([Query(text, collection, top_k, filters) for text in texts[start : start + MAX_BATCH]])
+        while len(found) < len(texts):
+            some = texts[len(found) : len(found) + self._lookup_size()]
+            lookup = _Lookup([Query(text, collection, top_k, filters) for text in some])
             if not self._put(lookup):
                 raise _closing()
             found += [Evidence(result.passages, (), result.scope) for result in lookup.results.result()]
@@ -108,6 +113,7 @@ class RetrievalWorker:
             self._thread.join()
         else:
             self._turn_away(None)
+        self._sentence_vectors.close()
 
     def _put(self, item: QuestionInFlight | _Lookup | _WarmUp) -> bool:
         with self._closing:
@@ -170,7 +176,7 @@ class RetrievalWorker:
             self._fail(batch, error)
             return
         if searcher is not None:
-            reader = Reader(searcher.embedder)
+            reader = Reader(searcher.embedder, self._sentence_vectors)
             for in_flight, result in self._searched(searcher, batch):
                 self._read(reader, in_flight, result)
 
@@ -193,7 +199,7 @@ class RetrievalWorker:
         question = in_flight.question
         self._publish(AnswerStateChanged(question.question_id, "reading"))
         try:
-            quotes = reader.read(question.text, result.passages)
+            quotes = reader.read(question.text, result.passages, result.strength)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
             self._fail([in_flight], error)
             return

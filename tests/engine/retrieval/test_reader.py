@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from engine.core import Quote
+from engine.core import Passage, Quote
 from engine.embedder import Embedder
+from engine.memory.ledger import Ledger
+from engine.retrieval.calibration import Strength
 from engine.retrieval.reader import (
     MAX_QUOTES,
     Candidate,
@@ -17,6 +21,7 @@ from engine.retrieval.reader import (
     scored_by_words,
     shortlist,
 )
+from engine.retrieval.sentence_vectors import SentenceVectors
 from tests.helpers.chunk_rows import HashEmbedder
 from tests.helpers.passages import passage
 
@@ -29,10 +34,15 @@ MUTEX = passage(
 BREAD = passage("Bread needs flour and water. Knead the dough for ten minutes.", document_id=2)
 RENT = passage("Die Miete beträgt 900 Euro. The notice period for the flat is three months.", document_id=3)
 PASSAGES = [BREAD, MUTEX, RENT]
+STRONG, WEAK = Strength(words=0.5, meaning=0.6), Strength(words=0.05, meaning=0.1)
+
+
+def read(embedder: object, question: str, passages: Sequence[Passage], strength: Strength) -> tuple[Quote, ...]:
+    return Reader(embedder, SentenceVectors(Ledger())).read(question, passages, strength)  # type: ignore[arg-type]
 
 
 def test_a_quote_is_found_letter_by_letter_in_its_passage(minilm: Embedder):
-    quotes = Reader(minilm).read("How do I share state between threads?", PASSAGES)
+    quotes = read(minilm, "How do I share state between threads?", PASSAGES, STRONG)
     assert quotes[0].text == "Several threads can share one value when a mutex\nguards it."
     assert (quotes[0].passage, quotes[0].document, quotes[0].page) == (1, MUTEX.document, 12)
     for quote in quotes:
@@ -40,30 +50,30 @@ def test_a_quote_is_found_letter_by_letter_in_its_passage(minilm: Embedder):
 
 
 def test_meaning_decides_where_words_say_little(minilm: Embedder):
-    quotes = Reader(minilm).read("What is the cancellation period of my flat?", PASSAGES)
+    quotes = read(minilm, "What is the cancellation period of my flat?", PASSAGES, STRONG)
     assert quotes[0].text == "The notice period for the flat is three months."
 
 
 @pytest.mark.parametrize("question", ["Who won the football championship in 1974?", "What is a black hole made of?"])
 def test_nothing_is_quoted_when_nothing_answers(minilm: Embedder, question: str):
-    assert Reader(minilm).read(question, PASSAGES) == ()
+    assert read(minilm, question, PASSAGES, WEAK) == ()
 
 
 def test_without_passages_there_are_no_quotes(minilm: Embedder):
-    assert Reader(minilm).read("Anything at all?", []) == ()
+    assert read(minilm, "Anything at all?", [], STRONG) == ()
 
 
 def test_an_english_embedder_is_not_asked_about_chinese():
     embedder = HashEmbedder(is_english_only=True)
     passages = [passage("北京大学成立于1898年。它是一所著名的大学。"), passage("上海在东边，人口很多。", document_id=2)]
-    quotes = Reader(embedder).read("北京大学是什么时候成立的？", passages)  # type: ignore[arg-type]
+    quotes = read(embedder, "北京大学是什么时候成立的？", passages, STRONG)
     assert [quote.text for quote in quotes] == ["北京大学成立于1898年。"]
     assert embedder.texts == []
 
 
 def test_a_multilingual_embedder_is_asked_in_any_language():
     embedder = HashEmbedder(is_english_only=False)
-    Reader(embedder).read("北京大学是什么时候成立的？", [passage("北京大学成立于1898年。")])  # type: ignore[arg-type]
+    read(embedder, "北京大学是什么时候成立的？", [passage("北京大学成立于1898年。")], STRONG)  # type: ignore[arg-type]
     assert embedder.texts == ["北京大学是什么时候成立的？", "北京大学成立于1898年。"]
 
 
@@ -87,7 +97,7 @@ def test_a_chunk_that_begins_within_a_page_may_be_torn():
 
 def test_naming_what_is_rare_counts_more():
     sentences = candidates([passage("Rust has a mutex type. Rust has many users. Rust has good docs.")])
-    mutex, users, _ = scored_by_words("Does Rust have a mutex?", sentences)
+    mutex, users, _ = scored_by_words("Does Rust have a mutex?", sentences, [1.0])
     assert mutex.score > users.score > 0
 
 
@@ -113,17 +123,28 @@ def _scored(*scores: float) -> list[Candidate]:
 @pytest.mark.parametrize(
     ("scores", "chosen"),
     [
-        ([], []),
-        ([0.39], []),
-        ([0.3, 0.9, 0.8], ["1", "2"]),
+        ([0.9], ["0"]),
+        ([0.9, 0.8, 0.3], ["0", "1"]),
         ([0.9, 0.9, 0.9, 0.9], ["0", "1", "2"]),
-        ([0.42, 0.41, 0.39], ["0", "1"]),
+        ([0.42, 0.2, 0.1], ["0"]),
     ],
 )
-def test_one_to_three_good_sentences_are_chosen_or_none(scores: list[float], chosen: list[str]):
-    found = choose(_scored(*scores), min_score=0.4)
+def test_one_to_three_good_sentences_are_chosen(scores: list[float], chosen: list[str]):
+    found = choose(_scored(*scores))
     assert [one.text for one in found] == chosen
     assert len(found) <= MAX_QUOTES
+
+
+def test_a_sentence_without_the_number_that_is_asked_for_counts_less():
+    sentences = candidates([passage("The rent was raised again this year. The rent is 900 Euro this year.")])
+    without, with_number = scored_by_words("How much is the rent this year?", sentences, [1.0])
+    assert with_number.score > without.score
+
+
+def test_a_sentence_of_a_better_passage_counts_more():
+    passages = [passage("The deposit is due in May."), passage("The deposit is due in June.", document_id=2)]
+    may, june = scored_by_words("When is the deposit due?", candidates(passages), [0.2, 0.9])
+    assert june.score > may.score
 
 
 def test_shortlist_takes_the_best_by_words_and_the_first_of_the_best_passages():

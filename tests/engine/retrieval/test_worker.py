@@ -12,8 +12,11 @@ from engine.core import Evidence, Question, Scope
 from engine.errors import EmbedderUnavailable, LibraryError, RagdollError
 from engine.events import AnswerStateChanged, Event, PassagesFound
 from engine.inflight import QuestionInFlight
+from engine.memory.ledger import Ledger
 from engine.retrieval import worker as worker_module
+from engine.retrieval.calibration import Strength
 from engine.retrieval.search import Query, SearchResult
+from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
 from tests.helpers.chunk_rows import HashEmbedder
 from tests.helpers.passages import passage
@@ -38,7 +41,8 @@ class FakeSearcher:
             raise LibraryError("The index cannot be read.")
         if any("BUG" in query.text for query in queries):
             raise ZeroDivisionError("nobody expected that")
-        return [SearchResult((passage(f"It is said that {query.text}."),), Scope(1, 9, 1)) for query in queries]
+        found = [(passage(f"It is said that {query.text}."),) for query in queries]
+        return [SearchResult(passages, Scope(1, 9, 1), Strength(0.8, 0.8)) for passages in found]
 
 
 @dataclass
@@ -59,6 +63,7 @@ class Desk:
             self.events.append,
             lambda in_flight: self._end(in_flight, "cancelled"),
             self._end,
+            SentenceVectors(Ledger()),
         )
 
     def _hand_over(self, in_flight: QuestionInFlight, evidence: Evidence) -> None:

@@ -1,0 +1,42 @@
+"""Batching: how many queries of a long list share a sweep, from what sweeps have cost so far."""
+
+from __future__ import annotations
+
+from engine.partitions.rows import Sweep
+from engine.retrieval.cost import CostModel, queries_within
+
+# The first question of a batch waits for the search of all: enough to share a sweep, few enough not to be felt.
+MAX_BATCH = 32
+# Lists of queries have nobody waiting for the first; a question that comes meanwhile waits for one sweep of them.
+LARGEST_BATCH = 256
+FELT_SECONDS = 0.25
+
+
+class SweepCosts:
+    """What sweeps cost; told by the index on the retrieval thread, read by whoever shows it."""
+
+    def __init__(self) -> None:
+        self.model = CostModel()
+        self._latest_loads = 0
+
+    def note(self, sweep: Sweep) -> None:
+        """Learns from a sweep."""
+        self.model = self.model.observed(sweep.num_loads, sweep.num_queries, sweep.seconds)
+        self._latest_loads = sweep.num_loads
+
+    def predict(self, loads: int, queries: int) -> float:
+        """Seconds that such a sweep will take."""
+        return self.model.predict(loads, queries)
+
+    def batch_size(self) -> int:
+        """How many queries of a list to search at once, if the next sweep reads as much as the last did."""
+        return queries_within(self.model, self._latest_loads, FELT_SECONDS, MAX_BATCH, LARGEST_BATCH)
+
+    def counters(self) -> dict[str, float]:
+        """The model in milliseconds, for the Memory page."""
+        model = self.model
+        return {
+            "sweep_fixed_ms": 1000.0 * model.fixed_seconds,
+            "sweep_load_ms": 1000.0 * model.load_seconds,
+            "sweep_query_ms": 1000.0 * model.query_seconds,
+        }

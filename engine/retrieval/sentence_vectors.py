@@ -1,0 +1,62 @@
+"""Sentence vectors: what the reader has embedded stays for a while; questions come back to the same passages."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.embedder import Embedder
+from engine.memory.ledger import Ledger
+from engine.partitions.rows import Vectors
+
+MAX_SENTENCES = 8192
+# What a kept sentence takes besides its vector: the text as key, and the map's entry.
+_ENTRY_BYTES = 600
+_LEDGER_STEP_BYTES = 2**18
+
+
+class SentenceVectors:
+    """The latest sentences and their vectors, for one model at a time. Used by the retrieval thread."""
+
+    def __init__(self, ledger: Ledger, max_sentences: int = MAX_SENTENCES) -> None:
+        self._max_sentences = max_sentences
+        self._kept: OrderedDict[str, Vectors] = OrderedDict()
+        self._identity = ""
+        self._lease = ledger.take("retrieval", "vectors of sentences", "ram", 0)
+
+    def of(self, embedder: Embedder, sentences: Sequence[str]) -> Vectors:
+        """Vectors (n, d) of `sentences`, in their order; only what is not kept is embedded.
+
+        Raises:
+            EmbedderUnavailable: The embedding model cannot be loaded.
+        """
+        if embedder.identity != self._identity:
+            self._kept.clear()
+            self._identity = embedder.identity
+        missing = list(dict.fromkeys(sentence for sentence in sentences if sentence not in self._kept))
+        fresh = dict(zip(missing, embedder.embed_documents(missing, is_urgent=True), strict=True)) if missing else {}
+        vectors = [fresh[sentence] if sentence in fresh else self._kept[sentence] for sentence in sentences]
+        self._keep(dict(zip(sentences, vectors, strict=True)))
+        return np.stack(vectors) if vectors else np.zeros((0, embedder.dimensions), dtype=np.float32)
+
+    def close(self) -> None:
+        """Gives the memory back. A second call does nothing."""
+        self._kept.clear()
+        self._lease.release()
+
+    def _keep(self, vectors: dict[str, Vectors]) -> None:
+        for sentence, vector in vectors.items():
+            # A copy, because a row of a batch would keep the whole batch alive.
+            if sentence not in self._kept:
+                self._kept[sentence] = vector.copy()
+            self._kept.move_to_end(sentence)
+        while len(self._kept) > self._max_sentences:
+            self._kept.popitem(last=False)
+        self._note()
+
+    def _note(self) -> None:
+        held = sum(vector.nbytes + _ENTRY_BYTES for vector in self._kept.values())
+        if abs(held - self._lease.num_bytes) >= _LEDGER_STEP_BYTES:
+            self._lease.resize(held)
