@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "expects_warnings: our loggers may warn in this test; it provokes what they warn of"
     )
-    config.addinivalue_line("markers", "slow: takes more than a few seconds; deselect with -m 'not slow'")
+    config.addinivalue_line("markers", "slow: takes minutes; left out unless asked for by -m slow")
 
 
 @pytest.fixture(autouse=True)

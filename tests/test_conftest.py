@@ -42,7 +42,6 @@ def test_others_may_warn():
 """
 
 
-@pytest.mark.slow
 def test_leaks_and_warnings_fail_exactly_the_tests_that_have_them(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(Path(__file__).with_name("conftest.py").read_text(encoding="utf-8"))
     pytester.makepyfile(LEAKY)

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
-pytestmark = pytest.mark.slow
 PATIENCE_S = 120
 
 # Opens the window as `ragdoll-gui` does, and tells from inside what it looks like and where it came from.

@@ -103,7 +103,6 @@ def test_a_folder_is_indexed_found_moved_and_removed(docs: Path, shelf: Shelf, w
     assert (shelf.table.count_rows(), shelf.catalog.documents()) == (0, ((), 0))
 
 
-@pytest.mark.slow
 def test_killed_again_and_again_it_loses_no_document_and_embeds_nothing_twice(tmp_path: Path) -> None:
     docs, home = tmp_path / "docs", tmp_path / "home"
     docs.mkdir()

@@ -351,7 +351,6 @@ def outcome(pool: ParserPool, path: Path) -> str:
     return "read"
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("folder", ["pypdf", "tree-rust-book", "py-pdf-sample-files", "mammoth-docx", "python-docx"])
 def test_every_real_file_is_read_or_refused_with_a_reason(folder: str):
