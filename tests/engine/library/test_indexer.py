@@ -667,3 +667,37 @@ def _raiser(error: Exception) -> Callable[..., object]:
         raise error
 
     return fail
+
+
+# --- what OCR can read ---
+
+
+def test_scans_are_read_when_ocr_has_come_and_not_before(library: SmallLibrary) -> None:
+    scan = library.write("scan.txt", "SCAN", "The notice period.")
+    library.write("note.txt", "A note.")
+    library.add()
+    assert (library.known(scan).state, library.known(scan).needs) == ("skipped", "ocr")
+
+    library.forget_what_was_embedded()
+    library.rescan()
+    assert library.parser.paths_read == []
+
+    library.parser.has_ocr = True
+    library.rescan()
+
+    assert library.parser.paths_read == [str(scan)]
+    assert (library.known(scan).state, library.known(scan).needs) == ("indexed", "")
+    library.forget_what_was_embedded()
+    library.rescan()
+    assert library.parser.paths_read == []
+
+
+def test_a_start_after_ocr_has_come_reads_scans(library: SmallLibrary) -> None:
+    scan = library.write("scan.txt", "SCAN", "The notice period.")
+    library.add()
+
+    library.reopen()
+    library.parser.has_ocr = True
+    library.resume()
+
+    assert library.known(scan).state == "indexed"

@@ -1,0 +1,244 @@
+"""Tests for engine.library.parsers.ocr and tesseract, and for scanned pages of PDFs. Nothing here needs Tesseract
+but what says so."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine.errors import DocumentEmpty, DocumentNeedsOcr, DocumentUnreadable
+from engine.library.parsers import ocr, tesseract
+from engine.library.parsers.limits import Limits
+from engine.library.parsers.shapes import Picture
+from engine.library.parsers.tesseract import Tesseract, chosen, words_of
+from engine.library.parsers.view import view
+from tests.helpers.parsing import said
+from tests.helpers.pdf import Line, Page, pdf
+from tests.helpers.recognising import FakeRecogniser, words
+
+SCAN = Page(has_picture=True)
+WHITE = Picture(4, 2, 1, (b"\xff" * 4, b"\xff" * 4))
+LETTER = words("The notice period\nis three months.", "Two rents are the deposit.")
+TEXT = "The notice period is three months.\n\nTwo rents are the deposit."
+
+
+# --- words become a page ---
+
+
+def test_lines_are_joined_to_paragraphs():
+    assert ocr.laid_out(LETTER).text == TEXT
+
+
+def test_a_word_that_is_divided_at_the_end_of_a_line_is_joined():
+    assert ocr.laid_out(words("The quick depart-\nment store of well-\nknown things")).text == (
+        "The quick department store of well-known things"
+    )
+
+
+def test_the_items_of_a_list_stand_alone():
+    layout = ocr.laid_out(words("To buy:\n- tea\n- rice and\nbeans"))
+    assert layout.text == "To buy:\n\n- tea\n\n- rice and beans"
+    assert [paragraph.kind for paragraph in layout.paragraphs] == ["paragraph", "list_item", "list_item"]
+
+
+def test_a_span_is_marked_at_its_words():
+    start = TEXT.index("three")
+    assert ocr.marks(LETTER, start, start + len("three months")) == [LETTER[4].box, LETTER[5].box]
+    assert ocr.marks(LETTER, 3, 3) == []
+
+
+# --- scanned pages ---
+
+
+def test_a_scanned_page_is_read_by_ocr_and_the_others_as_they_are(parsed):
+    recogniser = FakeRecogniser([LETTER])
+    document = parsed("a.pdf", pdf(["A page with enough text.", SCAN]), Limits(ocr=recogniser))
+
+    assert [page.text for page in document.pages] == ["A page with enough text.", TEXT]
+    assert (document.remark, document.needs, len(recogniser.seen)) == ("", "", 1)
+    assert (recogniser.seen[0].width, recogniser.seen[0].num_channels) == (2480, 1)
+    assert said(document, 1) == [("paragraph", part) for part in TEXT.split("\n\n")]
+
+
+def test_without_ocr_a_scan_says_what_it_needs(parsed):
+    for limits in (Limits(), Limits(ocr=FakeRecogniser(is_ready=False))):
+        with pytest.raises(DocumentNeedsOcr, match="Install Tesseract"):
+            parsed("a.pdf", pdf([SCAN, SCAN]), limits)
+
+
+def test_without_ocr_the_pages_with_text_are_read_and_the_rest_is_told(parsed):
+    document = parsed("a.pdf", pdf(["A page with enough text.", SCAN, SCAN]))
+
+    assert [page.text for page in document.pages] == ["A page with enough text.", "", ""]
+    assert document.remark.startswith("2 of its 3 pages are pictures and were left out. Install Tesseract")
+    assert document.needs == "ocr"
+
+
+def test_a_page_that_ocr_gives_up_on_is_told_and_not_tried_for_ever(parsed):
+    recogniser = FakeRecogniser([None, LETTER])
+    document = parsed("a.pdf", pdf([SCAN, SCAN]), Limits(ocr=recogniser))
+
+    assert [page.text for page in document.pages] == ["", TEXT]
+    assert (document.remark, document.needs) == ("OCR gave up on 1 of its 2 pages.", "")
+    with pytest.raises(DocumentUnreadable, match="gave up"):
+        parsed("b.pdf", pdf([SCAN]), Limits(ocr=FakeRecogniser([None])))
+
+
+def test_pictures_without_writing_are_empty(parsed):
+    with pytest.raises(DocumentEmpty, match="no text"):
+        parsed("a.pdf", pdf([SCAN]), Limits(ocr=FakeRecogniser([()])))
+
+
+def test_a_stamp_on_a_picture_without_writing_is_kept(parsed):
+    stamped = Page([Line("Page 7 of 9")], has_picture=True)
+    document = parsed("a.pdf", pdf(["A page with enough text.", stamped]), Limits(ocr=FakeRecogniser([()])))
+    assert document.pages[1].text == "Page 7 of 9"
+
+
+def test_recognised_text_makes_no_headings_and_hides_none(parsed):
+    page = Page([Line("Chapter One", size=24), Line("The body of the text is set in a smaller size here.", gap=40)])
+    document = parsed("a.pdf", pdf([page, SCAN]), Limits(ocr=FakeRecogniser([LETTER])))
+    assert [block.kind for block in document.pages[0].blocks] == ["heading", "paragraph"]
+    assert {block.kind for block in document.pages[1].blocks} == {"paragraph"}
+
+
+def test_a_citation_in_a_scan_is_marked_on_its_picture(tmp_path: Path):
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf(["A page with enough text.", SCAN]))
+    start = TEXT.index("Two")
+
+    seen = view(path, 2, start, start + 9, 400, Limits(ocr=FakeRecogniser([LETTER])))
+
+    assert seen.image_png.startswith(b"\x89PNG")
+    ((x0, y0, x1, y1),) = seen.marks
+    assert (x0, y0) == LETTER[6].box[:2]
+    assert (x1, y1) == LETTER[7].box[2:]
+
+
+def test_a_scan_is_shown_without_marks_where_nobody_can_read_it(tmp_path: Path):
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf([SCAN]))
+    seen = view(path, 1, 0, 9, 400, Limits())
+    assert (seen.image_png[:4], seen.marks) == (b"\x89PNG", ())
+
+
+# --- Tesseract's tables and languages ---
+
+TABLE = "\n".join(
+    [
+        "level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext",
+        "1\t1\t0\t0\t0\t0\t0\t0\t100\t50\t-1\t",
+        "5\t1\t1\t1\t1\t1\t10\t5\t20\t10\t96.1\tThe",
+        "5\t1\t1\t1\t1\t2\t40\t5\t30\t10\t12.0\tdoubtful",
+        '5\t1\t1\t2\t1\t1\t10\t25\t20\t10\t80\t"quoted',
+        "5\t1\t2\t1\t1\t1\t10\t35\t20\t10\t9\tspeck",
+        "5\t1\t2\t1\t2\t1\t10\t45\t20\t10\t95\t ",
+    ]
+)
+
+
+def test_words_are_taken_from_lines_that_are_sure():
+    found = [*words_of(TABLE, 100, 50)]
+    assert [word.text for word in found] == ["The", "doubtful", '"quoted']
+    assert found[0].box == (0.1, 0.1, 0.3, 0.3)
+    assert found[0].paragraph == found[1].paragraph != found[2].paragraph
+
+
+@pytest.mark.parametrize(
+    ("wanted", "installed", "system", "languages"),
+    [
+        (("deu", "fra"), ("deu", "eng"), "en_GB", ("deu",)),
+        (("fra",), ("deu", "eng"), "en_GB", ()),
+        ((), ("deu", "eng", "ita"), "de_AT", ("deu", "eng")),
+        ((), ("deu", "eng"), "fr_FR", ("eng",)),
+        ((), ("ita", "spa"), "", ("ita",)),
+        ((), (), "de_DE", ()),
+    ],
+)
+def test_languages_are_those_wanted_and_installed(wanted, installed, system, languages):
+    assert chosen(wanted, installed, system) == languages
+
+
+def test_without_the_program_nothing_is_ready(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert not Tesseract().is_ready
+
+
+def test_what_was_recognised_is_kept_for_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    calls: list[str] = []
+
+    def recognise(file: bytes, languages: tuple[str, ...], picture: Picture) -> tuple[ocr.Word, ...]:
+        calls.append("+".join(languages))
+        return LETTER
+
+    monkeypatch.setattr(tesseract, "_recognised", recognise)
+    monkeypatch.setattr(tesseract, "installed_languages", lambda: ("deu", "eng"))
+    begun: list[int] = []
+
+    def read(*languages: str) -> tuple[ocr.Word, ...] | None:
+        return Tesseract(languages, tmp_path / "ocr", lambda: begun.append(1)).words(WHITE)
+
+    first = read("eng")
+    assert first is not None
+    assert [word.text for word in first] == [word.text for word in LETTER]
+    again = read("eng")
+    assert again is not None
+    assert [(word.text, word.paragraph, word.line) for word in again] == [
+        (word.text, word.paragraph, word.line) for word in LETTER
+    ]
+    assert (calls, len(begun)) == (["eng"], 1)
+
+    assert read("deu") is not None
+    assert calls == ["eng", "deu"]
+
+
+def test_damage_to_what_was_kept_is_read_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tesseract, "_recognised", lambda *_: LETTER)
+    monkeypatch.setattr(tesseract, "installed_languages", lambda: ("eng",))
+    Tesseract((), tmp_path).words(WHITE)
+    (kept,) = tmp_path.iterdir()
+    kept.write_bytes(b"half")
+
+    assert Tesseract((), tmp_path).words(WHITE) == LETTER
+
+
+def test_a_file_has_so_many_pages_recognised_and_no_more(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tesseract, "_recognised", lambda *_: LETTER)
+    monkeypatch.setattr(tesseract, "installed_languages", lambda: ("eng",))
+    monkeypatch.setattr(tesseract, "MAX_OCR_PAGES", 2)
+    reader = Tesseract()
+    assert [reader.words(WHITE) is None for _ in range(3)] == [False, False, True]
+
+
+# --- with Tesseract itself ---
+
+
+@pytest.fixture
+def reader() -> Tesseract:
+    found = Tesseract(("eng",))
+    if not found.is_ready:
+        pytest.skip("Tesseract with English is not installed")
+    return found
+
+
+def test_tesseract_reads_a_page_of_a_pdf(reader: Tesseract, tmp_path: Path):
+    from engine.library.parsers.pdfium import opened
+
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf([Page([Line("The notice period is three months.", size=18)])]))
+    with opened(path, Limits()) as file, file.page(0) as page:
+        assert page is not None
+        picture = page.picture(1700, 7000, is_grey=True)
+        (box,) = page.rectangles(0, 3)
+
+    found = reader.words(picture)
+
+    assert found is not None
+    assert " ".join(word.text for word in found) == "The notice period is three months."
+    assert found[0].box == pytest.approx(box, abs=0.02)
+
+
+def test_tesseract_gives_up_on_what_is_no_picture(reader: Tesseract):
+    assert reader.words(Picture(10, 10, 1, (b"",))) is None

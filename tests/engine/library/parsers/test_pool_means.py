@@ -1,0 +1,123 @@
+"""Tests for engine.library.parsers.pool and child: passwords and OCR reach the parser, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.core import ReadDocument
+from engine.errors import DocumentEncrypted, DocumentNeedsOcr, ParserGaveUp
+from engine.library.parsers.pool import ParserPool
+from tests.helpers.pdf import Page, pdf
+
+MIB = 2**20
+SCAN = Page(has_picture=True)
+needs_sh = pytest.mark.skipif(sys.platform == "win32", reason="stands in for Tesseract with a shell script")
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret.pdf"
+    path.write_bytes(pdf(["The treasure is under the tree."], password="sesame"))
+    return path
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Iterator[ParserPool]:
+    with ParserPool(1, 60.0, 2048 * MIB, tmp_path / "ocr") as opened:
+        yield opened
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program called tesseract, first on the PATH; its file "seconds" says how long a page takes."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    row = "5\\t1\\t1\\t1\\t1\\t{0}\\t10\\t5\\t20\\t10\\t96\\t{1}\\n"
+    table = "".join(row.format(number, word) for number, word in enumerate(("a", "page", "of", "recognised", "text")))
+    script = (
+        "#!/bin/sh\nif [ \"$1\" = --list-langs ]; then printf 'List:\\neng\\n'; exit; fi\n"
+        f"cat > /dev/null; sleep $(cat '{folder}/seconds'); printf '{table}'\n"
+    )
+    program = folder / "tesseract"
+    program.write_text(script)
+    program.chmod(0o755)
+    (folder / "seconds").write_text("0")
+    monkeypatch.setenv("PATH", str(folder) + os.pathsep + os.environ["PATH"])
+    return folder
+
+
+def read(pool: ParserPool, path: Path, passwords: tuple[str, ...] = ()) -> ReadDocument:
+    return pool.read(str(path), None, 240, 32, 512 * MIB, 50_000, passwords=passwords)
+
+
+def test_a_password_opens_a_document_for_reading_and_for_showing(pool: ParserPool, secret: Path):
+    with pytest.raises(DocumentEncrypted, match="needs a password"):
+        read(pool, secret)
+    with pytest.raises(DocumentEncrypted, match="does not open it"):
+        read(pool, secret, ("poppy",))
+
+    assert read(pool, secret, ("poppy", "sesame")).chunks[0].text == "The treasure is under the tree."
+    assert pool.page(str(secret), 1, 0, 3, 200, passwords=("sesame",)).image_png
+    with pytest.raises(DocumentEncrypted):
+        pool.page(str(secret), 1, 0, 3, 200)
+
+
+def test_what_was_left_out_is_told(pool: ParserPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", "")
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf(["A page with enough text.", SCAN]))
+
+    document = read(pool, path)
+
+    assert not pool.can_ocr(())
+    assert document.remark.startswith("1 of its 2 pages is a picture and was left out.")
+    assert document.needs == "ocr"
+    path.write_bytes(pdf([SCAN]))
+    with pytest.raises(DocumentNeedsOcr):
+        read(pool, path)
+
+
+@needs_sh
+def test_a_scan_may_take_as_long_as_its_pages_need(tmp_path: Path, stand_in: Path):
+    (stand_in / "seconds").write_text("2")
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf([SCAN, Page(has_picture=True, rotation=90)]))
+
+    with ParserPool(1, 60.0, 2048 * MIB, tmp_path / "ocr") as pool:
+        assert pool.can_ocr(())
+        # The child is started and has its libraries; from now on a file may take less than its pages do.
+        pool.page(str(path), 1, 0, 0, 100)
+        pool._seconds = 3.0
+        document = read(pool, path)
+
+    assert [(chunk.page, chunk.text) for chunk in document.chunks] == [
+        (1, "a page of recognised text"),
+        (2, "a page of recognised text"),
+    ]
+    assert len([*(tmp_path / "ocr").iterdir()]) == 2
+
+
+@needs_sh
+def test_a_page_that_hangs_ends_with_the_files_time(tmp_path: Path, stand_in: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("engine.library.parsers.process.OCR_PAGE_SECONDS", 0.0)
+    (stand_in / "seconds").write_text("600")
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf([SCAN]))
+
+    with ParserPool(1, 2.0, 2048 * MIB) as pool, pytest.raises(ParserGaveUp, match="longer than"):
+        read(pool, path)
+
+
+@needs_sh
+def test_a_picture_is_read_by_ocr_when_it_is_there(pool: ParserPool, tmp_path: Path, stand_in: Path):
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed (extra: ocr)")
+    path = tmp_path / "a.png"
+    image.new("L", (200, 100), "white").save(path)
+
+    assert read(pool, path).chunks[0].text == "a page of recognised text"
+    assert pool.page(str(path), None, 0, 1, 200).marks
