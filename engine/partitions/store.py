@@ -255,7 +255,6 @@ class PartitionStore:
         """Lets go of everything once LanceDB can search as well without it."""
         self._table.index_vectors()
         with self._sweeping:
-            self._write_note()
             self._following.forget()
             self._residency.clear()
             self._kernel.release()
@@ -266,7 +265,7 @@ class PartitionStore:
         self._following.read(lambda: load(self._table, self._folder, self._origin, self._quantize))
 
     def _write_note(self) -> None:
-        """Spares the next start a look at every row. Without the note it takes that look."""
+        """Spares the next start a look at every row; without the note it takes that look. While nothing is written."""
         if not self._following.is_in_step:
             return
         try:

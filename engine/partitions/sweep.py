@@ -106,7 +106,9 @@ class Sweeper:
             documents: Only rows of these documents; None means all.
             cold_slack: Leaves out cold partitions that are unlikely to hold a better row for a single query than
                 those found already: ones whose centroid's cosine plus `cold_slack` times their radius is too low.
-                At 1 nothing is lost; below, recall is. None reads all.
+                None reads all. At 1 nothing is lost, and nothing is left out either: partitions in the order of
+                arrival are much alike. Measured on SQuAD's paragraphs, a quarter of 20 partitions resident: at 0.4
+                recall@10 is .995 and 2 % of the cold ones are left out, at 0.35 .96 and 7 %, at 0.3 .90 and 17 %.
         """
         wanted = [part for sealed in snapshot.sealed if (part := sealed.wanted(documents)) is not None]
         self._residency.keep_only({sealed.partition for sealed in snapshot.sealed})

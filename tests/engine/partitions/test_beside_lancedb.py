@@ -12,6 +12,7 @@ import pytest
 from engine.config import MemorySettings
 from engine.memory.ledger import Ledger
 from engine.partitions import open_rows
+from engine.partitions import reader as reader_module
 from engine.partitions import table as table_module
 from engine.partitions.kernels import NumpyKernel, quantize
 from engine.partitions.partition import Origin
@@ -116,8 +117,14 @@ def _ids(found: list[list[object]]) -> list[list[str]]:
     return [[row.row_id for row in rows] for rows in found]  # type: ignore[attr-defined]
 
 
-def test_searching_goes_on_while_everything_changes(both: tuple[ChunkTable, PartitionStore]):
+def test_searching_goes_on_while_everything_changes(
+    both: tuple[ChunkTable, PartitionStore], monkeypatch: pytest.MonkeyPatch
+):
     table, store = both
+    # While the index lives on the disk, looking at every row keeps the answers comparable.
+    monkeypatch.setattr(table_module, "_MIN_ROWS_TO_INDEX", 100)
+    monkeypatch.setattr(reader_module, "_MIN_CANDIDATES", 10_000)
+    monkeypatch.setattr(reader_module, "_NPROBES", 1000)
     stop, failures, wrong = threading.Event(), list[Exception](), list[object]()
     steady = set(range(5, 10))
 

@@ -6,15 +6,17 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from engine.errors import LibraryError
 from engine.memory.ledger import Ledger
-from engine.partitions import open_rows
+from engine.partitions import open_rows, upkeep
+from engine.partitions.packed import Identities
 from engine.partitions.partition import Origin
-from engine.partitions.rows import Sweep
+from engine.partitions.rows import Sweep, Vectors
 from engine.partitions.store import PartitionStore
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY
 from tests.helpers.partitions import (
@@ -187,6 +189,77 @@ def test_losing_step_is_mended_by_reading_everything_again(
     store.maintain()
     assert_finds_what_the_table_has(store, table)
     assert table.asked_for == [None]
+
+
+def test_changes_during_a_reading_are_in_its_result(folder: Path):
+    class Busy(FakeTable):
+        """Is written to whenever it is read."""
+
+        changes: ClassVar[list[Callable[[FakeTable], None]]] = []
+
+        def identities(self) -> Iterator[Identities]:
+            yield from list(super().identities())
+            if self.changes:
+                self.changes.pop(0)(self)
+
+        def vectors_of_shard(self, shard: int) -> Iterator[tuple[Identities, Vectors]]:
+            if self.changes:
+                self.changes.pop(0)(self)
+            yield from list(super().vectors_of_shard(shard))
+
+    table = Busy()
+    for id_ in range(1, 20):
+        table.put_documents(document(id_, 5, id_ // 6))
+    store = open_store(table, folder)
+    store.maintain()
+    Busy.changes += [
+        lambda table: table.put_documents(document(2, 3, 3, "again") | document(30, 3, 3)),
+        lambda table: table.delete_documents([19, 30, 8]),
+    ]
+    store.set_mode("on_disk")
+    store.maintain()
+    store.set_mode("resident")
+    store.maintain()
+    assert Busy.changes == []
+    store.check_integrity()
+    assert_finds_what_the_table_has(store, table, 60)
+    store.close()
+
+
+def test_changes_while_a_file_is_written_are_in_it(
+    store: PartitionStore, table: FakeTable, monkeypatch: pytest.MonkeyPatch
+):
+    write = upkeep.write_partition
+
+    def changing(*args: Any) -> None:
+        monkeypatch.setattr(upkeep, "write_partition", write)
+        table.delete_documents([25])
+        table.put_documents(document(26, 4, 3, "late") | document(27, 2, 4, "moved on"))
+        write(*args)
+
+    monkeypatch.setattr(upkeep, "write_partition", changing)
+    table.put_documents(document(100, 5, 4))
+    store.maintain()
+    store.check_integrity()
+    assert_finds_what_the_table_has(store, table, 60)
+
+
+def test_changes_while_a_file_is_made_anew_are_in_it(folder: Path):
+    table = filled_table(3)
+    store = open_store(table, folder)
+    read = table.vectors_of_shard
+
+    def changing(shard: int) -> Iterator[tuple[Identities, Vectors]]:
+        yield from list(read(shard))
+        table.vectors_of_shard = read  # type: ignore[method-assign]
+        table.delete_documents([1])
+        table.put_documents(document(2, 4, 0, "late") | document(3, 2, 2, "moved on"))
+
+    table.vectors_of_shard = changing  # type: ignore[method-assign]
+    store.maintain()
+    store.check_integrity()
+    assert_finds_what_the_table_has(store, table, 60)
+    store.close()
 
 
 # --- opening again -------------------------------------------------------------------------------
