@@ -35,6 +35,7 @@ from engine.core import (
     Question,
     Span,
 )
+from engine.embedder import resolve
 from engine.errors import BadRequest, GenerationError, LibraryHeld, NothingThere, RagdollError
 from engine.events import (
     AnswerCancelled,
@@ -49,6 +50,7 @@ from engine.generation.loader import ModelLoader
 from engine.generation.worker import GenerationWorker, UseModel
 from engine.inflight import QuestionInFlight
 from engine.library.parsers.pool import ParserPool
+from engine.library.reserve import Reserve
 from engine.library.watcher import Watcher
 from engine.library.worker import IndexJob, IndexWorker
 from engine.memory.hardware import probe
@@ -57,7 +59,7 @@ from engine.memory.snapshot import SnapshotTicker, take_snapshot
 from engine.models import shelf
 from engine.models.gguf import read_shape
 from engine.phases import Phases
-from engine.protocol import Folder, MemoryReply, ModelEntry
+from engine.protocol import EmbedderState, Folder, MemoryReply, ModelEntry
 from engine.questions import OpenQuestions
 from engine.retrieval.batching import SweepCosts
 from engine.retrieval.joining import Room
@@ -130,12 +132,21 @@ class Engine:
             SentenceVectors(self.ledger),
             self._sweep_costs.batch_size,
         )
-        self._indexer = IndexWorker(self._catalog, self._pool, self._stores, lambda: self.settings, self._publish)
+        self._indexer = IndexWorker(
+            self._catalog,
+            self._pool,
+            self._stores,
+            lambda: self.settings,
+            self._publish,
+            moving=self._stores,
+            reserve=self._reserve,
+        )
         self._watcher = Watcher(
             self._catalog.roots,
             lambda: self.settings.library,
             self._indexer.refresh,
             lambda: self._indexer.rescan(is_unasked=True),
+            every_second=self._indexer.go_on_if_there_is_room,
         )
 
     def _start(self, warm: bool, watches: bool) -> None:
@@ -143,6 +154,7 @@ class Engine:
         self._retrieval.start()
         self._indexer.start(resume=warm)
         if watches:
+            self._reserve.hold()
             self._watcher.start()
         if warm:
             self._retrieval.warm_up()

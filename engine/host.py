@@ -196,7 +196,10 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | None]] = {
     protocol.RESUME.name: lambda engine, _: engine.resume_indexing(),
     protocol.CANCEL_INDEXING.name: lambda engine, _: engine.cancel_indexing(),
     protocol.LIBRARY.name: lambda engine, _: protocol.LibraryReply(
-        collections=engine.collections(), disk_bytes=engine.disk_bytes(), folders=engine.folders()
+        collections=engine.collections(),
+        disk_bytes=engine.disk_bytes(),
+        folders=engine.folders(),
+        embedder=engine.embedder(),
     ),
     protocol.DOCUMENTS.name: _documents,
     protocol.PAGE.name: _page,

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.config import Settings
-from engine.embedder import Embedder, resolve
+from engine.catalog import Catalog, VectorTable
+from engine.config import Home, Settings
+from engine.embedder import Embedder, EmbedderSpec
 from engine.memory.hardware import probe
 from engine.memory.ledger import Ledger
 from engine.partitions.kernels import best_kernel, quantize
@@ -21,26 +22,44 @@ from engine.partitions.partition import Origin
 from engine.partitions.store import PartitionStore
 from engine.partitions.table import ChunkTable
 from engine.phases import Phases
+from engine.protocol import EmbedderState
+from engine.tables import Tables
 
 LOADING = "loading libraries"
 # Of the machine's memory, for an index that is given no budget: about 16 million chunks in 24 GB.
 INDEX_SHARE_OF_RAM = 0.25
+# A search that began before a switch has surely ended after so long.
+_GRACE_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Stores:
     embedder: Embedder
     table: ChunkTable
     index: PartitionStore
 
 
+@dataclass(frozen=True, slots=True)
+class NextStores:
+    """What the library moves to: the other model, and the table that is being filled."""
+
+    embedder: Embedder
+    table: ChunkTable
+
+
 class StoresOpener:
     """Calling it gives the stores, loading them the first time; safe from any thread."""
 
-    def __init__(self, library: Path, settings: Callable[[], Settings], ledger: Ledger, phases: Phases) -> None:
-        self._library, self._settings, self._ledger, self._phases = library, settings, ledger, phases
+    def __init__(
+        self, home: Home, catalog: Catalog, settings: Callable[[], Settings], ledger: Ledger, phases: Phases
+    ) -> None:
+        self._library, self._cache, self._settings = home.library, home.cache, settings
+        self._catalog, self._ledger, self._phases = catalog, ledger, phases
+        self._tables = Tables(home.library, catalog, settings)
         self._lock = threading.Lock()
         self._stores: Stores | None = None
+        self._next: NextStores | None = None
+        self._retired: dict[Stores, threading.Timer] = {}
 
     def __call__(self) -> Stores:
         """The stores.
@@ -58,11 +77,80 @@ class StoresOpener:
 
     def close(self) -> None:
         with self._lock:
+            for stores, timer in self._retired.items():
+                timer.cancel()
+                _close(stores)
+            self._retired.clear()
+            self._close_next()
             if self._stores is not None:
-                self._stores.index.close()
-                self._stores.embedder.unload()
-                self._stores.table.close()
+                _close(self._stores)
                 self._stores = None
+
+    # --- moving to another model ---
+
+    def next(self) -> NextStores | None:
+        """What the library is to be moved to, opened; None where the settings name the model that it has.
+
+        A move to a model that is not wanted any more is given up.
+
+        Raises:
+            LibraryError: The table cannot be opened or made.
+        """
+        with self._lock:
+            found = self._tables.following()
+            if found is None:
+                self._close_next()
+            elif self._next is None or self._next.embedder.identity != found[1].identity:
+                self._close_next()
+                with self._phases.during(LOADING):
+                    self._next = NextStores(self._embedder(found[1]), self._table(*found))
+            self._drop_strays()
+            return self._next
+
+    def switch(self) -> None:
+        """The next table answers from now on, and the other one is dropped when nobody can be searching it any more."""
+        with self._lock:
+            following, self._next = self._next, None
+            before, self._stores = self._stores, None
+            if following is not None:
+                following.table.close()
+            self._stores = self._open(following.embedder if following is not None else None)
+            self.apply_settings()
+            if before is not None:
+                timer = threading.Timer(_GRACE_SECONDS, self._retire, (before,))
+                timer.daemon = True
+                self._retired[before] = timer
+                timer.start()
+
+    def state(self) -> EmbedderState:
+        """The model at work and how far the library has moved to another; waits for nothing to load."""
+        stores, active, following = self._stores, self._catalog.active_table(), self._catalog.next_table()
+        moved, to_move = self._catalog.moved() if following is not None else (0, 0)
+        words = (stores.embedder.description if stores is not None else "", self._tables.problem)
+        return EmbedderState(
+            name=active.name if active is not None else "",
+            identity=active.identity if active is not None else "",
+            description=" ".join(part for part in words if part),
+            next_name=following.name if following is not None else "",
+            documents_moved=moved,
+            documents_to_move=to_move,
+        )
+
+    def _retire(self, stores: Stores) -> None:
+        with self._lock:
+            if self._retired.pop(stores, None) is not None:
+                _close(stores)
+                self._drop_strays()
+
+    def _close_next(self) -> None:
+        if self._next is not None:
+            self._next.embedder.unload()
+            self._next.table.close()
+            self._next = None
+
+    def _drop_strays(self) -> None:
+        if not self._retired:
+            self._tables.drop_strays()
 
     def apply_settings(self) -> None:
         """Tells an open index of its budget and mode; one that is being opened hears of them when it is."""
@@ -77,23 +165,34 @@ class StoresOpener:
         """The stores if they are open already; waits for nobody."""
         return self._stores
 
-    def _open(self) -> Stores:
-        settings = self._settings()
-        spec = resolve(settings.embedder)
-        embedder = Embedder(spec, settings.embedder, self._ledger, lambda: self._phases.during(LOADING))
-        folder = self._library / "lancedb"
-        table = ChunkTable.open(folder, embedder.dimensions, embedder.identity, settings.memory, self._ledger)
+    def _open(self, embedder: Embedder | None = None) -> Stores:
+        """`embedder` is one that is loaded already, if it is the one."""
+        active, spec = self._tables.active()
+        if embedder is None or embedder.identity != active.identity:
+            embedder = self._embedder(spec)
+        table = self._table(active, spec)
         try:
-            index = self._open_index(table, embedder, settings)
+            index = self._open_index(table, embedder, self._tables.folders(active)[1])
         except BaseException:
             table.close()
             raise
+        self._drop_strays()
         return Stores(embedder, table, index)
 
-    def _open_index(self, table: ChunkTable, embedder: Embedder, settings: Settings) -> PartitionStore:
+    def _embedder(self, spec: EmbedderSpec) -> Embedder:
+        return Embedder(
+            spec, self._settings().embedder, self._ledger, lambda: self._phases.during(LOADING), self._cache
+        )
+
+    def _table(self, table: VectorTable, spec: EmbedderSpec) -> ChunkTable:
+        folder = self._tables.folders(table)[0]
+        return ChunkTable.open(folder, spec.dimensions, spec.identity, self._settings().memory, self._ledger)
+
+    def _open_index(self, table: ChunkTable, embedder: Embedder, folder: Path) -> PartitionStore:
+        settings = self._settings()
         index = PartitionStore(
             table,
-            self._library / "shards",
+            folder,
             Origin(embedder.identity, table.table_id, embedder.dimensions),
             best_kernel(),
             quantize,
@@ -110,3 +209,9 @@ class StoresOpener:
         if settings.memory.index_budget_bytes is not None:
             return settings.memory.index_budget_bytes
         return int(probe(self._library).ram_capacity_bytes * INDEX_SHARE_OF_RAM)
+
+
+def _close(stores: Stores) -> None:
+    stores.index.close()
+    stores.embedder.unload()
+    stores.table.close()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from engine.catalog.database import Database
 from engine.catalog.folders import KEPT, FolderReader
+from engine.catalog.indices import IndexReader
 from engine.catalog.passwords import PasswordReader
 from engine.catalog.reader import Root, id_list, name_key, span
 from engine.catalog.scopes import ScopeReader
@@ -30,7 +31,7 @@ _OUTLIVED = "reason = iif(embedder = '', '', reason), needs = iif(embedder = '',
 _COVERED = "EXISTS (SELECT 1 FROM roots r WHERE {path} >= r.first AND {path} < r.last)"
 
 
-class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader):
+class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader, IndexReader):
     """Reads as `CatalogReader` and `ScopeReader`, and writes."""
 
     @classmethod

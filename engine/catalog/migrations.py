@@ -114,12 +114,32 @@ def m005_work_in_hand(connection: sqlite3.Connection) -> None:
         ) STRICT""")
 
 
+def m006_vector_tables(connection: sqlite3.Connection) -> None:
+    """The table that answers and the one to which the library moves; `moved` documents are in the latter as they are.
+
+    Whatever is recorded of a document's chunks anew takes that back.
+    """
+    connection.execute("""
+        CREATE TABLE vector_tables (
+            folder TEXT PRIMARY KEY, identity TEXT NOT NULL, model TEXT NOT NULL, dimensions INTEGER NOT NULL,
+            is_active INTEGER NOT NULL UNIQUE CHECK (is_active IN (0, 1))
+        ) STRICT""")
+    connection.execute("ALTER TABLE documents ADD COLUMN moved INTEGER NOT NULL DEFAULT 0")
+    connection.execute("CREATE INDEX documents_moved ON documents (moved) WHERE moved")
+    connection.execute("""
+        CREATE TRIGGER documents_changed AFTER UPDATE OF num_chunks ON documents WHEN new.moved
+        BEGIN
+            UPDATE documents SET moved = 0 WHERE document_id = new.document_id;
+        END""")
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     m001_initial,
     m002_documents_found,
     m003_needs_and_passwords,
     m004_root_absence,
     m005_work_in_hand,
+    m006_vector_tables,
 )
 
 

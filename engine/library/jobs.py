@@ -57,6 +57,11 @@ class ReadNext:
     document_ids: frozenset[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Go on moving the library to the embedding model that the settings name, when there is nothing else to do."""
+
+
 Job = IndexRoots | Refresh | Reindex | Resume | ReadNext
 
 
@@ -68,7 +73,7 @@ class TooMuch(LibraryError):
 class IndexJob:
     """A job as its asker sees it; usable from any thread."""
 
-    job: Job
+    job: Job | Move
     cancelled: threading.Event = field(default_factory=threading.Event)
     ended: Future[IndexFinished] = field(default_factory=Future)
 
@@ -84,9 +89,11 @@ class IndexJob:
     @property
     def is_unasked(self) -> bool:
         """Whether nobody asked for it, so that nothing need be said when nothing came of it."""
-        return isinstance(self.job, Refresh | Resume) or (isinstance(self.job, IndexRoots) and self.job.is_unasked)
+        return isinstance(self.job, Refresh | Resume | Move) or (
+            isinstance(self.job, IndexRoots) and self.job.is_unasked
+        )
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The roots of which this job is the survey."""
-        return () if isinstance(self.job, Refresh | Reindex | ReadNext) else self.job.paths or ()
+        return () if isinstance(self.job, Refresh | Reindex | ReadNext | Move) else self.job.paths or ()

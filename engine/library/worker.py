@@ -13,19 +13,30 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 
 from engine.catalog import Catalog
 from engine.config import Settings
 from engine.core import DEFAULT_COLLECTION
-from engine.errors import BadRequest, DiskFull, LibraryError, NothingThere, RagdollError, is_disk_full
+from engine.errors import (
+    BadRequest,
+    Cancelled,
+    DiskFull,
+    EmbedderUnavailable,
+    LibraryError,
+    NothingThere,
+    RagdollError,
+    is_disk_full,
+)
 from engine.events import IndexFailed, IndexFinished, IndexProgressed, LibraryChanged, Publish
 from engine.library.changes import is_below
 from engine.library.indexer import Indexer
-from engine.library.jobs import IndexJob, IndexRoots, Job, ReadNext, Refresh, Reindex, Resume, TooMuch
+from engine.library.jobs import IndexJob, IndexRoots, Job, Move, ReadNext, Refresh, Reindex, Resume, TooMuch
+from engine.library.moving import Mover
 from engine.library.pace import Clock
-from engine.library.seams import Parser, Stores
+from engine.library.reserve import Reserve
+from engine.library.seams import Moving, Parser, Stores
 from engine.library.throttle import Throttle
 
 __all__ = ["IndexJob", "IndexWorker"]
@@ -63,7 +74,16 @@ class IndexWorker:
         settings: Callable[[], Settings],
         publish: Publish,
         clock: Clock = time.monotonic,
+        moving: Moving | None = None,
+        reserve: Reserve | None = None,
     ) -> None:
+        """Takes what it works on and with.
+
+        `moving` opens what the library is moved to when another embedding model is wanted; `reserve` is what may be
+        used of a disk that is full.
+        """
+        self._reserve, self._is_out_of_room = reserve, False
+        self._moving = moving
         self._catalog, self._parser, self._open_stores, self._settings = catalog, parser, open_stores, settings
         self._publish, self._clock = publish, clock
         self._progress = Throttle(_PROGRESS_SECONDS, clock)
@@ -82,6 +102,7 @@ class IndexWorker:
         """Starts the thread. `resume`: mend what a kill left, and go on with what was interrupted, by itself."""
         if resume:
             self._jobs.append(IndexJob(self._left_undone()))
+            self._jobs.append(IndexJob(Move()))
         self._thread.start()
 
     def stop(self) -> None:
@@ -200,8 +221,20 @@ class IndexWorker:
         """Goes on; with nothing running, takes up what is pending (after a full disk, say)."""
         self._set_paused(False)
         with self._wishes:
-            if not self._running and not self._jobs and self._catalog.ids_to_read():
+            if not self._running and not self._jobs:
+                if self._catalog.ids_to_read():
+                    self._queue(self._left_undone())
+                if self._catalog.next_table() is not None:
+                    self._queue(Move())
+
+    def go_on_if_there_is_room(self) -> None:
+        """After a full disk, takes up what stopped for it once there is room again; to be called now and then."""
+        if self._is_out_of_room and self._reserve is not None and self._reserve.has_room():
+            self._is_out_of_room = False
+            with self._wishes:
                 self._queue(self._left_undone())
+            # What changed meanwhile, and was not taken in.
+            self.rescan(is_unasked=True)
 
     def cancel(self) -> None:
         """Ends the running job and those behind it; what is indexed stays. Harmless when nothing runs."""
@@ -236,13 +269,21 @@ class IndexWorker:
             others = self._indexer.hurry(wanted) if self._indexer is not None and self._running else wanted
             return self._queue(ReadNext(others), is_next=True) if others else None
 
+    def consider_move(self) -> None:
+        """The settings name another embedding model, or the present one again: see to it when nothing else waits."""
+        with self._wishes:
+            for job in self._running:
+                if isinstance(job.job, Move):
+                    job.cancelled.set()
+            self._queue(Move())
+
     def _is_to_be_surveyed(self, path: str) -> bool:
         return any(not root.is_surveyed and is_below(path, root.path) for root in self._catalog.roots())
 
     def _waiting(self, wish: Job) -> IndexJob | None:
         return next((job for job in self._jobs if job.job == wish), None)
 
-    def _queue(self, wish: Job, *, is_next: bool = False) -> IndexJob:
+    def _queue(self, wish: Job | Move, *, is_next: bool = False) -> IndexJob:
         job = IndexJob(wish)
         if self._is_stopping:
             raise LibraryError("The library is being closed.")
@@ -273,6 +314,8 @@ class IndexWorker:
         while (task := self._next()) is not None:
             if isinstance(task, _Removal):
                 self._carry_out_removal(task)
+            elif isinstance(task.job, Move):
+                self._move(task)
             else:
                 self._carry_out(task)
         self._refuse_the_rest()
@@ -285,28 +328,83 @@ class IndexWorker:
                 return None
             if self._removals:
                 return self._removals.popleft()
-            self._running.append(self._jobs.popleft())
-            return self._running[-1]
+            # A move waits for all else.
+            job = min(self._jobs, key=lambda job: isinstance(job.job, Move))
+            self._jobs.remove(job)
+            self._running.append(job)
+            return job
 
     def _carry_out(self, job: IndexJob, *, cuts_in: bool = False) -> None:
         self._is_told = self._is_told and cuts_in
+        assert not isinstance(job.job, Move)
         try:
             finished = self._drive(job, self._opened().run(job.job, job.cancelled, cuts_in=cuts_in))
             self._clean_up(finished)
         except TooMuch:
             self._wait_again(job)
         except Exception as error:  # noqa: BLE001 - the thread's edge: told as IndexFailed, and by the handle
-            told = _told(error)
+            told = self._told(error)
             self._publish(LibraryChanged())
             self._publish(IndexFailed(told))
             job.ended.set_exception(told)
         else:
             self._end(job, finished)
 
+    def _move(self, job: IndexJob) -> None:
+        """Moves the library until it has moved, or something else waits: then the move waits for its turn again."""
+        try:
+            is_over = self._moved(job)
+        except (Cancelled, EmbedderUnavailable):
+            # Cancelled, it is taken up at the next start; without its model the library stays where it is, and the
+            # state of the embedder says why.
+            is_over = True
+        except Exception as error:  # noqa: BLE001 - the thread's edge: told as IndexFailed; what has moved stays so
+            self._publish(IndexFailed(self._told(error)))
+            is_over = True
+        with self._wishes:
+            if not is_over and not self._is_stopping:
+                self._jobs.append(job)
+                return
+        self._publish(LibraryChanged())
+        job.ended.set_result(_NOTHING_TO_DO)
+
+    def _moved(self, job: IndexJob) -> bool:
+        if self._moving is None:
+            return True
+        self._opened()
+        following = self._moving.next()
+        if following is None:
+            return True
+        stores = self._open_stores()
+        steps = Mover(self._catalog, stores.table, following.embedder, following.table, self._clock).run(job.cancelled)
+        with closing(steps):
+            for progress in steps:
+                self._show(job, progress)
+                self._rest(job, progress)
+                if self._is_something_waiting():
+                    return False
+        if self._catalog.complete_move():
+            self._moving.switch()
+            # It knew the tables of before.
+            self._indexer = None
+        return True
+
+    def _is_something_waiting(self) -> bool:
+        with self._wishes:
+            return any(not isinstance(job.job, Move) for job in self._jobs)
+
+    def _show(self, job: IndexJob, progress: IndexProgressed) -> None:
+        if (progress.documents_total or not job.is_unasked) and self._progress.is_due():
+            self._tell(progress)
+        if self._changes.is_due():
+            self._publish(LibraryChanged())
+
     def _opened(self) -> Indexer:
         if self._indexer is None:
             stores = self._open_stores()
-            indexer = Indexer(self._catalog, stores, self._parser, lambda: self._settings().library)
+            indexer = Indexer(
+                self._catalog, stores, self._parser, lambda: self._settings().library, reserve=self._reserve
+            )
             indexer.reconcile()
             self._indexer = indexer
         return self._indexer
@@ -321,10 +419,7 @@ class IndexWorker:
             except StopIteration as end:
                 finished: IndexFinished = end.value
                 break
-            if (last.documents_total or not job.is_unasked) and self._progress.is_due():
-                self._tell(last)
-            if self._changes.is_due():
-                self._publish(LibraryChanged())
+            self._show(job, last)
             self._rest(job, last)
             if self._clock() - begun >= _SECONDS_BEFORE_CUTTING_IN:
                 self._let_cut_in()
@@ -354,7 +449,8 @@ class IndexWorker:
         with self._wishes:
             if len(self._running) != 1 or self._is_paused or self._running[0].cancelled.is_set():
                 return
-            job = next((job for job in self._jobs if job not in self._too_long), None)
+            waiting = (job for job in self._jobs if job not in self._too_long and not isinstance(job.job, Move))
+            job = next(waiting, None)
             if job is None:
                 return
             self._jobs.remove(job)
@@ -395,7 +491,7 @@ class IndexWorker:
         try:
             removed = removal.carry_out(self._opened())
         except Exception as error:  # noqa: BLE001 - the thread's edge: raised again where removal was asked for
-            removal.removed.set_exception(_told(error))
+            removal.removed.set_exception(self._told(error))
         else:
             removal.removed.set_result(removed)
             self._publish(LibraryChanged())
@@ -415,6 +511,11 @@ class IndexWorker:
         if self._is_told or not (job.is_unasked and replace(finished, seconds=0.0, unchanged=0) == _NOTHING_TO_DO):
             self._publish(finished)
         job.ended.set_result(finished)
+
+    def _told(self, error: Exception) -> RagdollError:
+        told = _told(error)
+        self._is_out_of_room = self._is_out_of_room or isinstance(told, DiskFull)
+        return told
 
     def _refuse_the_rest(self) -> None:
         with self._wishes:

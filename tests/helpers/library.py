@@ -113,6 +113,9 @@ class FakeTable:
         wanted = set(keys)
         return {row.content_key: row.vector for rows in self.rows.values() for row in rows if row.content_key in wanted}
 
+    def rows_of(self, document_id: int) -> list[ChunkRow]:
+        return list(self.rows.get(document_id, ()))
+
     def document_ids(self) -> set[int]:
         return set(self.rows)
 

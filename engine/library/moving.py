@@ -1,0 +1,115 @@
+"""Moving the library to another embedding model: document by document, from the text that is stored already.
+
+No file is read again. The present table answers meanwhile and takes what is new; a document is called moved when its
+rows are durable in the next table, so a kill costs the few that were being embedded.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from engine.catalog import Catalog
+from engine.core import Document
+from engine.errors import Cancelled
+from engine.events import IndexProgressed
+from engine.library.pace import Before, Clock, Pace
+from engine.library.rows import content_key
+from engine.library.seams import Embedder, Table
+from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS
+from engine.partitions.rows import ChunkRow, Vectors
+
+_DOCUMENTS_PER_COMMIT = 64
+
+
+class Mover:
+    """One move; used by the index thread. Steps are places to stop, and whoever takes them may change documents."""
+
+    def __init__(
+        self, catalog: Catalog, source: Table, embedder: Embedder, target: Table, clock: Clock = time.monotonic
+    ) -> None:
+        self._catalog, self._source, self._embedder, self._target = catalog, source, embedder, target
+        self._clock = clock
+
+    def run(self, cancelled: threading.Event) -> Generator[IndexProgressed, None, None]:
+        """Moves all documents, and leaves nothing in the next table that is not in the library.
+
+        Raises:
+            Cancelled: What is moved stays so.
+            DiskFull: Likewise.
+            RagdollError: Likewise, for the reason in the sentence.
+        """
+        pace = self._pace()
+        yield from pace.timed(self._batches(pace, cancelled))
+        strays = self._target.document_ids() - self._catalog.ids_with_rows()
+        if strays:
+            self._target.delete_documents(strays)
+        self._target.optimize()
+
+    def _pace(self) -> Pace:
+        moved, total = self._catalog.moved()
+        waiting = self._catalog.documents_by_id(self._catalog.ids_to_move(-1)).values()
+        return Pace.of(waiting, self._clock, Before(documents=total - len(waiting) if moved else 0))
+
+    def _batches(self, pace: Pace, cancelled: threading.Event) -> Iterator[IndexProgressed]:
+        while document_ids := self._catalog.ids_to_move(_DOCUMENTS_PER_COMMIT):
+            rows = self._some_rows(document_ids)
+            documents = self._catalog.documents_by_id(rows)
+            vectors: dict[str, Vectors] = {}
+            for embedded in self._embedded(rows):
+                vectors.update(embedded)
+                if cancelled.is_set():
+                    raise Cancelled("Moving to another embedding model was stopped.")
+                yield pace.progress(next(iter(documents.values())).path)
+            self._write(documents, rows, vectors, pace)
+
+    def _some_rows(self, document_ids: Sequence[int]) -> dict[int, list[ChunkRow]]:
+        """The rows of the first documents, about a window of them; at least of one."""
+        found: dict[int, list[ChunkRow]] = {}
+        for document_id in document_ids:
+            found[document_id] = self._source.rows_of(document_id)
+            if sum(map(len, found.values())) >= WINDOW_CHUNKS:
+                break
+        return found
+
+    def _embedded(self, rows: Mapping[int, Sequence[ChunkRow]]) -> Iterator[Mapping[str, Vectors]]:
+        """Vectors by content key, a portion at a time; what the next table has already comes first."""
+        texts = {self._key(row): row.indexed_text for of_one in rows.values() for row in of_one}
+        stored = self._target.vectors_by_content_key(list(texts)) if texts else {}
+        yield stored
+        missing = sorted((key for key in texts if key not in stored), key=lambda key: len(texts[key]), reverse=True)
+        for start in range(0, len(missing), PORTION_CHUNKS):
+            keys = missing[start : start + PORTION_CHUNKS]
+            yield dict(zip(keys, self._embedder.embed_documents([texts[key] for key in keys]), strict=True))
+
+    def _write(
+        self,
+        before: Mapping[int, Document],
+        rows: Mapping[int, Sequence[ChunkRow]],
+        vectors: Mapping[str, Vectors],
+        pace: Pace,
+    ) -> None:
+        """Writes those documents that are still what they were when their rows were read."""
+        now = self._catalog.documents_by_id(rows)
+        same = [one for one, document in before.items() if one in now and _is_same(document, now[one])]
+        if same:
+            self._target.put_documents({one: [self._moved(row, vectors) for row in rows[one]] for one in same})
+            self._catalog.mark_moved(same)
+        for one in same:
+            pace.embedded(now[one], len(rows[one]), max(1, len(rows[one])))
+            pace.done(now[one])
+        if self._target.is_optimize_due():
+            self._target.optimize()
+
+    def _moved(self, row: ChunkRow, vectors: Mapping[str, Vectors]) -> ChunkRow:
+        key = self._key(row)
+        return replace(row, content_key=key, vector=vectors[key])
+
+    def _key(self, row: ChunkRow) -> str:
+        return content_key(row.indexed_text, self._embedder.identity)
+
+
+def _is_same(before: Document, now: Document) -> bool:
+    return (before.content_hash, before.num_chunks, before.embedder) == (now.content_hash, now.num_chunks, now.embedder)

@@ -1,0 +1,129 @@
+"""Which table of vectors is opened and with which embedding model: what the settings want against what the library has.
+
+The catalogue says which table answers. Where the settings name another model, that one's table is made beside it and
+filled (`engine.library.moving`), and the present one answers until then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.catalog import Catalog, VectorTable
+from engine.config import EmbedderSettings, Settings
+from engine.embedder import EmbedderSpec, resolve
+from engine.errors import EmbedderUnavailable
+
+log = logging.getLogger(__name__)
+
+# The only table there was before models could be changed.
+FIRST_FOLDER = "lancedb"
+
+
+class Tables:
+    """Decides, and tidies up what nobody answers from any more."""
+
+    def __init__(self, library: Path, catalog: Catalog, settings: Callable[[], Settings]) -> None:
+        self._library, self._catalog, self._settings = library, catalog, settings
+        # Why the library stays with its model although the settings name another; "" where it does not.
+        self.problem = ""
+
+    def active(self) -> tuple[VectorTable, EmbedderSpec]:
+        """The table that answers and its model, entered in the catalogue if it is the first.
+
+        Raises:
+            EmbedderUnavailable: The model is not on this computer (and that of the settings is not either, where the
+                library is still empty).
+        """
+        table = self._catalog.active_table() or self._first()
+        if not self._catalog.stored_identity() and (wanted := self._wanted()) is not None:
+            if wanted.identity != table.identity:
+                table = self._described(wanted)
+                self._catalog.set_active_table(table)
+            return table, wanted
+        return table, self._spec_of(table)
+
+    def following(self) -> tuple[VectorTable, EmbedderSpec] | None:
+        """The table to which the library is to move, and its model; None where it is to stay. Entered if it is new."""
+        active, wanted = self._catalog.active_table(), self._wanted()
+        if active is None or wanted is None:
+            return None  # What was moved stays so: the model may come back with its drive.
+        if wanted.identity == active.identity:
+            self._catalog.give_up_move()
+            return None
+        self._catalog.begin_move(self._described(wanted))
+        following = self._catalog.next_table()
+        return (following, wanted) if following is not None else None
+
+    def folders(self, table: VectorTable) -> tuple[Path, Path]:
+        """Where its rows are, and where their shards are."""
+        suffix = table.folder.removeprefix(FIRST_FOLDER)
+        return self._library / table.folder, self._library / f"shards{suffix}"
+
+    def drop_strays(self) -> None:
+        """Deletes the tables and shards of models that are neither the library's nor the next one."""
+        tables = [table for table in (self._catalog.active_table(), self._catalog.next_table()) if table is not None]
+        kept = {folder for table in tables for folder in self.folders(table)}
+        for name in (FIRST_FOLDER, "shards"):
+            for folder in (self._library / name, *self._library.glob(f"{name}-*")):
+                if tables and folder not in kept and folder.is_dir():
+                    log.info("the vectors in %s are no longer needed", folder.name)
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def _wanted(self) -> EmbedderSpec | None:
+        """The model that the settings name; None, with the problem noted, where it is not here."""
+        try:
+            spec = resolve(self._settings().embedder)
+        except EmbedderUnavailable as error:
+            self.problem = f"{error.sentence} {error.way_out}".strip()
+            return None
+        self.problem = ""
+        return spec
+
+    def _first(self) -> VectorTable:
+        """The library has no entry yet: it is new, or from the time when there was one table only."""
+        identity = self._catalog.stored_identity()
+        settings = self._settings().embedder
+        wanted = self._wanted()
+        if wanted is None and not identity:
+            resolve(settings)
+        if wanted is not None and (not identity or wanted.identity == identity):
+            table = VectorTable(FIRST_FOLDER, wanted.identity, settings.model, wanted.dimensions)
+        else:
+            table = self._recognised(identity)
+        self._catalog.set_active_table(table)
+        return table
+
+    def _recognised(self, identity: str) -> VectorTable:
+        """A model of before by its identity alone. Raises EmbedderUnavailable when no name leads to it."""
+        for model in ("", identity.rpartition("@")[0]):
+            try:
+                spec = resolve(EmbedderSettings(model=model))
+            except EmbedderUnavailable:
+                continue
+            if spec.identity == identity:
+                return VectorTable(FIRST_FOLDER, identity, model, spec.dimensions)
+        raise _gone(identity)
+
+    def _spec_of(self, table: VectorTable) -> EmbedderSpec:
+        wanted = self._wanted()
+        if wanted is not None and wanted.identity == table.identity:
+            return wanted
+        spec = resolve(EmbedderSettings(model=table.model))
+        if spec.identity != table.identity:
+            raise _gone(table.identity)
+        return spec
+
+    def _described(self, spec: EmbedderSpec) -> VectorTable:
+        mark = hashlib.sha256(spec.identity.encode()).hexdigest()[:8]
+        return VectorTable(f"{FIRST_FOLDER}-{mark}", spec.identity, self._settings().embedder.model, spec.dimensions)
+
+
+def _gone(identity: str) -> EmbedderUnavailable:
+    return EmbedderUnavailable(
+        f"The library was indexed with the embedding model {identity!r}, which is no longer on this computer.",
+        "Put it back where it was, or add your folders to a new library.",
+    )
