@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from engine.config import GenerationSettings, LibrarySettings
 from engine.partitions.rows import Hit
 
-# Between neighbouring chunks lie white space and markup that is never shown; more than this is no neighbourhood.
+# Between neighbouring chunks lie white space and markup that is never shown; over so much of it they are not joined.
 _MAX_GAP_CHARACTERS = 200
 _LINES = re.compile(r"(.*?)(line|row)s? (\d+)(?:–(\d+))?")
 
@@ -32,6 +32,25 @@ class Room:
         return cls(3 * library.chunk_tokens, max(library.chunk_tokens, readable // 2))
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Chunks `first` to `last` of a page as one passage."""
+
+    hit: Hit
+    first: int
+    last: int
+
+    def can_take(self, other: _Run, room: Room) -> bool:
+        is_same_page = (self.hit.document_id, self.hit.page) == (other.hit.document_id, other.hit.page)
+        is_beside = self.last + 1 == other.first or other.last + 1 == self.first
+        gap = max(self.hit.start, other.hit.start) - min(self.hit.end, other.hit.end)
+        tokens = estimated_tokens(self.hit.text) + estimated_tokens(other.hit.text)
+        return is_same_page and is_beside and gap <= _MAX_GAP_CHARACTERS and tokens <= room.passage_tokens
+
+    def with_(self, other: _Run) -> _Run:
+        return _Run(joined_hits(self.hit, other.hit), min(self.first, other.first), max(self.last, other.last))
+
+
 def estimated_tokens(text: str) -> int:
     """Tokens by rule of thumb: four ASCII characters make one, any other character is one; errs on the large side."""
     plain = sum(character.isascii() for character in text)
@@ -40,16 +59,22 @@ def estimated_tokens(text: str) -> int:
 
 def passages_of(hits: Iterable[Hit], limit: int, room: Room) -> list[Hit]:
     """The first `limit` passages in the order of their best chunk; a chunk beside one of them becomes part of it."""
-    joined: list[Hit] = []
+    runs: list[_Run] = []
     for hit in hits:
-        index = next((n for n, other in enumerate(joined) if _fits_to(other, hit, room)), None)
-        if index is not None:
-            joined[index] = joined_hits(joined[index], hit)
-        elif len(joined) < limit:
-            joined.append(hit)
+        run = _Run(hit, hit.ordinal, hit.ordinal)
+        beside = [other for other in runs if other.can_take(run, room)]
+        if beside:
+            # A chunk between two passages makes them one.
+            runs[runs.index(beside[0])] = joined = beside[0].with_(run)
+            for other in beside[1:]:
+                if joined.can_take(other, room):
+                    runs.remove(other)
+                    runs[runs.index(joined)] = joined = joined.with_(other)
+        elif len(runs) < limit:
+            runs.append(run)
         else:
             break
-    return _closed_up(joined, room)
+    return [run.hit for run in runs]
 
 
 def with_small_documents_whole(
@@ -111,26 +136,6 @@ def joined_place(first: str, second: str) -> str:
         return f"{first} – {second}" if first else second
     numbers = [int(number) for end in ends if end for number in end.group(3, 4) if number]
     return f"{ends[0][1]}{ends[0][2]}s {min(numbers)}–{max(numbers)}"
-
-
-def _fits_to(passage: Hit, hit: Hit, room: Room) -> bool:
-    if (passage.document_id, passage.page) != (hit.document_id, hit.page):
-        return False
-    gap = max(passage.start, hit.start) - min(passage.end, hit.end)
-    is_beside = 0 <= gap <= _MAX_GAP_CHARACTERS or (gap < 0 and not _is_within(hit, passage))
-    return is_beside and estimated_tokens(passage.text) + estimated_tokens(hit.text) <= room.passage_tokens
-
-
-def _closed_up(passages: Sequence[Hit], room: Room) -> list[Hit]:
-    """Passages between which a chunk has closed the gap become one."""
-    closed: list[Hit] = []
-    for passage in passages:
-        index = next((n for n, other in enumerate(closed) if _fits_to(other, passage, room)), None)
-        if index is None:
-            closed.append(passage)
-        else:
-            closed[index] = joined_hits(closed[index], passage)
-    return closed
 
 
 def _whole(chunks: Iterable[Hit]) -> dict[int, Hit]:

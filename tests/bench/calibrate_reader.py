@@ -11,10 +11,9 @@ The threshold keeps the quotes of 95 of 100 positives. About 20 minutes on two c
 from __future__ import annotations
 
 import argparse
-import random
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from engine.retrieval.calibration import Calibration
 from engine.retrieval.reader import Reader, signs
 from engine.retrieval.search import Query, Searcher
 from engine.retrieval.sentence_vectors import SentenceVectors
-from tests.bench.question_sets import QuestionSet, SetQuestion, read_paragraphs
+from tests.bench.question_sets import QuestionSet, SetQuestion, read_paragraphs, sample, unanswered
 from tests.helpers.shared_data import SHARED_DATA
 
 QA = SHARED_DATA / "qa"
@@ -71,8 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         homes = options.homes or Path(folder)
         squad = read_paragraphs("squad", QA / "squad" / "dev-v1.1.json")
-        covid = read_paragraphs("covid", QA / "covid-qa/data/question-answering/200423_covidQA.json").of_documents(40)
-        meaning = examples(squad, homes, options.questions, adversarial(squad))
+        covid = read_paragraphs("covid", QA / "covid-qa/data/question-answering/200423_covidQA.json").first(40)
+        meaning = examples(squad, homes, options.questions, unanswered(squad, QA / "squad" / "dev-v2.0.json"))
         meaning += examples(covid, homes, options.questions)
         _tell("BY_MEANING", fitted(meaning), meaning)
         words = examples(read_paragraphs("zh", QA / "xquad" / "xquad.zh.json"), homes, options.questions)
@@ -80,28 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def first_half(of: QuestionSet) -> list[SetQuestion]:
-    """The questions about the first half of the articles."""
-    middle = (of.groups[-1] + 1) / 2
-    return [one for one in of.questions if all(of.groups[number] < middle for number in one.gains)]
-
-
-def second_half(of: QuestionSet) -> list[SetQuestion]:
-    """The questions about the other half."""
-    first = {id(one) for one in first_half(of)}
-    return [one for one in of.questions if id(one) not in first]
-
-
-def adversarial(squad: QuestionSet) -> QuestionSet:
-    """SQuAD 2.0's questions about the same paragraphs."""
-    second = read_paragraphs("squad2", QA / "squad" / "dev-v2.0.json")
-    number_of = {text: number for number, text in enumerate(squad.documents)}
-    known = [one for one in second.questions if second.documents[next(iter(one.gains))] in number_of]
-    moved = [replace(one, gains={number_of[second.documents[next(iter(one.gains))]]: 1}) for one in known]
-    return replace(squad, questions=tuple(one for one in moved if not one.answers))
-
-
-def examples(of: QuestionSet, homes: Path, count: int, unanswered: QuestionSet | None = None) -> list[Example]:
+def examples(of: QuestionSet, homes: Path, count: int, misleading: QuestionSet | None = None) -> list[Example]:
     """Signs of questions about the first half, answered and not, from the application's own search and reader."""
     folder = homes / f"home-{of.name}"
     of.write(folder / "documents")
@@ -110,11 +88,11 @@ def examples(of: QuestionSet, homes: Path, count: int, unanswered: QuestionSet |
         catalog = Hiding(engine._catalog)
         searcher = engine._open_searcher()
         searcher._documents = catalog
-        answered = random.Random(SEED).sample(first := first_half(of), min(count, len(first)))
+        answered = sample(of.of_half("first"), count, SEED)
         found = [Example(values, True) for values in _signs(searcher, catalog, of, answered, hide=False)]
         found += [Example(values, False) for values in _signs(searcher, catalog, of, answered, hide=True)]
-        if unanswered is not None:
-            asked = random.Random(SEED).sample(first_half(unanswered), count)
+        if misleading is not None:
+            asked = sample(misleading.of_half("first"), count, SEED)
             values_of_asked = _signs(searcher, catalog, of, asked, hide=False)
             found += [Example(values, False, ADVERSARIAL_WEIGHT) for values in values_of_asked]
     return found

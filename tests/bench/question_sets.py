@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from tests.bench.squad import DEPTHS, figures
 
@@ -39,13 +40,33 @@ class QuestionSet:
     questions: tuple[SetQuestion, ...]
     is_graded: bool = False
 
-    def of_documents(self, count: int) -> QuestionSet:
+    def first(self, count: int) -> QuestionSet:
         """The first `count` documents and the questions about them."""
-        kept = tuple(one for one in self.questions if all(number < count for number in one.gains))
-        return replace(self, documents=self.documents[:count], groups=self.groups[:count], questions=kept)
+        return self._of(range(min(count, len(self.documents))))
 
-    def sample(self, count: int, seed: int) -> list[SetQuestion]:
-        return random.Random(seed).sample(self.questions, min(count, len(self.questions)))
+    def last(self, count: int) -> QuestionSet:
+        """The last `count` documents and the questions about them."""
+        return self._of(range(max(0, len(self.documents) - count), len(self.documents)))
+
+    def of_half(self, which: Literal["first", "second"]) -> tuple[SetQuestion, ...]:
+        """The questions about one half of the articles: the first is for fitting, the second for reporting."""
+        middle = (self.groups[-1] + 1) / 2
+        is_first = [all(self.groups[number] < middle for number in one.gains) for one in self.questions]
+        return tuple(
+            one for one, of_first in zip(self.questions, is_first, strict=True) if of_first == (which == "first")
+        )
+
+    def _of(self, kept: range) -> QuestionSet:
+        questions = [
+            replace(one, gains={number - kept.start: gain for number, gain in one.gains.items() if number in kept})
+            for one in self.questions
+        ]
+        return replace(
+            self,
+            documents=self.documents[kept.start : kept.stop],
+            groups=self.groups[kept.start : kept.stop],
+            questions=tuple(one for one in questions if one.gains),
+        )
 
     def write(self, folder: Path) -> list[Path]:
         """One text file for each document; its name says nothing."""
@@ -69,6 +90,22 @@ def read_paragraphs(name: str, file: Path) -> QuestionSet:
                 answers = tuple(answer["text"].strip() for answer in asked["answers"])
                 questions.append(SetQuestion(asked["question"], {number: 1}, answers))
     return QuestionSet(name, tuple(index), tuple(groups), tuple(questions))
+
+
+def unanswered(squad: QuestionSet, file: Path) -> QuestionSet:
+    """SQuAD 2.0's questions without an answer about the same paragraphs."""
+    second = read_paragraphs("SQuAD 2.0", file)
+    number_of = {text: number for number, text in enumerate(squad.documents)}
+    moved = []
+    for one in second.questions:
+        number = number_of.get(second.documents[next(iter(one.gains))])
+        if number is not None and not one.answers:
+            moved.append(replace(one, gains={number: 1}))
+    return replace(squad, questions=tuple(moved))
+
+
+def sample(questions: Sequence[SetQuestion], count: int, seed: int) -> list[SetQuestion]:
+    return random.Random(seed).sample(questions, min(count, len(questions)))
 
 
 def read_cranfield(folder: Path) -> QuestionSet:

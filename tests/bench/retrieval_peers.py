@@ -44,11 +44,9 @@ def by_words(rows: Sequence[ChunkRow], questions: Sequence[str]) -> list[Ranking
         return [query.to_arrow()["row"].to_pylist() for query in found]
 
 
-def by_meaning(rows: Sequence[ChunkRow], questions: Sequence[str]) -> list[Ranking]:
+def by_meaning(rows: Sequence[ChunkRow], questions: Sequence[str], embedder: Embedder) -> list[Ranking]:
     """Brute force in numpy over the vectors that our table holds."""
-    embedder = Embedder(resolve(EmbedderSettings()), EmbedderSettings(), Ledger())
     asked = embedder.embed_questions(questions)
-    embedder.unload()
     stored = np.stack([row.vector for row in rows])
     return [np.argsort(-(stored @ question), kind="stable")[:CANDIDATES].tolist() for question in asked]
 

@@ -1,0 +1,50 @@
+"""Tests for engine.retrieval.dates."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from engine.retrieval.dates import Period, period
+
+# A Tuesday.
+TODAY = date(2026, 3, 31)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("2025-02-28", "2025-02-28", "2025-02-28"),
+        ("28.2.2025", "2025-02-28", "2025-02-28"),
+        ("February 2024", "2024-02-01", "2024-02-29"),
+        ("3 March 2025", "2025-03-03", "2025-03-03"),
+        ("March 3rd, 2025", "2025-03-03", "2025-03-03"),
+        ("3. März 2025", "2025-03-03", "2025-03-03"),
+        ("3 de marzo de 2025", "2025-03-03", "2025-03-03"),
+        ("March", "2026-03-01", "2026-03-31"),
+        ("December", "2025-12-01", "2025-12-31"),
+        ("2024", "2024-01-01", "2024-12-31"),
+        ("last week", "2026-03-23", "2026-03-29"),
+        ("this week", "2026-03-30", "2026-04-05"),
+        ("letzter Woche", "2026-03-23", "2026-03-29"),
+        ("la semana pasada", "2026-03-23", "2026-03-29"),
+        ("last month", "2026-02-01", "2026-02-28"),
+        ("el mes pasado", "2026-02-01", "2026-02-28"),
+        ("last year", "2025-01-01", "2025-12-31"),
+        ("diesem Jahr", "2026-01-01", "2026-12-31"),
+        ("the last 3 months", "2025-12-31", "2026-03-31"),
+        ("den letzten 2 Wochen", "2026-03-17", "2026-03-31"),
+        ("los últimos 10 días", "2026-03-21", "2026-03-31"),
+        ("the past 1 month", "2026-02-28", "2026-03-31"),
+        ("yesterday", "2026-03-30", "2026-03-30"),
+        ("heute", "2026-03-31", "2026-03-31"),
+    ],
+)
+def test_dates_as_people_write_them(text: str, first: str, last: str):
+    assert period(text, TODAY) == Period(date.fromisoformat(first), date.fromisoformat(last))
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2025-02-30", "31.4.2025", "03/04/2025", "February 30, 2025", "1066"])
+def test_what_is_no_date_or_could_be_two_is_not_read(text: str):
+    assert period(text, TODAY) is None

@@ -1,0 +1,178 @@
+"""Tests for engine.retrieval.recognise and engine.retrieval.names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from datetime import date
+
+import pytest
+
+from engine.catalog.scopes import Named, file_names, folded_name
+from engine.retrieval.kinds import FORMATS_OF_KIND
+from engine.retrieval.names import MAX_FILES
+from engine.retrieval.recognise import Recognised, recognise
+
+FILES = (
+    "/home/work/lease 2024.pdf",
+    "/home/work/Budget.xlsx",
+    "/home/book/Cargo.toml",
+    "/home/Verträge/miete.docx",
+    "/home/notes.md",
+    "/home/tax/a.txt",
+    *(f"/home/many/{number}/README.md" for number in range(MAX_FILES + 1)),
+)
+FOLDERS = frozenset({os.path.dirname(file) for file in FILES} | {"/home", "/home/many"})
+COLLECTIONS = ("Documents", "Rust", "Rust book")
+TODAY = date(2026, 3, 31)
+
+
+def find(names: Collection[str]) -> Named:
+    wanted = {folded_name(name) for name in names}
+    return Named(
+        frozenset(file for file in FILES if wanted & file_names(file)),
+        frozenset(folder for folder in FOLDERS if folded_name(os.path.basename(folder)) in wanted),
+    )
+
+
+def read(question: str) -> Recognised:
+    return recognise(question, COLLECTIONS, find, TODAY)
+
+
+@pytest.mark.parametrize(
+    ("question", "path", "told"),
+    [
+        ("What does lease 2024.pdf say about pets?", "/home/work/lease 2024.pdf", "only “lease 2024.pdf”"),
+        ("Summarise BUDGET.XLSX", "/home/work/Budget.xlsx", "only “Budget.xlsx”"),
+        ("What is in the file Cargo.toml?", "/home/book/Cargo.toml", "only “Cargo.toml”"),
+        ("What does the file “notes.md” say?", "/home/notes.md", "only “notes.md”"),
+        ("What is in the document lease 2024 about heating?", "/home/work/lease 2024.pdf", "only “lease 2024.pdf”"),
+        ("Was steht in der Datei miete über Haustiere?", "/home/Verträge/miete.docx", "only “miete.docx”"),
+        ("¿Qué dice el archivo notes.md sobre el gato?", "/home/notes.md", "only “notes.md”"),
+        ("Was steht im Ordner Verträge über Haustiere?", "/home/Verträge", "only the folder “Verträge”"),
+        ("What is the deadline in my tax folder?", "/home/tax", "only the folder “tax”"),
+        ("¿Qué hay en la carpeta work sobre dinero?", "/home/work", "only the folder “work”"),
+    ],
+)
+def test_a_file_or_folder_of_the_library_is_recognised_by_its_name(question: str, path: str, told: str):
+    found = read(question)
+    assert (found.paths, found.paths_told) == ((path,), told)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How do I add a dependency in Cargo.toml?",
+        "What does missing.pdf say?",
+        "Which folder is the best for tax matters?",
+        "What is not in the file notes.md?",
+        "What is in the file README.md about cats?",
+        "What is lease accounting?",
+    ],
+)
+def test_names_that_are_no_place_to_look_confine_nothing(question: str):
+    assert read(question).paths == ()
+
+
+def test_two_files_are_both_looked_into():
+    found = read("Compare lease 2024.pdf with Budget.xlsx on heating costs")
+    assert set(found.paths) == {"/home/work/lease 2024.pdf", "/home/work/Budget.xlsx"}
+    assert found.paths_told == "only “lease 2024.pdf” and only “Budget.xlsx”"
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("What do I pay, in the PDFs?", "PDF files"),
+        ("What is in my spreadsheets about travel?", "spreadsheets"),
+        ("What is in all my emails from Anna?", "e-mails"),
+        ("Was steht in meinen Präsentationen über Katzen?", "presentations"),
+        ("¿Qué pone en mis hojas de cálculo sobre viajes?", "spreadsheets"),
+        ("Was steht in den Word-Dokumenten zur Miete?", "Word documents"),
+    ],
+)
+def test_a_type_is_recognised_with_its_article(question: str, kind: str):
+    found = read(question)
+    assert (found.formats, found.formats_told) == (FORMATS_OF_KIND[kind], f"only {kind}")
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["How are fonts embedded in PDFs?", "Everything except in the spreadsheets", "What do spreadsheets cost?"],
+)
+def test_types_as_a_subject_confine_nothing(question: str):
+    assert read(question).formats == ()
+
+
+@pytest.mark.parametrize(
+    ("question", "since", "until"),
+    [
+        ("What do the PDFs from 2024 say about rent?", "2024-01-01", "2024-12-31"),
+        ("Which documents changed since March 2025 mention the roof?", "2025-03-01", ""),
+        ("Notes from last week about the roof", "2026-03-23", "2026-03-29"),
+        ("What did files modified yesterday say about bread?", "2026-03-30", "2026-03-30"),
+        ("What happened in documents before 2020-01-01?", "", "2019-12-31"),
+        ("Documents after 3 May 2024 about rent", "2024-05-04", ""),
+        ("Files until December 2025 about rent", "", "2025-12-31"),
+        ("Was steht in den Dateien von 2024 über Miete?", "2024-01-01", "2024-12-31"),
+        ("Dokumente seit 15.02.2025 zur Miete", "2025-02-15", ""),
+        ("¿Qué dicen los documentos de 2024 sobre el alquiler?", "2024-01-01", "2024-12-31"),
+        ("archivos desde marzo de 2025 sobre gatos", "2025-03-01", ""),
+        ("PDFs de los últimos 3 meses sobre gatos", "2025-12-31", "2026-03-31"),
+    ],
+)
+def test_a_date_of_files_is_recognised(question: str, since: str, until: str):
+    found = read(question)
+    assert (found.changed_since, found.changed_until) == (since, until)
+    assert found.dates_told.split()[0] == "changed"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which treaties were signed since March 2025?",
+        "What does the law of 2024 say?",
+        "documents from March to 5 June 2024 about rent",
+        "documents from 31 February 2024 about rent",
+        "Compare documents from 2023 with documents from 2024",
+    ],
+)
+def test_dates_that_are_not_one_of_files_confine_nothing(question: str):
+    found = read(question)
+    assert (found.changed_since, found.changed_until) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("question", "collection"),
+    [
+        ("What is in the Rust book collection about threads?", "Rust book"),
+        ("In der Sammlung Rust, was ist ein Mutex?", "Rust"),
+        ("In the collection “Rust”, what is a mutex?", "Rust"),
+        ("How do I learn Rust?", None),
+        ("What is in my documents?", None),
+        ("Compare the Rust collection with the Documents collection", None),
+    ],
+)
+def test_a_collection_is_recognised_beside_its_word(question: str, collection: str | None):
+    assert read(question).collection == collection
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("What do the PDFs from 2024 say about rent?", "What do the PDFs say about rent?"),
+        ("Was steht im Ordner Verträge über Haustiere?", "Was steht über Haustiere?"),
+        ("In der Sammlung Rust, was ist ein Mutex?", "was ist ein Mutex?"),
+        ("Summarise Budget.xlsx", "Summarise Budget.xlsx"),
+        ("What is a mutex?", "What is a mutex?"),
+    ],
+)
+def test_what_says_where_to_look_is_not_searched_for_unless_nothing_else_is_asked(question: str, text: str):
+    assert read(question).text == text
+
+
+@pytest.mark.parametrize(
+    "question", ["", "?", "“", "in the file", "(((", "in the file " + "x" * 5000, "PDFs from 9999-99-99"]
+)
+def test_any_text_can_be_read(question: str):
+    assert read(question).paths == ()
