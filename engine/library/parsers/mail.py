@@ -53,11 +53,14 @@ def _single(path: Path, limits: Limits) -> ParsedDocument:
 
 def _mailbox(path: Path, limits: Limits) -> ParsedDocument:
     letters = Letters(limits)
+    number, letter = 0, None
     for number, source in enumerate(_messages(path), start=1):
         letter = _letter(_message(source))
         where = f"message {number}"
         letters.add(letter, ", ".join(filter(None, (where, named(letter)))), inside=where)
-    return ParsedDocument("mailbox", "", letters.pages(), remark=letters.remark())
+    # Some programs save a single message like that.
+    family, title = ("mail", letter.subject) if letter and number == 1 else ("mailbox", "")
+    return ParsedDocument(family, title, letters.pages(), remark=letters.remark())
 
 
 def _messages(path: Path) -> Iterator[bytes]:

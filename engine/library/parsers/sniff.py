@@ -208,6 +208,7 @@ _UNTOLD_NAMES = {"", ".txt", ".text", ".dat", ".data", ".bak", ".old", ".tmp"}
 _HTML_FRAGMENT = re.compile(r"<(?:body|head|div|p|table|span|h[1-6]|ul|ol|br|title|article|section)\b", re.I)
 _MAIL_HEADER = re.compile(r"(?:[A-Za-z][\w-]*:[^\n]*\n(?:[ \t][^\n]*\n)*){3,}")
 _MAIL_FIELDS = re.compile(r"^(received|return-path|mime-version|message-id|from|date):", re.I | re.M)
+_MAIL_FIELD = re.compile(r"[A-Za-z][\w-]*:[ \t]")
 _MAILBOX_START = re.compile(
     r"From \S+[^\n]*\d{2}[^\n]*\n(?:>[^\n]*\n)?(?:[A-Za-z][\w-]*:[^\n]*\n(?:[ \t][^\n]*\n)*){2,}"
 )
@@ -315,7 +316,7 @@ def _mail(head: bytes, name: str) -> Kind | None:
     fields = {field.lower() for field in _MAIL_FIELDS.findall(text)}
     has_header = _MAIL_HEADER.match(text) is not None
     if ending in _MAIL_NAMES:
-        return Kind("mail", "a mail message") if has_header or len(fields) >= 2 else None
+        return Kind("mail", "a mail message") if has_header or _MAIL_FIELD.match(text) or len(fields) >= 2 else None
     is_sent = has_header and len(fields) >= 3 and not _MARKUP_START.match(text)
     return Kind("mail", "a mail message") if is_sent and ending not in _TEXT_NAMES else None
 

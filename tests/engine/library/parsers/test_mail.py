@@ -1,0 +1,216 @@
+"""Tests for engine.library.parsers.mail, letters and nested."""
+
+from __future__ import annotations
+
+import os
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+
+from engine.core import ParsedDocument
+from engine.errors import DocumentUnsupported
+from engine.library.parsers import families, nested
+from engine.library.parsers.limits import Limits
+from tests.helpers.documents import write_docx
+from tests.helpers.packages import packed
+from tests.helpers.parsing import check, said
+from tests.helpers.pdf import pdf
+from tests.helpers.shared_data import shared_file
+
+
+def mail(text: str = "Hello Mary,\n\nhere it is.\n", **headers: str) -> EmailMessage:
+    message = EmailMessage()
+    message["From"] = "Ada Lovelace <ada@example.org>"
+    message["To"] = "Mary <mary@example.org>, charles@example.org"
+    message["Date"] = "Tue, 05 Mar 2024 14:02:00 +0100"
+    message["Subject"] = headers.pop("subject", "Größe der Dinge")
+    for name, value in headers.items():
+        message[name] = value
+    message.set_content(text)
+    return message
+
+
+def places(document: ParsedDocument) -> list[str]:
+    return [page.place for page in document.pages]
+
+
+def test_a_message_is_its_subject_headers_and_body(parsed):
+    document = parsed("a.eml", mail().as_bytes())
+    assert (document.format, document.title) == ("mail", "Größe der Dinge")
+    assert [(page.number, page.place) for page in document.pages] == [(None, "")]
+    assert said(document) == [
+        ("heading", "Größe der Dinge"),
+        (
+            "paragraph",
+            "From: Ada Lovelace <ada@example.org>\nTo: Mary <mary@example.org>, charles@example.org\n"
+            "Date: 2024-03-05 14:02",
+        ),
+        ("paragraph", "Hello Mary,"),
+        ("paragraph", "here it is."),
+    ]
+
+
+def test_html_is_read_where_there_is_no_text_or_only_an_excuse(parsed):
+    html = "<html><style>p {}</style><body><h2>News</h2><p>" + "Much to tell. " * 60 + "</p></body></html>"
+    message = mail("Your program shows no HTML.")
+    message.add_alternative(html, subtype="html")
+    assert ("heading", "News") in said(parsed("a.eml", message.as_bytes()))
+    message = mail("All that there is to tell. " * 30)
+    message.add_alternative(html, subtype="html")
+    assert "Much to tell." not in parsed("a.eml", message.as_bytes()).pages[0].text
+    only = EmailMessage()
+    only["Subject"], only["From"] = "Only", "a@b.c"
+    only.set_content("<p>Only this.</p>", subtype="html")
+    assert said(parsed("a.eml", only.as_bytes()))[1:] == [
+        ("paragraph", "From: a@b.c"),
+        ("paragraph", "Only this."),
+    ]
+
+
+def test_attachments_are_read_by_their_own_families(parsed, tmp_path: Path):
+    message = mail()
+    word = write_docx(tmp_path / "x.docx", "Words in a document.").read_bytes()
+    message.add_attachment(word, maintype="application", subtype="octet-stream", filename="Brief.docx")
+    message.add_attachment(pdf(["Page one.", "Page two."]), maintype="application", subtype="pdf", filename="a.pdf")
+    message.add_attachment("name;city\nAda;London\n", subtype="csv", filename="people.csv")
+    message.add_attachment(b"\0\1\2" * 99, maintype="application", subtype="x-thing", filename="thing.bin")
+    document = parsed("a.eml", message.as_bytes())
+    assert [(page.number, page.place) for page in document.pages] == [
+        (1, "message"),
+        (2, "attachment “Brief.docx”"),
+        (3, "attachment “a.pdf”, page 1"),
+        (4, "attachment “a.pdf”, page 2"),
+        (5, "attachment “people.csv”"),
+    ]
+    assert "Attachments: Brief.docx, a.pdf, people.csv, thing.bin" in document.pages[0].text
+    assert document.pages[1].text == "Words in a document."
+    assert document.pages[4].line_word == "row"
+    assert document.pages[4].blocks[-1].line == 2
+    assert document.remark == (
+        "1 attachment could not be read: thing.bin (This is a file of binary data, which Ragdoll does not read yet)."
+    )
+
+
+def test_a_forwarded_message_is_a_page_of_its_own(parsed):
+    inner = mail("The inner words.\n", subject="Inner")
+    inner.add_attachment("inner notes", filename="notes.txt")
+    message = mail()
+    message.add_attachment(inner)
+    document = parsed("a.eml", message.as_bytes())
+    assert places(document) == [
+        "message",
+        "attachment “Inner”",
+        "attachment “Inner”, attachment “notes.txt”",
+    ]
+    assert "The inner words." in document.pages[1].text
+
+
+def test_letters_lie_one_in_another_so_deep_and_no_deeper(parsed):
+    message = mail("The innermost.\n")
+    for level in range(8):
+        outer = mail(f"Level {level}.\n", subject=f"Level {level}")
+        outer.add_attachment(message)
+        message = outer
+    document = parsed("a.eml", message.as_bytes(), Limits(max_depth=3))
+    assert len(document.pages) == 4
+    assert "It lies in too many archives or mails" in document.remark
+
+
+def test_a_mailbox_is_read_message_by_message(parsed):
+    messages = []
+    for number in range(1, 4):
+        message = mail(f"Body {number}.\nFrom here on it is quoted.\n", subject=f"Subject {number}")
+        if number == 2:
+            message.add_attachment("notes of two", filename="notes.txt")
+        text = message.as_bytes().replace(b"\nFrom here", b"\n>From here")
+        messages.append(b"From ada@example.org Tue Mar  5 14:02:00 2024\n" + text + b"\n")
+    document = parsed("Inbox", b"".join(messages))
+    assert document.format == "mailbox"
+    assert places(document) == [
+        "message 1, “Subject 1”",
+        "message 2, “Subject 2”",
+        "message 2, attachment “notes.txt”",
+        "message 3, “Subject 3”",
+    ]
+    assert "\nFrom here on it is quoted." in document.pages[0].text
+    assert [page.number for page in document.pages] == [1, 2, 3, 4]
+    alone = parsed("alone.eml", messages[0])
+    assert (alone.format, alone.title, places(alone)) == ("mail", "Subject 1", [""])
+
+
+def test_old_encodings_of_headers_and_bodies(parsed):
+    raw = (
+        b"From: =?iso-8859-1?q?J=F6rg?= <j@example.org>\r\nTo: \xc3\x84nne <a@example.org>\r\n"
+        b"Subject: =?utf-8?B?UHJp?= =?utf-8?B?dmV0?= =?koi8-r?B?8NLJ18XU?=\r\nDate: not a date\r\n"
+        b"MIME-Version: 1.0\r\nContent-Type: text/plain; charset=iso-8859-1\r\n"
+        b"Content-Transfer-Encoding: 8bit\r\n\r\n\x93Gr\xfc\xdfe\x94\r\n"
+    )
+    document = parsed("a.eml", raw)
+    assert document.title == "PrivetПривет"
+    assert "From: Jörg <j@example.org>\nTo: Änne <a@example.org>\nDate: not a date" in document.pages[0].text
+    assert said(document)[-1] == ("paragraph", "“Grüße”")
+
+
+def test_signatures_and_pictures_within_the_text_are_passed_over(parsed):
+    message = mail()
+    message.add_related(b"\x89PNG\r\n\x1a\n" + bytes(50), maintype="image", subtype="png", cid="<logo>")
+    message.make_mixed()
+    message.add_attachment(b"x", maintype="application", subtype="pgp-signature", filename="signature.asc")
+    document = parsed("a.eml", message.as_bytes())
+    assert len(document.pages) == 1
+    assert document.remark == ""
+    assert "Attachments" not in document.pages[0].text
+
+
+def test_an_encrypted_message_says_so(parsed):
+    raw = b"From: a@b.c\nTo: d@e.f\nSubject: s\nContent-Type: application/pkcs7-mime; smime-type=enveloped-data\n\nMIAG"
+    with pytest.raises(DocumentUnsupported, match="The message is encrypted"):
+        parsed("a.eml", raw)
+
+
+def test_a_mail_is_known_without_its_ending_and_a_text_about_mail_is_none(parsed):
+    sent = mail(**{"Message-ID": "<1@x>", "Received": "from a by b"}).as_bytes()
+    assert parsed("1709643720.M1.host", sent).format == "mail"
+    assert parsed("a.emlx", str(len(sent)).encode() + b"\n" + sent).title == "Größe der Dinge"
+    assert parsed("notes.md", sent).format == "markdown"
+    assert parsed("letter", "From: me\nTo: you\nDate: today\n\nNo mail.").format == "text"
+    assert parsed("story", "From London he went.\nTo Paris: by boat.\nThen: on.\n").format == "text"
+
+
+def test_a_document_inside_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    seen: list[list[str]] = []
+    real = families.parse
+
+    def watched(path: Path, limits: Limits, name: str = "") -> ParsedDocument:
+        seen.append(os.listdir(tmp_path))
+        return real(path, limits, name)
+
+    monkeypatch.setattr(families, "parse", watched)
+    assert nested.parse(b"# Title", "a.md", Limits()).format == "markdown"
+    assert len(seen) == 1
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_bomb_inside_does_not_go_off(parsed):
+    bomb = packed({"xl/workbook.xml": b"\0" * 80_000_000})
+    message = mail()
+    message.add_attachment(bomb, maintype="application", subtype="zip", filename="bomb.xlsx")
+    document = parsed("a.eml", message.as_bytes())
+    assert len(document.pages) == 1
+    assert "unpacks to 76 MB" in document.remark
+
+
+def test_all_real_mails_are_read():
+    folder = shared_file("docs/mail-eml")
+    paths = sorted(folder.rglob("*.eml"))
+    assert len(paths) > 90
+    formats = []
+    for path in paths:
+        document = families.parse(path, Limits())
+        check(document)
+        formats.append(document.format)
+    # One writes its headers as nobody has for thirty years ("From  : John"): it is read as a text.
+    assert formats.count("mail") >= len(paths) - 1
