@@ -11,7 +11,8 @@ import os
 import tempfile
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tomlkit.exceptions import TOMLKitError
 
 from engine.core import SamplingParams
-from engine.errors import BadRequest
+from engine.errors import BadRequest, DiskFull, is_disk_full
 
 GIB = 2**30
 MIB = 2**20
@@ -40,6 +41,8 @@ class LibrarySettings(_Table):
 
     watch: bool = True
     rescan_minutes: float = Field(10.0, ge=0)
+    # Kept free on the library's disk, so that documents can be removed even when it is full.
+    reserve_bytes: int = Field(16 * MIB, ge=0)
 
     max_file_bytes: int = Field(512 * MIB, gt=0)
     max_chunks_per_document: int = Field(50_000, gt=0)
@@ -183,8 +186,10 @@ class Home:
         return self.config / "engine.toml"
 
     def create(self) -> None:
-        for folder in (self.library, self.config, self.cache, self.logs, self.runtime):
-            folder.mkdir(parents=True, exist_ok=True)
+        """Makes our folders. Raises DiskFull, or the system's error where we may not."""
+        with _room_wanted(self.data):
+            for folder in (self.library, self.config, self.cache, self.logs, self.runtime):
+                folder.mkdir(parents=True, exist_ok=True)
 
 
 class SettingsStore:
@@ -207,6 +212,7 @@ class SettingsStore:
 
         Raises:
             BadRequest: A name is unknown or a value out of range; the sentence says which.
+            DiskFull: They could not be saved; nothing has changed.
         """
         with self._changing:
             return self._change(changes)
@@ -236,7 +242,8 @@ class SettingsStore:
                 section.pop(key, None)
             else:
                 section[key] = list(value) if isinstance(value, tuple) else value
-        write_atomically(self._file, tomlkit.dumps(document).encode())
+        with _room_wanted(self._file.parent):
+            write_atomically(self._file, tomlkit.dumps(document).encode())
         self._document = document
 
 
@@ -264,6 +271,19 @@ def _read(file: Path) -> tomlkit.TOMLDocument:
         # Unreadable: keep it for the user to look at, and start from defaults.
         os.replace(file, file.with_suffix(".broken.toml"))
         return tomlkit.document()
+
+
+@contextmanager
+def _room_wanted(folder: Path) -> Iterator[None]:
+    """Says in a sentence that the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        raise DiskFull(
+            f"The disk that holds {folder} is full; nothing was changed.", "Free some space and try again."
+        ) from error
 
 
 def _fault(error: ValidationError) -> str:

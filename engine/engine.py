@@ -36,6 +36,7 @@ from engine.core import (
     Span,
 )
 from engine.embedder import resolve
+from engine.embedder.reranker import CrossEncoderReranker
 from engine.errors import BadRequest, GenerationError, LibraryHeld, NothingThere, RagdollError
 from engine.events import (
     AnswerCancelled,
@@ -89,6 +90,7 @@ class Engine:
         Raises:
             LibraryHeld: Another Ragdoll process has the folder.
             CatalogBroken: The catalogue cannot be opened.
+            DiskFull: There is no room for the little that a start needs.
         """
         home.create()
         self.home = home
@@ -101,7 +103,8 @@ class Engine:
             # The chosen model in the settings and the one in use change together.
             self._choosing = threading.RLock()
             self._ticker: SnapshotTicker | None = None
-            self._catalog = Catalog.open(home.library)
+            self._reserve = Reserve(home.library, self.settings.library.reserve_bytes)
+            self._catalog = self._reserve.lent(lambda: Catalog.open(home.library))
             self._build()
         except BaseException:
             self._lock_file.release()
@@ -123,6 +126,7 @@ class Engine:
         self._loader = ModelLoader(lambda: self.settings, self.home.data, self.ledger, self._publish, phases=phases)
         self._generation = GenerationWorker(self._loader, self._known_documents, extractive_answer, self._publish)
         self._sweep_costs = SweepCosts()
+        self._reranker: CrossEncoderReranker | None = None
         self._retrieval = RetrievalWorker(
             self._open_searcher,
             self._generation.submit,
@@ -168,6 +172,7 @@ class Engine:
         self._watcher.stop()
         self._indexer.stop()
         self._retrieval.stop()
+        self._reranker_named("")
         self._generation.stop()
         if self._ticker is not None:
             self._ticker.stop()
@@ -507,7 +512,17 @@ class Engine:
             self._catalog,
             settings.retrieval,
             Room.of(settings.generation, settings.library),
+            self._reranker_named(settings.retrieval.reranker),
         )
+
+    def _reranker_named(self, name: str) -> CrossEncoderReranker | None:
+        """The cross-encoder that the settings name, "" for none. On the retrieval thread."""
+        if self._reranker is not None and self._reranker.name != name:
+            self._reranker.unload()
+            self._reranker = None
+        if name and self._reranker is None:
+            self._reranker = CrossEncoderReranker(name, self.ledger)
+        return self._reranker
 
     def _note_change(self) -> None:
         if self._ticker is not None:

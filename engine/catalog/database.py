@@ -6,6 +6,7 @@ document that is just being recorded. SQLite's errors leave here as ours.
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import threading
 import unicodedata
@@ -18,6 +19,8 @@ from engine.catalog.migrations import migrate
 from engine.errors import CatalogBroken, DiskFull, RagdollError, is_disk_full
 
 _BUSY_SECONDS = 30.0
+# SQLite's side files take so much when they are made.
+_LEAST_ROOM_BYTES = 2**16
 
 
 class Database:
@@ -132,7 +135,7 @@ def _configure(connection: sqlite3.Connection) -> None:
 
 def _told(error: sqlite3.DatabaseError, file: Path) -> RagdollError | None:
     """Our error for SQLite's, or None where the fault is in our own use of it."""
-    if is_disk_full(error):
+    if is_disk_full(error) or (_is_of_the_disk(error) and _has_no_room(file)):
         return DiskFull(
             f"The disk that holds {file.parent} is full.",
             "Free some space and try again; what is indexed so far is kept.",
@@ -149,3 +152,15 @@ def _told(error: sqlite3.DatabaseError, file: Path) -> RagdollError | None:
             "Check that the folder and the file belong to you and that no other program holds them.",
         )
     return None
+
+
+def _is_of_the_disk(error: sqlite3.DatabaseError) -> bool:
+    # What SQLite says where it could not make or lengthen its side files.
+    return any(words in str(error) for words in ("disk I/O error", "unable to open"))
+
+
+def _has_no_room(file: Path) -> bool:
+    try:
+        return shutil.disk_usage(file.parent).free < _LEAST_ROOM_BYTES
+    except OSError:
+        return False

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
+from typing import TypeVar
 
 from engine.catalog import Catalog
 from engine.config import LibrarySettings
@@ -20,6 +21,7 @@ from engine.library.changes import is_below
 from engine.library.jobs import IndexRoots, Job, ReadNext, Refresh, Reindex, Resume, TooMuch
 from engine.library.pace import Clock
 from engine.library.recording import Recorder
+from engine.library.reserve import Reserve
 from engine.library.runs import Runs
 from engine.library.seams import Parser, Stores
 from engine.library.survey import SurveyReport, survey, survey_places
@@ -28,6 +30,8 @@ from engine.library.tally import Tally
 # What another job may be held up for: some seconds.
 _MAX_DOCUMENTS_CUTTING_IN = 32
 _MAX_BYTES_CUTTING_IN = 4 * 2**20
+
+T = TypeVar("T")
 
 
 class Indexer:
@@ -40,7 +44,10 @@ class Indexer:
         parser: Parser,
         settings: Callable[[], LibrarySettings],
         clock: Clock = time.monotonic,
+        reserve: Reserve | None = None,
     ) -> None:
+        """`reserve` is what removing and tidying up may use of a disk that is full."""
+        self._reserve = reserve
         self._catalog, self._parser, self._settings, self._clock = catalog, parser, settings, clock
         self._embedder, self._table = stores.embedder, stores.table
         self._recorder = Recorder(catalog, stores)
@@ -67,6 +74,8 @@ class Indexer:
             RagdollError: Something else that concerns all files; likewise.
         """
         started, tally = self._clock(), Tally()
+        if isinstance(job, Resume):
+            self._lent(self._recorder.agree)
         try:
             documents = yield from self._documents(job, tally, cancelled)
             documents = self._not_in_hand(documents)
@@ -77,7 +86,7 @@ class Indexer:
         except Cancelled:
             return tally.finished(self._clock() - started, was_cancelled=True)
         if (tally.indexed or tally.removed) and not cuts_in:
-            self._table.optimize()
+            self._lent(self._table.optimize)
         return tally.finished(self._clock() - started)
 
     def hold(self, is_held: bool) -> None:
@@ -98,10 +107,13 @@ class Indexer:
             LibraryError: Rows could not be deleted. They cannot be cited any more all the same, and are deleted later.
         """
         outermost = [path for path in paths if not any(path != other and is_below(path, other) for other in paths)]
-        with self._catalog.transaction():
-            removed = frozenset[int]().union(*(self._catalog.forget(path) for path in dict.fromkeys(outermost)))
-        self._recorder.delete_rows(removed)
+        removed = self._lent(lambda: self._forget(outermost))
+        self._lent(lambda: self._recorder.delete_rows(removed))
         return len(removed)
+
+    def _forget(self, paths: Sequence[str]) -> frozenset[int]:
+        with self._catalog.transaction():
+            return frozenset[int]().union(*(self._catalog.forget(path) for path in dict.fromkeys(paths)))
 
     def settle_gone(self, folder: str, remove: bool) -> int:
         """Does what the user decided about documents that went missing at once; returns how many were removed.
@@ -119,15 +131,18 @@ class Indexer:
         if not remove:
             self._catalog.keep_gone(gone)
             return 0
-        self._catalog.remove_documents(gone)
-        self._recorder.delete_rows(gone)
+        self._lent(lambda: self._catalog.remove_documents(gone))
+        self._lent(lambda: self._recorder.delete_rows(gone))
         return len(gone)
 
     def remove_collection(self, name: str) -> int:
         """Deletes a collection and the documents that are in no other; returns how many. Raises as `remove`."""
-        removed = self._catalog.delete_collection(name)
-        self._recorder.delete_rows(removed)
+        removed = self._lent(lambda: self._catalog.delete_collection(name))
+        self._lent(lambda: self._recorder.delete_rows(removed))
         return len(removed)
+
+    def _lent(self, work: Callable[[], T]) -> T:
+        return work() if self._reserve is None else self._reserve.lent(work)
 
     # --- what is to be read ---
 
@@ -172,7 +187,7 @@ class Indexer:
         is_asked: bool,
     ) -> Generator[IndexProgressed, None, SurveyReport]:
         report = yield from _reported(looking, cancelled)
-        self._recorder.delete_rows(report.removed)
+        self._lent(lambda: self._recorder.delete_rows(report.removed))
         tally.surveyed(report, is_asked=is_asked)
         return report
 

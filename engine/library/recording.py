@@ -81,6 +81,10 @@ class Recorder:
         be called indexed), and lend their vectors when it is read again.
         """
         self._set_aside(self._catalog.judge_crashes())
+        self.agree()
+
+    def agree(self) -> None:
+        """The same for what a full disk left, which kept rows from being deleted, say."""
         claimed, pending = self._catalog.ids_with_rows(), self._catalog.ids_to_read()
         orphans, lost = self._stored - claimed - pending, claimed - self._stored
         if orphans or lost:

@@ -58,8 +58,13 @@ class Watcher:
         rescan: Callable[[], object],
         clock: Clock = time.monotonic,
         listen: Listen = FolderListener,
+        every_second: Callable[[], object] = lambda: None,
     ) -> None:
-        """Takes what is linked now, and what to do: look at some places, or at all roots."""
+        """Takes what is linked now, and what to do: look at some places, or at all roots.
+
+        `every_second` is called as often as roots are tended to, for what else is to be tried again.
+        """
+        self._every_second = every_second
         self._roots, self._settings, self._refresh, self._rescan = roots, settings, refresh, rescan
         self._clock, self._listen = clock, listen
         self._changed = threading.Condition()
@@ -120,6 +125,7 @@ class Watcher:
         if now >= self._tend_at:
             self._tend(now)
             self._tend_at = now + TEND_SECONDS
+            self._every_second()
         with self._changed:
             paths = (*self._to_look_at, *self._stillness.due(now))
             self._to_look_at.clear()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.config import Home, Settings, SettingsStore, write_atomically
-from engine.errors import BadRequest
+from engine.errors import BadRequest, DiskFull
 
 
 def test_folders_come_from_the_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -94,7 +94,7 @@ def test_a_change_that_could_not_be_written_does_not_come_along_with_the_next(tm
     store = SettingsStore(file)
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", _no_space)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(DiskFull, match=r"is full; nothing was changed\. Free some space"):
             store.change({"generation.temperature": 0.9})
     store.change({"generation.seed": 4})
     assert tomllib.loads(file.read_text()) == {"generation": {"seed": 4}}

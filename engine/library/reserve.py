@@ -1,0 +1,72 @@
+"""Reserve: a file that holds room on the library's disk, to be given up when the disk is full.
+
+Removing documents and tidying up free room, but need some to begin with; SQLite and LanceDB both write before they
+drop anything. What brings in more does not get at it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from engine.errors import is_disk_full
+
+NAME = "reserve"
+
+T = TypeVar("T")
+
+
+class Reserve:
+    """`hold` makes the file where there is room enough, `lent` runs what may need it."""
+
+    def __init__(self, folder: Path, num_bytes: int) -> None:
+        """`num_bytes` are held in `folder`; 0 holds nothing."""
+        self._file, self._num_bytes = folder / NAME, num_bytes
+
+    def hold(self) -> bool:
+        """Makes the file if it is not there and leaves as much free again; whether it is there."""
+        if self._file.exists() or not self._num_bytes:
+            return True
+        if self.free_bytes() < 2 * self._num_bytes:
+            return False
+        try:
+            self._fill()
+        except OSError:
+            self.give_up()
+            return False
+        return True
+
+    def give_up(self) -> bool:
+        """Makes room; whether there was anything to give up."""
+        try:
+            self._file.unlink()
+        except OSError:
+            return False
+        return True
+
+    def lent(self, work: Callable[[], T]) -> T:
+        """Does something that is all or nothing; if the disk is full, once more with the reserve's room."""
+        try:
+            return work()
+        except Exception as error:
+            if not is_disk_full(error) or not self.give_up():
+                raise
+        return work()
+
+    def has_room(self) -> bool:
+        """Whether it is worth going on with what stopped for want of room."""
+        return self.hold() and self.free_bytes() >= self._num_bytes
+
+    def free_bytes(self) -> int:
+        try:
+            return shutil.disk_usage(self._file.parent).free
+        except OSError:
+            return 0
+
+    def _fill(self) -> None:
+        with self._file.open("xb") as stream:
+            # Not only made long: a file with holes holds nothing.
+            os.posix_fallocate(stream.fileno(), 0, self._num_bytes)
