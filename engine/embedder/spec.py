@@ -63,11 +63,20 @@ def resolve(settings: EmbedderSettings) -> EmbedderSpec:
         ) from error
 
 
+def local_folder(model: str) -> Path:
+    """Where a model lies that is named by its folder or by its name in Hugging Face's local cache.
+
+    Raises:
+        EmbedderUnavailable: It is not on this machine.
+    """
+    folder = Path(model).expanduser()
+    return folder if folder.is_dir() else _downloaded_folder(model)
+
+
 def _folder(model: str) -> Path:
     if not model:
         return _default_folder()
-    folder = Path(model).expanduser()
-    return folder if folder.is_dir() else _downloaded_folder(model)
+    return local_folder(model)
 
 
 def _default_folder() -> Path:

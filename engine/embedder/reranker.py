@@ -1,0 +1,78 @@
+"""The cross-encoder, for those who have one: reads question and passage together and scores how well they fit.
+
+Better than any comparison of vectors, and slower by far, so it only reorders the best. Nothing is ever downloaded:
+the settings name a folder, or a model that lies in Hugging Face's cache already.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from engine.embedder import spec
+from engine.errors import EmbedderUnavailable
+from engine.memory.ledger import Lease, Ledger
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+_BATCH_SIZE = 8
+_WAY_OUT = "Choose another one in the settings, or none."
+
+
+class CrossEncoderReranker:
+    """A model by its name or folder. Loads itself at the first question; used by the retrieval thread."""
+
+    def __init__(self, name: str, ledger: Ledger) -> None:
+        self.name = name
+        self._ledger = ledger
+        self._model: CrossEncoder | None = None
+        self._lease: Lease | None = None
+        self._loading = threading.Lock()
+
+    def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+        """How well each text answers the question; higher is better, compares within one call.
+
+        Raises:
+            EmbedderUnavailable: The model is not on this machine, or cannot be loaded.
+        """
+        if not texts:
+            return []
+        model = self._loaded()
+        pairs = [(question, text) for text in texts]
+        scores = model.predict(pairs, batch_size=_BATCH_SIZE, show_progress_bar=False, convert_to_numpy=True)
+        # A model with several labels has the one that says "fits" last.
+        return [float(score) for score in (scores if scores.ndim == 1 else scores[:, -1])]
+
+    def unload(self) -> None:
+        """Gives the memory back; the next question loads the model again."""
+        with self._loading:
+            self._model = None
+            if self._lease is not None:
+                self._lease.release()
+            self._lease = None
+
+    def _loaded(self) -> CrossEncoder:
+        with self._loading:
+            if self._model is None:
+                self._model = _load(self.name)
+                weights = [*self._model.parameters(), *self._model.buffers()]
+                num_bytes = sum(tensor.numel() * tensor.element_size() for tensor in weights)
+                self._lease = self._ledger.take("reranker", self.name, "ram", num_bytes)
+            return self._model
+
+
+def _load(name: str) -> CrossEncoder:
+    # Read by huggingface_hub when it is imported: everything we load is on this machine.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    folder = spec.local_folder(name)
+    try:
+        from sentence_transformers import CrossEncoder
+
+        model: CrossEncoder = CrossEncoder(str(folder), device="cpu", local_files_only=True)
+    except (ImportError, OSError, ValueError, RuntimeError, MemoryError) as error:
+        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise EmbedderUnavailable(f"The reranker {name!r} cannot be loaded: {first_line}", _WAY_OUT) from error
+    return model
