@@ -18,6 +18,7 @@ class Line:
     size: float = 11
     left: float = 72
     gap: float | None = None
+    is_bold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ def pdf(pages: Iterable[Page | str], title: str = "", password: str | None = Non
                 b"\x00\x80\x80\xff", key, 4),
     ]  # fmt: skip
     for index, page in enumerate(pages):
-        resources = "/Resources << /Font << /F1 3 0 R >> /XObject << /Im1 4 0 R >> >>"
+        bold = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold /Encoding /WinAnsiEncoding >>"
+        resources = f"/Resources << /Font << /F1 3 0 R /F2 {bold} >> /XObject << /Im1 4 0 R >> >>"
         place = f"/Parent 2 0 R /MediaBox [0 0 595 842] /Rotate {page.rotation} /Contents {6 + 2 * index} 0 R"
         objects.append(f"<< /Type /Page {place} {resources} >>".encode())
         objects.append(_stream(b"", _content(page), key, 6 + 2 * index))
@@ -58,7 +60,8 @@ def _content(page: Page) -> bytes:
     for line in page.lines:
         top -= line.gap if line.gap is not None else line.size * 1.2
         text = _string(line.text.encode("cp1252"))
-        parts.append(f"BT /F1 {line.size} Tf {line.left} {top:.2f} Td ".encode() + text + b" Tj ET")
+        font = "F2" if line.is_bold else "F1"
+        parts.append(f"BT /{font} {line.size} Tf {line.left} {top:.2f} Td ".encode() + text + b" Tj ET")
     return b"\n".join(parts)
 
 
@@ -128,3 +131,27 @@ def _rc4(key: bytes, data: bytes) -> bytes:
         state[i], state[j] = state[j], state[i]
         out.append(byte ^ state[(state[i] + state[j]) % 256])
     return bytes(out)
+
+
+def form(fields: dict[str, str], ticked: Sequence[str] = ()) -> bytes:
+    """A PDF of one page with a form that has been filled in; `ticked` are boxes, each with a cross."""
+    names = [*fields, *ticked]
+    numbers = [5 + index for index in range(len(names))]
+    kids = " ".join(f"{number} 0 R" for number in numbers)
+    content = _content(Page([Line("Application for a library card.")]))
+    objects = [
+        f"<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [{kids}] /DA (/F1 11 Tf) >> >>".encode(),
+        b"<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+        f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Annots [{kids}] /Contents {5 + len(names)} 0 R"
+        " /Resources << /Font << /F1 3 0 R >> >> >>".encode(),
+    ]
+    for index, name in enumerate(names):
+        place = f"/Rect [100 {600 - 40 * index} 300 {620 - 40 * index}] /Type /Annot /Subtype /Widget /P 4 0 R"
+        value = (
+            b"/FT /Btn /V /Yes /AS /Yes" if name in ticked else b"/FT /Tx /V " + _string(fields[name].encode("cp1252"))
+        )
+        objects.append(b"<< " + place.encode() + b" /T " + _string(name.encode("cp1252")) + b" " + value + b" >>")
+    objects.append(_stream(b"", content, None, len(objects) + 1))
+    objects.append(b"<< >>")
+    return _file(objects, len(objects), is_encrypted=False)

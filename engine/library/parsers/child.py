@@ -129,7 +129,8 @@ def _page(command: Head, tell: Tell) -> Iterator[Answer]:
 def _limits(command: Head, tell: Tell) -> Limits:
     cache = Path(command["ocr_cache"]) if command["ocr_cache"] else None
     ocr = Tesseract(command["ocr_languages"], cache, lambda: tell({"ocr_page": True}))
-    return Limits(command["max_file_bytes"], passwords=tuple(command["passwords"]), ocr=ocr)
+    passwords = tuple(command["passwords"])
+    return Limits(command["max_file_bytes"], passwords=passwords, ocr=ocr, avoids_pdfium=command["avoids_pdfium"])
 
 
 _COMMANDS: dict[str, Callable[[Head, Tell], Iterator[Answer]]] = {"read": _read, "page": _page}

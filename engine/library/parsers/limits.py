@@ -28,7 +28,7 @@ class Limits:
 
     `passwords` are tried on what is encrypted, the first one first. `max_cells` are those that a workbook may fill.
     `ocr` reads pages that are pictures; None: nobody does. `max_depth` is how many documents may lie one in another:
-    a workbook in a mail in an archive is two deep.
+    a workbook in a mail in an archive is two deep. `avoids_pdfium`: it has crashed on this file.
     """
 
     max_file_bytes: int = 512 * MIB
@@ -37,6 +37,7 @@ class Limits:
     max_cells: int = 2_000_000
     max_depth: int = 4
     ocr: Recogniser | None = None
+    avoids_pdfium: bool = False
 
     @property
     def can_ocr(self) -> bool:

@@ -1,39 +1,48 @@
-"""PDF: text with page numbers, paragraphs from lines, headings by the size of their letters."""
+"""PDF: the text of each page, by PDFium, by OCR where a page is a picture, by pypdf where PDFium cannot."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.core import Block, Need, ParsedDocument, ParsedPage
-from engine.errors import DocumentEmpty, DocumentUnreadable
+from engine.core import Need, ParsedDocument
+from engine.errors import DocumentEmpty, DocumentEncrypted, DocumentUnreadable
+from engine.library.parsers import pdf_fallback
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import sane_title
 from engine.library.parsers.ocr import WAY_OUT, Word, given_up, is_bare, laid_out, needs_ocr
-from engine.library.parsers.pdf_layout import PageLayout, Paragraph, layout, lines
-from engine.library.parsers.pdfium import PdfFile, PdfPage, opened
+from engine.library.parsers.pdf_layout import PageLayout, layout, lines, with_notes
+from engine.library.parsers.pdf_structure import structured
+from engine.library.parsers.pdfium import FormField, PdfFile, PdfPage, PdfRefused, opened
 from engine.library.parsers.shapes import Mark
 
 # 300 dots an inch is what Tesseract is made for; larger pages than A2 are read with fewer.
 _OCR_SCALE = 300 / 72
 _MAX_OCR_PX = 7000
-_HEADING_SIZE = 1.15
-_MAX_HEADING_CHARACTERS = 150
-_MAX_HEADING_LINES = 3
-# Formulas are often set larger than the text around them.
-_MAX_SIGNS = 0.2
-_MAX_LEVEL = 6
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
+    if limits.avoids_pdfium:
+        return pdf_fallback.parse(path, limits)
+    try:
+        return _parse(path, limits)
+    except PdfRefused as error:
+        try:
+            return pdf_fallback.parse(path, limits)
+        except DocumentEncrypted:
+            raise
+        except DocumentUnreadable:
+            # What PDFium says of a file that nobody can read is the better sentence.
+            raise error from None
+
+
+def _parse(path: Path, limits: Limits) -> ParsedDocument:
     with opened(path, limits) as file:
+        file.show_forms()
         readings = _readings(file, limits)
         title = sane_title(file.title)
-    layouts = [reading.layout for reading in readings]
-    levels = _heading_levels(layouts)
-    pages = tuple(_page(number, page, levels) for number, page in enumerate(layouts, start=1))
+    pages = structured([reading.layout for reading in readings])
     left_out = sum(reading.is_left_out for reading in readings)
     remark, needs = _remark(left_out, len(pages), limits)
     return ParsedDocument("pdf", title, pages, remark=remark, needs=needs)
@@ -41,25 +50,49 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What could be read of a page: PDFium's own text, or the `words` in its picture; `is_left_out`: neither could."""
+    """What could be read of a page: PDFium's own text, or the `words` in its picture; `is_left_out`: neither could.
+
+    What is filled into `fields` stands at the end of the text.
+    """
 
     layout: PageLayout
     words: tuple[Word, ...] | None = None
     is_left_out: bool = False
+    fields: tuple[FormField, ...] = ()
 
     def marks(self, page: PdfPage, start: int, end: int) -> list[Mark]:
         """Where `layout.text[start:end]` stands on the page's picture."""
         span = self.layout.characters(start, end) if end > start else None
-        if span is None:
-            return []
-        if self.words is None:
-            return page.rectangles(*span)
-        return [word.box for word in self.words[span[0] : span[0] + span[1]]]
+        marks: list[Mark] = []
+        if span is not None and self.words is None:
+            marks = page.rectangles(*span)
+        elif span is not None and self.words is not None:
+            marks = [word.box for word in self.words[span[0] : span[0] + span[1]]]
+        return [
+            *marks,
+            *(field.mark for field, at in self._placed_fields() if at < end and start < at + len(field.text)),
+        ]
+
+    def _placed_fields(self) -> Iterator[tuple[FormField, int]]:
+        at = len(self.layout.text)
+        for field in reversed(self.fields):
+            at -= len(field.text)
+            yield field, at
+            at -= 2
 
 
 def read_page(page: PdfPage, limits: Limits) -> Reading:
     """The page's text, the same whenever it is asked for; by OCR where the page is a picture and somebody can."""
-    own = layout(list(lines(page.signs(), page.box)))
+    reading = _printed(page, limits)
+    fields = page.fields()
+    if not fields:
+        return reading
+    return replace(reading, layout=with_notes(reading.layout, [field.text for field in fields]), fields=fields)
+
+
+def _printed(page: PdfPage, limits: Limits) -> Reading:
+    """What stands on the page without what has been filled in."""
+    own = layout(list(lines(page.signs(), page.box)), page.is_bold)
     if not is_bare(own.text) or not page.has_pictures():
         return Reading(own)
     if limits.ocr is None or not limits.ocr.is_ready:
@@ -87,7 +120,7 @@ def _readings(file: PdfFile, limits: Limits) -> list[Reading]:
             num_broken += page is None
             readings.append(read_page(page, limits) if page else Reading(layout([])))
     if num_broken == len(file):
-        raise DocumentUnreadable("The PDF is damaged: none of its pages can be read.")
+        raise PdfRefused("The PDF is damaged: none of its pages can be read.")
     is_worthless = all(is_bare(reading.layout.text) for reading in readings)
     if is_worthless and any(reading.is_left_out for reading in readings):
         if limits.can_ocr:
@@ -106,49 +139,3 @@ def _remark(left_out: int, num_pages: int, limits: Limits) -> tuple[str, Need]:
         return given_up(left_out, num_pages), ""
     are = "is a picture and was" if left_out == 1 else "are pictures and were"
     return f"{left_out} of its {num_pages} pages {are} left out. {WAY_OUT}", "ocr"
-
-
-def _page(number: int, page: PageLayout, levels: dict[float, int]) -> ParsedPage:
-    blocks = (_block(page.text, paragraph, levels) for paragraph in page.paragraphs)
-    return ParsedPage(number, page.text, tuple(blocks))
-
-
-def _block(text: str, paragraph: Paragraph, levels: dict[float, int]) -> Block:
-    level = levels.get(_rounded(paragraph.size), 0)
-    if level and _may_be_heading(text, paragraph):
-        return Block("heading", paragraph.start, paragraph.end, level)
-    return Block(paragraph.kind, paragraph.start, paragraph.end)
-
-
-def _heading_levels(layouts: Sequence[PageLayout]) -> dict[float, int]:
-    """Sizes of letters that mark headings, with their levels: those larger than the body's, the largest first."""
-    letters: Counter[float] = Counter()
-    for page in layouts:
-        for paragraph in page.paragraphs:
-            # Of recognised text nobody knows the size.
-            letters[_rounded(paragraph.size)] += paragraph.end - paragraph.start if paragraph.size else 0
-    body = letters.most_common(1)[0][0] if letters else 0.0
-    sizes = {size for size in _sizes_of_headings(layouts) if size and size >= body * _HEADING_SIZE}
-    return {size: min(level, _MAX_LEVEL) for level, size in enumerate(sorted(sizes, reverse=True), start=1)}
-
-
-def _sizes_of_headings(layouts: Sequence[PageLayout]) -> Iterator[float]:
-    for page in layouts:
-        for paragraph in page.paragraphs:
-            if _may_be_heading(page.text, paragraph):
-                yield _rounded(paragraph.size)
-
-
-def _may_be_heading(text: str, paragraph: Paragraph) -> bool:
-    words = text[paragraph.start : paragraph.end]
-    if len(words) > _MAX_HEADING_CHARACTERS or paragraph.num_lines > _MAX_HEADING_LINES:
-        return False
-    num_signs = sum(not (sign.isalnum() or sign.isspace()) for sign in words)
-    if num_signs > _MAX_SIGNS * len(words):
-        return False
-    return sum(map(str.isalpha, words)) >= 2 and not words.endswith((".", ",", ";"))
-
-
-def _rounded(size: float) -> float:
-    """Whole points: fonts of one size differ by tenths in height."""
-    return float(round(size))

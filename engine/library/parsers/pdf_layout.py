@@ -36,6 +36,7 @@ _SENTENCE_END = re.compile(r"[.!?:;。！？…][\"'”’)\]]*$")
 _COMPOUND_STARTS = {"well", "self", "non", "quasi"}
 _SAME_SIZE = 1.15
 _SHORT_LINE = 0.75
+_MAX_BOLD_LINES = 2
 _SIZE_SAMPLE = 8
 # Exponents and indices rise and fall by less than this, in multiples of the letters' size.
 _SAME_LINE_STEP = 0.6
@@ -54,13 +55,14 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """`text[start:end]` of the page, set in letters of `size` points."""
+    """`text[start:end]` of the page, set in letters of `size` points; `is_bold` is asked of short ones only."""
 
     start: int
     end: int
     kind: BlockKind
     size: float
     num_lines: int
+    is_bold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +89,31 @@ def lines(signs: str, box: Callable[[int], Box]) -> Iterator[TextLine]:
         start = end + 1
 
 
-def layout(text_lines: Sequence[TextLine]) -> PageLayout:
-    """The page's text: lines joined to paragraphs, with a blank line between two of those."""
-    return joined([*_groups(text_lines)])
+def layout(text_lines: Sequence[TextLine], is_bold: Callable[[int], bool] | None = None) -> PageLayout:
+    """The page's text: lines joined to paragraphs, with a blank line between two of those.
+
+    `is_bold` tells it of one of PDFium's characters.
+    """
+    return joined([*_groups(text_lines)], is_bold)
 
 
-def joined(groups: Sequence[Sequence[TextLine]]) -> PageLayout:
+def joined(groups: Sequence[Sequence[TextLine]], is_bold: Callable[[int], bool] | None = None) -> PageLayout:
     """The text of a page whose paragraphs are known, as groups of lines."""
-    builder = _Builder(_hyphenated_words([line for group in groups for line in group]))
+    builder = _Builder(_hyphenated_words([line for group in groups for line in group]), is_bold)
     for group in groups:
         builder.add(group)
     return PageLayout("".join(builder.characters), tuple(builder.indices), tuple(builder.paragraphs))
+
+
+def with_notes(page: PageLayout, notes: Sequence[str]) -> PageLayout:
+    """The page with paragraphs at its end that are not among its characters."""
+    text, indices, paragraphs = page.text, [*page.indices], [*page.paragraphs]
+    for note in notes:
+        text += "\n\n" if text else ""
+        paragraphs.append(Paragraph(len(text), len(text) + len(note), "paragraph", 0.0, 1))
+        text += note
+    indices += [-1] * (len(text) - len(indices))
+    return PageLayout(text, tuple(indices), tuple(paragraphs))
 
 
 def _shown(signs: str, start: int, end: int) -> tuple[str, Sequence[int]]:
@@ -179,7 +195,8 @@ def _begins_paragraph(above: TextLine, line: TextLine, leading: float, right: fl
 class _Builder:
     """Joins lines into the page's text and keeps account of the characters."""
 
-    def __init__(self, hyphenated_words: set[str]) -> None:
+    def __init__(self, hyphenated_words: set[str], is_bold: Callable[[int], bool] | None) -> None:
+        self._is_bold = is_bold
         self.characters: list[str] = []
         self.indices: list[int] = []
         self.paragraphs: list[Paragraph] = []
@@ -196,7 +213,14 @@ class _Builder:
             self.indices += line.indices
         kind: BlockKind = "list_item" if LIST_MARK.match(group[0].text) else "paragraph"
         size = statistics.median(line.size for line in group)
-        self.paragraphs.append(Paragraph(start, len(self.characters), kind, size, len(group)))
+        is_bold = self._is_all_bold(group)
+        self.paragraphs.append(Paragraph(start, len(self.characters), kind, size, len(group), is_bold))
+
+    def _is_all_bold(self, group: Sequence[TextLine]) -> bool:
+        """Whether a short paragraph is bold from its first letter to its last, judged by some."""
+        if self._is_bold is None or len(group) > _MAX_BOLD_LINES:
+            return False
+        return all(self._is_bold(line.indices[at]) for line in group for at in (0, len(line.indices) // 2, -1))
 
     def _own(self, text: str) -> None:
         self.characters += text

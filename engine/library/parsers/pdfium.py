@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,6 +15,7 @@ import pypdfium2  # type: ignore[import-untyped]
 import pypdfium2.raw as raw  # type: ignore[import-untyped]
 
 from engine.errors import DocumentUnreadable, DocumentUnsupported
+from engine.library.parsers.encoding import clean
 from engine.library.parsers.limits import Limits, needs_password
 from engine.library.parsers.shapes import Box, Mark, Picture
 
@@ -21,6 +24,23 @@ _STEPS = 100_000
 _PICTURE_DEPTH = 4
 # Points beyond any page's edge.
 _FAR = 1e6
+_BOLD_WEIGHT = 600
+_MAX_FONT_NAME_BYTES = 256
+_BOLD_NAME = re.compile(rb"bold|black|heavy|demi|CMBX|CMSSBX|SFBX|-Bd", re.I)
+_WRITTEN_FIELDS = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
+_TICKED_FIELDS = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """A field that has been filled in, as "name: value", and where it is on the page."""
+
+    text: str
+    mark: Mark
+
+
+class PdfRefused(DocumentUnreadable):
+    """PDFium cannot make sense of the file; another reader may."""
 
 
 class PdfFile:
@@ -79,6 +99,45 @@ class PdfPage:
         raw.FPDFText_GetLooseCharBox(self._text.raw, index, rectangle)
         return Box(rectangle.left, rectangle.bottom, rectangle.right, rectangle.top)
 
+    def is_bold(self, index: int) -> bool:
+        """Whether the character is set in a bold font, by the font's weight or its name."""
+        if raw.FPDFText_GetFontWeight(self._text.raw, index) >= _BOLD_WEIGHT:
+            return True
+        flags = ctypes.c_int()
+        name = ctypes.create_string_buffer(_MAX_FONT_NAME_BYTES)
+        raw.FPDFText_GetFontInfo(self._text.raw, index, name, _MAX_FONT_NAME_BYTES, flags)
+        return _BOLD_NAME.search(name.value) is not None
+
+    def fields(self) -> tuple[FormField, ...]:
+        """What has been filled into the page's form, once `PdfFile.show_forms` was called."""
+        form = self._page.pdf.formenv
+        if form is None:
+            return ()
+        found = (self._field(form.raw, index) for index in range(raw.FPDFPage_GetAnnotCount(self._page.raw)))
+        return tuple(field for field in found if field is not None)
+
+    def _field(self, form: Any, index: int) -> FormField | None:
+        annotation = raw.FPDFPage_GetAnnot(self._page.raw, index)
+        try:
+            kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
+            value = ""
+            if kind in _WRITTEN_FIELDS:
+                value = _wide(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
+            elif kind in _TICKED_FIELDS and raw.FPDFAnnot_IsChecked(form, annotation):
+                value = "yes"
+            value = clean(value).strip()
+            if not value:
+                return None
+            rectangle = raw.FS_RECTF()
+            raw.FPDFAnnot_GetRect(annotation, rectangle)
+            mark = self._fractions(rectangle.left, rectangle.bottom, rectangle.right, rectangle.top)
+            # People see the alternate name; the other one is the programmer's.
+            name = _wide(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation)
+            name = " ".join(clean(name or _wide(raw.FPDFAnnot_GetFormFieldName, form, annotation)).split())
+            return FormField(f"{name}: {value}" if name else value, mark)
+        finally:
+            raw.FPDFPage_CloseAnnot(annotation)
+
     def has_pictures(self) -> bool:
         objects = self._page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=_PICTURE_DEPTH)
         return next(iter(objects), None) is not None
@@ -126,6 +185,14 @@ class PdfPage:
         return tuple(min(1.0, max(0.0, value.value / _STEPS)) for value in (across, down))  # type: ignore[return-value]
 
 
+def _wide(ask: Callable[..., int], form: Any, annotation: Any) -> str:
+    """A text of PDFium's, which is asked for its length first."""
+    length = ask(form, annotation, None, 0)
+    buffer = (ctypes.c_ushort * max(1, (length + 1) // 2))()
+    ask(form, annotation, buffer, length)
+    return bytes(buffer)[: max(0, length - 2)].decode("utf-16-le", errors="replace")
+
+
 @contextmanager
 def opened(path: Path, limits: Limits) -> Iterator[PdfFile]:
     """The PDF, opened with the empty password or one of those at hand if it needs one.
@@ -158,4 +225,4 @@ def _unlocked(stream: BinaryIO, limits: Limits) -> Any:
 def _refusal(error: Any) -> DocumentUnreadable:
     if error.err_code == raw.FPDF_ERR_SECURITY:
         return DocumentUnsupported("The PDF is protected in a way that cannot be opened here.")
-    return DocumentUnreadable("The PDF is damaged: its structure cannot be read.")
+    return PdfRefused("The PDF is damaged: its structure cannot be read.")

@@ -30,10 +30,11 @@ from engine.errors import (
     ParserGaveUp,
 )
 from engine.library.parsers.frames import Head, unpack_chunk
-from engine.library.parsers.process import ParserProcess, Part
+from engine.library.parsers.process import ParserCrashed, ParserProcess, Part
 from engine.library.parsers.tesseract import Tesseract
 
 _TICK_SECONDS = 0.1
+_HEAD_BYTES = 1024
 _ERRORS: dict[str, type[DocumentUnreadable]] = {
     error.__name__: error
     for error in (
@@ -187,14 +188,21 @@ class ParserPool:
 
     def _means(self, passwords: Sequence[str], ocr_languages: Sequence[str]) -> Head:
         cache = os.path.abspath(self._ocr_cache) if self._ocr_cache else None
-        return {"passwords": list(passwords), "ocr_languages": list(ocr_languages), "ocr_cache": cache}
+        means = {"passwords": list(passwords), "ocr_languages": list(ocr_languages), "ocr_cache": cache}
+        return {**means, "avoids_pdfium": False}
 
     def _ask(self, command: Head, cancelled: threading.Event | None = None, patience: float = 1.0) -> list[Part]:
         def is_unwanted() -> bool:
             return self._closed.is_set() or (cancelled is not None and cancelled.is_set())
 
-        with self._place(is_unwanted) as child:
-            parts = child.ask(command, self._seconds * patience, is_unwanted)
+        try:
+            with self._place(is_unwanted) as child:
+                parts = child.ask(command, self._seconds * patience, is_unwanted)
+        except ParserCrashed:
+            # PDFium is all native code; what it cannot survive, pypdf may read.
+            if command["avoids_pdfium"] or not _may_be_pdf(command["path"]):
+                raise
+            return self._ask({**command, "avoids_pdfium": True}, cancelled, patience)
         for head, _ in parts:
             if "error" in head:
                 raise _refusal(head["error"])
@@ -235,6 +243,14 @@ class ParserPool:
             child.kill()
             with self._lock:
                 self._children.discard(child)
+
+
+def _may_be_pdf(path: str) -> bool:
+    try:
+        with open(path, "rb") as stream:
+            return b"%PDF-" in stream.read(_HEAD_BYTES)
+    except OSError:
+        return False
 
 
 def _refusal(error: dict[str, str]) -> DocumentUnreadable:

@@ -29,6 +29,14 @@ _EXIT_SECONDS = 10.0
 _PACKAGE_ROOT = Path(__file__).resolve().parents[3]
 
 
+class ParserCrashed(ParserGaveUp):
+    """A fault in native code ended the child; told as any other way to give up."""
+
+    @property
+    def kind(self) -> str:
+        return ParserGaveUp.__name__
+
+
 class ParserProcess:
     """A running child. It belongs to one call at a time; only `kill` and `resident_bytes` may come from elsewhere."""
 
@@ -143,7 +151,7 @@ class ParserProcess:
         if code == -signal.SIGKILL:
             return ParserGaveUp("The system ended the parser on this file, most likely for want of memory.")
         if code < 0:
-            return ParserGaveUp(f"The parser crashed on this file ({signal.Signals(-code).name}).")
+            return ParserCrashed(f"The parser crashed on this file ({signal.Signals(-code).name}).")
         return ParserGaveUp(f"The parser ended on this file without an answer (exit code {code}).")
 
     def _reap(self) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 from engine.core import PageView, ParsedDocument
 from engine.errors import DocumentUnreadable
 from engine.library.parsers import families, pdf, pictures
 from engine.library.parsers.limits import Limits
-from engine.library.parsers.pdfium import opened
+from engine.library.parsers.pdfium import PdfRefused, opened
 from engine.library.parsers.shapes import Mark, Picture
 
 MAX_PICTURE_PX = 4000
@@ -30,8 +31,10 @@ def view(path: Path, page: int | None, start: int, end: int, width_px: int, limi
         DocumentUnreadable: The file cannot be read any more, or has no such page.
     """
     family = families.recognise(path, limits).family
-    if family == "pdf":
-        return _pdf_view(path, page or 1, start, end, width_px, limits)
+    if family == "pdf" and not limits.avoids_pdfium:
+        # Where PDFium refuses, the text is that of another reader, and can be shown as such.
+        with suppress(PdfRefused):
+            return _pdf_view(path, page or 1, start, end, width_px, limits)
     if families.FAMILIES.get(family) == pictures.__name__:
         picture, marks, num_pages = pictures.view(path, page, start, end, limits)
         return PageView(page, num_pages, image_png=png(picture), marks=merged(marks))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import DocumentEmpty, DocumentEncrypted, DocumentNeedsOcr, DocumentUnreadable
-from engine.library.parsers import families
+from engine.library.parsers import families, pdfium
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.pdf_layout import TextLine, layout, lines
+from engine.library.parsers.pdfium import PdfRefused
 from engine.library.parsers.shapes import Box
+from engine.library.parsers.view import view
 from tests.helpers.parsing import said
-from tests.helpers.pdf import Line, Page, pdf
+from tests.helpers.pdf import Line, Page, form, pdf
 from tests.helpers.shared_data import shared_file
 
 
@@ -171,3 +173,112 @@ def test_the_owners_password_opens_a_pdf_as_the_users_does(password):
     path = shared_file("docs/pypdf/encryption/r6-both-passwords.pdf")
 
     assert families.parse(path, Limits(passwords=(password,))).pages[0].text.startswith("pdf encryption test")
+
+
+BODY = [Line("The first line of a paragraph in the usual size, which goes on", gap=40), Line("in a second line.")]
+
+
+def headings(document):
+    return [
+        (block.level, page.text[block.start : block.end])
+        for page in document.pages
+        for block in page.blocks
+        if block.kind == "heading"
+    ]
+
+
+def test_bold_words_by_themselves_are_a_heading_below_the_larger_ones(parsed):
+    page = Page([Line("Report", size=20), *BODY, Line("Findings", is_bold=True, gap=40), *BODY])
+    assert headings(parsed("a.pdf", pdf([page]))) == [(1, "Report"), (2, "Findings")]
+
+
+def test_bold_labels_and_sentences_are_no_headings(parsed):
+    page = Page([Line("Note:", is_bold=True), *BODY, Line("Never do this.", is_bold=True, gap=40), *BODY, *BODY, *BODY])
+    assert headings(parsed("a.pdf", pdf([page]))) == []
+
+
+def test_where_all_is_bold_bold_means_nothing(parsed):
+    lines = [Line(f"Item number {index}", is_bold=True, gap=40) for index in range(5)]
+    assert headings(parsed("a.pdf", pdf([Page(lines)]))) == []
+
+
+NUMBERS = ["", "one", "two", "three", "four", "five", "six"]
+
+
+def running(number: int) -> Page:
+    text = f"What page {NUMBERS[number]} says about it all."
+    return Page([Line("Annual report"), Line(text, gap=60), Line(f"{number} of 6", gap=60)])
+
+
+def kept(document):
+    return [[text for _, text in said(document, index)] for index in range(len(document.pages))]
+
+
+def test_running_heads_are_kept_once_and_stay_in_the_text(parsed):
+    document = parsed("a.pdf", pdf([running(number) for number in range(1, 7)]))
+    assert kept(document)[0] == ["Annual report", "What page one says about it all.", "1 of 6"]
+    assert kept(document)[1] == ["What page two says about it all."]
+    assert document.pages[1].text == "Annual report\n\nWhat page two says about it all.\n\n2 of 6"
+
+
+def test_what_repeats_on_few_pages_is_no_running_head(parsed):
+    document = parsed("a.pdf", pdf([running(number) for number in range(1, 4)]))
+    assert all(len(texts) == 3 for texts in kept(document))
+
+
+def test_a_chapters_running_head_is_left_out_on_its_pages(parsed):
+    names = ["Tea"] * 5 + ["Rice"] * 5 + ["Salt"] * 5
+    pages = [Page([Line(name), Line(f"Text {'abcdefghijklmno'[at]} of it.", gap=60)]) for at, name in enumerate(names)]
+    texts = [text for page in kept(parsed("a.pdf", pdf(pages))) for text in page]
+    assert [texts.count(name) for name in ("Tea", "Rice", "Salt")] == [1, 1, 1]
+
+
+def test_the_large_titles_of_slides_are_no_running_heads(parsed):
+    pages = [Page([Line(f"Question {number}", size=28), *BODY]) for number in range(1, 7)]
+    assert headings(parsed("a.pdf", pdf(pages))) == [(1, f"Question {number}") for number in range(1, 7)]
+
+
+def test_a_page_of_nothing_but_a_running_head_keeps_it(parsed):
+    document = parsed("a.pdf", pdf([Page([Line("This page was left blank on purpose.")])] * 6))
+    assert kept(document) == [["This page was left blank on purpose."]] * 6
+
+
+def test_what_was_filled_into_a_form_is_read(parsed, tmp_path):
+    path = tmp_path / "a.pdf"
+    document = parsed("a.pdf", form({"Name": "Ann Smith", "City": "Köln", "Street": ""}, ["Member"]))
+    text = document.pages[0].text
+    assert text == "Application for a library card.\n\nName: Ann Smith\n\nCity: Köln\n\nMember: yes"
+
+    start = text.index("Köln")
+    ((x0, y0, x1, y1),) = view(path, 1, start, start + 4, 400, Limits()).marks
+    assert (x0, x1) == pytest.approx((100 / 595, 300 / 595), abs=0.01)
+    assert (y0, y1) == pytest.approx((1 - 580 / 842, 1 - 560 / 842), abs=0.01)
+
+
+def refuse(*_: object) -> None:
+    raise PdfRefused("The PDF is damaged: its structure cannot be read.")
+
+
+def test_what_pdfium_refuses_is_read_by_pypdf(parsed, tmp_path, monkeypatch):
+    monkeypatch.setattr(pdfium, "_unlocked", refuse)
+    document = parsed("a.pdf", pdf(["One page.", "Another page."], title="A Title"))
+    assert (document.format, document.title) == ("pdf", "A Title")
+    assert [(page.number, page.text) for page in document.pages] == [(1, "One page."), (2, "Another page.")]
+
+    seen = view(tmp_path / "a.pdf", 2, 0, 7, 400, Limits())
+    assert (seen.text, seen.mark_end, seen.image_png) == ("Another page.", 7, b"")
+
+
+def test_pypdf_takes_passwords_too(parsed):
+    limits = Limits(avoids_pdfium=True)
+    with pytest.raises(DocumentEncrypted, match="needs a password"):
+        parsed("a.pdf", pdf(["Secret."], password="sesame"), limits)
+    limits = Limits(avoids_pdfium=True, passwords=("poppy", "sesame"))
+    assert parsed("a.pdf", pdf(["Secret."], password="sesame"), limits).pages[0].text == "Secret."
+
+
+def test_what_nobody_can_read_is_damaged(parsed):
+    with pytest.raises(DocumentUnreadable, match="its structure cannot be read"):
+        parsed("a.pdf", b"%PDF-1.7\nnothing more")
+    with pytest.raises(DocumentUnreadable, match="damaged"):
+        parsed("b.pdf", b"%PDF-1.7\nnothing more", Limits(avoids_pdfium=True))

@@ -16,7 +16,7 @@ from tests.helpers.pdf import Page, pdf
 
 MIB = 2**20
 SCAN = Page(has_picture=True)
-needs_sh = pytest.mark.skipif(sys.platform == "win32", reason="stands in for Tesseract with a shell script")
+needs_sh = pytest.mark.skipif(sys.platform == "win32", reason="takes a shell script or a signal")
 
 
 @pytest.fixture
@@ -121,3 +121,18 @@ def test_a_picture_is_read_by_ocr_when_it_is_there(pool: ParserPool, tmp_path: P
 
     assert read(pool, path).chunks[0].text == "a page of recognised text"
     assert pool.page(str(path), None, 0, 1, 200).marks
+
+
+@needs_sh
+def test_a_pdf_that_pdfium_crashes_on_is_read_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The child is told to end as a fault in PDFium would end it."""
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf(["One page."]))
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal\nimport pypdfium2\n"
+        "pypdfium2.PdfDocument.__init__ = lambda *_, **__: os.kill(os.getpid(), signal.SIGSEGV)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with ParserPool(1, 60.0, 2048 * MIB) as pool:
+        assert read(pool, path).chunks[0].text == "One page."
+        assert pool.page(str(path), 1, 0, 3, 200).text == "One page."

@@ -1,0 +1,155 @@
+"""What the paragraphs of a PDF's pages are, judged over all pages: headings, running heads, text. Pure.
+
+Headings are set larger than the body, or bold by themselves; a running head repeats on most pages, and is kept where
+it stands first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from engine.core import Block, ParsedPage
+from engine.library.parsers.pdf_layout import PageLayout, Paragraph
+
+_HEADING_SIZE = 1.15
+_MAX_HEADING_CHARACTERS = 150
+_MAX_HEADING_LINES = 3
+# Formulas are often set larger than the text around them.
+_MAX_SIGNS = 0.2
+_MAX_LEVEL = 6
+# Where most short paragraphs are bold, bold means nothing.
+_MAX_BOLD_SHARE = 0.5
+_MAX_BOLD_CHARACTERS = 100
+# Running heads: how near to the edge, how long, on how many pages and on which share of them. Left and right pages
+# may have one each.
+_RUNNING_DEPTH = 2
+_MAX_RUNNING_CHARACTERS = 150
+_MIN_RUNNING_PAGES = 4
+_RUNNING_SHARE = 0.4
+_DIGITS = re.compile(r"\d+|\b[ivxlc]+\b")
+
+
+def structured(layouts: Sequence[PageLayout]) -> tuple[ParsedPage, ...]:
+    """The pages with their blocks."""
+    levels = _heading_levels(layouts)
+    bold_level = _bold_level(layouts, levels)
+    running, seen = _running(layouts, levels), set[str]()
+    pages: list[ParsedPage] = []
+    for number, page in enumerate(layouts, start=1):
+        kept = _without_running(page, running, seen)
+        blocks = (_block(page.text, paragraph, levels, bold_level) for paragraph in kept)
+        pages.append(ParsedPage(number, page.text, tuple(blocks)))
+    return tuple(pages)
+
+
+def _block(text: str, paragraph: Paragraph, levels: dict[float, int], bold_level: int) -> Block:
+    level = levels.get(_rounded(paragraph.size), 0)
+    if not level and bold_level and _is_bold_heading(text, paragraph):
+        level = bold_level
+    if level and _may_be_heading(text, paragraph):
+        return Block("heading", paragraph.start, paragraph.end, level)
+    return Block(paragraph.kind, paragraph.start, paragraph.end)
+
+
+# --- running heads ---
+
+
+def _running(layouts: Sequence[PageLayout], levels: dict[float, int]) -> set[str]:
+    """What stands at the edges of many pages, or of neighbouring ones, but for the numbers in it."""
+    pages: dict[str, list[int]] = {}
+    for number, page in enumerate(layouts):
+        # The titles of slides are numbered as well, but set large.
+        small = [paragraph for paragraph in _at_edges(page) if _rounded(paragraph.size) not in levels]
+        for key in {_key(page, paragraph) for paragraph in small} - {""}:
+            pages.setdefault(key, []).append(number)
+    least = max(_MIN_RUNNING_PAGES, _RUNNING_SHARE * sum(bool(page.paragraphs) for page in layouts))
+    return {key for key, numbers in pages.items() if len(numbers) >= least or _is_row(numbers)}
+
+
+def _is_row(numbers: Sequence[int]) -> bool:
+    """Whether these pages follow each other, as a chapter's do; left and right pages may differ."""
+    gaps = [after - before for before, after in itertools.pairwise(numbers)]
+    return len(numbers) >= _MIN_RUNNING_PAGES and max(gaps) <= 2
+
+
+def _at_edges(page: PageLayout) -> list[Paragraph]:
+    edges = {*page.paragraphs[:_RUNNING_DEPTH], *page.paragraphs[-_RUNNING_DEPTH:]}
+    return [paragraph for paragraph in edges if paragraph.end - paragraph.start <= _MAX_RUNNING_CHARACTERS]
+
+
+def _key(page: PageLayout, paragraph: Paragraph) -> str:
+    words = " ".join(page.text[paragraph.start : paragraph.end].casefold().split())
+    return _DIGITS.sub("#", words)
+
+
+def _without_running(page: PageLayout, running: set[str], seen: set[str]) -> Sequence[Paragraph]:
+    """The page's paragraphs but for running heads that were seen before; all, if there were nothing else."""
+    if not running:
+        return page.paragraphs
+    edges = {paragraph: _key(page, paragraph) for paragraph in _at_edges(page)}
+    again = {paragraph for paragraph, key in edges.items() if key in running and key in seen}
+    seen.update(edges.values())
+    return [paragraph for paragraph in page.paragraphs if paragraph not in again] or page.paragraphs
+
+
+# --- headings ---
+
+
+def _heading_levels(layouts: Sequence[PageLayout]) -> dict[float, int]:
+    """Sizes of letters that mark headings, with their levels: those larger than the body's, the largest first."""
+    letters: Counter[float] = Counter()
+    for page in layouts:
+        for paragraph in page.paragraphs:
+            # Of recognised text nobody knows the size.
+            letters[_rounded(paragraph.size)] += paragraph.end - paragraph.start if paragraph.size else 0
+    body = letters.most_common(1)[0][0] if letters else 0.0
+    sizes = {size for size in _sizes_of_headings(layouts) if size and size >= body * _HEADING_SIZE}
+    return {size: min(level, _MAX_LEVEL) for level, size in enumerate(sorted(sizes, reverse=True), start=1)}
+
+
+def _sizes_of_headings(layouts: Sequence[PageLayout]) -> Iterator[float]:
+    for page in layouts:
+        for paragraph in page.paragraphs:
+            if _may_be_heading(page.text, paragraph):
+                yield _rounded(paragraph.size)
+
+
+def _may_be_heading(text: str, paragraph: Paragraph) -> bool:
+    words = text[paragraph.start : paragraph.end]
+    if len(words) > _MAX_HEADING_CHARACTERS or paragraph.num_lines > _MAX_HEADING_LINES:
+        return False
+    num_signs = sum(not (sign.isalnum() or sign.isspace()) for sign in words)
+    if num_signs > _MAX_SIGNS * len(words):
+        return False
+    return sum(map(str.isalpha, words)) >= 2 and not words.endswith((".", ",", ";"))
+
+
+def _rounded(size: float) -> float:
+    """Whole points: fonts of one size differ by tenths in height."""
+    return float(round(size))
+
+
+def _bold_level(layouts: Sequence[PageLayout], levels: dict[float, int]) -> int:
+    """The level of bold headings in the size of the body: below all larger ones; 0 where bold means nothing."""
+    short = [
+        paragraph for page in layouts for paragraph in page.paragraphs if paragraph.num_lines <= _MAX_HEADING_LINES
+    ]
+    num_bold = sum(paragraph.is_bold for paragraph in short)
+    if not num_bold or num_bold > _MAX_BOLD_SHARE * len(short):
+        return 0
+    return min(_MAX_LEVEL, max(levels.values(), default=0) + 1)
+
+
+def _is_bold_heading(text: str, paragraph: Paragraph) -> bool:
+    """Bold words by themselves that say what follows; not a label such as "Note:"."""
+    words = text[paragraph.start : paragraph.end]
+    return (
+        paragraph.is_bold
+        and len(words) <= _MAX_BOLD_CHARACTERS
+        and (words[0].isupper() or words[0].isdigit() or not words[0].isascii())
+        and not words.endswith(":")
+        and text[paragraph.end :].strip() != ""
+    )
