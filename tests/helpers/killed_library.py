@@ -22,6 +22,7 @@ from engine.config import MemorySettings, Settings
 from engine.core import FoundFile, ReadDocument
 from engine.errors import NothingThere
 from engine.library import flow, recording
+from engine.library.reserve import Reserve
 from engine.library.worker import IndexWorker
 from engine.memory.ledger import Ledger
 from engine.partitions import upkeep
@@ -116,6 +117,7 @@ class KilledLibrary:
 
     home: Path
     tell: Callable[[str], None] = quiet
+    reserve: Reserve | None = None
     catalog: TellingCatalog = field(init=False)
     stores: Stores = field(init=False)
     worker: IndexWorker = field(init=False)
@@ -137,7 +139,9 @@ class KilledLibrary:
             budget_bytes=2**30,
         )
         self.stores = Stores(LoggingEmbedder(log=self.home / EMBEDDED, tell=self.tell), table, index)
-        self.worker = IndexWorker(self.catalog, FakeParser(), lambda: self.stores, Settings, lambda _: None)
+        self.worker = IndexWorker(
+            self.catalog, FakeParser(), lambda: self.stores, Settings, lambda _: None, reserve=self.reserve
+        )
         return self
 
     def start(self) -> None:
