@@ -87,6 +87,10 @@ class IndexJob:
         return self.ended.result(timeout_seconds)
 
     @property
+    def is_move(self) -> bool:
+        return isinstance(self.job, Move)
+
+    @property
     def is_unasked(self) -> bool:
         """Whether nobody asked for it, so that nothing need be said when nothing came of it."""
         return isinstance(self.job, Refresh | Resume | Move) or (

@@ -9,12 +9,9 @@ import logging
 import os
 import threading
 import time
-import weakref
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from engine.catalog import Catalog
 from engine.config import Settings
@@ -32,9 +29,10 @@ from engine.errors import (
 from engine.events import IndexFailed, IndexFinished, IndexProgressed, LibraryChanged, Publish
 from engine.library.changes import is_below
 from engine.library.indexer import Indexer
-from engine.library.jobs import IndexJob, IndexRoots, Job, Move, ReadNext, Refresh, Reindex, Resume, TooMuch
+from engine.library.jobs import IndexJob, IndexRoots, Move, ReadNext, Refresh, Reindex, Resume, TooMuch
 from engine.library.moving import Mover
 from engine.library.pace import Clock
+from engine.library.queue import JobQueue, Removal, closing_error
 from engine.library.reserve import Reserve
 from engine.library.seams import Moving, Parser, Stores
 from engine.library.throttle import Throttle
@@ -50,14 +48,6 @@ _LIBRARY_SECONDS = 1.0
 _SECONDS_BEFORE_CUTTING_IN = 1.0
 _NOTHING_TO_DO = IndexFinished(0, 0, 0, (), (), 0, 0.0)
 _NEVER_BEGUN = replace(_NOTHING_TO_DO, was_cancelled=True)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Removal:
-    """Something to take out of the library, soon."""
-
-    carry_out: Callable[[Indexer], int]
-    removed: Future[int] = field(default_factory=Future)
 
 
 class IndexWorker:
@@ -88,30 +78,21 @@ class IndexWorker:
         self._publish, self._clock = publish, clock
         self._progress = Throttle(_PROGRESS_SECONDS, clock)
         self._changes = Throttle(_LIBRARY_SECONDS, clock)
-        self._wishes = threading.Condition()
-        self._jobs: deque[IndexJob] = deque()
-        self._removals: deque[_Removal] = deque()
-        # The job that moves is the last; those before it wait for it, each having been cut in on.
-        self._running: list[IndexJob] = []
-        self._too_long: weakref.WeakSet[IndexJob] = weakref.WeakSet()
-        self._is_paused = self._is_stopping = self._is_told = False
+        self._queue = JobQueue()
+        self._is_told = False
         self._indexer: Indexer | None = None
         self._thread = threading.Thread(target=self._run, name="index", daemon=True)
 
     def start(self, resume: bool = True) -> None:
         """Starts the thread. `resume`: mend what a kill left, and go on with what was interrupted, by itself."""
         if resume:
-            self._jobs.append(IndexJob(self._left_undone()))
-            self._jobs.append(IndexJob(Move()))
+            self._queue.put(self._left_undone())
+            self._queue.put(Move())
         self._thread.start()
 
     def stop(self) -> None:
         """Leaves the running job at its next step; the next start resumes it. May be called twice."""
-        with self._wishes:
-            self._is_stopping = True
-            for job in self._running:
-                job.cancelled.set()
-            self._wishes.notify_all()
+        self._queue.stop()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -128,11 +109,11 @@ class IndexWorker:
         for path in absolute:
             if not os.path.exists(path):
                 raise NothingThere(f"There is nothing at {_shown(path)}.", "Check the spelling, or connect the drive.")
-        with self._wishes:
+        with self._queue.locked:
             with self._catalog.transaction():
                 for path in absolute:
                     self._catalog.add_root(collection, path, os.path.isdir(path), os.stat(path).st_dev)
-            job = self._queue(IndexRoots(tuple(absolute), retry=True))
+            job = self._queue.put(IndexRoots(tuple(absolute), retry=True))
         self._publish(LibraryChanged())
         return job
 
@@ -146,8 +127,7 @@ class IndexWorker:
         for path in absolute:
             if not self._catalog.documents_under(path):
                 raise NothingThere(f"No document at {_shown(path)} is in the library.", "Add the file or folder first.")
-        with self._wishes:
-            return self._queue(Reindex(absolute))
+        return self._queue.put(Reindex(absolute))
 
     def unlock(self, paths: Sequence[str], password: str, *, remember: bool) -> IndexJob:
         """Queues reading with a password what needs one at or below the paths; `remember` keeps it for later starts.
@@ -166,26 +146,17 @@ class IndexWorker:
         ]
         if not locked:
             raise NothingThere("No document there needs a password.")
-        with self._wishes:
+        with self._queue.locked:
             self._catalog.give_password([document.document_id for document in locked], password, remember=remember)
-            return self._queue(Reindex(tuple(document.path for document in locked)))
+            return self._queue.put(Reindex(tuple(document.path for document in locked)))
 
     def rescan(self, *, is_unasked: bool = False) -> IndexJob:
         """Queues a look at all roots for what is new, changed or gone; one that waits already is enough."""
-        with self._wishes:
-            if (waiting := self._waiting(IndexRoots(None, is_unasked=is_unasked))) is not None:
-                return waiting
-            return self._queue(IndexRoots(None, is_unasked=is_unasked))
+        return self._queue.put_once(IndexRoots(None, is_unasked=is_unasked))
 
     def refresh(self, paths: Sequence[str]) -> IndexJob:
         """Queues a look at files and folders where something happened; with one that waits already it becomes one."""
-        wish = Refresh(tuple(paths))
-        with self._wishes:
-            for place, job in enumerate(self._jobs):
-                if isinstance(job.job, Refresh):
-                    self._jobs[place] = replace(job, job=job.job | wish)
-                    return job
-            return self._queue(wish)
+        return self._queue.put_or_join(Refresh(tuple(paths)))
 
     def settle_gone(self, folder: str, *, remove: bool) -> int:
         """Removes the documents of a folder that went missing at once, or keeps them; returns how many were removed.
@@ -195,7 +166,7 @@ class IndexWorker:
             LibraryError: The index could not be written.
         """
         path = os.path.abspath(folder)
-        removed = self._remove(lambda indexer: indexer.settle_gone(path, remove))
+        removed = self._queue.remove(lambda indexer: indexer.settle_gone(path, remove))
         self.refresh([path])
         return removed
 
@@ -207,46 +178,40 @@ class IndexWorker:
             LibraryError: The index could not be written.
         """
         absolute = [os.path.abspath(path) for path in paths]
-        return self._remove(lambda indexer: indexer.remove(absolute))
+        return self._queue.remove(lambda indexer: indexer.remove(absolute))
 
     def remove_collection(self, name: str) -> int:
         """Deletes a collection and the documents that are in no other; returns how many. Raises as `remove`."""
-        return self._remove(lambda indexer: indexer.remove_collection(name))
+        return self._queue.remove(lambda indexer: indexer.remove_collection(name))
 
     def pause(self) -> None:
         """Holds the running job at its next step, and those behind it."""
-        self._set_paused(True)
+        self._queue.pause(True)
 
     def resume(self) -> None:
         """Goes on; with nothing running, takes up what is pending (after a full disk, say)."""
-        self._set_paused(False)
-        with self._wishes:
-            if not self._running and not self._jobs:
+        self._queue.pause(False)
+        with self._queue.locked:
+            if self._queue.is_idle:
                 if self._catalog.ids_to_read():
-                    self._queue(self._left_undone())
+                    self._queue.put(self._left_undone())
                 if self._catalog.next_table() is not None:
-                    self._queue(Move())
+                    self._queue.put(Move())
 
     def go_on_if_there_is_room(self) -> None:
         """After a full disk, takes up what stopped for it once there is room again; to be called now and then."""
         if self._is_out_of_room and self._reserve is not None and self._reserve.has_room():
             self._is_out_of_room = False
-            with self._wishes:
-                self._queue(self._left_undone())
+            self._queue.put(self._left_undone())
             # What changed meanwhile, and was not taken in.
             self.rescan(is_unasked=True)
 
     def cancel(self) -> None:
         """Ends the running job and those behind it; what is indexed stays. Harmless when nothing runs."""
-        with self._wishes:
-            self._is_paused = False
-            waiting = [*self._jobs]
-            self._jobs.clear()
-            for job in self._running:
-                job.cancelled.set()
+        with self._queue.locked:
+            waiting = self._queue.cancel()
             # What the running job looks at is given up at its end: it may be about to enter files just now.
-            self._catalog.give_up_surveys(keep=[path for job in self._running for path in job.paths])
-            self._wishes.notify_all()
+            self._catalog.give_up_surveys(keep=self._queue.roots_running)
         for job in waiting:
             self._end(job, _NEVER_BEGUN)
 
@@ -263,76 +228,33 @@ class IndexWorker:
         for path in absolute:
             if not self._catalog.documents_under(path) and not self._is_to_be_surveyed(path):
                 raise NothingThere(f"No document at {_shown(path)} is in the library.", "Add the file or folder first.")
-        with self._wishes:
+        with self._queue.locked:
             wanted = frozenset[int]().union(*map(self._catalog.prioritise, absolute))
-            self._jobs = deque(sorted(self._jobs, key=lambda job: not _looks_at(job, absolute)))
-            others = self._indexer.hurry(wanted) if self._indexer is not None and self._running else wanted
-            return self._queue(ReadNext(others), is_next=True) if others else None
+            self._queue.put_first(absolute)
+            others = self._indexer.hurry(wanted) if self._indexer is not None and self._queue.is_running else wanted
+            return self._queue.put(ReadNext(others), is_next=True) if others else None
 
     def consider_move(self) -> None:
         """The settings name another embedding model, or the present one again: see to it when nothing else waits."""
-        with self._wishes:
-            for job in self._running:
-                if isinstance(job.job, Move):
-                    job.cancelled.set()
-            self._queue(Move())
+        self._queue.put_move()
 
     def _is_to_be_surveyed(self, path: str) -> bool:
         return any(not root.is_surveyed and is_below(path, root.path) for root in self._catalog.roots())
 
-    def _waiting(self, wish: Job) -> IndexJob | None:
-        return next((job for job in self._jobs if job.job == wish), None)
-
-    def _queue(self, wish: Job | Move, *, is_next: bool = False) -> IndexJob:
-        job = IndexJob(wish)
-        if self._is_stopping:
-            raise LibraryError("The library is being closed.")
-        (self._jobs.appendleft if is_next else self._jobs.append)(job)
-        self._wishes.notify_all()
-        return job
-
-    def _remove(self, carry_out: Callable[[Indexer], int]) -> int:
-        removal = _Removal(carry_out)
-        with self._wishes:
-            if self._is_stopping:
-                raise LibraryError("The library is being closed.")
-            self._removals.append(removal)
-            self._wishes.notify_all()
-        return removal.removed.result()
-
     def _left_undone(self) -> Resume:
         return Resume(tuple(root.path for root in self._catalog.roots() if not root.is_surveyed))
-
-    def _set_paused(self, is_paused: bool) -> None:
-        with self._wishes:
-            self._is_paused = is_paused
-            self._wishes.notify_all()
 
     # --- their fulfilment, on the thread ---
 
     def _run(self) -> None:
-        while (task := self._next()) is not None:
-            if isinstance(task, _Removal):
+        while (task := self._queue.next()) is not None:
+            if isinstance(task, Removal):
                 self._carry_out_removal(task)
-            elif isinstance(task.job, Move):
+            elif task.is_move:
                 self._move(task)
             else:
                 self._carry_out(task)
         self._refuse_the_rest()
-
-    def _next(self) -> IndexJob | _Removal | None:
-        with self._wishes:
-            self._running.clear()
-            self._wishes.wait_for(lambda: self._is_stopping or self._removals or (self._jobs and not self._is_paused))
-            if self._is_stopping:
-                return None
-            if self._removals:
-                return self._removals.popleft()
-            # A move waits for all else.
-            job = min(self._jobs, key=lambda job: isinstance(job.job, Move))
-            self._jobs.remove(job)
-            self._running.append(job)
-            return job
 
     def _carry_out(self, job: IndexJob, *, cuts_in: bool = False) -> None:
         self._is_told = self._is_told and cuts_in
@@ -341,7 +263,8 @@ class IndexWorker:
             finished = self._drive(job, self._opened().run(job.job, job.cancelled, cuts_in=cuts_in))
             self._clean_up(finished)
         except TooMuch:
-            self._wait_again(job)
+            # It turned out to be long, so its turn comes after the running one's.
+            self._queue.wait_again(job)
         except Exception as error:  # noqa: BLE001 - the thread's edge: told as IndexFailed, and by the handle
             told = self._told(error)
             self._publish(LibraryChanged())
@@ -361,10 +284,8 @@ class IndexWorker:
         except Exception as error:  # noqa: BLE001 - the thread's edge: told as IndexFailed; what has moved stays so
             self._publish(IndexFailed(self._told(error)))
             is_over = True
-        with self._wishes:
-            if not is_over and not self._is_stopping:
-                self._jobs.append(job)
-                return
+        if not is_over and self._queue.wait_again(job):
+            return
         self._publish(LibraryChanged())
         job.ended.set_result(_NOTHING_TO_DO)
 
@@ -381,17 +302,13 @@ class IndexWorker:
             for progress in steps:
                 self._show(job, progress)
                 self._rest(job, progress)
-                if self._is_something_waiting():
+                if self._queue.has_other_than_moves:
                     return False
         if self._catalog.complete_move():
             self._moving.switch()
             # It knew the tables of before.
             self._indexer = None
         return True
-
-    def _is_something_waiting(self) -> bool:
-        with self._wishes:
-            return any(not isinstance(job.job, Move) for job in self._jobs)
 
     def _show(self, job: IndexJob, progress: IndexProgressed) -> None:
         if (progress.documents_total or not job.is_unasked) and self._progress.is_due():
@@ -431,44 +348,27 @@ class IndexWorker:
         """Between two steps: removals at once, and a pause for as long as it lasts."""
         is_told = False
         while True:
-            with self._wishes:
-                if not self._removals and not self._is_held(job):
-                    return
-                if self._is_held(job) and is_told:
-                    with self._at_rest():
-                        self._wishes.wait_for(lambda: self._removals or not self._is_held(job))
-                removal = self._removals.popleft() if self._removals else None
-            if removal is not None:
+            if (removal := self._queue.next_removal()) is not None:
                 self._carry_out_removal(removal)
+            elif not self._queue.is_held(job):
+                return
             elif not is_told:
                 self._tell(replace(progress, is_paused=True))
                 is_told = True
+            else:
+                self._queue.rest(job, self._at_rest())
 
     def _let_cut_in(self) -> None:
         """What waits and is a moment's work need not wait for the end of a long job."""
-        with self._wishes:
-            if len(self._running) != 1 or self._is_paused or self._running[0].cancelled.is_set():
-                return
-            waiting = (job for job in self._jobs if job not in self._too_long and not isinstance(job.job, Move))
-            job = next(waiting, None)
-            if job is None:
-                return
-            self._jobs.remove(job)
-            self._running.append(job)
-        try:
-            self._carry_out(job, cuts_in=True)
-        finally:
-            with self._wishes:
-                self._running.remove(job)
-
-    def _wait_again(self, job: IndexJob) -> None:
-        """It turned out to be long, so its turn comes after the running one's."""
-        with self._wishes:
-            self._too_long.add(job)
-            self._jobs.appendleft(job)
+        job = self._queue.next_to_cut_in()
+        if job is not None:
+            try:
+                self._carry_out(job, cuts_in=True)
+            finally:
+                self._queue.has_ended(job)
 
     def _tell(self, progress: IndexProgressed) -> None:
-        if len(self._running) > 1:
+        if self._queue.has_cut_in:
             # The counts of a job that cut in would make those of the other jump back and forth.
             return
         self._is_told = True
@@ -484,10 +384,7 @@ class IndexWorker:
         finally:
             indexer.hold(False)
 
-    def _is_held(self, job: IndexJob) -> bool:
-        return self._is_paused and not self._is_stopping and not job.cancelled.is_set()
-
-    def _carry_out_removal(self, removal: _Removal) -> None:
+    def _carry_out_removal(self, removal: Removal) -> None:
         try:
             removed = removal.carry_out(self._opened())
         except Exception as error:  # noqa: BLE001 - the thread's edge: raised again where removal was asked for
@@ -498,17 +395,18 @@ class IndexWorker:
 
     def _clean_up(self, finished: IndexFinished) -> None:
         """After a cancellation nothing waits any more; when we are only stopping, it waits for the next start."""
-        with self._wishes:
-            if not finished.was_cancelled or self._is_stopping:
+        with self._queue.locked:
+            if not finished.was_cancelled or self._queue.is_stopping:
                 return
             self._catalog.set_pending_aside(CANCELLED)
             self._catalog.end_run()
-            self._catalog.give_up_surveys({path for waiting in self._jobs for path in waiting.paths})
+            self._catalog.give_up_surveys(self._queue.roots_waiting)
 
     def _end(self, job: IndexJob, finished: IndexFinished) -> None:
         self._publish(LibraryChanged())
         # Who was told that it goes on is told that it is over; nobody needs to hear that nothing had changed.
-        if self._is_told or not (job.is_unasked and replace(finished, seconds=0.0, unchanged=0) == _NOTHING_TO_DO):
+        is_told = self._is_told and not self._queue.has_cut_in
+        if is_told or not (job.is_unasked and replace(finished, seconds=0.0, unchanged=0) == _NOTHING_TO_DO):
             self._publish(finished)
         job.ended.set_result(finished)
 
@@ -518,19 +416,11 @@ class IndexWorker:
         return told
 
     def _refuse_the_rest(self) -> None:
-        with self._wishes:
-            jobs, removals = [*self._jobs], [*self._removals]
-            self._jobs.clear()
-            self._removals.clear()
+        jobs, removals = self._queue.empty()
         for job in jobs:
             job.ended.set_result(_NEVER_BEGUN)
         for removal in removals:
-            removal.removed.set_exception(LibraryError("The library is being closed."))
-
-
-def _looks_at(job: IndexJob, paths: Sequence[str]) -> bool:
-    """Whether a job that waits looks at a root of one of the paths."""
-    return any(is_below(path, root) for root in job.paths for path in paths)
+            removal.removed.set_exception(closing_error())
 
 
 def _told(error: Exception) -> RagdollError:

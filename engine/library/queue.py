@@ -1,0 +1,222 @@
+"""The queue of an index worker: jobs that wait, jobs that run, and removals, which wait for neither.
+
+Anybody may put something in; one thread takes it out. A short job may cut in on a long one that runs.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+
+from engine.errors import LibraryError
+from engine.library.changes import is_below
+from engine.library.indexer import Indexer
+from engine.library.jobs import IndexJob, Job, Move, Refresh
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Removal:
+    """Something to take out of the library, soon."""
+
+    carry_out: Callable[[Indexer], int]
+    removed: Future[int] = field(default_factory=Future)
+
+
+class JobQueue:
+    """Under one lock; `locked` holds it for what must happen together with putting something in."""
+
+    def __init__(self) -> None:
+        self.locked = threading.Condition()
+        self._jobs: deque[IndexJob] = deque()
+        self._removals: deque[Removal] = deque()
+        # The job that moves is the last; those before it wait for it, each having been cut in on.
+        self._running: list[IndexJob] = []
+        self._too_long: weakref.WeakSet[IndexJob] = weakref.WeakSet()
+        self._is_paused = self._is_stopping = False
+
+    # --- from any thread ---
+
+    def put(self, wish: Job | Move, *, is_next: bool = False) -> IndexJob:
+        """Raises LibraryError when the worker is being stopped."""
+        job = IndexJob(wish)
+        with self.locked:
+            self._refuse_when_stopping()
+            (self._jobs.appendleft if is_next else self._jobs.append)(job)
+            self.locked.notify_all()
+        return job
+
+    def put_once(self, wish: Job) -> IndexJob:
+        """The job of that wish which waits already, or a new one."""
+        with self.locked:
+            return next((job for job in self._jobs if job.job == wish), None) or self.put(wish)
+
+    def put_or_join(self, wish: Refresh) -> IndexJob:
+        """A look that waits becomes one with this, or a new one."""
+        with self.locked:
+            for place, job in enumerate(self._jobs):
+                if isinstance(job.job, Refresh):
+                    self._jobs[place] = replace(job, job=job.job | wish)
+                    return job
+            return self.put(wish)
+
+    def remove(self, carry_out: Callable[[Indexer], int]) -> int:
+        """Has something removed between two steps, and waits for it. Raises as the removal does."""
+        removal = Removal(carry_out)
+        with self.locked:
+            self._refuse_when_stopping()
+            self._removals.append(removal)
+            self.locked.notify_all()
+        return removal.removed.result()
+
+    def put_first(self, paths: Sequence[str]) -> None:
+        """Jobs that look at a root of one of the paths come before the others."""
+        with self.locked:
+            self._jobs = deque(sorted(self._jobs, key=lambda job: not _looks_at(job, paths)))
+
+    def pause(self, is_paused: bool) -> None:
+        with self.locked:
+            self._is_paused = is_paused
+            self.locked.notify_all()
+
+    def cancel(self) -> list[IndexJob]:
+        """Cancels what runs; returns what waited, which waits no longer. Moves go on waiting."""
+        with self.locked:
+            self._is_paused = False
+            waiting = [job for job in self._jobs if not job.is_move]
+            self._jobs = deque(job for job in self._jobs if job.is_move)
+            self._cancel(self._running)
+        return waiting
+
+    def put_move(self) -> None:
+        """A move, in place of the one that may be running."""
+        with self.locked:
+            self._cancel([job for job in self._running if job.is_move])
+            self.put(Move())
+
+    def stop(self) -> None:
+        """Nothing more is taken in, and nothing more handed out."""
+        with self.locked:
+            self._is_stopping = True
+            self._cancel(self._running)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._running and not self._jobs
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._is_stopping
+
+    @property
+    def is_running(self) -> bool:
+        return bool(self._running)
+
+    @property
+    def has_cut_in(self) -> bool:
+        """Whether the job that moves has cut in on another."""
+        return len(self._running) > 1
+
+    @property
+    def roots_running(self) -> list[str]:
+        """The roots of which some running job is the survey."""
+        return [path for job in self._running for path in job.paths]
+
+    @property
+    def roots_waiting(self) -> list[str]:
+        return [path for job in self._jobs for path in job.paths]
+
+    @property
+    def has_other_than_moves(self) -> bool:
+        with self.locked:
+            return any(not job.is_move for job in self._jobs)
+
+    # --- from the worker's thread ---
+
+    def next(self) -> IndexJob | Removal | None:
+        """Waits for what is to be done next; None when the worker is to stop."""
+        with self.locked:
+            self._running.clear()
+            self.locked.wait_for(lambda: self._is_stopping or self._removals or (self._jobs and not self._is_paused))
+            if self._is_stopping:
+                return None
+            if self._removals:
+                return self._removals.popleft()
+            # A move waits for all else.
+            job = min(self._jobs, key=lambda job: job.is_move)
+            return self._begun(job)
+
+    def next_removal(self) -> Removal | None:
+        with self.locked:
+            return self._removals.popleft() if self._removals else None
+
+    def is_held(self, job: IndexJob) -> bool:
+        """Whether a running job is paused."""
+        return self._is_paused and not self._is_stopping and not job.cancelled.is_set()
+
+    def rest(self, job: IndexJob, at_rest: AbstractContextManager[None]) -> None:
+        """Waits until the job may go on or something is to be removed, in the context `at_rest`."""
+        with self.locked, at_rest:
+            self.locked.wait_for(lambda: self._removals or not self.is_held(job))
+
+    def next_to_cut_in(self) -> IndexJob | None:
+        """A job that may cut in on the running one; to be ended by `has_ended`."""
+        with self.locked:
+            if len(self._running) != 1 or self._is_paused or self._running[0].cancelled.is_set():
+                return None
+            job = next((job for job in self._jobs if job not in self._too_long and not job.is_move), None)
+            return self._begun(job) if job is not None else None
+
+    def has_ended(self, job: IndexJob) -> None:
+        with self.locked:
+            self._running.remove(job)
+
+    def wait_again(self, job: IndexJob) -> bool:
+        """Has a job wait for another turn: a move behind all, what was too long to cut in before all.
+
+        False when there will be none, because the worker is to stop.
+        """
+        with self.locked:
+            if self._is_stopping:
+                return False
+            if job.is_move:
+                self._jobs.append(job)
+            else:
+                self._too_long.add(job)
+                self._jobs.appendleft(job)
+            return True
+
+    def empty(self) -> tuple[list[IndexJob], list[Removal]]:
+        """What still waits when the worker has stopped."""
+        with self.locked:
+            left = [*self._jobs], [*self._removals]
+            self._jobs.clear()
+            self._removals.clear()
+        return left
+
+    def _begun(self, job: IndexJob) -> IndexJob:
+        self._jobs.remove(job)
+        self._running.append(job)
+        return job
+
+    def _cancel(self, jobs: Sequence[IndexJob]) -> None:
+        for job in jobs:
+            job.cancelled.set()
+        self.locked.notify_all()
+
+    def _refuse_when_stopping(self) -> None:
+        if self._is_stopping:
+            raise closing_error()
+
+
+def closing_error() -> LibraryError:
+    return LibraryError("The library is being closed.")
+
+
+def _looks_at(job: IndexJob, paths: Sequence[str]) -> bool:
+    """Whether a job that waits looks at a root of one of the paths."""
+    return any(is_below(path, root) for root in job.paths for path in paths)

@@ -1,0 +1,233 @@
+"""How fast a library is indexed, beside our own embedder with nothing else to do and beside LangChain with Chroma.
+
+    python -m tests.bench.indexing [--quick] [--json FILE] [--peers FOLDER]
+
+A sample of real documents (PDF, Markdown, text) is added to a fresh library by the application's own engine: read in
+child processes, cut, embedded, written and made searchable. The same chunks are handed to our embedder alone, in its
+best set-up, and to Chroma by way of LangChain: with HuggingFaceEmbeddings of the same model at its defaults, and with
+our embedder. Libraries and weights are warm before any clock starts; contenders take turns, forwards and backwards,
+and the best time of each counts. Ratios are chunks per second, ours divided by theirs. Peers live in an environment of
+their own (`--peers`), made at the first run. Exit code 1 when a bound does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.config import EmbedderSettings, Home, LibrarySettings
+from engine.embedder import Embedder, resolve
+from engine.engine import Engine
+from engine.errors import DocumentUnreadable
+from engine.library.chunker import indexed_text
+from engine.library.parsers.pool import ParserPool
+from engine.memory.ledger import Ledger
+from tests.bench import peer_environment, report, stages
+from tests.helpers.shared_data import SHARED_DATA
+
+DOCUMENTS = SHARED_DATA / "docs"
+SUFFIXES = (".pdf", ".md", ".txt")
+SEED = 20_250_415
+PACKAGES = ["langchain-huggingface", "langchain-chroma", "langchain-text-splitters", "langchain-community", "pypdf"]
+IMPORTS = ["langchain_huggingface", "langchain_chroma", "langchain_text_splitters", "langchain_community", "pypdf"]
+# Where a processor has bfloat16 of its own, the first of the peers is to be left twice as far behind.
+BOUNDS = {"embedder_alone": 0.93, "langchain_chroma": 1.1, "langchain_chroma_tuned": 1.0}
+BOUND_WITH_BFLOAT16 = 2.0
+MAX_PEER_SECONDS = 1800
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Files in a folder of their own, and what they are cut into."""
+
+    folder: Path
+    files: int
+    chunks: tuple[str, ...]
+
+    @property
+    def characters(self) -> int:
+        return sum(map(len, self.chunks))
+
+
+@dataclass
+class Contest:
+    """Seconds by contender; the best of a contender's rounds counts."""
+
+    sample: Sample
+    cache: Path
+    work: Path
+    peers: Path | None
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    shares: dict[str, float] = field(default_factory=dict)
+    loaded_characters_per_s: float = 0.0
+
+    def run(self, rounds: int) -> None:
+        contenders: list[tuple[str, Callable[[], float]]] = [("ours", self.ours), ("embedder_alone", self.alone)]
+        if self.peers is not None:
+            contenders += [
+                ("langchain_chroma", lambda: self.peer("chunks")),
+                ("langchain_chroma_tuned", lambda: self.peer("chunks_tuned")),
+            ]
+        for number in range(rounds):
+            for name, measure in contenders if number % 2 == 0 else reversed(contenders):
+                seconds = measure()
+                print(f"  {name}: {len(self.sample.chunks) / seconds:.2f} chunks/s", file=sys.stderr, flush=True)
+                self.seconds.setdefault(name, []).append(seconds)
+
+    def ours(self) -> float:
+        """Adding the folder to a fresh library, once libraries and weights are loaded."""
+        home = Home.under(self.work / f"home-{len(self.seconds.get('ours', ()))}")
+        home = Home(home.data, home.config, self.cache, home.logs, home.runtime)
+        first = self.work / "first.md"
+        first.write_text("A few words to wake the libraries up.\n")
+        with Engine(home) as engine:
+            engine.add([first])
+            with stages.clocked() as busy:
+                begun = time.perf_counter()
+                finished = engine.add([self.sample.folder])
+                seconds = time.perf_counter() - begun
+        assert finished.chunks >= len(self.sample.chunks), finished
+        assert not finished.failed, finished.failed
+        self.shares = {stage: spent / seconds for stage, spent in busy.items()}
+        return seconds
+
+    def alone(self) -> float:
+        """Nothing but embedding, in our best set-up."""
+        settings = EmbedderSettings()
+        embedder = Embedder(resolve(settings), settings, Ledger(), cache=self.cache)
+        embedder.embed_documents(self.sample.chunks[:16])
+        begun = time.perf_counter()
+        embedder.embed_documents(self.sample.chunks)
+        seconds = time.perf_counter() - begun
+        embedder.unload()
+        return seconds
+
+    def peer(self, what: str) -> float:
+        """A peer in a process of its own, which warms itself up."""
+        assert self.peers is not None
+        task = self.work / "task.json"
+        content = {
+            "chunks": self.sample.chunks,
+            "folder": str(self.sample.folder),
+            "model": str(resolve(EmbedderSettings()).folder),
+            "cache": str(self.cache),
+        }
+        task.write_text(json.dumps(content), encoding="utf-8")
+        done = subprocess.run(
+            [str(self.peers), "-m", "tests.bench.indexing_peers", what, str(task)],
+            cwd=peer_environment.ROOT,
+            env=peer_environment.environment(),
+            stdout=subprocess.PIPE,
+            timeout=MAX_PEER_SECONDS,
+            check=True,
+            text=True,
+        )
+        found = json.loads(done.stdout.splitlines()[-1])
+        self.loaded_characters_per_s = found["characters"] / found["seconds"]
+        return float(found["seconds"])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.indexing", description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a few hundred chunks, one round, within five minutes")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--peers", type=Path, metavar="FOLDER", default=peer_environment.DEFAULT_FOLDER)
+    parser.add_argument("--no-peers", action="store_true", help="only us and our embedder alone")
+    options = parser.parse_args(arguments)
+    if not DOCUMENTS.is_dir():
+        print(f"There are no documents at {DOCUMENTS}.", file=sys.stderr)
+        return 2
+    peers = None if options.no_peers else peer_environment.python(options.peers, PACKAGES, IMPORTS)
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        sample = take_sample(work, 300 if options.quick else 2000)
+        print(f"{sample.files} files, {len(sample.chunks)} chunks, {sample.characters} characters", file=sys.stderr)
+        contest = Contest(sample, work / "cache", work, peers)
+        contest.alone()  # chooses the set-up, which all then share
+        contest.run(1 if options.quick else 2)
+        if peers is not None and not options.quick:
+            contest.peer("files")
+    return told(contest, options.json)
+
+
+def told(contest: Contest, file: Path | None) -> int:
+    """Shows and writes the figures; the exit code says whether the bounds hold."""
+    sample = contest.sample
+    speeds = {name: len(sample.chunks) / min(seconds) for name, seconds in contest.seconds.items()}
+    ours = {
+        "chunks_per_s": speeds["ours"],
+        "documents_per_s": sample.files / min(contest.seconds["ours"]),
+        "characters_per_s": sample.characters / min(contest.seconds["ours"]),
+        **{f"share_{stage.replace(' ', '_')}": share for stage, share in contest.shares.items()},
+    }
+    peers = {name: {"chunks_per_s": speed} for name, speed in speeds.items() if name != "ours"}
+    named = {name: speeds["ours"] / figures["chunks_per_s"] for name, figures in peers.items()}
+    report.show("indexing", ours, peers)
+    if contest.loaded_characters_per_s:
+        print(f"  LangChain's own loaders and splitter: {contest.loaded_characters_per_s:.0f} characters/s")
+    bounds = {name: bound(name) for name in named}
+    for name, ratio in named.items():
+        print(f"  {name:<32} {ratio:>12.3f}   bound {bounds[name]}: {'kept' if ratio >= bounds[name] else 'BROKEN'}")
+    if file is not None:
+        report.write(file, ours, peers, named)
+    return 0 if all(ratio >= bounds[name] for name, ratio in named.items()) else 1
+
+
+def bound(name: str) -> float:
+    from engine.embedder.backends import formats_worth_trying
+
+    if name == "langchain_chroma" and "bfloat16" in formats_worth_trying():
+        return BOUND_WITH_BFLOAT16
+    return BOUNDS[name]
+
+
+def take_sample(work: Path, num_chunks: int) -> Sample:
+    """A seeded choice of documents with so many distinct chunks, copied into a folder of their own."""
+    folder = work / "documents"
+    folder.mkdir()
+    files = sorted(file for file in DOCUMENTS.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+    random.Random(SEED).shuffle(files)
+    limits, spec = LibrarySettings(), resolve(EmbedderSettings())
+    chunks: dict[str, None] = {}
+    taken = 0
+    with ParserPool(1, limits.parse_seconds, limits.parse_memory_bytes) as pool:
+        for file in files:
+            texts = chunks_of(pool, file, spec.tokenizer_file, limits)
+            # One file must not be the whole sample.
+            if not texts or len(texts) > num_chunks // 3:
+                continue
+            shutil.copyfile(file, folder / f"{taken:04}{file.suffix}")
+            chunks.update(dict.fromkeys(texts))
+            taken += 1
+            if len(chunks) >= num_chunks:
+                break
+    return Sample(folder, taken, tuple(chunks))
+
+
+def chunks_of(pool: ParserPool, file: Path, tokenizer: Path | None, limits: LibrarySettings) -> list[str]:
+    """The texts that are embedded for a file; none where it cannot be read."""
+    try:
+        read = pool.read(
+            str(file),
+            tokenizer,
+            limits.chunk_tokens,
+            limits.chunk_overlap_tokens,
+            limits.max_file_bytes,
+            limits.max_chunks_per_document,
+        )
+    except DocumentUnreadable:
+        return []
+    return [indexed_text(chunk) for chunk in read.chunks]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
