@@ -4,9 +4,9 @@ Start-up:
  1. The application object; our folders; the lock. A second start hands its paths to the first and ends.
  2. The window's settings are read; the window is made, dressed and shown. Nothing of the engine's protocol,
     no chat and no Markdown is imported yet: what is seen first must be there at once.
- 3. After the first paint: the log file, signals and uncaught exceptions; the chats are opened; the engine's
-    client and the models are made and attached to the window; the engine is started; paths from the command
-    line are added; the stall detector watches from here on.
+ 3. After the first paint: second starts are heard; the log file, signals and uncaught exceptions; the chats are
+    opened; the engine's client and the models are made and attached to the window; the engine is started; paths
+    from the command line are added; the stall detector watches from here on.
 
 Shut-down, once the window is closed:
  1. Second starts are no longer heard: they wait for the lock and become the first.
@@ -17,34 +17,36 @@ Shut-down, once the window is closed:
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QLocale, QObject, Qt
-from PySide6.QtWidgets import QApplication, QMessageBox
+from PySide6.QtWidgets import QApplication
 
-from app import startup_trace
+from app import startup_trace, theme
 from app.first_paint import FirstPaint
 from app.settings import AppHome, SettingsStore
 from app.single_instance import SingleInstance
-from app.stalls import StallDetector
-from app.termination import Termination
-from app.uncaught import UncaughtExceptions
 from app.windows.main_window import MainWindow
 from engine import __version__
 
 if TYPE_CHECKING:
+    import logging
+
     from app.chats import ChatStore
     from app.engine_client import EngineClient
     from app.models import AppModels
+    from app.stalls import StallDetector
+    from app.termination import Termination
+    from app.uncaught import UncaughtExceptions
 
-log = logging.getLogger(__name__)
 # The engine is given some seconds to end before the lock is released.
 LONGEST_CLOSING_MS = 10_000
+_ASK_AGAIN_MS = 200
 _LOG_BYTES, _NUM_LOGS = 2**20, 3
 
 
@@ -57,10 +59,12 @@ def run(paths: Sequence[str]) -> int:
     try:
         home.create()
         is_first = instance.claim()
-        if not is_first and instance.forward(absolute):
-            return 0
-        # Not heard: the first window is just closing, or it hangs.
-        is_first = is_first or instance.claim(LONGEST_CLOSING_MS)
+        deadline = time.monotonic() + LONGEST_CLOSING_MS / 1000
+        while not is_first and time.monotonic() < deadline:
+            if instance.forward(absolute):
+                return 0
+            # Not heard: the first window is just opening or just closing, or it hangs.
+            is_first = instance.claim(_ASK_AGAIN_MS)
     except OSError as error:
         return refuse(_tr("Ragdoll cannot keep anything on this disk: %1.").replace("%1", str(error)))
     if not is_first:
@@ -77,10 +81,15 @@ def make_application(arguments: Sequence[str]) -> QApplication:
     QCoreApplication.setApplicationName("Ragdoll")
     QCoreApplication.setApplicationVersion(__version__)
     QApplication.setDesktopFileName("io.github.ragdoll_desktop.Ragdoll")
-    return QApplication(list(arguments))
+    # Named here and not by `setStyle`, which hands the style to Python: a large class, loaded before the first paint.
+    application = QApplication([*arguments, "-style", "fusion"])
+    application.setProperty(theme.HAS_OUR_STYLE, True)
+    return application
 
 
 def refuse(sentence: str) -> int:
+    from PySide6.QtWidgets import QMessageBox
+
     print(sentence, file=sys.stderr)
     QMessageBox.critical(None, "Ragdoll", sentence)
     return 1
@@ -109,19 +118,18 @@ class Session(QObject):
         self._log: logging.Handler | None = None
         self._termination: Termination | None = None
         self._uncaught: UncaughtExceptions | None = None
-        self._stalls = StallDetector(parent=self)
+        self._stalls: StallDetector | None = None
         self._first_paint = FirstPaint(self.window)
         self._first_paint.painted.connect(self._on_painted)
 
     def show(self) -> None:
         """Shows the window; all else follows its first paint."""
-        self._instance.called.connect(self._on_called)
-        self._instance.listen()
         self.window.show()
 
     def close(self) -> None:
         self._instance.stop_listening()
-        self._stalls.stop()
+        if self._stalls is not None:
+            self._stalls.stop()
         if self._client is not None:
             self._client.stop()
         if self.models is not None:
@@ -132,6 +140,8 @@ class Session(QObject):
             if taken is not None:
                 taken.release()
         if self._log is not None:
+            import logging
+
             logging.getLogger().removeHandler(self._log)
             self._log.close()
         self._instance.release()
@@ -140,10 +150,18 @@ class Session(QObject):
 
     def _on_painted(self) -> None:
         startup_trace.tell("first_paint_s")
+        # Imported here, as all that the first paint can do without.
+        from app.stalls import StallDetector
+        from app.termination import Termination
+        from app.uncaught import UncaughtExceptions
+
+        self._instance.called.connect(self._on_called)
+        self._instance.listen()
         self._log = log_to(self.home.logs / "window.log")
         self._uncaught = UncaughtExceptions(self._tell_error)
         self._termination = Termination(self._on_terminated, self)
         self._bring_to_life()
+        self._stalls = StallDetector(parent=self)
         self._stalls.start()
 
     def _bring_to_life(self) -> None:
@@ -183,18 +201,21 @@ class Session(QObject):
 
 def open_chats(file: Path) -> ChatStore:
     """The chats; where the disk does not let us, chats that last as long as the window, which says so."""
+    import logging
+
     from app.chats import ChatStore
     from app.chats.errors import ChatsUnusable
 
     try:
         return ChatStore(file)
     except ChatsUnusable as error:
-        log.error("the chats cannot be opened: %s", error)
+        logging.getLogger(__name__).error("the chats cannot be opened: %s", error)
         return ChatStore.in_memory(_tr("Chats of this session will not be kept. %1").replace("%1", str(error)))
 
 
 def log_to(file: Path) -> logging.Handler:
     """Writes what our loggers say to a rotated file; to standard error where the file cannot be written."""
+    import logging
     from logging.handlers import RotatingFileHandler
 
     handler: logging.Handler

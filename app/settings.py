@@ -6,14 +6,11 @@ Keys we do not know are kept as they are, so that an older Ragdoll does not eat 
 from __future__ import annotations
 
 import os
-import tempfile
-import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import platformdirs
 from PySide6.QtCore import QObject, Signal
 
 if TYPE_CHECKING:
@@ -34,6 +31,8 @@ class AppHome:
         override = os.environ.get("RAGDOLL_HOME")
         if override:
             return cls.under(Path(override))
+        import platformdirs
+
         dirs = platformdirs.PlatformDirs("ragdoll", appauthor=False)
         return cls(dirs.user_data_path, dirs.user_config_path, dirs.user_log_path, dirs.user_runtime_path)
 
@@ -131,13 +130,22 @@ class SettingsStore(QObject):
 
     def _read(self) -> WindowSettings:
         try:
-            values = tomllib.loads(self._file.read_text(encoding="utf-8"))
+            text = self._file.read_text(encoding="utf-8")
         except FileNotFoundError:
             return WindowSettings()
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            self.problem = f"{self._file.name} cannot be read ({error}); defaults are used."
-            return WindowSettings()
-        return self._validated(values)
+        except (OSError, UnicodeDecodeError) as error:
+            return self._unreadable(error)
+        # Imported only once there is something to read: the first paint waits for it.
+        import tomllib
+
+        try:
+            return self._validated(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            return self._unreadable(error)
+
+    def _unreadable(self, error: Exception) -> WindowSettings:
+        self.problem = f"{self._file.name} cannot be read ({error}); defaults are used."
+        return WindowSettings()
 
     def _validated(self, values: dict[str, Any]) -> WindowSettings:
         """A wrong value costs that value only: a slip in a hand-edited file must not hide the others."""
@@ -175,6 +183,8 @@ class SettingsStore(QObject):
 
 def write_atomically(file: Path, content: bytes) -> None:
     """Writes beside `file`, syncs, renames: a reader sees the old content or the new, never half."""
+    import tempfile
+
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:

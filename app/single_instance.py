@@ -5,16 +5,15 @@ The lock file decides, because it is let go when its process ends in whatever wa
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
-import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QLockFile, QObject, Signal
-from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from PySide6.QtNetwork import QLocalServer, QLocalSocket
+
+# What carries is imported where it is needed: the lock is taken before the first paint, all else comes after it.
 _TIMEOUT_MS = 3000
 _MAX_MESSAGE_BYTES = 2**20
 # sockaddr_un.sun_path holds 108 bytes on Linux, 104 on others.
@@ -31,7 +30,7 @@ class SingleInstance(QObject):
         self._lock = QLockFile(str(lock_file))
         # Held as long as the window lives; a lock left by a process that is gone is seen by its id.
         self._lock.setStaleLockTime(0)
-        self._address = socket_address(lock_file)
+        self._lock_file = lock_file
         self._server: QLocalServer | None = None
         self._heard: dict[QLocalSocket, bytearray] = {}
 
@@ -45,18 +44,26 @@ class SingleInstance(QObject):
 
     def listen(self) -> None:
         """Waits for second starts; only this user can call."""
+        import logging
+
+        from PySide6.QtNetwork import QLocalServer
+
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         self._server.newConnection.connect(self._on_connection)
         # We hold the lock, so a socket that is still there belongs to nobody.
-        QLocalServer.removeServer(self._address)
-        if not self._server.listen(self._address):
-            log.info("second starts cannot be heard: %s", self._server.errorString())
+        QLocalServer.removeServer(socket_address(self._lock_file))
+        if not self._server.listen(socket_address(self._lock_file)):
+            logging.getLogger(__name__).info("second starts cannot be heard: %s", self._server.errorString())
 
     def forward(self, paths: tuple[str, ...]) -> bool:
         """Hands `paths` to the first window; returns whether it heard us."""
+        import json
+
+        from PySide6.QtNetwork import QLocalSocket
+
         socket = QLocalSocket()
-        socket.connectToServer(self._address)
+        socket.connectToServer(socket_address(self._lock_file))
         if not socket.waitForConnected(_TIMEOUT_MS):
             return False
         socket.write(json.dumps({"paths": paths}).encode() + b"\n")
@@ -100,6 +107,8 @@ class SingleInstance(QObject):
 
 def paths_in(line: bytes) -> tuple[str, ...] | None:
     """The paths of a message; None where it is none of ours."""
+    import json
+
     try:
         body = json.loads(line)
     except ValueError:
@@ -112,6 +121,9 @@ def paths_in(line: bytes) -> tuple[str, ...] | None:
 
 def socket_address(lock_file: Path) -> str:
     """Beside the lock; where that path is too long for a socket, a name of its own in the temporary folder."""
+    import hashlib
+    import tempfile
+
     beside = str(lock_file.with_suffix(".socket"))
     if len(beside.encode(errors="surrogateescape")) <= _MAX_SOCKET_PATH_BYTES:
         return beside

@@ -22,6 +22,9 @@ import resources
 ThemeChoice = Literal["system", "light", "dark"]
 
 BASE_POINTS = 10.5
+# A property of the application that was started with Fusion as its style.
+HAS_OUR_STYLE = "ragdollStyle"
+_APPEARANCE = "ragdollAppearance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +139,12 @@ class Appearance(QObject):
     def __init__(self, app: QApplication) -> None:
         super().__init__(app)
         self._app = app
+        app.setProperty(_APPEARANCE, self)
         self._choice: ThemeChoice = "system"
         self._scale = 1.0
         self._applied: tuple[Theme, float] | None = None
-        app.setStyle("Fusion")
+        if not app.property(HAS_OUR_STYLE):
+            app.setStyle("Fusion")
         app.styleHints().colorSchemeChanged.connect(self._apply)
         self._apply()
 
@@ -173,7 +178,8 @@ def appearance() -> Appearance:
     """The application's one Appearance, made at the first call."""
     app = QApplication.instance()
     assert isinstance(app, QApplication), "widgets need an application"
-    found = app.findChild(Appearance)
+    # Not by findChild: what comes out of Qt unknown to Python makes PySide load every class that it might be.
+    found = app.property(_APPEARANCE)
     return found if isinstance(found, Appearance) else Appearance(app)
 
 

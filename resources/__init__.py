@@ -1,23 +1,25 @@
 """Everything we ship that is not code, by name: icons, the theme's style sheet, prompts, licences.
 
-Read through importlib.resources, so that it works the same from a checkout, a wheel and a frozen application.
+It lies beside this module in a checkout, a wheel and a frozen application alike; importlib.resources would say the
+same, and cost the window's first paint its import of zip files.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
 
 
-def path(name: str) -> Traversable:
+def path(name: str) -> Path:
     """The resource at `name`, slash-separated below this package (`"icons/send.svg"`).
 
     Raises:
         FileNotFoundError: We ship nothing of that name.
     """
-    resource = files(__package__).joinpath(*name.split("/"))
-    if not (resource.is_file() or resource.is_dir()):
+    resource = _HERE.joinpath(*name.split("/"))
+    if not resource.exists():
         raise FileNotFoundError(f"Ragdoll ships no resource named {name!r}.")
     return resource
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QPainter, QPaintEvent, QPalette
-from PySide6.QtWidgets import QLabel, QSizePolicy, QStyle, QWidget
+from PySide6.QtGui import QPainter
+from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from app.widgets.bits import Role
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QPaintEvent
 
 
 class ElidedLabel(QLabel):
@@ -31,14 +36,9 @@ class ElidedLabel(QLabel):
     def paintEvent(self, _event: QPaintEvent) -> None:
         shown = self.fontMetrics().elidedText(self.text(), self._mode, self.width())
         self.setToolTip(self.text() if shown != self.text() else "")
+        # The painter knows the widget's direction, and turns the alignment round where it is from right to left. The
+        # style would do the same, but costs the first paint a large class.
         painter = QPainter(self)
-        self.style().drawItemText(
-            painter,
-            self.rect(),
-            QStyle.visualAlignment(self.layoutDirection(), self.alignment()).value,
-            self.palette(),
-            self.isEnabled(),
-            shown,
-            QPalette.ColorRole.WindowText,
-        )
+        painter.setPen(self.palette().windowText().color())
+        painter.drawText(self.rect(), self.alignment(), shown)
         painter.end()

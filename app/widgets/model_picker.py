@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QVBoxLayout, QWi
 
 from app import theme
 from app.widgets import bits
-from app.widgets.model_row import ModelRow
 
 if TYPE_CHECKING:
     from app.models.model_picker import ModelPickerModel
+    from app.widgets.model_row import ModelRow
 
 _POPUP_WIDTH_PX = 540
 _LIST_HEIGHT_PX = 360
@@ -105,6 +105,8 @@ class ModelPopup(QWidget):
         layout.addWidget(self.use_none)
 
     def _list(self) -> QWidget:
+        from app.widgets.model_row import ModelRow
+
         content = QWidget()
         content.setObjectName("clear")
         column = QVBoxLayout(content)

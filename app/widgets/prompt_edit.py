@@ -24,7 +24,6 @@ class _Field(QPlainTextEdit):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.viewport().setAutoFillBackground(False)
         self.document().setDocumentMargin(2)
         self.textChanged.connect(self._fit)
 
@@ -67,6 +66,8 @@ class PromptEdit(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("prompt")
+        # It is what has the keyboard when the window opens; to be looked at again for that would cost the first paint.
+        self.setProperty("focused", True)
         self._is_busy = False
         self.field = _Field(self)
         self.field.setPlaceholderText(self.tr("Ask your files…"))
@@ -87,7 +88,7 @@ class PromptEdit(QFrame):
         self._layout = layout
         self.field.entered.connect(self._submit)
         self.field.textChanged.connect(self._enable)
-        self.field.focus_changed.connect(lambda has: theme.restyle(self, focused=has))
+        self.field.focus_changed.connect(self._on_focus)
         self.setFocusProxy(self.field)
 
     @property
@@ -112,6 +113,10 @@ class PromptEdit(QFrame):
         bits.rename(self.button, self.tr("Stop (Esc)") if is_busy else self.tr("Send (Enter)"))
         theme.dress(self.button, "stop" if is_busy else "send", "on_accent", side=20)
         self._enable()
+
+    def _on_focus(self, has_focus: bool) -> None:
+        if self.property("focused") != has_focus:
+            theme.restyle(self, focused=has_focus)
 
     def _enable(self) -> None:
         self.button.setEnabled(self._is_busy or bool(self.text.strip()))

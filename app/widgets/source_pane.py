@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from engine.protocol import PageReply, Passage
 
 _MIN_RENDER_PX, _MAX_RENDER_PX = 900, 2400
-MIN_WIDTH_PX = 260
 
 
 class SourcePane(QWidget):
@@ -29,7 +28,6 @@ class SourcePane(QWidget):
         super().__init__(parent)
         self.setObjectName("sidePanel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setMinimumWidth(MIN_WIDTH_PX)
         self._sources: SourcesModel | None = None
         self.panel, self.viewer = SourcesPanel(), PageViewer()
         self._stack = QStackedWidget()

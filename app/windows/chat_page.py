@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, Signal
@@ -9,20 +10,21 @@ from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QVBoxLayou
 
 from app.widgets import bits
 from app.widgets.collection_picker import CollectionPicker
-from app.widgets.conversation_view import ConversationView
 from app.widgets.figures import count_text
 from app.widgets.filter_bar import FilterBar
-from app.widgets.first_run import FirstRun
 from app.widgets.hero import Hero
 from app.widgets.model_picker import ModelPicker
 from app.widgets.prompt_edit import PromptEdit
-from app.widgets.source_pane import MIN_WIDTH_PX, SourcePane
 
 if TYPE_CHECKING:
     from app.models import AppModels, TurnView
+    from app.widgets.conversation_view import ConversationView
+    from app.widgets.first_run import FirstRun
+    from app.widgets.source_pane import SourcePane
 
 _COLUMN_PX = 760
 _VIEWER_PX = 520
+_MIN_SOURCES_PX = 260
 _MIN_CONVERSATION_PX = 360
 
 
@@ -42,23 +44,19 @@ class ChatPage(QWidget):
         self._sources_px = 340
         self._sources_wanted = True
         self.model_picker, self.collection_picker = ModelPicker(), CollectionPicker()
-        self.conversation, self.hero, self.first_run = ConversationView(), Hero(), FirstRun()
-        self.prompt, self.sources = PromptEdit(), SourcePane()
+        self.hero, self.prompt = Hero(), PromptEdit()
         self.filters = FilterBar()
         self.prompt.put_below(self.filters)
         self.sources_button = bits.tool(
             "sources", self.tr("Show or hide the sources"), self.toggle_sources, is_checkable=True
         )
         self._centre = QStackedWidget()
-        for shown in (self.hero, self.conversation, self.first_run):
-            self._centre.addWidget(shown)
+        self._centre.addWidget(self.hero)
         self._split = QSplitter(Qt.Orientation.Horizontal)
         self._split.setHandleWidth(1)
         self._split.setChildrenCollapsible(False)
         self._split.addWidget(self._left_side())
-        self._split.addWidget(self.sources)
         self._split.setStretchFactor(0, 1)
-        self.sources.hide()
         # A drag of the splitter is many changes; the last one is the one to remember.
         self._width_timer = QTimer(self, singleShot=True, interval=400)
         self._width_timer.timeout.connect(lambda: self.sources_width_changed.emit(self._sources_px))
@@ -69,6 +67,43 @@ class ChatPage(QWidget):
         layout.addWidget(self._split, 1)
         self._connect()
         self.setFocusProxy(self.prompt)
+
+    # --- parts that the first paint does not show ---
+
+    @cached_property
+    def conversation(self) -> ConversationView:
+        from app.widgets.conversation_view import ConversationView
+
+        view = ConversationView()
+        view.source_wanted.connect(self._on_source_wanted)
+        view.selected.connect(self._on_turn_selected)
+        self._centre.addWidget(view)
+        return view
+
+    @cached_property
+    def first_run(self) -> FirstRun:
+        from app.widgets.first_run import FirstRun
+
+        page = FirstRun()
+        page.folder_wanted.connect(lambda: self.add_folder_wanted.emit(""))
+        page.files_wanted.connect(lambda: self.add_files_wanted.emit(""))
+        page.model_wanted.connect(self.open_model_wanted)
+        self._centre.addWidget(page)
+        return page
+
+    @cached_property
+    def sources(self) -> SourcePane:
+        from app.widgets.source_pane import SourcePane
+
+        pane = SourcePane()
+        pane.setMinimumWidth(_MIN_SOURCES_PX)
+        pane.closed.connect(self.toggle_sources)
+        pane.viewing_changed.connect(self._on_viewing_changed)
+        self._split.addWidget(pane)
+        pane.hide()
+        return pane
+
+    # --- bringing to life ---
 
     def attach(self, models: AppModels) -> None:
         # Imported here, because it brings the protocol with it.
@@ -106,7 +141,7 @@ class ChatPage(QWidget):
             for turn in running:
                 self._models.conversation.stop(turn.turn_id)
             return True
-        if self.sources.is_viewing:
+        if self._models is not None and self.sources.is_viewing:
             self.sources.close_page()
             return True
         return False
@@ -118,6 +153,8 @@ class ChatPage(QWidget):
             self._models.conversation.regenerate(turns[-1].turn_id)
 
     def toggle_sources(self) -> None:
+        if self._models is None:
+            return
         self._sources_wanted = self.sources.isHidden()
         self._show_sources()
         self.sources_width_changed.emit(self._sources_px if self._sources_wanted else 0)
@@ -125,12 +162,13 @@ class ChatPage(QWidget):
     def set_sources_width(self, width_px: int) -> None:
         """As remembered from the last time; 0 is hidden."""
         self._sources_wanted = width_px > 0
-        self._sources_px = max(MIN_WIDTH_PX, width_px) if width_px else self._sources_px
+        self._sources_px = max(_MIN_SOURCES_PX, width_px) if width_px else self._sources_px
         self._show_sources()
 
     def panes(self) -> tuple[QWidget, ...]:
         """What F6 steps through."""
-        return (self.prompt, self.sources) if self.sources.isVisible() else (self.prompt,)
+        has_sources = self._models is not None and self.sources.isVisible()
+        return (self.prompt, self.sources) if has_sources else (self.prompt,)
 
     # --- arrangement ---
 
@@ -162,13 +200,6 @@ class ChatPage(QWidget):
     def _connect(self) -> None:
         self.prompt.stop_requested.connect(self.stop)
         self.model_picker.open_file_wanted.connect(self.open_model_wanted)
-        self.first_run.folder_wanted.connect(lambda: self.add_folder_wanted.emit(""))
-        self.first_run.files_wanted.connect(lambda: self.add_files_wanted.emit(""))
-        self.first_run.model_wanted.connect(self.open_model_wanted)
-        self.conversation.source_wanted.connect(self._on_source_wanted)
-        self.conversation.selected.connect(self._on_turn_selected)
-        self.sources.closed.connect(self.toggle_sources)
-        self.sources.viewing_changed.connect(self._on_viewing_changed)
         self._split.splitterMoved.connect(self._on_splitter_moved)
 
     # --- showing ---
@@ -201,17 +232,20 @@ class ChatPage(QWidget):
         self.prompt.set_busy(self._models is not None and self._models.conversation.is_answering)
 
     def _show_centre(self) -> None:
-        is_first_run = False
-        if self._models is not None:
-            library = self._models.library
-            is_first_run = library.is_known and not library.num_documents and library.progress is None
-            self.hero.show_sentence(self._scope_sentence())
+        if self._models is None:
+            return
+        library = self._models.library
+        is_empty = library.is_known and not library.num_documents and library.progress is None
+        is_first_run = is_empty and not self._turns()
+        self.hero.show_sentence(self._scope_sentence())
         shown = self.conversation if self._turns() else self.first_run if is_first_run else self.hero
+        before = self._centre.currentWidget()
+        had_focus = before is not None and before.hasFocus()
         self._centre.setCurrentWidget(shown)
-        if self.prompt.field.hasFocus() and shown is self.first_run:
-            self.first_run.setFocus()
-        self._foot.setVisible(shown is not self.first_run)
-        if self.first_run.hasFocus() and shown is not self.first_run:
+        if self.prompt.field.hasFocus() and is_first_run:
+            shown.setFocus()
+        self._foot.setVisible(not is_first_run)
+        if had_focus and not is_first_run:
             self.prompt.setFocus()
 
     def _scope_sentence(self) -> str:
@@ -238,6 +272,8 @@ class ChatPage(QWidget):
         is_shown = self._sources_wanted and bool(self._turns())
         self.sources_button.setChecked(is_shown)
         self.sources_button.setEnabled(bool(self._turns()))
+        if self._models is None:
+            return
         if is_shown and self.sources.isHidden():
             self.sources.show()
             self._widen_sources(_VIEWER_PX if self.sources.is_viewing else self._sources_px)
@@ -259,7 +295,7 @@ class ChatPage(QWidget):
 
     def _widen_sources(self, width_px: int) -> None:
         total = self._split.width()
-        width = min(width_px, max(MIN_WIDTH_PX, total - _MIN_CONVERSATION_PX))
+        width = min(width_px, max(_MIN_SOURCES_PX, total - _MIN_CONVERSATION_PX))
         self._split.setSizes([total - width, width])
 
     def _on_splitter_moved(self) -> None:

@@ -1,34 +1,34 @@
 """The window: rail, pages, message bar, status line; it takes drops anywhere and owns shortcuts and dialogs.
 
 It is made without models, so that it is painted before anything is loaded; `attach` brings it to life. Pages other
-than the chat are made when they are first gone to.
+than the chat are made when they are first gone to, parts that the first paint does not show when they are first needed.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from PySide6.QtCore import QByteArray, Qt
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QMainWindow, QStackedWidget, QWidget
 
 from app import theme
 from app.widgets import bits
-from app.widgets.chat_list_panel import ChatListPanel
-from app.widgets.drop_overlay import DropOverlay, dropped_paths
-from app.widgets.message_bar import MessageBar
 from app.widgets.rail import Place, Rail
 from app.widgets.status_line import StatusLine
-from app.windows import file_choices, panes
 from app.windows.chat_page import ChatPage
-from app.windows.notices import Notices
-from app.windows.places import make_page
-from app.windows.shortcuts import Shortcut, install
 
 if TYPE_CHECKING:
+    from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QResizeEvent
+
     from app.models import AppModels
     from app.settings import SettingsStore, WindowSettings
+    from app.widgets.chat_list_panel import ChatListPanel
+    from app.widgets.drop_overlay import DropOverlay
+    from app.widgets.message_bar import MessageBar
+    from app.windows.notices import Notices
+    from app.windows.shortcuts import Shortcut
 
 # What the engine calls the collection that dropped files go to; imported from its protocol only once models are here.
 _DEFAULT_COLLECTION = "Documents"
@@ -52,28 +52,56 @@ class MainWindow(QMainWindow):
         self._place: Place = "chats"
         self._pages: dict[str, QWidget] = {}
         self._sidebar_wanted = True
-        self.rail, self.chats, self.chat = Rail(), ChatListPanel(), ChatPage()
-        self.message_bar, self.status_line = MessageBar(), StatusLine()
-        self.notices = Notices(self.message_bar, self._show_problems, self)
-        self.rail.put(self.chats)
+        self.shortcuts: list[Shortcut] = []
+        self.rail, self.chat, self.status_line = Rail(), ChatPage(), StatusLine()
         self._stack = QStackedWidget()
         self._stack.addWidget(self.chat)
         right = QWidget()
-        column = bits.column(self.message_bar, spacing=0)
-        column.addWidget(self._stack, 1)
-        column.addWidget(self.status_line)
-        right.setLayout(column)
-        centre = QWidget()
+        self._column = bits.column(spacing=0)
+        self._column.addWidget(self._stack, 1)
+        self._column.addWidget(self.status_line)
+        right.setLayout(self._column)
+        self._body = centre = QWidget()
         line = bits.row(self.rail, spacing=0)
         line.addWidget(right, 1)
         centre.setLayout(line)
         self.setCentralWidget(centre)
-        self.overlay = DropOverlay(centre)
-        self.shortcuts = self._shortcuts()
-        install(self, self.shortcuts)
         self._connect()
         self.rail.set_current("chats")
         self.chat.setFocus()
+
+    # --- parts that the first paint does not show ---
+
+    @cached_property
+    def message_bar(self) -> MessageBar:
+        from app.widgets.message_bar import MessageBar
+
+        bar = MessageBar()
+        self._column.insertWidget(0, bar)
+        return bar
+
+    @cached_property
+    def notices(self) -> Notices:
+        from app.windows.notices import Notices
+
+        return Notices(self.message_bar, self._show_problems, self)
+
+    @cached_property
+    def chats(self) -> ChatListPanel:
+        from app.widgets.chat_list_panel import ChatListPanel
+
+        panel = ChatListPanel()
+        panel.opened.connect(self.open_chat)
+        self.rail.put(panel)
+        return panel
+
+    @cached_property
+    def overlay(self) -> DropOverlay:
+        from app.widgets.drop_overlay import DropOverlay
+
+        return DropOverlay(self._body)
+
+    # --- bringing to life ---
 
     def apply_settings(self, settings: WindowSettings) -> None:
         """Theme, text size, place on the screen, widths, as remembered; best called before the window is shown."""
@@ -87,6 +115,7 @@ class MainWindow(QMainWindow):
     def attach(self, models: AppModels) -> None:
         """Shows the models from now on; called once."""
         self._models = models
+        self._install_shortcuts()
         if not self.isVisible():
             self.apply_settings(models.settings.settings)
         models.settings.settings_changed.connect(self._on_settings_changed)
@@ -120,6 +149,8 @@ class MainWindow(QMainWindow):
         if place == "chats" or self._models is None:
             return self.chat
         if place not in self._pages:
+            from app.windows.places import make_page
+
             page = make_page(place, self, self._models)
             self._pages[place] = page
             self._stack.addWidget(page)
@@ -139,9 +170,13 @@ class MainWindow(QMainWindow):
             self.go_to("chats")
 
     def add_folder(self, collection: str = "") -> None:
+        from app.windows import file_choices
+
         file_choices.choose_folder(self, lambda paths: self.add(paths, collection))
 
     def add_files(self, collection: str = "") -> None:
+        from app.windows import file_choices
+
         file_choices.choose_files(self, lambda paths: self.add(paths, collection))
 
     def add(self, paths: tuple[str, ...], collection: str = "") -> None:
@@ -151,12 +186,16 @@ class MainWindow(QMainWindow):
 
     def open_model(self) -> None:
         if self._models is not None:
+            from app.windows import file_choices
+
             picker = self._models.model_picker
             file_choices.choose_model(self, lambda paths: picker.add(paths[0]))
 
     def export_chat(self) -> None:
         """Writes the branch that is shown to a Markdown file."""
         if self._models is not None and self._models.conversation.turns:
+            from app.windows import file_choices
+
             name = "".join(letter if letter.isalnum() else "-" for letter in self._models.conversation.title)
             file_choices.choose_export(self, f"{name.strip('-')}.md", self._export_to)
 
@@ -190,6 +229,8 @@ class MainWindow(QMainWindow):
 
     def next_pane(self) -> None:
         """Moves the keyboard to the next part of the window: rail, page, sources."""
+        from app.windows import panes
+
         around: list[QWidget] = [self.rail]
         around += self.chat.panes() if self._place == "chats" else (self.page(self._place),)
         panes.focus_next(around, QApplication.focusWidget())
@@ -206,6 +247,8 @@ class MainWindow(QMainWindow):
         self.overlay.hide()
 
     def dropEvent(self, event: QDropEvent) -> None:
+        from app.widgets.drop_overlay import dropped_paths
+
         self.overlay.hide()
         paths = dropped_paths(event)
         if paths:
@@ -225,8 +268,10 @@ class MainWindow(QMainWindow):
 
     # --- inside ---
 
-    def _shortcuts(self) -> list[Shortcut]:
-        return [
+    def _install_shortcuts(self) -> None:
+        from app.windows.shortcuts import Shortcut, install
+
+        self.shortcuts = [
             Shortcut("Ctrl+N", self.tr("New chat"), self.new_chat, "new-chat"),
             Shortcut("Ctrl+K", self.tr("Search chats and commands"), self.open_palette, "search"),
             Shortcut("Ctrl+,", self.tr("Settings"), lambda: self.go_to("settings"), "settings"),
@@ -237,11 +282,11 @@ class MainWindow(QMainWindow):
             Shortcut("Esc", self.tr("Stop the answer"), self.chat.stop, "stop"),
             Shortcut("F6", self.tr("Next pane"), self.next_pane, "sources"),
         ]
+        install(self, self.shortcuts)
 
     def _connect(self) -> None:
         self.rail.chosen.connect(lambda place: self.go_to(cast("Place", place)))
         self.rail.new_chat_wanted.connect(self.new_chat)
-        self.chats.opened.connect(self.open_chat)
         self.chat.add_folder_wanted.connect(self.add_folder)
         self.chat.add_files_wanted.connect(self.add_files)
         self.chat.open_model_wanted.connect(self.open_model)

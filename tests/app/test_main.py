@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMessageBox
 
 from app import main, startup_trace
 from app.chats import ChatStore
@@ -140,7 +140,7 @@ def held_lock() -> Iterator[SingleInstance]:
 def test_a_second_start_that_is_never_heard_says_so(qapp, held_lock, monkeypatch, capsys):
     monkeypatch.setattr(main, "make_application", lambda arguments: QApplication.instance())
     monkeypatch.setattr(main, "LONGEST_CLOSING_MS", 50)
-    monkeypatch.setattr(main.QMessageBox, "critical", lambda *_: None)
+    monkeypatch.setattr(QMessageBox, "critical", lambda *_: None)
     assert main.run([]) == 1
     assert "already open" in capsys.readouterr().err
 
@@ -163,7 +163,7 @@ def test_a_start_while_the_window_before_is_closing_waits_for_it(qtbot, held_loc
 def test_a_folder_that_cannot_be_made_is_told(qapp, ragdoll_home, monkeypatch, capsys):
     ragdoll_home.write_text("a file where the folder should be")
     monkeypatch.setattr(main, "make_application", lambda arguments: QApplication.instance())
-    monkeypatch.setattr(main.QMessageBox, "critical", lambda *_: None)
+    monkeypatch.setattr(QMessageBox, "critical", lambda *_: None)
     assert main.run([]) == 1
     assert "cannot keep anything" in capsys.readouterr().err
 
