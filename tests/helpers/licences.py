@@ -12,7 +12,7 @@ from importlib import metadata
 ALLOWED = frozenset({
     "0bsd", "apache-2.0", "apache-2.0 with llvm-exception", "bsd-2-clause", "bsd-3-clause", "bsl-1.0", "cc0-1.0",
     "cnri-python", "hpnd", "isc", "lgpl-2.1-only", "lgpl-2.1-or-later", "lgpl-3.0-only", "lgpl-3.0-or-later", "mit",
-    "mit-cmu", "mpl-2.0", "psf-2.0", "python-2.0", "unlicense", "zlib",
+    "mit-0", "mit-cmu", "mpl-2.0", "psf-2.0", "python-2.0", "unlicense", "zlib",
 })  # fmt: skip
 
 # What older metadata says in words instead.

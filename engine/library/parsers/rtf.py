@@ -32,6 +32,11 @@ _HEADING_STYLE = re.compile(r"heading\s*([1-9])")
 _BODY_TEXT_LEVEL = 9
 _FALLBACK = "cp1252"
 _HIDING = {"v", "deleted"}
+# All words that say something to us; of a hundred in a file ninety-five are about looks.
+_MEANT = {
+    "u", "par", "sect", "page", "\n", "\r", "cell", "nestcell", "row", "nestrow", "ansicpg", "deff", "f", "uc", "plain",
+    "pard", "s", "outlinelevel", "intbl", "ls", *SIGNS, *DOCUMENT_CHARSETS, *_HIDING,
+}  # fmt: skip
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
@@ -157,7 +162,9 @@ class _Reader:
             self._text.add(data, state.codepage or self._codepages.get(self._default_font) or self._document_codepage)
 
     def _word(self, word: Word, state: _State) -> _State:
-        name, number = word.name, word.number
+        name, number = word
+        if name not in _MEANT:
+            return state
         if name in SIGNS:
             self._sign(SIGNS[name], state)
         elif name == "u" and number is not None:

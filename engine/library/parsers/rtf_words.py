@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 # \fcharset: which Windows code page a font's bytes are in. 0 and 1 mean the document's own.
 CHARSETS = {
@@ -38,9 +37,8 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A control word with its number, or a control symbol."""
+class Word(NamedTuple):
+    """A control word with its number, or a control symbol; a tuple, because there are hundreds of thousands."""
 
     name: str
     number: int | None = None
@@ -59,21 +57,25 @@ def groups(data: bytes) -> Group:
     while (token := _TOKEN.match(source, position)) is not None:
         position = token.end()
         kind = token.lastgroup
-        if token["brace"] == "{":
+        if kind in ("word", "number"):
+            number = token["number"]
+            word = Word(token["word"], None if number is None else int(number))
+            if word.name == "bin":
+                position += max(0, word.number or 0)
+            else:
+                stack[-1].append(word)
+        elif kind == "text":
+            stack[-1].append(token["text"].encode("latin-1"))
+        elif kind == "code":
+            stack[-1].append(bytes.fromhex(token["code"]))
+        elif kind == "symbol":
+            stack[-1].append(Word(token["symbol"]))
+        elif token["brace"] == "{":
             inner: Group = []
             stack[-1].append(inner)
             stack.append(inner)
-        elif token["brace"] == "}":
-            if len(stack) > 1:
-                stack.pop()
-        elif token["word"] == "bin":
-            position += max(0, int(token["number"] or 0))
-        elif token["word"]:
-            stack[-1].append(Word(token["word"], int(token["number"]) if token["number"] else None))
-        elif token["symbol"]:
-            stack[-1].append(Word(token["symbol"]))
-        elif kind in ("code", "text"):
-            stack[-1].append(bytes.fromhex(token["code"]) if token["code"] else token["text"].encode("latin-1"))
+        elif token["brace"] == "}" and len(stack) > 1:
+            stack.pop()
     return root
 
 
