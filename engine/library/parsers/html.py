@@ -13,6 +13,7 @@ from lxml import etree, html
 
 from engine.core import ParsedDocument
 from engine.errors import DocumentEmpty
+from engine.library.parsers import main_text
 from engine.library.parsers.encoding import decode
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import PageBuilder, row
@@ -49,7 +50,9 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
     text = _XML_DECLARATION.sub("", decode(data, declared.group(1).decode() if declared else ""), count=1)
     root = tree(text)
     builder = PageBuilder()
-    write(_main(root), builder)
+    main = _main(root)
+    main_text.strip(main)
+    write(main, builder)
     return ParsedDocument("html", " ".join((root.findtext(".//title") or "").split()), (builder.page(),))
 
 

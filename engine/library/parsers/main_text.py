@@ -1,0 +1,119 @@
+"""What a web page is about, without what its site puts around it: menus, bars, banners, notes on cookies.
+
+Told by how much of an element's text is links, and by what its author called it; if little would be left, nothing is
+taken away. (trafilatura would bring a dozen packages for this.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lxml import etree, html
+
+_BLOCKS = {
+    "div",
+    "section",
+    "aside",
+    "ul",
+    "ol",
+    "dl",
+    "table",
+    "form",
+    "header",
+    "footer",
+    "center",
+    "details",
+    "span",
+}
+_NAMES = {
+    "ad", "ads", "advert", "advertisement", "banner", "breadcrumb", "breadcrumbs", "cookie", "cookies", "consent",
+    "footer", "masthead", "menu", "nav", "navbar", "navbox", "navigation", "newsletter", "pagination", "pager", "promo",
+    "related", "share", "sharing", "sidebar", "skip", "social", "sponsor", "subscribe", "subscription", "toolbar",
+    "widget", "popup", "modal",
+}  # fmt: skip
+_NAME_PARTS = re.compile(r"[A-Za-z][a-z]+|[A-Z]+(?![a-z])")
+_UNSEEN = {"script", "style", "noscript", "template", "head"}
+# A menu: so many links, so much of its text, so few words each.
+_MIN_LINKS = 4
+_LINK_SHARE = 0.65
+_MAX_WORDS_A_LINK = 6
+# What is called a sidebar but holds so much of the page is none.
+_MAX_NAMED_SHARE = 0.35
+_MIN_KEPT_SHARE = 0.3
+_SMALL_PAGE_WORDS = 60
+
+
+@dataclass(slots=True)
+class _Count:
+    words: int = 0
+    link_words: int = 0
+    links: int = 0
+
+
+def strip(whole: html.HtmlElement) -> None:
+    """Takes off the tree what is not about the page's matter."""
+    counts = _counts(whole)
+    total = counts[whole].words
+    if total < _SMALL_PAGE_WORDS:
+        return
+    around = [*_outermost(whole, counts, total)]
+    kept = total - sum(counts[element].words for element in around)
+    if kept >= _MIN_KEPT_SHARE * total:
+        for element in around:
+            element.drop_tree()
+
+
+def _counts(whole: html.HtmlElement) -> dict[html.HtmlElement, _Count]:
+    """Words, words in links, and links of each element with all that it holds, in one pass."""
+    counts: dict[html.HtmlElement, _Count] = {}
+    for _, element in etree.iterwalk(whole, events=("end",)):
+        if not isinstance(element.tag, str) or element.tag in _UNSEEN:
+            continue
+        count = _Count(words=len((element.text or "").split()))
+        for child in element:
+            inner = counts.get(child)
+            if inner is not None:
+                count.words += inner.words
+                count.link_words += inner.link_words
+                count.links += inner.links
+            count.words += len((child.tail or "").split())
+        if element.tag == "a" and element.get("href"):
+            count.link_words, count.links = count.words, 1
+        counts[element] = count
+    return counts
+
+
+def _outermost(
+    element: html.HtmlElement, counts: dict[html.HtmlElement, _Count], total: int
+) -> Iterator[html.HtmlElement]:
+    """The elements around the matter, none inside another."""
+    waiting = [element]
+    while waiting:
+        for child in waiting.pop():
+            count = counts.get(child)
+            if count is None:
+                continue
+            is_around = child.tag in _BLOCKS and (_is_menu(count) or _is_named(child, count, total))
+            # Some put a page's own title into a bar.
+            if is_around and child.find(".//h1") is None:
+                yield child
+            else:
+                waiting.append(child)
+
+
+def _is_menu(count: _Count) -> bool:
+    return (
+        count.links >= _MIN_LINKS
+        and count.link_words >= _LINK_SHARE * count.words
+        and count.link_words <= _MAX_WORDS_A_LINK * count.links
+    )
+
+
+def _is_named(element: html.HtmlElement, count: _Count, total: int) -> bool:
+    """Whether its tag, class or id says that it stands beside the matter, and it is no more than that."""
+    if count.words > _MAX_NAMED_SHARE * total:
+        return False
+    names = _NAME_PARTS.findall(f"{element.get('class') or ''} {element.get('id') or ''}")
+    return element.tag == "aside" or any(name.lower() in _NAMES for name in names)
