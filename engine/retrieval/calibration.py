@@ -82,7 +82,9 @@ def names_of(question: str) -> frozenset[str]:
     """The question's names and numbers, folded: capitalised words but the first, and words that begin with a digit."""
     words = _WORD.findall(question)
     return frozenset(
-        word.casefold() for place, word in enumerate(words) if word[0].isdigit() or (place and word[0].isupper())
+        word.casefold()
+        for place, word in enumerate(words)
+        if word[0].isdigit() or (place and word[0].isupper() and word != "I")
     )
 
 

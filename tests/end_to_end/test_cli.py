@@ -78,7 +78,7 @@ def test_search_gives_absolute_paths_and_pages(library):
     passages = ragdoll.json("search", QUESTION, "--top-k", "3")["passages"]
     assert 1 <= len(passages) <= 3
     for passage in passages:
-        assert set(passage) == {"document", "page", "text", "score"}
+        assert set(passage) == {"document", "page", "place", "text", "score", "is_offline"}
         assert Path(passage["document"]).is_relative_to(corpus)
     assert [p["score"] for p in passages] == sorted((p["score"] for p in passages), reverse=True)
 
@@ -95,7 +95,8 @@ def test_a_batch_of_searches_gives_a_line_each(library, tmp_path: Path):
 def test_ask_without_a_model_answers_with_quotes(library):
     ragdoll, _, _ = library
     answer = ragdoll.json("ask", QUESTION)
-    assert set(answer) == {"answer", "quotes", "citations", "passages", "timeline", "model"}
+    assert set(answer) == {"answer", "quotes", "citations", "passages", "scope", "timeline", "model"}
+    assert answer["scope"]["passages_used"] == len(answer["passages"]) <= answer["scope"]["passages_found"]
     assert answer["model"] is None
     assert answer["quotes"]
     assert answer["quotes"][0]["text"] in answer["answer"]
@@ -127,10 +128,25 @@ def test_ask_with_a_trained_model_of_512_tokens(library):
 def test_a_batch_of_questions_gives_a_line_each(library, tmp_path: Path):
     ragdoll, _, _ = library
     batch = tmp_path / "batch.jsonl"
-    batch.write_text('{"id": "a", "question": "What is a mutex?"}\n{"id": "b", "question": "' + QUESTION + '"}\n')
-    lines = ragdoll.lines("ask", "--batch", batch)
-    assert [line["id"] for line in lines] == ["a", "b"]
-    assert all("timeline" in line for line in lines)
+    questions = {"a": "What is a mutex?", "empty": " ", "b": QUESTION}
+    batch.write_text("".join(json.dumps({"id": id_, "question": text}) + "\n" for id_, text in questions.items()))
+    lines = {line["id"]: line for line in ragdoll.lines("ask", "--batch", batch)}
+    assert list(lines) == list(questions)
+    assert all("timeline" in lines[id_] for id_ in ("a", "b"))
+    assert lines["empty"]["error"]["sentence"] == "The question is empty."
+
+
+def test_a_search_is_confined_by_path_type_and_date(library):
+    ragdoll, corpus, report = library
+    file = next(corpus.rglob("*.md"))
+    inside = ragdoll.json("search", QUESTION, "--in", file)
+    assert {passage["document"] for passage in inside["passages"]} == {str(file)}
+    assert inside["scope"]["files_searched"] == 1 < report["documents"]["indexed"]
+    assert ragdoll.json("search", QUESTION, "--in", corpus)["scope"]["files_searched"] == report["documents"]["indexed"]
+    markdown = ragdoll.json("search", QUESTION, "--type", "md")
+    assert {Path(passage["document"]).suffix for passage in markdown["passages"]} == {".md"}
+    assert ragdoll.json("search", QUESTION, "--until", "1999-12-31")["passages"] == []
+    assert ragdoll.json("search", QUESTION, "--since", "2000-01-01")["passages"] != []
 
 
 def test_status_counts_what_is_there(library):
@@ -171,6 +187,8 @@ def test_models_are_added_used_and_listed(library, tmp_path: Path):
         (["remove", "/nowhere/at/all"], 4),
         (["search", "x", "--collection", "None such"], 4),
         (["search", "--batch", "/nowhere.jsonl"], 4),
+        (["search", "x", "--in", "/nowhere"], 4),
+        (["search", "x", "--since", "yesterday"], 2),
         (["search"], 2),
         (["search", "x", "--top-k", "0"], 2),
         (["ask"], 2),
