@@ -101,7 +101,8 @@ class Following:
             # The rows are durable and the writer must hear so; what is in memory is read again instead.
             log.exception("the partitions have lost step with the table")
             self.is_in_step = False
-        if not self.is_in_step or self._shards.due():
+            self._wake()
+        if self._shards.due():
             self._wake()
 
     def _heed(self, packed: Callable[[], _Change]) -> None:

@@ -22,6 +22,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from engine.memory.ledger import Ledger
+from engine.partitions.buffers import trim_heap
 from engine.partitions.following import Following
 from engine.partitions.integrity import check
 from engine.partitions.kernels import Kernel
@@ -249,7 +250,8 @@ class PartitionStore:
         if not self._following.is_in_step:
             self._read()
         self._table.drop_vector_index()
-        self._upkeep.carry_out(stop)
+        if self._upkeep.carry_out(stop):
+            trim_heap()
 
     def _move_to_disk(self) -> None:
         """Lets go of everything once LanceDB can search as well without it."""
@@ -260,9 +262,11 @@ class PartitionStore:
             self._kernel.release()
             self._scratch_lease.resize(0)
             self._outline_lease.resize(0)
+        trim_heap()
 
     def _read(self) -> None:
         self._following.read(lambda: load(self._table, self._folder, self._origin, self._quantize))
+        trim_heap()
 
     def _write_note(self) -> None:
         """Spares the next start a look at every row; without the note it takes that look. While nothing is written."""
