@@ -141,6 +141,7 @@ def _ask(options: argparse.Namespace, out: Output) -> None:
 def _status(options: argparse.Namespace, out: Output) -> None:
     with _engine() as engine:
         collections, folders, disk_bytes = engine.collections(), engine.folders(), engine.disk_bytes()
+        embedder = engine.embedder()
         document = {
             "collections": [asdict(collection) for collection in collections],
             "folders": [folder.model_dump() for folder in folders],
@@ -149,6 +150,7 @@ def _status(options: argparse.Namespace, out: Output) -> None:
             "bytes_on_disk": disk_bytes,
             "memory": engine.memory().model_dump(),
             "model": engine.settings.models.current or None,
+            "embedder": embedder.model_dump(),
             "data_folder": str(engine.home.data),
         }
     if out.is_json:
@@ -160,6 +162,9 @@ def _status(options: argparse.Namespace, out: Output) -> None:
         for folder in folders:
             if folder.collection == collection.name:
                 _tell_folder(folder, out)
+    if embedder.next_name:
+        moved = f"{embedder.documents_moved} of {embedder.documents_to_move} documents"
+        out.line(f"Moving from the embedding model {embedder.name} to {embedder.next_name}: {moved} so far.")
     out.line(f"{disk_bytes / 2**20:.1f} MB on disk in {document['data_folder']}")
 
 

@@ -70,8 +70,9 @@ class Postponed:
 
 Outcome = Ready | Same | Unreadable | Vanished | Postponed
 
-# What a file may take the second time, in multiples of the first.
-PATIENCE = 3.0
+# Shares of the time that a file may take: one that hangs must not hold up the others for long, and gets all of it
+# when it is tried again at the end.
+FIRST_PATIENCE, LAST_PATIENCE = 0.25, 1.0
 
 
 class FileReader:
@@ -132,7 +133,7 @@ class FileReader:
                 self._cancelled,
                 self._passwords_of(document.document_id),
                 settings.ocr_languages,
-                PATIENCE if self._is_last_try else 1.0,
+                LAST_PATIENCE if self._is_last_try else FIRST_PATIENCE,
             )
         except (RagdollError, OSError):
             raise

@@ -106,7 +106,7 @@ class ParserPool:
             cancelled: Stops the work when set.
             passwords: Tried on what is encrypted.
             ocr_languages: What to read pictures in, by Tesseract's names; empty chooses by the system's language.
-            patience: How much longer than usual it may take, as a factor.
+            patience: Its share of the time that a file may take.
 
         Raises:
             DocumentUnreadable: The file has no text for us; the sentence says why.

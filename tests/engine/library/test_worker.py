@@ -18,7 +18,7 @@ from engine.events import Event, IndexFailed, IndexFinished, IndexProgressed, Li
 from engine.library import indexer
 from engine.library.indexer import Indexer
 from engine.library.jobs import IndexJob
-from engine.library.reading import PATIENCE
+from engine.library.reading import FIRST_PATIENCE, LAST_PATIENCE
 from engine.library.seams import Stores
 from engine.library.worker import CANCELLED, IndexWorker
 from tests.helpers.library import FakeParser, FakeStores, check_integrity
@@ -582,7 +582,8 @@ def test_what_the_parser_gave_up_on_is_tried_once_more_at_the_end_with_more_time
     finished = bench.worker.add([str(bench.docs)]).wait(HANG_SECONDS)
 
     assert [os.path.basename(path) for path in bench.parser.paths_read] == ["a.md", "b.md", "a.md"]
-    assert bench.parser.patience == [1.0, 1.0, PATIENCE]
+    assert bench.parser.patience == [FIRST_PATIENCE, FIRST_PATIENCE, LAST_PATIENCE]
+    assert FIRST_PATIENCE < LAST_PATIENCE
     assert (finished.indexed, len(finished.failed)) == (1, 1)
     assert bench.states() == {"a.md": "failed", "b.md": "indexed"}
 

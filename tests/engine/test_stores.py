@@ -1,0 +1,173 @@
+"""Tests for engine.stores: the library moves to another embedding model on real tables, with models of our own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine import stores, tables
+from engine.catalog import Catalog
+from engine.config import EmbedderSettings, Home, MemorySettings, Settings
+from engine.embedder import EmbedderSpec
+from engine.events import Event
+from engine.library.worker import IndexWorker
+from engine.memory.ledger import Ledger
+from engine.partitions.kernels import NumpyKernel
+from engine.phases import Phases
+from engine.stores import StoresOpener
+from tests.helpers.library import DIMENSIONS, FakeEmbedder, FakeParser, vector_of
+
+HANG_SECONDS = 60
+
+
+class LoadedEmbedder(FakeEmbedder):
+    """What the opener asks of an embedder besides; model "b" turns its vectors round."""
+
+    description = "by hash"
+
+    def __init__(self, spec: EmbedderSpec, *_: object) -> None:
+        super().__init__(identity=spec.identity)
+        self.spec, self.dimensions = spec, spec.dimensions
+        self.is_unloaded = False
+
+    def embed_documents(self, texts: object) -> np.ndarray:
+        vectors = super().embed_documents(texts)  # type: ignore[arg-type]
+        return -vectors if self.identity.startswith("b") else vectors
+
+    def unload(self) -> None:
+        self.is_unloaded = True
+
+
+class Library:
+    """A home with a worker on real tables; `model` is what the settings name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Home.under(folder / "home")
+        self.home.create()
+        self.docs = folder / "docs"
+        self.docs.mkdir()
+        self.model = "a"
+        self.events: list[Event] = []
+        self.switched = threading.Event()
+        self.ledger = Ledger()
+        self.open()
+
+    def open(self) -> None:
+        self.catalog = Catalog.open(self.home.library)
+        self.opener = StoresOpener(self.home, self.catalog, self.settings, self.ledger, Phases(self.events.append))
+        self.worker = IndexWorker(
+            self.catalog, FakeParser(), self.opener, self.settings, self.events.append, moving=self.opener
+        )
+        switch = self.opener.switch
+        self.opener.switch = lambda: (switch(), self.switched.set())  # type: ignore[method-assign,assignment]
+        self.worker.start()
+
+    def close(self) -> None:
+        self.worker.stop()
+        self.opener.close()
+        self.catalog.close()
+
+    def settings(self) -> Settings:
+        return Settings(embedder=EmbedderSettings(model=self.model), memory=MemorySettings(index_budget_bytes=2**20))
+
+    def nearest(self, text: str, sign: int = 1) -> str:
+        opened = self.opener()
+        ((found, *_),) = opened.index.search(sign * vector_of(text)[np.newaxis], 1)
+        (row,) = opened.table.rows_of(found.document_id)
+        return row.text
+
+    def folders(self) -> set[str]:
+        return {path.name for path in self.home.library.iterdir() if path.is_dir()}
+
+
+def resolved(settings: EmbedderSettings) -> EmbedderSpec:
+    return EmbedderSpec(settings.model, f"{settings.model}@1", Path(), DIMENSIONS, None, False)
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
+    monkeypatch.setattr(tables, "resolve", resolved)
+    monkeypatch.setattr(stores, "Embedder", LoadedEmbedder)
+    monkeypatch.setattr(stores, "best_kernel", NumpyKernel)
+    made = Library(tmp_path)
+    for name in ("okapi", "zebra", "lion"):
+        (made.docs / name).write_text(f"The {name} is an animal.")
+    made.worker.add([str(made.docs)]).wait(HANG_SECONDS)
+    yield made
+    made.close()
+    assert made.ledger.spans() == ()
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    for _ in range(HANG_SECONDS * 100):
+        if is_so():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("it never came to be")
+
+
+def test_another_model_takes_over_and_what_was_before_is_dropped(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "_GRACE_SECONDS", 0.05)
+    before = library.opener()
+    assert library.nearest("The zebra is an animal.") == "The zebra is an animal."
+
+    library.model = "b"
+    library.worker.consider_move()
+    assert library.switched.wait(HANG_SECONDS)
+
+    assert library.nearest("The zebra is an animal.", -1) == "The zebra is an animal."
+    assert library.opener.state().name == "b"
+    wait_for(lambda: not library.opener._retired)
+    assert before.embedder.is_unloaded  # type: ignore[attr-defined]
+    assert len(library.folders()) == 2
+    assert not library.folders() & {"lancedb", "shards"}
+
+
+def test_the_present_model_answers_until_the_move_is_over(library: Library) -> None:
+    library.worker.pause()
+    library.model = "b"
+    library.worker.consider_move()
+
+    assert library.nearest("The lion is an animal.") == "The lion is an animal."
+
+    library.worker.resume()
+    assert library.switched.wait(HANG_SECONDS)
+
+
+def test_a_move_that_was_interrupted_goes_on_at_the_next_start(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.worker.stop()
+    library.model = "b"
+    following = library.opener.next()
+    assert following is not None
+    (first, *_) = library.catalog.ids_to_move(1)
+    library.close()
+
+    library.open()
+
+    assert library.switched.wait(HANG_SECONDS)
+    (row,) = library.opener().table.rows_of(first)
+    np.testing.assert_allclose(row.vector, -vector_of(row.indexed_text), atol=1e-6)
+    assert library.opener.state().next_name == ""
+
+
+def test_changing_back_drops_what_was_begun(library: Library) -> None:
+    library.worker.pause()
+    library.model = "b"
+    assert library.opener.next() is not None
+    assert library.opener.state().next_name == "b"
+    assert library.opener.state().documents_to_move == 3
+    assert any(name.startswith("lancedb-") for name in library.folders())
+
+    library.model = "a"
+
+    assert library.opener.next() is None
+    assert library.folders() == {"lancedb", "shards"}
+    assert library.opener.state().description == "by hash"
