@@ -23,6 +23,8 @@ def markdown_of(title: str, turns: Sequence[Turn]) -> str:
 
 def _answer(outcome: Outcome) -> list[str]:
     parts = [outcome.text.strip()] if outcome.text.strip() else []
+    if outcome.state == "finished" and not parts:
+        parts.append("*Not found in the files.*")
     if outcome.state in _ENDS:
         parts.append(f"*{outcome.error_sentence or _ENDS[outcome.state]}*")
     if outcome.passages:

@@ -54,7 +54,8 @@ class CollectionCard(QFrame):
             number = collection.documents_by_state.get(state, 0)
             if number:
                 flow.addWidget(bits.chip(f"{count_text(number)} {state_name(state).lower()}", tone))
-        flow.addWidget(bits.label(self.tr("%1 chunks").replace("%1", count_text(collection.num_chunks)), "small"))
+        words = self.tr("1 chunk") if collection.num_chunks == 1 else self.tr("%1 chunks")
+        flow.addWidget(bits.label(words.replace("%1", count_text(collection.num_chunks)), "small"))
         head = QWidget()
         line = bits.row(spacing=8)
         line.addWidget(states, 1, Qt.AlignmentFlag.AlignVCenter)

@@ -89,7 +89,9 @@ class DocumentsPane(QWidget):
             group.addButton(button)
             self.filter_buttons[name] = button
             flow.addWidget(button)
-        flow.addWidget(self.search)
+        search = QWidget()
+        search.setLayout(bits.row(8, self.search, spacing=0))
+        flow.addWidget(search)
         return head
 
     def _search_field(self) -> QLineEdit:

@@ -54,6 +54,7 @@ class TurnWidget(QWidget):
         self._state_line = QWidget()
         self._state_line.setLayout(bits.row(self._spinner, self._state, None, spacing=8))
         self.quotes, self.markdown, self.outcome = QuotesCard(), MarkdownView(), OutcomeLine()
+        self.nothing = bits.label("", wraps=True, selectable=True)
         self._note = bits.label("", "small", wraps=True)
         self.scope = bits.button("", "quiet", clicked=self.selected.emit)
         self.copy = bits.tool("copy", self.tr("Copy the answer"), self._on_copy, side=16)
@@ -69,7 +70,8 @@ class TurnWidget(QWidget):
         )  # fmt: skip
         confined_line = bits.column(self.confined, spacing=0)
         confined_line.addLayout(bits.row(self.everything, None))
-        confined_line.setContentsMargins(6, 0, 0, 0)
+        confined_line.setContentsMargins(2, 0, 0, 0)
+        self.confined.setContentsMargins(4, 0, 0, 0)
         self._confined_line.setLayout(confined_line)
         self._arrange()
         self._connect()
@@ -114,7 +116,8 @@ class TurnWidget(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(12)
-        for part in (self.bubble, self._state_line, self.quotes, self.markdown, self._note, self.outcome):
+        above = (self.bubble, self._state_line, self.quotes, self.markdown, self.nothing, self._note, self.outcome)
+        for part in above:
             layout.addWidget(part)
         layout.addLayout(bits.column(self._foot, self._confined_line, spacing=2))
 
@@ -148,8 +151,16 @@ class TurnWidget(QWidget):
             self.markdown.finish()
             if self._was_running or not self.markdown.text:
                 self.quotes.set_open(not text)
+        is_nothing = turn.state == "finished" and not turn.text and not turn.quotes
+        self.nothing.setText(self._nothing_sentence(turn) if is_nothing else "")
+        self.nothing.setVisible(is_nothing)
         self._note.setText(self.tr("No model is chosen, so the answer is these quotes.") if is_extractive else "")
         self._note.setVisible(is_extractive)
+
+    def _nothing_sentence(self, turn: TurnView) -> str:
+        """That no sentence of the files answers it; what comes nearest may be worth a look all the same."""
+        words = self.tr("Not found in your files.")
+        return f"{words} {self.tr('The sources are the passages that come nearest.')}" if turn.passages else words
 
     def _show_outcome(self, turn: TurnView) -> None:
         if turn.state == "failed":

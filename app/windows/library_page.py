@@ -136,8 +136,10 @@ class LibraryPage(Page):
             return
         chunks = sum(collection.num_chunks for collection in library.collections)
         facts = (
-            self.tr("%1 files").replace("%1", count_text(library.num_documents)),
-            self.tr("%1 chunks").replace("%1", count_text(chunks)),
+            self.tr("1 file")
+            if library.num_documents == 1
+            else self.tr("%1 files").replace("%1", count_text(library.num_documents)),
+            self.tr("1 chunk") if chunks == 1 else self.tr("%1 chunks").replace("%1", count_text(chunks)),
             self.tr("%1 on disk").replace("%1", bytes_text(library.disk_bytes)),
         )
         self.subtitle.setText(" · ".join(facts))

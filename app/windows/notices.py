@@ -26,6 +26,8 @@ class Notices(QObject):
         self._bar, self._show_problems = bar, show_problems
         self._models: AppModels | None = None
         self._death = ""
+        self._told: set[tuple[str, str]] = set()
+        self._has_job_finished = False
 
     def attach(self, models: AppModels) -> None:
         self._models = models
@@ -59,7 +61,7 @@ class Notices(QObject):
 
     def _on_check_finished(self, finished: IndexFinished) -> None:
         """Who asked for a look at the folders is told what was found, also when that is nothing."""
-        if finished.skipped or finished.failed:
+        if self._bar.sentence == _problems_sentence(self, finished) and not self._bar.isHidden():
             return
         words = self.tr("%1 files were indexed, %2 were removed.")
         found = words.replace("%1", count_text(finished.indexed)).replace("%2", count_text(finished.removed))
@@ -68,8 +70,18 @@ class Notices(QObject):
         self._bar.expire(CHECK_SHOWN_S)
 
     def _on_job_finished(self, finished: IndexFinished) -> None:
-        num_problems = len(finished.skipped) + len(finished.failed)
-        if num_problems:
-            words = self.tr("%1 files were indexed, %2 were not.")
-            sentence = words.replace("%1", count_text(finished.indexed)).replace("%2", count_text(num_problems))
+        problems = {(problem.path, problem.reason) for problem in (*finished.skipped, *finished.failed)}
+        # The first look after a start finds what was wrong already, and every look again: that is no news.
+        is_known = not self._has_job_finished and not finished.indexed and bool(finished.unchanged)
+        are_new = bool(problems - self._told) and not is_known
+        self._told |= problems
+        self._has_job_finished = True
+        if are_new:
+            sentence = _problems_sentence(self, finished)
             self._bar.show_message("warning", sentence, "", self.tr("Show them"), self._show_problems)
+
+
+def _problems_sentence(notices: QObject, finished: IndexFinished) -> str:
+    words = notices.tr("%1 files were indexed, %2 were not.")
+    num_problems = len(finished.skipped) + len(finished.failed)
+    return words.replace("%1", count_text(finished.indexed)).replace("%2", count_text(num_problems))

@@ -40,6 +40,11 @@ Three months [1].
     )
 
 
+def test_an_answer_that_found_nothing_says_so():
+    nothing = Turn("1", "c", None, "?", 0.0, Outcome(state="finished", passages=({"document": "/a.md"},)))
+    assert "*Not found in the files.*\n\n**Sources**" in markdown_of("t", [nothing])
+
+
 def test_an_answer_that_did_not_end_well_says_so():
     stopped = Turn("1", "c", None, "?", 0.0, Outcome(state="cancelled", text="Half"))
     failed = Turn("2", "c", "1", "??", 0.0, Outcome(state="failed", error_sentence="The engine crashed."))

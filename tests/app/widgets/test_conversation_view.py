@@ -240,3 +240,12 @@ def test_the_place_of_a_quote_is_said_as_the_document_calls_it(view):
     view.show_turns([turn(1, passages=(passage(1),), quotes=(budget,))])
     (line,) = view.turn_views()[0].quotes.quote_lines()
     assert line.accessibleName() == "Quote from file-1.pdf · sheet “Budget”, rows 12–18"
+
+
+def test_an_answer_that_found_nothing_says_so(view):
+    view.show_turns([turn(1, text="", model=None, passages=(passage(1),)), turn(2, text="", model=None)])
+    nearest, nothing = (widget.nothing for widget in view.turn_views())
+    assert nearest.text() == "Not found in your files. The sources are the passages that come nearest."
+    assert nothing.text() == "Not found in your files."
+    view.update_turn(turn(2))
+    assert not view.turn_views()[1].nothing.isVisible()

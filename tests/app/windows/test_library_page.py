@@ -74,6 +74,18 @@ def test_changes_can_be_looked_for_now_and_what_was_found_is_said(page, window, 
     assert window.message_bar.sentence == "2 files were indexed, 1 were removed."
 
 
+def test_a_look_that_finds_only_what_was_wrong_before_says_that_nothing_changed(page, window, client):
+    tell_library(client, COLLECTION)
+    page.check.click()
+    problem = protocol.DocumentProblem(path="/docs/a.pdf", reason="It needs a password.")
+    client.tell(
+        protocol.IndexFinished(
+            indexed=0, unchanged=9, removed=0, skipped=(problem,), failed=(), chunks=0, seconds=1
+        )
+    )  # fmt: skip
+    assert window.message_bar.sentence == "Nothing has changed in your folders."
+
+
 def test_a_look_that_nobody_asked_for_is_not_talked_about(page, window, client):
     tell_library(client, COLLECTION)
     client.tell(protocol.IndexFinished(indexed=0, unchanged=9, removed=0, skipped=(), failed=(), chunks=0, seconds=1))

@@ -355,6 +355,21 @@ def test_a_job_with_problems_leads_to_them(window, client):
     assert client.asked(protocol.DOCUMENTS)[-1].states == ("skipped", "failed")
 
 
+def test_problems_are_told_when_they_are_new_and_not_at_every_look(window, client):
+    problem = protocol.DocumentProblem(path="/docs/a.pdf", reason="It needs a password.")
+    look = protocol.IndexFinished(
+        indexed=0, unchanged=7, removed=0, skipped=(problem,), failed=(), chunks=0, seconds=1.0
+    )  # fmt: skip
+    client.tell(look)
+    assert not window.message_bar.isVisible()
+    another = protocol.DocumentProblem(path="/docs/b.pdf", reason="It is cut short.")
+    client.tell(look.model_copy(update={"failed": (another,)}))
+    assert window.message_bar.sentence == "0 files were indexed, 2 were not."
+    window.message_bar.clear()
+    client.tell(look.model_copy(update={"failed": (another,)}))
+    assert not window.message_bar.isVisible()
+
+
 def test_a_job_without_problems_says_nothing(window, client):
     client.tell(protocol.IndexFinished(indexed=3, unchanged=0, removed=0, skipped=(), failed=(), chunks=9, seconds=1.0))
     assert not window.message_bar.isVisible()
