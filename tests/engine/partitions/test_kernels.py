@@ -202,9 +202,7 @@ def test_a_kernel_that_does_not_run_is_not_chosen() -> None:
 
 
 def test_of_those_that_are_right_the_fastest_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        kernels._Problem, "seconds", lambda self, kernel: 1.0 if isinstance(kernel, TorchKernel) else 2.0
-    )
+    monkeypatch.setattr(kernels._Problem, "cost", lambda self, kernel: 1.0 if isinstance(kernel, TorchKernel) else 2.0)
 
     assert type(choose([NumpyKernel, TorchKernel])) is TorchKernel
 
