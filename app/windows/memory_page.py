@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from app.models.memory import MemoryModel
 
 MAX_DECISIONS = 8
-MAX_COUNTERS = 8
+MAX_COUNTERS = 12
 
 
 class MemoryPage(Page):
@@ -142,6 +142,7 @@ def counter_text(name: str, value: float) -> tuple[str, str]:
         ("_per_s", lambda rate: f"{rate:.1f}/s"),
         ("_bytes", bytes_text),
         ("_seconds", seconds_text),
+        ("_ms", lambda milliseconds: seconds_text(milliseconds / 1000)),
         ("_ratio", lambda ratio: f"{ratio:.0%}"),
     )
     for ending, figure in units:

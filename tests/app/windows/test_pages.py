@@ -120,7 +120,8 @@ def test_decisions_are_said_in_words(window, client):
     ("name", "value", "words"),
     [("tokens_per_s", 31.44, ("Tokens", "31.4/s")), ("disk_read_bytes_per_s", 2**20, ("Disk read", "1.0 MiB/s")),
      ("kv_hit_ratio", 0.83, ("KV hit", "83%")), ("cache_bytes", 2048, ("Cache", "2.0 KiB")),
-     ("waiting_questions", 3, ("Waiting questions", "3"))],
+     ("waiting_questions", 3, ("Waiting questions", "3")),
+     ("sweep_load_ms", 9.9, ("Sweep load", "10 ms"))],
 )  # fmt: skip
 def test_counters_are_read_by_the_end_of_their_names(name, value, words):
     assert counter_text(name, value) == words
