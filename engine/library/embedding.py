@@ -93,7 +93,7 @@ class EmbeddingStage:
 
     @property
     def has_room(self) -> bool:
-        """Whether more should be read; asked under the lock of `changed` or by the thread that puts."""
+        """Whether more should be read; to be asked under the lock of `changed`."""
         small = sum(len(one.missing) for one in self._underway if not one.is_large)
         large = sum(len(one.missing) for one in self._underway if one.is_large)
         # What is complete but not written counts as well: a disk that is slower than the model must slow it down.

@@ -94,12 +94,14 @@ class Flow:
 
     @property
     def _wants_read(self) -> bool:
+        """To be asked under the lock, like all that it asks."""
         return not self._is_read and self._ahead.has_news and (self._stage.has_room or self._ahead.has_urgent)
 
     def _take_read(self, work: Work) -> None:
         """What was read goes to the embedder, or is noted if there is nothing to embed."""
-        if not self._wants_read:
-            return
+        with self._changed:
+            if not self._wants_read:
+                return
         outcomes = self._ahead.take(WINDOW_CHUNKS, 0.0)
         if outcomes is None:
             self._is_read = True

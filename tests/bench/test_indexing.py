@@ -1,0 +1,45 @@
+"""Tests for tests.bench.indexing: what it makes of measured seconds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.embedder import backends
+from tests.bench.indexing import Contest, Sample, bound, told
+
+
+def contest(tmp_path: Path, **seconds: list[float]) -> Contest:
+    sample = Sample(tmp_path, 2, ("one", "two", "three", "four"))
+    return Contest(sample, tmp_path, tmp_path, None, seconds, {"embed": 0.97})
+
+
+@pytest.fixture(autouse=True)
+def plain_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "formats_worth_trying", lambda: ("float32",))
+
+
+def test_the_best_round_of_each_counts_and_ratios_are_ours_over_theirs(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    measured = contest(tmp_path, ours=[4.0, 2.0], embedder_alone=[1.9, 5.0], langchain_chroma=[3.0])
+
+    assert told(measured, file) == 0
+
+    found = json.loads(file.read_text())
+    assert found["ours"]["chunks_per_s"] == 2.0
+    assert found["ratios"]["embedder_alone"] == pytest.approx(0.95)
+    assert found["ratios"]["langchain_chroma"] == pytest.approx(1.5)
+
+
+def test_a_bound_that_does_not_hold_is_an_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(contest(tmp_path, ours=[2.0], embedder_alone=[1.0]), None) == 1
+    assert "BROKEN" in capsys.readouterr().out
+
+
+def test_more_is_asked_where_bfloat16_is_native(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert bound("langchain_chroma") == 1.1
+    monkeypatch.setattr(backends, "formats_worth_trying", lambda: ("float32", "bfloat16"))
+
+    assert (bound("langchain_chroma"), bound("embedder_alone")) == (2.0, 0.93)
