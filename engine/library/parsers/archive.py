@@ -24,7 +24,7 @@ class Package:
     """An archive of XML parts; those of Open Packaging are found by their content type or by relationship."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
-        self._archive = archive
+        self.archive = archive
         self._names = {name.lower(): name for name in archive.namelist()}
         self._types = self._content_types()
 
@@ -57,15 +57,15 @@ class Package:
     def num_bytes(self, name: str) -> int:
         """How long a part is when unpacked, 0 where there is none."""
         member = self._member(name)
-        return self._archive.getinfo(member).file_size if member else 0
+        return self.archive.getinfo(member).file_size if member else 0
 
     def data(self, name: str) -> bytes | None:
         member = self._member(name)
-        return self._archive.read(member) if member else None
+        return self.archive.read(member) if member else None
 
     def stream(self, name: str) -> IO[bytes] | None:
         member = self._member(name)
-        return self._archive.open(member) if member else None
+        return self.archive.open(member) if member else None
 
     def xml(self, name: str) -> etree._Element | None:
         data = self.data(name)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import struct
 from pathlib import Path
 from typing import Any
+from xml.parsers.expat import ExpatError
 
 import msoffcrypto  # type: ignore[import-untyped]
 from msoffcrypto.exceptions import (  # type: ignore[import-untyped]
@@ -13,6 +15,7 @@ from msoffcrypto.exceptions import (  # type: ignore[import-untyped]
     InvalidKeyError,
     ParseError,
 )
+from olefile.olefile import OleFileError  # type: ignore[import-untyped]
 
 from engine.core import ParsedDocument
 from engine.errors import DocumentUnreadable, DocumentUnsupported
@@ -21,6 +24,7 @@ from engine.library.parsers.limits import Limits, needs_password
 
 # Excel protects with this one what may be read by all and changed by few, and tries it by itself.
 _EVERYONES = "VelvetSweatshop"
+_DAMAGE = (FileFormatError, ParseError, OleFileError, ExpatError, struct.error, ValueError, LookupError, TypeError)
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
@@ -40,8 +44,8 @@ def _opened(path: Path, limits: Limits) -> bytes:
             for password in (_EVERYONES, *limits.passwords):
                 if (data := _decrypted(file, password)) is not None:
                     return data
-        except (FileFormatError, ParseError) as error:
-            raise DocumentUnreadable("The document is damaged: what says how to open it is missing.") from error
+        except _DAMAGE as error:
+            raise DocumentUnreadable("The document is damaged: what says how to open it cannot be read.") from error
         except DecryptionError as error:
             raise DocumentUnsupported("The document is protected in a way that cannot be opened here.") from error
     raise needs_password("The document", limits)

@@ -9,11 +9,12 @@ from lxml import etree
 
 from engine.core import ParsedDocument, ParsedPage
 from engine.errors import DocumentUnreadable
-from engine.library.parsers import xls
+from engine.library.parsers import nested, xls
 from engine.library.parsers.archive import Package, opened
-from engine.library.parsers.elements import attribute, child, children, descendants, elements, local
-from engine.library.parsers.limits import MIB, Limits, needs_password
+from engine.library.parsers.elements import attribute, child, children, elements, local
+from engine.library.parsers.limits import MIB, Limits
 from engine.library.parsers.markup import PageBuilder, sane_title
+from engine.library.parsers.opendocument_locks import is_locked, unlocked
 from engine.library.parsers.opendocument_text import Flow, flat, styles
 from engine.library.parsers.sheets import Row, Sheets
 
@@ -28,8 +29,11 @@ _TREE_BYTES = 64 * MIB
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
     with opened(path, limits, "The document") as package:
-        if next(descendants(package.xml("META-INF/manifest.xml"), "encryption-data"), None) is not None:
-            raise needs_password("The document", limits)
+        if is_locked(package):
+            inner = unlocked(package, limits)
+            if isinstance(inner, bytes):
+                return nested.parse(inner, "", limits)
+            return _read(inner, _title(inner), limits)
         title = _title(package)
         if package.num_bytes("content.xml") <= _TREE_BYTES:
             return _read(package, title, limits)

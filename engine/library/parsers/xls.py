@@ -44,6 +44,11 @@ def pages(path: Path, limits: Limits) -> tuple[ParsedPage, ...]:
         raise needs_password("The workbook", limits) from error
     except calamine.CalamineError as error:
         raise DocumentUnreadable(f"The workbook is damaged: {str(error).rstrip('.')}.") from error
+    except BaseException as error:
+        # WORKAROUND calamine 0.9: on some damage its Rust code panics, and a panic is no Exception.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise DocumentUnreadable("The workbook is damaged: its structure cannot be read.") from error
     return tuple(sheets.pages)
 
 

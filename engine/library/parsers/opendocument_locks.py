@@ -1,0 +1,161 @@
+"""OpenDocument files with a password: their parts, or the whole package in them, opened with one that is known.
+
+OpenDocument 1.2, part 3, 3.4; for whole packages the proposal for 1.5 (OFFICE-4153), as LibreOffice 24.8 writes them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.decrepit.ciphers.algorithms import Blowfish
+from cryptography.hazmat.decrepit.ciphers.modes import CFB
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CBC
+from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+from lxml import etree
+
+from engine.errors import DocumentUnsupported
+from engine.library.parsers.archive import Package
+from engine.library.parsers.elements import attribute, child, descendants
+from engine.library.parsers.limits import Limits, check_unpacked, needs_password
+
+_WHOLE_PACKAGE = "encrypted-package"
+_CONTENT = "content.xml"
+_GCM_TAG_BYTES = 16
+# More than any office program asks for, and less than a parser may have.
+_MAX_ITERATIONS = 10_000_000
+_MAX_ARGON2_KIB = 2**20
+
+
+def is_locked(package: Package) -> bool:
+    return next(descendants(package.xml("META-INF/manifest.xml"), "encryption-data"), None) is not None
+
+
+def unlocked(package: Package, limits: Limits) -> Package | bytes:
+    """The package with its parts open, or the bytes of the package that it holds.
+
+    Raises:
+        DocumentEncrypted: None of the passwords opens it.
+        DocumentUnsupported: It is protected in a way that is not known here.
+    """
+    locks = _locks(package)
+    name = _WHOLE_PACKAGE if _WHOLE_PACKAGE in locks else _CONTENT
+    data = package.data(name)
+    if data is None or name not in locks:
+        raise _unknown()
+    for password in limits.passwords:
+        opened = locks[name].opened(data, password, limits)
+        if opened is not None:
+            return opened if name == _WHOLE_PACKAGE else _Unlocked(package, locks, password, limits)
+    raise needs_password("The document", limits)
+
+
+class _Unlocked(Package):
+    """A package whose locked parts are opened as they are read."""
+
+    def __init__(self, package: Package, locks: dict[str, _Lock], password: str, limits: Limits) -> None:
+        self._locks: dict[str, _Lock] = {}
+        super().__init__(package.archive)
+        self._locks, self._password, self._limits = locks, password, limits
+
+    def data(self, name: str) -> bytes | None:
+        data = super().data(name)
+        lock = self._locks.get(name)
+        return data if data is None or lock is None else lock.opened(data, self._password, self._limits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lock:
+    """How one part is locked, in the words of the manifest."""
+
+    algorithm: str
+    vector: bytes
+    derivation: etree._Element
+    start: str
+
+    def opened(self, data: bytes, password: str, limits: Limits) -> bytes | None:
+        """The part, None where that is not its password."""
+        key = self._key(password)
+        try:
+            return _inflated(self._decrypted(data, key), limits)
+        except (InvalidTag, zlib.error):
+            return None
+
+    def _key(self, password: str) -> bytes:
+        digest = hashlib.sha256 if "sha256" in self.start else hashlib.sha1
+        secret = digest(password.encode()).digest()
+        salt, length = _bytes(self.derivation, "salt"), _number(self.derivation, "key-size", 16)
+        if "argon2id" in attribute(self.derivation, "key-derivation-name"):
+            memory = _number(self.derivation, "argon2-memory")
+            if memory > _MAX_ARGON2_KIB:
+                raise _unknown()
+            rounds, lanes = _number(self.derivation, "argon2-iterations"), _number(self.derivation, "argon2-lanes")
+            kdf = Argon2id(salt=salt, length=length, iterations=rounds, lanes=lanes, memory_cost=memory)
+            return bytes(kdf.derive(secret))
+        rounds = _number(self.derivation, "iteration-count", 1024)
+        if not 0 < rounds <= _MAX_ITERATIONS:
+            raise _unknown()
+        return hashlib.pbkdf2_hmac("sha1", secret, salt, rounds, length)
+
+    def _decrypted(self, data: bytes, key: bytes) -> bytes:
+        name = self.algorithm.lower()
+        if "gcm" in name:
+            return AESGCM(key).decrypt(self.vector, data.removeprefix(self.vector), None)
+        cipher: Cipher[Any]
+        if "aes" in name:
+            cipher = Cipher(AES(key), CBC(self.vector))
+            data = data[: len(data) // 16 * 16]
+        elif "blowfish" in name:
+            cipher = Cipher(Blowfish(key), CFB(self.vector))
+        else:
+            raise _unknown()
+        decryptor = cipher.decryptor()
+        return decryptor.update(data) + decryptor.finalize()
+
+
+def _locks(package: Package) -> dict[str, _Lock]:
+    locks: dict[str, _Lock] = {}
+    for entry in descendants(package.xml("META-INF/manifest.xml"), "file-entry"):
+        data = child(entry, "encryption-data")
+        algorithm, derivation = child(data, "algorithm"), child(data, "key-derivation")
+        if algorithm is not None and derivation is not None:
+            start = attribute(child(data, "start-key-generation"), "start-key-generation-name").lower()
+            name, vector = attribute(algorithm, "algorithm-name"), _bytes(algorithm, "initialisation-vector")
+            locks[attribute(entry, "full-path")] = _Lock(name, vector, derivation, start)
+    return locks
+
+
+def _inflated(data: bytes, limits: Limits) -> bytes:
+    """What was packed before it was locked. What follows its end only fills the last block."""
+    if data.startswith(b"PK\x03\x04"):
+        return data
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    said = inflater.decompress(data, limits.max_unpacked_bytes + 1)
+    check_unpacked(len(data), len(said), limits)
+    if not inflater.eof:
+        raise zlib.error("cut short")
+    return said
+
+
+def _bytes(element: etree._Element, name: str) -> bytes:
+    try:
+        return base64.b64decode(attribute(element, name), validate=True)
+    except binascii.Error as error:
+        raise _unknown() from error
+
+
+def _number(element: etree._Element, name: str, otherwise: int = 0) -> int:
+    text = attribute(element, name)
+    return int(text) if text.isdigit() else otherwise
+
+
+def _unknown() -> DocumentUnsupported:
+    return DocumentUnsupported("The document is protected in a way that cannot be opened here.")
