@@ -11,7 +11,7 @@ import pytest
 from engine.memory.ledger import Ledger
 from engine.partitions.kernels import NumpyKernel
 from engine.partitions.rows import Found
-from tests.bench import partition_library, partitions, report, vectors
+from tests.bench import partition_library, partitions, report, rescoring, vectors
 from tests.bench.partition_peers import by_lance, by_numpy, open_lance
 from tests.bench.partitions import Figures, recall, timed
 
@@ -122,3 +122,14 @@ def test_the_library_of_the_bench_is_searched_rightly_by_us_and_by_lancedb(
     assert num_partitions == 3
     assert recall(ours, truth) == 1.0
     assert recall(by_lance(open_lance(tmp_path))(questions, 10), truth) == 1.0
+
+
+def test_candidates_come_from_all_shards_and_are_scored_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rescoring, "_SHARD_ROWS", 300)
+    monkeypatch.setattr(rescoring, "best_kernel", NumpyKernel)
+    rows, questions = np.concatenate(list(vectors.blocks(1_000, 32))), vectors.questions(5, 32)
+
+    candidates = rescoring.best_candidates(rows, questions, 40)
+
+    assert candidates.shape == (5, 40)
+    np.testing.assert_array_equal(rescoring.rescored(rows, questions, candidates), by_numpy(rows)(questions, 10))
