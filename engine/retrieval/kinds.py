@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-_SPREADSHEETS = ("xlsx", "xls", "ods", "csv", "tsv")
+_SPREADSHEETS = ("xlsx", "xls", "ods", "table", "csv", "tsv")
 _PRESENTATIONS = ("pptx", "ppt", "odp")
 _WORD = ("docx", "doc", "odt", "rtf")
-_MAILS = ("eml", "mbox", "msg", "mail", "email")
+_MAILS = ("mail", "mailbox", "msg", "eml", "mbox", "email")
 _BOOKS = ("epub",)
 _WEB = ("html",)
 

@@ -57,7 +57,8 @@ def diverse(scores: Sequence[float], terms: Sequence[Collection[str]], count: in
     """Indices of `count` items, each chosen for its score less what those before it already say.
 
     `scores` fall from first to last; `diversity` 0 keeps their order, 1 looks at nothing but what is new. Two texts
-    are as alike as the share of the terms that both have, of those that either has.
+    are as alike as the share of the terms that both have, of those that either has. Off by default: at .2, nDCG@10
+    on Cranfield falls from .429 to .418, and R@5 on SQuAD and COVID-QA gains nothing.
 
     Source: Carbonell and Goldstein, "The use of MMR, diversity-based reranking", SIGIR 1998.
     """
