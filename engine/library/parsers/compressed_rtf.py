@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 _HEADER = struct.Struct("<IIII")
 _COMPRESSED, _PLAIN = 0x75465A4C, 0x414C454D
@@ -28,38 +29,38 @@ def unpacked(data: bytes, max_bytes: int) -> bytes:
 
 
 def _expanded(data: bytes, max_bytes: int) -> bytes:
-    """What the packed bytes stand for: a byte for itself, two for a run that was said within the last 4 KiB."""
+    """What the packed bytes stand for."""
     window = bytearray(_DICTIONARY.ljust(_WINDOW_BYTES, b"\0"))
     write = len(_DICTIONARY)
     said = bytearray()
-    position = _HEADER.size
-    while position < len(data) and len(said) < max_bytes:
-        flags = data[position]
-        position += 1
-        for bit in range(8):
-            if position >= len(data):
-                return bytes(said)
-            if not flags >> bit & 1:
-                run = data[position : position + 1]
-                position += 1
-            else:
-                if position + 1 >= len(data):
-                    return bytes(said)
-                reference = data[position] << 8 | data[position + 1]
-                position += 2
-                offset, length = reference >> 4, (reference & 0xF) + 2
-                if offset == write:
-                    return bytes(said)
-                run = _run(window, offset, length, write)
-            for byte in run:
-                window[write] = byte
-                write = (write + 1) % _WINDOW_BYTES
-            said += run
+    for token in _tokens(data):
+        run = token if isinstance(token, bytes) else _run(window, *token, write)
+        if not run or len(said) >= max_bytes:
+            break
+        for byte in run:
+            window[write] = byte
+            write = (write + 1) % _WINDOW_BYTES
+        said += run
     return bytes(said)
 
 
+def _tokens(data: bytes) -> Iterator[bytes | tuple[int, int]]:
+    """Each byte that stands for itself, each reference as offset and length; eight of them after a byte of flags."""
+    position = _HEADER.size
+    while position < len(data):
+        flags = data[position]
+        position += 1
+        for bit in range(8):
+            size = 1 + (flags >> bit & 1)
+            token = data[position : position + size]
+            if len(token) < size:
+                return
+            position += size
+            yield token if size == 1 else ((token[0] << 4) | token[1] >> 4, (token[1] & 0xF) + 2)
+
+
 def _run(window: bytearray, offset: int, length: int, write: int) -> bytes:
-    """`length` bytes of the window from `offset` on; a run may reach into what it says itself."""
+    """`length` bytes of the window from `offset` on; a run may reach into what it says itself. b"" marks the end."""
     distance = (write - offset) % _WINDOW_BYTES
     source = bytes(window[(offset + index) % _WINDOW_BYTES] for index in range(min(length, distance)))
     return (source * (-(-length // max(1, len(source)))))[:length]

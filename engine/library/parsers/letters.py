@@ -13,7 +13,7 @@ from engine.library.parsers.markup import PageBuilder
 from engine.library.parsers.text import paragraphs
 
 _MAX_SUBJECT_CHARACTERS = 80
-# A plain part that only says that there is another one.
+# A plain part that only says that there is another one is short, and much shorter than that.
 _EXCUSE_CHARACTERS = 200
 _EXCUSE_RATIO = 4
 
@@ -98,19 +98,26 @@ def _page(letter: Letter, place: str) -> ParsedPage:
 
 def _add_body(builder: PageBuilder, letter: Letter) -> None:
     """The plain text if the sender wrote one, else what the HTML shows."""
-    formatted = PageBuilder()
-    if letter.html.strip():
-        _add_html(formatted, letter.html)
     text = clean(letter.text)
-    is_excuse = len(text) < _EXCUSE_CHARACTERS and len(text) * _EXCUSE_RATIO < len(formatted.page().text)
-    if text.strip() and not is_excuse:
-        for block in paragraphs(text):
-            builder.add(block.kind, text[block.start : block.end], block.level + 1 if block.level else 0)
-    elif letter.html.strip():
+    if not text.strip() or _is_excuse(text, letter.html):
         _add_html(builder, letter.html)
+        return
+    for block in paragraphs(text):
+        builder.add(block.kind, text[block.start : block.end], block.level + 1 if block.level else 0)
+
+
+def _is_excuse(text: str, source: str) -> bool:
+    """Whether a plain text only says that there is another form of the message, by being that much shorter."""
+    if len(text) >= _EXCUSE_CHARACTERS:
+        return False
+    formatted = PageBuilder()
+    _add_html(formatted, source)
+    return len(text) * _EXCUSE_RATIO < len(formatted.page().text)
 
 
 def _add_html(builder: PageBuilder, source: str) -> None:
+    if not source.strip():
+        return
     try:
         html.write(html.tree(source), builder)
     except DocumentEmpty:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import struct
 import zlib
+from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
+from openpyxl import Workbook
 
 from engine.core import PageView
 from engine.errors import DocumentUnreadable
@@ -113,3 +115,23 @@ def test_marks_side_by_side_become_one():
 def test_a_png_holds_its_pixels():
     rows = (bytes((255, 0, 0, 0, 255, 0)), bytes((0, 0, 255, 9, 9, 9)))
     assert pixels(png(Picture(2, 2, 3, rows))) == (2, 2, list(rows))
+
+
+def test_a_span_is_found_in_whatever_a_format_is_divided_into(tmp_path: Path):
+    book = Workbook()
+    book.active.append(("first", "sheet"))
+    book.create_sheet("Costs").append(("rent", 1200))
+    path = tmp_path / "a.xlsx"
+    book.save(path)
+    sheet = seen(path, "rent | 1200", page=2)
+    assert (sheet.page, sheet.num_pages, sheet.place) == (2, 2, "sheet “Costs”")
+    assert sheet.text[sheet.mark_start : sheet.mark_end] == "rent | 1200"
+    message = EmailMessage()
+    message["Subject"], message["From"] = "Rent", "ada@example.org"
+    message.set_content("It is attached.")
+    message.add_attachment(path.read_bytes(), maintype="x", subtype="x", filename="a.xlsx")
+    mail = tmp_path / "a.eml"
+    mail.write_bytes(message.as_bytes())
+    attached = seen(mail, "rent | 1200", page=3)
+    assert (attached.page, attached.place) == (3, "attachment “a.xlsx”, sheet “Costs”")
+    assert attached.text[attached.mark_start : attached.mark_end] == "rent | 1200"
