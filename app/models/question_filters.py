@@ -18,14 +18,15 @@ from engine.protocol import Filters
 KINDS: dict[str, tuple[str, ...]] = {
     str(QT_TRANSLATE_NOOP("filters", "PDF files")): ("pdf",),
     str(QT_TRANSLATE_NOOP("filters", "Word documents")): ("docx", "doc", "odt", "rtf"),
-    str(QT_TRANSLATE_NOOP("filters", "Spreadsheets")): ("xlsx", "xls", "ods", "csv", "tsv"),
-    str(QT_TRANSLATE_NOOP("filters", "Presentations")): ("pptx", "ppt", "odp"),
-    str(QT_TRANSLATE_NOOP("filters", "E-mails")): ("eml", "mbox", "msg", "mail", "email"),
+    str(QT_TRANSLATE_NOOP("filters", "Spreadsheets and tables")): ("xlsx", "xls", "ods", "table"),
+    str(QT_TRANSLATE_NOOP("filters", "Presentations")): ("pptx", "odp"),
+    str(QT_TRANSLATE_NOOP("filters", "E-mails")): ("mail", "mailbox", "msg"),
     str(QT_TRANSLATE_NOOP("filters", "E-books")): ("epub",),
     str(QT_TRANSLATE_NOOP("filters", "Web pages")): ("html",),
     str(QT_TRANSLATE_NOOP("filters", "Notes and plain text")): ("markdown", "text", "rst", "org", "tex"),
-    str(QT_TRANSLATE_NOOP("filters", "Code and data")): ("code", "lines", "notebook", "ipynb", "json", "yaml", "xml"),
-    str(QT_TRANSLATE_NOOP("filters", "Pictures")): ("png", "jpeg", "tiff", "gif", "webp", "bmp"),
+    str(QT_TRANSLATE_NOOP("filters", "Code and data")): ("code", "lines", "notebook", "json", "yaml", "xml"),
+    str(QT_TRANSLATE_NOOP("filters", "Pictures and scans")): ("picture",),
+    str(QT_TRANSLATE_NOOP("filters", "Archives")): ("archive",),
 }
 
 

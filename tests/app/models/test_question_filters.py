@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
+from pathlib import Path
 
-from app.models.question_filters import chips, has_kind, periods, with_kind, with_path, with_period
+from app.models.question_filters import KINDS, chips, has_kind, periods, with_kind, with_path, with_period
 from engine.protocol import Filters
 
 NONE = Filters()
@@ -28,15 +30,15 @@ def test_each_thing_chosen_is_a_chip_that_takes_only_itself_away(qapp):
 
 
 def test_kinds_stand_beside_each_other_and_are_whole(qapp):
-    filters = with_kind(with_kind(NONE, "Spreadsheets", True), "PDF files", True)
-    assert has_kind(filters, "Spreadsheets")
-    assert texts(filters) == ["PDF files", "Spreadsheets"]
-    assert texts(with_kind(filters, "Spreadsheets", False)) == ["PDF files"]
+    filters = with_kind(with_kind(NONE, "Spreadsheets and tables", True), "PDF files", True)
+    assert has_kind(filters, "Spreadsheets and tables")
+    assert texts(filters) == ["PDF files", "Spreadsheets and tables"]
+    assert texts(with_kind(filters, "Spreadsheets and tables", False)) == ["PDF files"]
 
 
 def test_a_format_that_is_no_whole_kind_is_named_by_itself(qapp):
-    filters = Filters(formats=("csv", "pdf"))
-    assert texts(filters) == ["PDF files", "csv files"]
+    filters = Filters(formats=("ods", "pdf"))
+    assert texts(filters) == ["PDF files", "ods files"]
     assert chips(filters)[1].without == Filters(formats=("pdf",))
 
 
@@ -52,3 +54,14 @@ def test_periods_have_their_first_and_last_day(qapp):
     assert found["Last year"] == (date(2025, 1, 1), date(2025, 12, 31))
     assert texts(with_period(NONE, *found["Last year"])) == ["changed 2025-01-01 to 2025-12-31"]
     assert texts(with_period(NONE, None, date(2025, 12, 31))) == ["changed until 2025-12-31"]
+
+
+def test_every_kind_of_file_that_the_engine_reads_can_be_chosen(qapp):
+    sources = Path(__file__).resolve().parents[3] / "engine" / "library" / "parsers"
+    made = {
+        found
+        for file in sources.glob("*.py")
+        for found in re.findall(r'ParsedDocument\(\s*"(\w+)"', file.read_text(encoding="utf-8"))
+    }
+    assert made
+    assert made <= {name for formats in KINDS.values() for name in formats}
