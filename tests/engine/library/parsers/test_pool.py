@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from openpyxl import Workbook
 
 from engine.core import Chunk
 from engine.errors import (
@@ -360,3 +361,17 @@ def test_every_real_file_is_read_or_refused_with_a_reason(folder: str):
     assert [path for path, said in outcomes.items() if said.startswith("gave up")] == []
     assert all(said == "read" or said.endswith(".") for said in outcomes.values())
     assert list(outcomes.values()).count("read") > len(files) / 2
+
+
+def test_what_an_office_file_is_divided_into_comes_back_as_places(pool: ParserPool, tmp_path: Path):
+    book = Workbook()
+    book.active.title = "Ledger"
+    for number in range(400):
+        book.active.append((f"account {number}", "something was bought", number))
+    path = tmp_path / "a.xlsx"
+    book.save(path)
+    document = read(pool, path)
+    assert (document.format, document.num_pages) == ("xlsx", 1)
+    assert len(document.chunks) > 10
+    assert document.chunks[0].place.startswith("sheet “Ledger”, rows 1–")
+    assert document.chunks[-1].place.endswith("–400")
