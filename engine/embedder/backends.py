@@ -10,6 +10,7 @@ import copy
 import logging
 import os
 import sys
+import warnings
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -217,7 +218,10 @@ def _converted(
             return self.layers(**dict(zip(names, values, strict=True))).last_hidden_state
 
     example = tuple(inputs[name] for name in names)
-    converted = openvino.convert_model(Bare().eval(), example_input=example)
+    with warnings.catch_warnings():
+        # Tracing warns of all that it takes for fixed; whether it may is judged by the vectors, of many lengths.
+        warnings.simplefilter("ignore")
+        converted = openvino.convert_model(Bare().eval(), example_input=example)
     for place, name in zip(converted.inputs, names, strict=True):
         place.get_tensor().set_names({name})
     if file is not None:
