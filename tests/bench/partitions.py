@@ -171,7 +171,11 @@ def _flat_peers(rows: Vectors, questions: Vectors, truth: np.ndarray, figures: F
     }
     for name, (peer, make) in makers.items():
         with _told(peer):
-            search = make(rows)
+            try:
+                search = make(rows)
+            except ModuleNotFoundError as error:
+                print(f" left out: {error.name} is not installed (pip install -e '.[bench]')", file=sys.stderr, end="")
+                continue
             found = {f"b{batch}_ms": ms for batch, ms in timed(search, questions, 3).items()}
             figures.compare(name, peer, found | {"recall": recall(search(questions, LIMIT), truth)})
             del search
