@@ -26,7 +26,7 @@ from engine.errors import (
     DocumentUnreadable,
     DocumentUnsupported,
 )
-from engine.library.parsers import nested
+from engine.library.parsers import nested, zip_aes
 from engine.library.parsers.encoding import decode
 from engine.library.parsers.limits import Limits, check_unpacked, needs_password
 from engine.library.parsers.ocr import WAY_OUT
@@ -142,6 +142,8 @@ def _unzipped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, limits: Limits) 
     try:
         if not entry.flag_bits & 0x1:
             return archive.read(entry)
+        if entry.compress_type == zip_aes.METHOD:
+            return zip_aes.read(archive, entry, limits)
         for password in limits.passwords:
             try:
                 return archive.read(entry, password.encode())
@@ -152,7 +154,7 @@ def _unzipped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, limits: Limits) 
         raise needs_password("A file in the archive", limits)
     except NotImplementedError as error:
         raise DocumentUnsupported("It is packed or encrypted in a way that cannot be opened here.") from error
-    except _DAMAGE as error:
+    except (*_DAMAGE, OSError) as error:
         raise DocumentUnreadable("It is damaged in the archive.") from error
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import hmac
 import io
+import struct
 import tarfile
 import zipfile
+import zlib
 
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from engine.errors import DocumentEmpty, DocumentEncrypted, DocumentTooLarge, DocumentUnreadable, DocumentUnsupported
 from engine.library.parsers import archives
@@ -192,6 +197,46 @@ def test_encrypted_members_open_with_the_password(parsed):
     with pytest.raises(DocumentEncrypted, match="The password does not open it"):
         parsed("a.zip", data, Limits(passwords=("wrong",)))
     assert parsed("a.zip", data, Limits(passwords=("wrong", "sesame"))).pages[0].text.startswith("The treasure")
+
+
+def zip_aes(content: bytes, password: bytes, strength: int) -> bytes:
+    """A ZIP whose one member, secret.txt, is encrypted as WinZip does it (AE-2)."""
+    key_bytes = {1: 16, 2: 24, 3: 32}[strength]
+    salt = bytes(range(key_bytes // 2))
+    keys = hashlib.pbkdf2_hmac("sha1", password, salt, 1000, 2 * key_bytes + 2)
+    packer = zlib.compressobj(wbits=-15)
+    packed = packer.compress(content) + packer.flush()
+    counters = b"".join(number.to_bytes(16, "little") for number in range(1, len(packed) // 16 + 2))
+    stream = Cipher(algorithms.AES(keys[:key_bytes]), modes.ECB()).encryptor().update(counters)
+    text = bytes(sign ^ key for sign, key in zip(packed, stream, strict=False))
+    data = salt + keys[-2:] + text + hmac.digest(keys[key_bytes : 2 * key_bytes], text, "sha1")[:10]
+    extra = struct.pack("<HHH2sBH", 0x9901, 7, 2, b"AE", strength, 8)
+    common = struct.pack("<HHHHHIIIHH", 51, 1, 99, 0, 0, 0, len(data), len(content), 10, len(extra))
+    local = b"PK\x03\x04" + common + b"secret.txt" + extra + data
+    entry = (
+        b"PK\x01\x02" + struct.pack("<H", 51) + common + struct.pack("<HHHII", 0, 0, 0, 0, 0) + b"secret.txt" + extra
+    )
+    return local + entry + b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(entry), len(local), 0)
+
+
+@pytest.mark.parametrize("strength", [1, 2, 3])
+def test_members_encrypted_with_aes_open_with_the_password(parsed, strength):
+    content = b"The treasure is under the tree. " * 90_000
+    data = zip_aes(content, "Schlüssel".encode(), strength)
+
+    with pytest.raises(DocumentEncrypted, match="needs a password"):
+        parsed("a.zip", data)
+    with pytest.raises(DocumentEncrypted, match="The password does not open it"):
+        parsed("a.zip", data, Limits(passwords=("wrong",)))
+    text = parsed("a.zip", data, Limits(passwords=("wrong", "Schlüssel"))).pages[0].text
+    assert text.encode() == content
+
+
+def test_a_member_with_a_broken_seal_does_not_open(parsed):
+    data = bytearray(zip_aes(b"The treasure is under the tree.", b"sesame", 3))
+    data[80] ^= 1
+    with pytest.raises(DocumentEncrypted):
+        parsed("a.zip", bytes(data), Limits(passwords=("sesame",)))
 
 
 def test_an_archive_with_an_encrypted_part_is_read_and_still_needs_the_password(parsed):
