@@ -29,6 +29,7 @@ class DocumentsTable(QAbstractTableModel):
     DOCUMENT_ROLE = int(Qt.ItemDataRole.UserRole) + 1
 
     total_changed = Signal()  # total or by_state: how many documents there are in all, loaded or not
+    loaded = Signal()  # what was asked for is here, even if it is nothing
     fetch_failed = Signal(str, str)  # a sentence, a way out
 
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
@@ -158,6 +159,7 @@ class DocumentsTable(QAbstractTableModel):
         kept = [document for document in self._rows[:offset] if document.document_id not in known]
         replace_rows(self, self._rows, [*kept, *reply.documents], lambda row: row.document_id, self._on_row_changed)
         self._set_total(reply.total, reply.by_state)
+        self.loaded.emit()
         self._catch_up()
 
     def _on_error(self, generation: int, error: protocol.WireError) -> None:

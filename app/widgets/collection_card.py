@@ -43,7 +43,8 @@ class CollectionCard(QFrame):
     def height_for(self, width_px: int) -> int:
         """How high the card is when it is so wide."""
         layout = self.layout()
-        return max(self.sizeHint().height(), layout.heightForWidth(width_px) if layout is not None else 0)
+        # A size hint takes words that wrap for narrower, and so higher, than they are here.
+        return layout.heightForWidth(width_px) if layout is not None else self.sizeHint().height()
 
     def _head(self) -> QWidget:
         collection = self.collection

@@ -120,7 +120,7 @@ class DocumentsPane(QWidget):
 
     def _connect(self) -> None:
         self._library.problems_changed.connect(self._show_problems)
-        self._library.documents.total_changed.connect(self._show_counts)
+        self._library.documents.loaded.connect(self._show_counts)
         self.table.selection_changed.connect(lambda: self.bar.show_selected(self.table.selected_documents()))
         for part in (self.table, self.bar):
             part.help_wanted.connect(self.help_wanted)
@@ -133,6 +133,8 @@ class DocumentsPane(QWidget):
 
     def _ask(self) -> None:
         self._typing.stop()
+        # That nothing is there is said once it is known.
+        self._stack.setCurrentWidget(self.table)
         self._library.documents.show(None, FILTERS[self._filter], self.search.text().strip())
 
     def _show_counts(self) -> None:

@@ -63,7 +63,7 @@ class Notices(QObject):
         """Who asked for a look at the folders is told what was found, also when that is nothing."""
         if self._bar.sentence == _problems_sentence(self, finished) and not self._bar.isHidden():
             return
-        words = self.tr("%1 files were indexed, %2 were removed.")
+        words = self.tr("Indexed: %1. Removed: %2.")
         found = words.replace("%1", count_text(finished.indexed)).replace("%2", count_text(finished.removed))
         nothing = self.tr("Nothing has changed in your folders.")
         self._bar.show_message("notice", found if finished.indexed or finished.removed else nothing)
@@ -82,6 +82,24 @@ class Notices(QObject):
 
 
 def _problems_sentence(notices: QObject, finished: IndexFinished) -> str:
-    words = notices.tr("%1 files were indexed, %2 were not.")
-    num_problems = len(finished.skipped) + len(finished.failed)
-    return words.replace("%1", count_text(finished.indexed)).replace("%2", count_text(num_problems))
+    """`7 files were indexed, 2 were not.` as grammar has it for the figures."""
+    num_problems, num_indexed = len(finished.skipped) + len(finished.failed), finished.indexed
+    if not num_indexed:
+        words = (
+            notices.tr("1 file could not be indexed.")
+            if num_problems == 1
+            else notices.tr("%2 files could not be indexed.")
+        )
+    elif num_indexed == 1:
+        words = (
+            notices.tr("1 file was indexed, 1 was not.")
+            if num_problems == 1
+            else notices.tr("1 file was indexed, %2 were not.")
+        )
+    else:
+        words = (
+            notices.tr("%1 files were indexed, 1 was not.")
+            if num_problems == 1
+            else notices.tr("%1 files were indexed, %2 were not.")
+        )
+    return words.replace("%1", count_text(num_indexed)).replace("%2", count_text(num_problems))

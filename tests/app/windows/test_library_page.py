@@ -71,7 +71,7 @@ def test_changes_can_be_looked_for_now_and_what_was_found_is_said(page, window, 
     assert window.message_bar.sentence == "Nothing has changed in your folders."
     page.check.click()
     client.tell(nothing.model_copy(update={"indexed": 2, "removed": 1}))
-    assert window.message_bar.sentence == "2 files were indexed, 1 were removed."
+    assert window.message_bar.sentence == "Indexed: 2. Removed: 1."
 
 
 def test_a_look_that_finds_only_what_was_wrong_before_says_that_nothing_changed(page, window, client):
@@ -183,6 +183,16 @@ def test_documents_are_counted_and_filtered_by_state(page, client):
     answer_library(client, COLLECTION, documents=[document(1)])
     assert page.documents.empty.sentence == "No file is waiting."
     assert page.documents.empty.isVisible()
+
+
+def test_that_nothing_is_there_is_said_once_it_is_known(page, client):
+    tell_library(client, COLLECTION, documents=[document(1)])
+    for name, sentence in (("waiting", "No file is waiting."), ("problems", "Every file could be indexed.")):
+        page.show_filter(name)
+        assert not page.documents.empty.isVisible()
+        answer_library(client, COLLECTION, documents=[document(1)])
+        assert page.documents.empty.isVisible()
+        assert page.documents.empty.sentence == sentence
 
 
 def test_documents_are_searched_by_name_once_the_typing_ends(page, client, qtbot):

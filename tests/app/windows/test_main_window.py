@@ -364,7 +364,7 @@ def test_problems_are_told_when_they_are_new_and_not_at_every_look(window, clien
     assert not window.message_bar.isVisible()
     another = protocol.DocumentProblem(path="/docs/b.pdf", reason="It is cut short.")
     client.tell(look.model_copy(update={"failed": (another,)}))
-    assert window.message_bar.sentence == "0 files were indexed, 2 were not."
+    assert window.message_bar.sentence == "2 files could not be indexed."
     window.message_bar.clear()
     client.tell(look.model_copy(update={"failed": (another,)}))
     assert not window.message_bar.isVisible()
@@ -447,3 +447,19 @@ def test_a_closed_window_leaves_no_timer_running(window, models, client, qtbot):
     window.close()
     # Timers that fire once may do so; what repeats would never end.
     qtbot.waitUntil(lambda: not any(timer.isActive() for timer in window.findChildren(QTimer)))
+
+
+@pytest.mark.parametrize(
+    ("indexed", "problems", "sentence"),
+    [(0, 1, "1 file could not be indexed."), (1, 1, "1 file was indexed, 1 was not."),
+     (1, 2, "1 file was indexed, 2 were not."), (7, 1, "7 files were indexed, 1 was not."),
+     (1200, 3, "1,200 files were indexed, 3 were not.")],
+)  # fmt: skip
+def test_what_could_not_be_indexed_is_counted_in_words(window, client, indexed, problems, sentence):
+    found = tuple(protocol.DocumentProblem(path=f"/docs/{n}.pdf", reason="It is cut short.") for n in range(problems))
+    client.tell(
+        protocol.IndexFinished(
+            indexed=indexed, unchanged=0, removed=0, skipped=(), failed=found, chunks=9, seconds=1.0
+        )
+    )  # fmt: skip
+    assert window.message_bar.sentence == sentence
