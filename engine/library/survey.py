@@ -74,10 +74,12 @@ def _enter(catalog: Catalog, finding: Finding, retry: bool) -> Generator[str, No
         return _record(catalog, finding, moves, retry)
 
 
-def _record(catalog: Catalog, finding: Finding, moves: Iterable[Move], retry: bool) -> frozenset[int]:
+def _record(catalog: Catalog, finding: Finding, moves: Sequence[Move], retry: bool) -> frozenset[int]:
     """Writes all that was found into the catalogue; returns the ids that left it."""
     wanted = _wanted(catalog)
-    made = [(was, file) for was, file in moves if wanted(file.path)]
+    # Removals are served while we look.
+    known = catalog.paths_of(was.document_id for was, _ in moves)
+    made = [(was, file) for was, file in moves if was.document_id in known and wanted(file.path)]
     moved_paths, moved_ids = _record_moves(catalog, made, replaced := _replaced(finding, made))
     gone = _record_missing(catalog, finding, moved_ids) | replaced
     for root, reason in finding.absent:

@@ -338,7 +338,8 @@ class IndexWorker:
                 break
             self._show(job, last)
             self._rest(job, last)
-            if self._clock() - begun >= _SECONDS_BEFORE_CUTTING_IN:
+            # Not while it looks around: what another look enters meanwhile, it would not know of.
+            if last.documents_total and self._clock() - begun >= _SECONDS_BEFORE_CUTTING_IN:
                 self._let_cut_in()
         if last is not None and last.documents_total:
             self._tell(last)

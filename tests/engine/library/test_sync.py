@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from engine.catalog import GONE_AT_ONCE, KEPT
 from engine.errors import NothingThere
 from engine.library import moves, scanner
 from engine.library.ignoring import IGNORE_FILE
+from engine.library.jobs import Refresh
 from engine.library.moves import is_surely_gone, new_place
 from tests.helpers.indexing import SmallLibrary
 
@@ -428,3 +430,17 @@ def test_a_look_at_one_place_tells_only_of_what_is_new(library: SmallLibrary) ->
     finished = library.refresh(library.docs / "sub")
 
     assert [os.path.basename(path) for path, _ in finished.failed] == ["worse.md"]
+
+
+def test_a_file_whose_document_was_removed_while_we_looked_is_a_new_one(library: SmallLibrary, tmp_path: Path) -> None:
+    path = library.write("sub/a.md")
+    library.add()
+    path.rename(library.docs / "b.md")
+    steps = library.indexer.run(Refresh((str(library.docs / "b.md"),)), threading.Event())
+    next(steps)
+
+    library.indexer.remove([str(path)])
+    for _ in steps:
+        pass
+
+    assert library.states() == {"b.md": "indexed"}

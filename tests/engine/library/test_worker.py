@@ -15,7 +15,7 @@ from engine.config import LibrarySettings, Settings
 from engine.core import Document, FoundFile
 from engine.errors import BadRequest, DiskFull, EmbedderUnavailable, LibraryError, NothingThere
 from engine.events import Event, IndexFailed, IndexFinished, IndexProgressed, LibraryChanged
-from engine.library import indexer
+from engine.library import indexer, survey
 from engine.library.indexer import Indexer
 from engine.library.jobs import IndexJob
 from engine.library.reading import FIRST_PATIENCE, LAST_PATIENCE
@@ -593,7 +593,7 @@ def test_a_document_that_ended_the_engine_is_read_alone_and_last_and_set_aside_i
     # As a crash leaves it: begun, and nobody tidied up.
     bench.catalog.clear_begun = lambda _: None  # type: ignore[method-assign]
     bench.restart_as_after_a_crash(job)
-    assert bench.catalog.suspects() == frozenset()
+    assert bench.catalog.suspects() == {}
     assert bench.states() == {"bad.md": "indexed", "good.md": "indexed", "other.md": "indexed"}
 
     (bad,) = bench.catalog.documents_under(bench.write("bad.md", "changed"))
@@ -607,3 +607,26 @@ def test_a_document_that_ended_the_engine_is_read_alone_and_last_and_set_aside_i
     (bad,) = bench.catalog.documents_under(str(bench.docs / "bad.md"))
     assert "twice in a row" in bad.reason
     assert bad.document_id not in bench.stores.table.rows
+
+
+def test_a_look_that_waits_does_not_cut_in_on_a_look(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.write("old.md")
+    bench.worker.add([str(bench.docs)]).wait(HANG_SECONDS)
+    looked = survey.find_moves
+    waiting: list[IndexJob] = []
+
+    def slow(*arguments: object) -> object:
+        moves = yield from looked(*arguments)  # type: ignore[arg-type]
+        if not waiting:
+            waiting.append(bench.worker.refresh([str(bench.docs / "old.md")]))
+            bench.seconds += 60.0
+            yield str(bench.docs)
+        return moves
+
+    monkeypatch.setattr(survey, "find_moves", slow)
+    (bench.docs / "old.md").rename(bench.docs / "new.md")
+    bench.worker.refresh([str(bench.docs / "new.md")]).wait(HANG_SECONDS)
+    waiting[0].wait(HANG_SECONDS)
+
+    assert bench.states() == {"new.md": "indexed"}
+    assert bench.parser.paths_read == [str(bench.docs / "old.md")]
