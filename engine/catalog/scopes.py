@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -38,6 +38,14 @@ class Extent:
 
     files: int
     chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Files, and folders that hold files, whose own name was looked for."""
+
+    files: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
 
 
 class ScopeReader(CatalogReader):
@@ -73,15 +81,19 @@ class ScopeReader(CatalogReader):
         )
         return Extent(*row) if row is not None else Extent(0, 0)
 
-    def paths_named(self, names: Collection[str]) -> frozenset[str]:
+    def paths_named(self, names: Collection[str]) -> Named:
         """Files and folders of the library called one of `names`, in whatever case; files also without their ending."""
         wanted = {folded for name in names if (folded := folded_name(name))}
         if not wanted:
-            return frozenset()
+            return Named()
         # LIKE folds ASCII only, so it narrows down by that, and Python compares the few that are left.
         like = " OR ".join(["CAST(d.path AS TEXT) LIKE ?"] * len(wanted))
         rows = self._database.rows(f"SELECT d.path FROM documents d WHERE {like}", [_pattern(name) for name in wanted])
-        return frozenset(path for row in rows for path in _named(os.fsdecode(row[0]), wanted))
+        paths = [os.fsdecode(row[0]) for row in rows]
+        return Named(
+            frozenset(path for path in paths if wanted & file_names(path)),
+            frozenset(folder for path in paths for folder in _folders_above(path, wanted)),
+        )
 
     def _scope(self, collection: str | None, filters: Filters) -> tuple[list[str], tuple[object, ...]]:
         conditions, parameters = list[str](), list[object]()
@@ -116,11 +128,14 @@ def folded_name(name: str) -> str:
     return unicodedata.normalize("NFC", name.strip()).casefold()
 
 
-def _named(path: str, wanted: Collection[str]) -> Iterable[str]:
-    """The file itself, and the folders above it, as far as they are called one of `wanted`."""
-    folder, _, name = path.rpartition("/")
-    if folded_name(name) in wanted or folded_name(name.rpartition(".")[0] or name) in wanted:
-        yield path
+def file_names(path: str) -> frozenset[str]:
+    """What people may call a file: its name with and without its ending, folded."""
+    name = path.rpartition("/")[2]
+    return frozenset((folded_name(name), folded_name(name.rpartition(".")[0] or name)))
+
+
+def _folders_above(path: str, wanted: Collection[str]) -> Iterator[str]:
+    folder = path.rpartition("/")[0]
     while folder:
         above, _, name = folder.rpartition("/")
         if folded_name(name) in wanted:
