@@ -22,6 +22,7 @@ STEPS = [
     ("catalog", "add_root"),
     ("catalog", "add_documents"),
     ("catalog", "remove_documents"),
+    ("catalog", "vacate"),
     ("catalog", "relocate"),
     ("catalog", "mark_surveyed"),
     ("catalog", "mark_pending"),
