@@ -90,7 +90,7 @@ def _has_pillow() -> bool:
 @contextmanager
 def _opened(path: Path) -> Iterator[Image.Image]:
     """Pillow's picture, and all that it can say against one as ours."""
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     with warnings.catch_warnings():
         # Odd tags are no reason to refuse a picture, and the number of pixels is judged here.
@@ -100,6 +100,8 @@ def _opened(path: Path) -> Iterator[Image.Image]:
                 yield image
         except Image.DecompressionBombError as error:
             raise DocumentTooLarge("The picture has too many pixels to be read.") from error
+        except UnidentifiedImageError as error:
+            raise DocumentUnreadable("The picture is damaged: its structure cannot be read.") from error
         except (OSError, SyntaxError, ValueError, EOFError, struct.error) as error:
             raise DocumentUnreadable(f"The picture is damaged: {str(error).rstrip('.')}.") from error
 

@@ -119,7 +119,7 @@ def test_long_documents_come_in_many_frames(pool: ParserPool, tmp_path: Path):
 
 def test_a_bad_file_is_refused_and_the_next_one_read_by_the_same_child(pool: ParserPool, note: Path, tmp_path: Path):
     bad = {
-        "picture.txt": (b"\x89PNG\r\n\x1a\n\0", DocumentUnsupported),
+        "sound.txt": (b"ID3\x04\0\0\0", DocumentUnsupported),
         "secret.pdf": (pdf(["Secret."], password="x"), DocumentEncrypted),
         "broken.pdf": (b"%PDF-1.7 broken", DocumentUnreadable),
         "broken.docx": (b"PK\x03\x04word/document.xml", DocumentUnreadable),
