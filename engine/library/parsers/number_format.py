@@ -54,9 +54,8 @@ def general(value: float) -> str:
 def day(value: dt.datetime | dt.date | dt.time | dt.timedelta) -> str:
     """A date or time in ISO form, without what says nothing (midnight, zero seconds)."""
     if isinstance(value, dt.datetime):
-        value = value + dt.timedelta(microseconds=500_000)
-        moment = value.strftime("%H:%M:%S").removesuffix(":00")
-        return f"{value:%Y-%m-%d}" if moment == "00:00" else f"{value:%Y-%m-%d} {moment}"
+        value = (value + dt.timedelta(microseconds=500_000)).replace(microsecond=0)
+        return value.isoformat(" ").removesuffix(":00").removesuffix(" 00:00")
     if isinstance(value, dt.timedelta):
         minutes, seconds = divmod(round(value.total_seconds()), 60)
         return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}".removesuffix(":00")
@@ -91,6 +90,8 @@ def _date_kind(code: str) -> str:
 
 def _section(code: str, value: float) -> str:
     """The part of a code that is for numbers of this sign; a negative number that has none keeps its minus."""
+    if ";" not in code:
+        return code
     parts = code.split(";")
     if value < 0 and len(parts) > 1 and parts[1].strip():
         return parts[0]
