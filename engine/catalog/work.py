@@ -59,9 +59,10 @@ class WorkReader(CatalogReader):
         """Reading them was left without a crash."""
         self._set_begun(document_ids, 0)
 
-    def suspects(self) -> frozenset[int]:
-        """Documents during which the engine ended; to be read alone."""
-        return self._ids("SELECT document_id FROM documents WHERE suspicion > 0", ())
+    def suspects(self) -> dict[int, int]:
+        """Documents during which the engine ended, to be read alone; the higher the number, the later."""
+        rows = self._database.rows("SELECT document_id, suspicion FROM documents WHERE suspicion > 0")
+        return {row["document_id"]: row["suspicion"] for row in rows}
 
     def judge_crashes(self) -> frozenset[int]:
         """To be called at the start: what was being read is suspected from now on; returns whom to set aside.

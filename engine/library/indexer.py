@@ -78,9 +78,12 @@ class Indexer:
             self._lent(self._recorder.agree)
         try:
             documents = yield from self._documents(job, tally, cancelled)
-            documents = self._not_in_hand(documents)
-            if cuts_in and not isinstance(job, ReadNext) and _is_much(documents):
-                raise TooMuch("This is more than a moment's work.")
+            found, documents = documents, self._not_in_hand(documents)
+            if cuts_in and not isinstance(job, ReadNext):
+                # Who asked for it waits for all of it, also for what another job has in hand.
+                is_partly = len(documents) < len(found) and not isinstance(job, Refresh)
+                if is_partly or _is_much(documents):
+                    raise TooMuch("This is more than a moment's work.")
             if documents:
                 yield from self._runs.index(documents, tally, cancelled, goes_on=isinstance(job, Resume))
         except Cancelled:

@@ -87,7 +87,10 @@ class Runs:
         settings = self._settings()
         if together:
             yield from self._through(together, work, settings, is_last_try=False)
-        for document in [*work.postponed, *(one for one in wanted if one.document_id in suspects)]:
+        suspected = [document for document in wanted if document.document_id in suspects]
+        # The worst one last: should the engine end again, all others have been read.
+        suspected.sort(key=lambda document: suspects[document.document_id])
+        for document in [*work.postponed, *suspected]:
             yield from self._through([document], work, settings, is_last_try=True)
 
     def _through(
