@@ -36,6 +36,10 @@ def answers() -> tuple[Row, ...]:
             _tr("More passages cover more files and take longer to read."), lambda: Number(1, 64, 1),
         ),
         Row(
+            "retrieval.reads_filters", _tr("Look where the question says"),
+            _tr("“In the PDFs from 2024” or the name of a file confines the search; the answer says so."), Switch,
+        ),
+        Row(
             "generation.max_context", _tr("Context"),
             _tr("Tokens that question, passages and answer share; takes effect when a model is loaded."),
             lambda: Number(256, 131_072, 1024),
