@@ -123,13 +123,16 @@ def fitted(of: Sequence[Example], ridge: float = 1.0) -> Calibration:
     features, answered, weight = _arrays(of)
     columns = np.c_[features, np.ones(len(features))]
     penalty = ridge * np.eye(columns.shape[1])
-    penalty[-1, -1] = 0.0
+    # The bias is free but for what keeps the equations solvable where all chances are near 0 or 1.
+    penalty[-1, -1] = 1e-6
     model = np.zeros(columns.shape[1])
     for _ in range(50):
         chance = 1.0 / (1.0 + np.exp(-columns @ model))
         slope = columns.T @ (weight * (chance - answered)) + penalty @ model
         curvature = (columns.T * (weight * chance * (1.0 - chance))) @ columns + penalty
-        model -= np.linalg.solve(curvature, slope)
+        step = np.linalg.solve(curvature, slope)
+        # Newton's method may jump to where nothing tells it the way back.
+        model -= step * min(1.0, 2.0 / max(float(np.linalg.norm(step)), 1e-9))
     chances = np.sort(1.0 / (1.0 + np.exp(-columns[answered == 1.0] @ model)))
     threshold = float(chances[int((1.0 - KEPT_SHARE) * len(chances))])
     return Calibration(tuple(float(value) for value in model[:-1]), float(model[-1]), threshold)
