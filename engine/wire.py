@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from engine.errors import ProtocolError, RagdollError
+from engine.errors import ProtocolError, RagdollError, first_fault
 from engine.protocol import NOTICES, REQUESTS, Message, Method, Notice, P, R
 
 # A rendered page travels as base64 in one line; anything longer is garbage.
@@ -89,7 +89,7 @@ def decode_request(line: bytes) -> Request:
     try:
         return Request(request_id, method, method.params.model_validate(body.get("params") or {}))
     except ValidationError as error:
-        raise RequestRefused(request_id, f"The request {name!r} has wrong arguments: {_first_fault(error)}.") from error
+        raise RequestRefused(request_id, f"The request {name!r} has wrong arguments: {first_fault(error)}.") from error
 
 
 def decode_message(line: bytes) -> Reply | Notice:
@@ -107,7 +107,7 @@ def decode_message(line: bytes) -> Reply | Notice:
     try:
         return notice.model_validate(body.get("params") or {})
     except ValidationError as error:
-        raise ProtocolError(f"A {notice.method!r} message is malformed: {_first_fault(error)}.") from error
+        raise ProtocolError(f"A {notice.method!r} message is malformed: {first_fault(error)}.") from error
 
 
 def decode_result(method: Method[Any, R], result: dict[str, Any]) -> R:
@@ -119,7 +119,7 @@ def decode_result(method: Method[Any, R], result: dict[str, Any]) -> R:
     try:
         return method.result.model_validate(result)
     except ValidationError as error:
-        raise ProtocolError(f"The reply to {method.name!r} is malformed: {_first_fault(error)}.") from error
+        raise ProtocolError(f"The reply to {method.name!r} is malformed: {first_fault(error)}.") from error
 
 
 def _reply(body: dict[str, Any]) -> Reply:
@@ -152,8 +152,3 @@ def _body(line: bytes) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise ProtocolError("A line that is no JSON object came over the pipe.")
     return body
-
-
-def _first_fault(error: ValidationError) -> str:
-    fault = error.errors()[0]
-    return f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
