@@ -10,7 +10,6 @@ One engine holds a data folder at a time. Calls are safe from any thread; events
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from uuid import uuid4
 from engine import accounts
 from engine.assembly import assemble
 from engine.catalog import Catalog
+from engine.choice import ModelChoice
 from engine.config import EmbedderSettings, Home, Settings, SettingsStore
 from engine.core import (
     DEFAULT_COLLECTION,
@@ -34,7 +34,6 @@ from engine.core import (
 from engine.embedder import resolve
 from engine.errors import BadRequest, NothingThere, RagdollError
 from engine.events import AnswerEnded, AnswerFailed, AnswerFinished, IndexFinished, Publish
-from engine.generation.worker import UseModel
 from engine.inflight import QuestionInFlight
 from engine.library.reserve import Reserve
 from engine.library.worker import IndexJob
@@ -43,8 +42,6 @@ from engine.lock import hold
 from engine.memory.hardware import Hardware, probe
 from engine.memory.ledger import Ledger
 from engine.memory.snapshot import SnapshotTicker
-from engine.models import shelf
-from engine.models.gguf import read_shape
 from engine.protocol import EmbedderState, Folder, MemoryReply, ModelEntry
 from engine.questions import OpenQuestions
 from engine.retrieval.search import ANYWHERE
@@ -78,12 +75,13 @@ class Engine:
         try:
             self._settings = SettingsStore(home.settings_file)
             self.ledger = Ledger(self._note_change)
-            # The chosen model in the settings and the one in use change together.
-            self._choosing = threading.RLock()
             self._ticker: SnapshotTicker | None = None
             reserve = Reserve(home.library, self.settings.library.reserve_bytes)
             self._catalog = reserve.lent(lambda: Catalog.open(home.library))
             self._parts = assemble(home, self._catalog, reserve, lambda: self.settings, self.ledger, self._listeners)
+            self._choice = ModelChoice(
+                lambda: self.settings, self.change_settings, self._parts.generation.use, self._hardware
+            )
         except BaseException:
             self._lock_file.release()
             raise
@@ -338,23 +336,15 @@ class Engine:
     # --- models and memory ---
 
     def models(self) -> tuple[ModelEntry, ...]:
-        hardware = self._hardware()
-        return tuple(shelf.entry(Path(path), self.settings, hardware) for path in self.settings.models.known)
+        return self._choice.entries()
 
     def add_model(self, path: Path) -> ModelEntry:
         """Puts a GGUF file on the shelf. Raises ModelError when it cannot be used."""
-        path = path.expanduser().absolute()
-        read_shape(path)
-        with self._choosing:
-            self.change_settings({"models.known": shelf.with_model(self.settings.models.known, path)})
-        return shelf.entry(path, self.settings, self._hardware())
+        return self._choice.add(path)
 
     def forget_model(self, path: Path) -> None:
         """Takes it off the shelf; the file stays where it is."""
-        with self._choosing:
-            if self.settings.models.current == str(path):
-                self.use_model(None)
-            self.change_settings({"models.known": shelf.without_model(self.settings.models.known, path)})
+        self._choice.forget(path)
 
     def use_model(self, path: Path | None, n_gpu_layers: int | None = None, *, remember: bool = True) -> None:
         """Answers with this model from the next question on; None means with quotes only.
@@ -362,22 +352,11 @@ class Engine:
         Raises:
             ModelError: The file cannot be used (that it also loads comes as ModelStateChanged).
         """
-        if path is not None:
-            path = path.expanduser().absolute()
-            read_shape(path)
-        with self._choosing:
-            if remember:
-                known = self.settings.models.known
-                known = known if path is None else shelf.with_model(known, path)
-                self.change_settings({"models.current": str(path or ""), "models.known": known})
-            self._parts.generation.use(UseModel(path, n_gpu_layers))
+        self._choice.use(path, n_gpu_layers, remember=remember)
 
     def choose_model(self, name: str) -> None:
         """Uses a model by its file, its name among the known ones, or "none". Raises ModelError."""
-        if name == "none":
-            self.use_model(None)
-        else:
-            self.use_model(shelf.named(self.settings.models.known, name) or Path(name))
+        self._choice.use(self._choice.named(name))
 
     def memory(self) -> MemoryReply:
         """Who holds what, now."""
