@@ -1,4 +1,4 @@
-"""`python -m engine`: the engine process, speaking the protocol over stdin and stdout (see protocol.py).
+"""`python -m engine`: the engine process, speaking the protocol over stdin and stdout (see wire.py).
 
 Order matters here: stdout is taken before anything else is imported, so that no native print can reach the
 pipe; parser children are started by exec, never forked, because torch, lancedb and llama.cpp are not fork-safe.

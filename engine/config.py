@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tomlkit.exceptions import TOMLKitError
 
 from engine.core import SamplingParams
-from engine.errors import BadRequest, DiskFull, is_disk_full
+from engine.errors import BadRequest, DiskFull, first_fault, is_disk_full
 
 GIB = 2**30
 MIB = 2**20
@@ -204,7 +204,9 @@ class SettingsStore:
             self.settings = Settings.model_validate(self._document.unwrap())
         except ValidationError as error:
             # A hand-edited file with a slip must not keep the application from starting.
-            self.problem = f"{file.name} has a wrong value ({_fault(error)}); defaults are used until it is mended."
+            self.problem = (
+                f"{file.name} has a wrong value ({first_fault(error)}); defaults are used until it is mended."
+            )
             self.settings = Settings()
 
     def change(self, changes: Mapping[str, Any]) -> Settings:
@@ -227,7 +229,7 @@ class SettingsStore:
         try:
             settings = Settings.model_validate(tables)
         except ValidationError as error:
-            raise BadRequest(f"That setting cannot be used: {_fault(error)}.") from error
+            raise BadRequest(f"That setting cannot be used: {first_fault(error)}.") from error
         self._write(changes)
         self.settings = settings
         return settings
@@ -284,8 +286,3 @@ def _room_wanted(folder: Path) -> Iterator[None]:
         raise DiskFull(
             f"The disk that holds {folder} is full; nothing was changed.", "Free some space and try again."
         ) from error
-
-
-def _fault(error: ValidationError) -> str:
-    fault = error.errors()[0]
-    return f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"

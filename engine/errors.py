@@ -34,7 +34,10 @@ A document that is *skipped* (empty, unsupported, encrypted: nothing is wrong wi
 from __future__ import annotations
 
 import errno
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class RagdollError(Exception):
@@ -183,3 +186,9 @@ def is_disk_full(error: BaseException) -> bool:
     # SQLite says it in words; LanceDB hands Rust's io::Error through as a RuntimeError.
     text = str(error).lower()
     return any(words in text for words in ("disk is full", "os error 28", "os error 122", "no space left on device"))
+
+
+def first_fault(error: ValidationError) -> str:
+    """Which value pydantic refused first, and why, for the middle of a sentence."""
+    fault = error.errors()[0]
+    return f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"

@@ -1,6 +1,6 @@
 """What the engine says while it works: frozen values handed to whoever subscribed, inside the process.
 
-The wire's notifications (protocol.py) are these, mapped in `__main__`; the command line and the tests
+The wire's notifications (protocol/notices.py) are these, mapped in notices.py; the command line and the tests
 listen to them directly. A listener is called on the thread that publishes, so it only queues and returns.
 """
 

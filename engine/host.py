@@ -14,14 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from engine import protocol
+from engine import protocol, wire
 from engine.core import Question
 from engine.engine import Engine
 from engine.errors import ProtocolError, RagdollError
 from engine.events import Event, PhaseChanged
 from engine.notices import notice_of
 from engine.outlet import Outlet
-from engine.protocol import MAX_LINE_BYTES, Message, Nothing, Request, RequestRefused
+from engine.protocol import Message, Nothing
+from engine.wire import MAX_LINE_BYTES, Request, RequestRefused
 
 log = logging.getLogger(__name__)
 MAX_GARBAGE_LINES = 20
@@ -61,9 +62,9 @@ class Host:
         garbage = 0
         while not self._is_stopping.is_set() and (line := stream.readline(MAX_LINE_BYTES + 1)):
             try:
-                request = protocol.decode_request(line)
+                request = wire.decode_request(line)
             except RequestRefused as error:
-                self._outlet.send(protocol.encode_error(error.request_id, error))
+                self._outlet.send(wire.encode_error(error.request_id, error))
             except ProtocolError as error:
                 garbage += 1
                 log.warning("%s", error)
@@ -82,9 +83,9 @@ class Host:
 
     def _dispatch(self, request: Request) -> None:
         if request.method is protocol.PING:
-            self._outlet.send(protocol.encode_result(request.id, protocol.Pong(phase=self._phase)))
+            self._outlet.send(wire.encode_result(request.id, protocol.Pong(phase=self._phase)))
         elif request.method is protocol.SHUTDOWN:
-            self._outlet.send(protocol.encode_result(request.id, Nothing()))
+            self._outlet.send(wire.encode_result(request.id, Nothing()))
             self._is_stopping.set()
         elif request.method in (protocol.ASK, protocol.CANCEL):
             # In the order they came, and at once: both only queue.
@@ -94,13 +95,13 @@ class Host:
 
     def _reply(self, request: Request) -> None:
         try:
-            line = protocol.encode_result(request.id, self._handle(request))
+            line = wire.encode_result(request.id, self._handle(request))
         except RagdollError as error:
-            line = protocol.encode_error(request.id, error)
+            line = wire.encode_error(request.id, error)
         except Exception as error:  # the edge of the process: a bug in one request must not end it
             log.exception("request %s failed", request.method.name)
             failure = RagdollError(f"The engine could not do that: {error}.", "Look into the log, and try again.")
-            line = protocol.encode_error(request.id, failure)
+            line = wire.encode_error(request.id, failure)
         self._outlet.send(line)
 
     def _handle(self, request: Request) -> Message:

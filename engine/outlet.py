@@ -9,7 +9,8 @@ import threading
 from collections import OrderedDict
 from typing import BinaryIO
 
-from engine.protocol import Notice, encode_notice
+from engine.protocol import Notice
+from engine.wire import encode_notice
 
 MAX_WAITING_LINES = 10_000
 

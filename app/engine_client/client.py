@@ -18,8 +18,9 @@ from app.engine_client.exchange import Exchange
 from app.engine_client.log_file import RotatedLog
 from app.engine_client.process import EngineProcess
 from app.engine_client.pulse import Patience, Pulse
-from engine import protocol
-from engine.protocol import Method, Notice, P, ProtocolError, R, Reply, WireError
+from engine import protocol, wire
+from engine.protocol import Method, Notice, P, ProtocolError, R
+from engine.wire import Reply, WireError
 
 log = logging.getLogger(__name__)
 
@@ -234,7 +235,7 @@ class EngineClient(QObject):
 
     def _on_line(self, line: bytes) -> None:
         try:
-            message = protocol.decode_message(line)
+            message = wire.decode_message(line)
         except ProtocolError as error:
             self._on_garbage(line, error)
             return

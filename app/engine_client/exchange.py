@@ -9,8 +9,9 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import protocol
-from engine.protocol import Method, P, ProtocolError, R, Reply, WireError
+from engine import wire
+from engine.protocol import Method, P, ProtocolError, R
+from engine.wire import Reply, WireError
 
 log = logging.getLogger(__name__)
 Write = Callable[[bytes], object]
@@ -45,7 +46,7 @@ class Exchange(QObject):
     ) -> int:
         """Takes a request in; it waits for `send`."""
         self._last_id += 1
-        line = protocol.encode_request(self._last_id, method, params)
+        line = wire.encode_request(self._last_id, method, params)
         self._waiting[self._last_id] = _Pending(method, line, on_result, on_error)
         return self._last_id
 
@@ -79,7 +80,7 @@ class Exchange(QObject):
 
     def _succeed(self, pending: _Pending, result: dict[str, Any]) -> None:
         try:
-            typed = protocol.decode_result(pending.method, result)
+            typed = wire.decode_result(pending.method, result)
         except ProtocolError as error:
             log.warning("%s", error.sentence)
             self._fail(pending, WireError(error.kind, error.sentence))

@@ -12,7 +12,7 @@ import app
 from app.engine_client.deaths import Death
 from app.engine_client.lines import LineBuffer
 from app.engine_client.log_file import RotatedLog
-from engine.protocol import MAX_LINE_BYTES
+from engine.wire import MAX_LINE_BYTES
 
 # A flood of messages is worked off in slices, so that the window stays alive between them.
 SLICE_S = 0.008

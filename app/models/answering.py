@@ -11,7 +11,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.models.turn_records import outcome_of
 from app.models.turns import TurnView, after, cancelled, failed
 from engine import protocol
-from engine.protocol import Notice, RagdollError, WireError
+from engine.protocol import Notice, RagdollError
+from engine.wire import WireError
 
 if TYPE_CHECKING:
     from app.chats import ChatStore

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
 from app.models.rows import replace_rows
-from engine import protocol
+from engine import protocol, wire
 from engine.protocol import Document, DocumentState
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class DocumentsTable(QAbstractTableModel):
         self.loaded.emit()
         self._catch_up()
 
-    def _on_error(self, generation: int, error: protocol.WireError) -> None:
+    def _on_error(self, generation: int, error: wire.WireError) -> None:
         if generation != self._generation:
             return
         self._is_fetching = False

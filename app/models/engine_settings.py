@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject, Signal
 
 from engine import protocol
-from engine.protocol import WireError
+from engine.wire import WireError
 
 if TYPE_CHECKING:
     from app.engine_client import EngineClient

@@ -9,7 +9,8 @@ from PySide6.QtCore import QCoreApplication, QObject, Signal
 
 from app.models.steady_progress import NOTHING_DONE, Share, advanced
 from engine import protocol
-from engine.protocol import IndexProgress, ModelState, Notice, WireError
+from engine.protocol import IndexProgress, ModelState, Notice
+from engine.wire import WireError
 
 if TYPE_CHECKING:
     from app.engine_client import EngineClient

@@ -11,18 +11,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.models.documents import DocumentsTable
 from app.models.steady_progress import NOTHING_DONE, advanced
 from engine import protocol
-from engine.protocol import (
-    Collection,
-    Document,
-    EmbedderState,
-    Folder,
-    IndexProgress,
-    Method,
-    Notice,
-    P,
-    R,
-    WireError,
-)
+from engine.protocol import Collection, Document, EmbedderState, Folder, IndexProgress, Method, Notice, P, R
+from engine.wire import WireError
 
 if TYPE_CHECKING:
     from app.engine_client import EngineClient

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from engine import protocol
-from engine.protocol import ModelEntry, Notice, WireError
+from engine.protocol import ModelEntry, Notice
+from engine.wire import WireError
 
 if TYPE_CHECKING:
     from app.engine_client import EngineClient

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from engine import protocol
-from engine.protocol import PageReply, Passage, WireError
+from engine.protocol import PageReply, Passage
+from engine.wire import WireError
 
 if TYPE_CHECKING:
     from app.engine_client import EngineClient

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app import theme
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import place_text, printable
+from app.widgets.opening_frame import OpeningFrame
 from app.widgets.standing_chip import StandingChip
 
 if TYPE_CHECKING:
@@ -20,16 +20,12 @@ if TYPE_CHECKING:
     from engine.protocol import Quote
 
 
-class QuoteLine(QFrame):
+class QuoteLine(OpeningFrame):
     """One quote and where it stands; `opened` by a click or Enter."""
-
-    opened = Signal()
 
     def __init__(self, quote: Quote, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("quote")
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
         place = place_text(quote.document, quote.page, quote.place)
         self._name = self.tr("Quote from %1").replace("%1", place)
         self.setAccessibleName(self._name)
@@ -50,16 +46,6 @@ class QuoteLine(QFrame):
         """Whether its document is out of reach or was removed."""
         self.standing.show_standing(standing)
         self.setAccessibleName(" · ".join(part for part in (self._name, self.standing.words) if part))
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        if event.button() == Qt.MouseButton.LeftButton and self.rect().contains(event.position().toPoint()):
-            self.opened.emit()
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space):
-            self.opened.emit()
-        else:
-            super().keyPressEvent(event)
 
 
 class QuotesCard(QFrame):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app import theme
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import file_name, printable, spot_text
+from app.widgets.opening_frame import OpeningFrame
 from app.widgets.standing_chip import StandingChip
 
 if TYPE_CHECKING:
@@ -43,16 +44,12 @@ class ScoreBar(QWidget):
         painter.end()
 
 
-class SourceCard(QFrame):
+class SourceCard(OpeningFrame):
     """`opened` when it is clicked or Enter is pressed on it."""
-
-    opened = Signal()
 
     def __init__(self, number: int, passage: Passage, best_score: float, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("sourceCard")
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
         spot = spot_text(passage.place, passage.page)
         name = file_name(passage.document)
         self._name = f"{number}: {name} {spot}".strip()
@@ -82,16 +79,6 @@ class SourceCard(QFrame):
     def set_selected(self, is_selected: bool) -> None:
         if bool(self.property("selected")) != is_selected:
             theme.restyle(self, selected=is_selected)
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        if event.button() == Qt.MouseButton.LeftButton and self.rect().contains(event.position().toPoint()):
-            self.opened.emit()
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space):
-            self.opened.emit()
-        else:
-            super().keyPressEvent(event)
 
 
 def snippet(text: str) -> str:

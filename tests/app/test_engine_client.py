@@ -13,7 +13,7 @@ import pytest
 from PySide6.QtCore import QTimer
 
 from app.engine_client import EngineClient, Patience
-from engine import protocol
+from engine import protocol, wire
 
 SCRIPTED = Path(__file__).resolve().parents[1] / "helpers" / "scripted_engine.py"
 # Short enough to test with, long enough for a busy machine to start a Python process in.
@@ -199,7 +199,7 @@ def test_after_three_deaths_within_a_minute_it_gives_up_and_says_what_could_help
 @pytest.mark.expects_warnings
 def test_requests_still_waiting_when_it_gives_up_fail(qtbot, make):
     client = make("--exit-at-once", "1")
-    errors: list[protocol.WireError] = []
+    errors: list[wire.WireError] = []
     client.request(protocol.LIBRARY, protocol.Nothing(), None, errors.append)
     with qtbot.wait_signal(client.engine_gave_up, timeout=TIMEOUT_MS):
         client.start()
@@ -311,7 +311,7 @@ def test_stopping_ends_the_process_and_is_no_death(qtbot, make):
 def test_stopping_lets_open_requests_fail_and_twice_is_harmless(qtbot, make):
     client = make("--never-ready")
     client.start()
-    errors: list[protocol.WireError] = []
+    errors: list[wire.WireError] = []
     client.request(protocol.LIBRARY, protocol.Nothing(), None, errors.append)
     client.stop()
     client.stop()
@@ -347,9 +347,9 @@ def test_the_last_words_of_a_dying_engine_are_delivered_before_its_death(qtbot, 
 
 def test_an_exception_in_one_callback_costs_no_other_its_answer(qtbot, make):
     client = make("--never-ready")
-    errors: list[protocol.WireError] = []
+    errors: list[wire.WireError] = []
 
-    def fail(_error: protocol.WireError) -> None:
+    def fail(_error: wire.WireError) -> None:
         raise RuntimeError("a bug in a model")
 
     client.request(protocol.LIBRARY, protocol.Nothing(), None, fail)

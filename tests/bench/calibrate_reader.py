@@ -86,7 +86,7 @@ def examples(of: QuestionSet, homes: Path, count: int, misleading: QuestionSet |
     with Engine(Home.under(folder)) as engine:
         engine.add([folder / "documents"])
         catalog = Hiding(engine._catalog)
-        searcher = engine._open_searcher()
+        searcher = engine._parts.searching()
         searcher._documents = catalog
         answered = sample(of.of_half("first"), count, SEED)
         found = [Example(values, True) for values in _signs(searcher, catalog, of, answered, hide=False)]

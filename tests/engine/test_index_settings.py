@@ -27,11 +27,11 @@ def a_quarter_of_the_memory(engine: Engine) -> int:
 
 
 def test_an_index_that_is_given_no_budget_may_take_a_quarter_of_the_memory(engine: Engine):
-    assert engine._stores().index._budget_bytes == a_quarter_of_the_memory(engine)
+    assert engine._parts.stores().index._budget_bytes == a_quarter_of_the_memory(engine)
 
 
 def test_a_changed_budget_holds_at_once_and_none_is_the_quarter_again(engine: Engine):
-    index = engine._stores().index
+    index = engine._parts.stores().index
     engine.change_settings({"memory.index_budget_bytes": 12_345})
     assert index._budget_bytes == 12_345
     engine.change_settings({"memory.index_budget_bytes": None})
@@ -40,12 +40,12 @@ def test_a_changed_budget_holds_at_once_and_none_is_the_quarter_again(engine: En
 
 def test_settings_of_before_hold_for_an_index_that_is_opened_later(engine: Engine):
     engine.change_settings({"memory.index_budget_bytes": 54_321, "retrieval.index_mode": "on_disk"})
-    index = engine._stores().index
+    index = engine._parts.stores().index
     assert (index._budget_bytes, index._mode) == (54_321, "on_disk")
 
 
 def test_mode_and_slack_can_be_changed_while_it_is_open(engine: Engine):
-    index = engine._stores().index
+    index = engine._parts.stores().index
     engine.change_settings({"retrieval.index_mode": "on_disk", "retrieval.cold_slack": 0.4})
     index.maintain()
     assert (index._mode, index.cold_slack, index.index_bytes) == ("on_disk", 0.4, 0)
@@ -66,6 +66,6 @@ def test_settings_without_sense_are_refused(engine: Engine, changes: dict[str, o
 
 def test_the_memory_page_counts_partitions_once_they_are_open(engine: Engine):
     assert "partitions" not in engine.memory().counters
-    engine._stores()
+    engine._parts.stores()
     counters = engine.memory().counters
     assert {counters[name] for name in ("partitions", "partitions_resident", "partition_loads")} == {0.0}

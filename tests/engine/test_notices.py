@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from engine import events, protocol
+from engine import events, protocol, wire
 from engine.core import Answer, Citation, Passage, Quote, Scope
 from engine.errors import DiskFull
 from engine.metrics import Timings
@@ -40,7 +40,7 @@ def test_every_event_survives_the_wire(event: events.Event):
         assert notice is None
         return
     assert notice is not None
-    assert protocol.decode_message(protocol.encode_notice(notice)) == notice
+    assert wire.decode_message(wire.encode_notice(notice)) == notice
 
 
 def test_no_event_is_forgotten_here():

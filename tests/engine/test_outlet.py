@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from engine import protocol
+from engine import protocol, wire
 from engine.outlet import MAX_WAITING_LINES, Outlet
 
 
@@ -41,7 +41,7 @@ def test_of_coalescing_notices_only_the_newest_is_sent():
         outlet.notify(progress(done))
     gate.open.set()
     outlet.close()
-    assert [protocol.decode_message(line) for line in gate.lines[1:]] == [progress(4)]
+    assert [wire.decode_message(line) for line in gate.lines[1:]] == [progress(4)]
 
 
 def test_tokens_are_never_dropped_and_keep_their_order():
@@ -51,7 +51,7 @@ def test_tokens_are_never_dropped_and_keep_their_order():
         outlet.notify(progress(number))
     gate.open.set()
     outlet.close()
-    texts = [protocol.decode_message(line) for line in gate.lines]
+    texts = [wire.decode_message(line) for line in gate.lines]
     assert [m.text for m in texts if isinstance(m, protocol.AnswerTokens)] == [str(n) for n in range(100)]
 
 

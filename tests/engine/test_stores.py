@@ -123,10 +123,9 @@ def test_another_model_takes_over_and_what_was_before_is_dropped(
 
     assert library.nearest("The zebra is an animal.", -1) == "The zebra is an animal."
     assert library.opener.state().name == "b"
-    wait_for(lambda: not library.opener._retired)
-    assert before.embedder.is_unloaded  # type: ignore[attr-defined]
+    wait_for(lambda: before.embedder.is_unloaded)  # type: ignore[attr-defined]
+    wait_for(lambda: not library.folders() & {"lancedb", "shards"})
     assert len(library.folders()) == 2
-    assert not library.folders() & {"lancedb", "shards"}
 
 
 def test_the_present_model_answers_until_the_move_is_over(library: Library) -> None:

@@ -13,8 +13,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from engine import protocol
-from engine.protocol import Message, Method, Notice, Reply
+from engine import protocol, wire
+from engine.protocol import Message, Method, Notice
+from engine.wire import Reply
 
 PATIENCE_S = 120.0
 
@@ -64,14 +65,14 @@ class EngineProcess:
         request_id = next(self._ids)
         replies: queue.Queue[Reply] = queue.Queue()
         self._replies[request_id] = replies
-        self.send_line(protocol.encode_request(request_id, method, params or protocol.Nothing()))
+        self.send_line(wire.encode_request(request_id, method, params or protocol.Nothing()))
         return replies.get(timeout=PATIENCE_S)
 
     def result(self, method: Method[Any, Any], params: Message | None = None) -> Any:
         """The typed result; an error fails the test."""
         reply = self.request(method, params)
         assert reply.error is None, reply.error
-        return protocol.decode_result(method, reply.result or {})
+        return wire.decode_result(method, reply.result or {})
 
     def wait_for(self, is_wanted: Callable[[Notice], bool], since: int = 0) -> Notice:
         """The first notification, of those kept from `since` on or still to come, that is wanted."""
@@ -123,7 +124,7 @@ class EngineProcess:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            message = protocol.decode_message(line)
+            message = wire.decode_message(line)
             with self._changed:
                 if isinstance(message, Reply):
                     self._replies.setdefault(message.id, queue.Queue()).put(message)

@@ -16,7 +16,8 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.protocol import Message, Method, Notice, WireError
+from engine.protocol import Message, Method, Notice
+from engine.wire import WireError
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from engine import protocol
-from engine.protocol import Notice, Request
+from engine import protocol, wire
+from engine.protocol import Notice
+from engine.wire import Request
 
 PIECES = ("Half ", "an ", "answer")
 
@@ -81,9 +82,9 @@ class ScriptedEngine:
 
     def serve(self) -> None:
         for line in sys.stdin.buffer:
-            request = protocol.decode_request(line)
+            request = wire.decode_request(line)
             if request.method is protocol.SHUTDOWN and not self.options.deaf:
-                say(protocol.encode_result(request.id, protocol.Nothing()))
+                say(wire.encode_result(request.id, protocol.Nothing()))
                 return
             self.handle(request)
         while self.options.deaf:
@@ -97,15 +98,15 @@ class ScriptedEngine:
         if method is protocol.PING:
             has_gone_silent = options.silent and "ping" in self.methods[:-1]
             if not (has_gone_silent or options.silent_in_phase or options.never_pong):
-                say(protocol.encode_result(request.id, protocol.Pong()))
+                say(wire.encode_result(request.id, protocol.Pong()))
         elif method is protocol.ASK:
             self.answer(request)
         else:
-            say(protocol.encode_result(request.id, self.result(request)))
+            say(wire.encode_result(request.id, self.result(request)))
 
     def answer(self, request: Request) -> None:
         question_id = request.params.question_id
-        say(protocol.encode_result(request.id, protocol.Nothing()))
+        say(wire.encode_result(request.id, protocol.Nothing()))
         notify(protocol.AnswerState(question_id=question_id, state="writing"))
         for piece in PIECES:
             notify(protocol.AnswerTokens(question_id=question_id, text=piece))
@@ -153,7 +154,7 @@ class ScriptedEngine:
 
 
 def notify(notice: Notice) -> None:
-    say(protocol.encode_notice(notice))
+    say(wire.encode_notice(notice))
 
 
 def say(line: bytes) -> None:

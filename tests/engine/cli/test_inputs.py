@@ -1,4 +1,4 @@
-"""Tests for engine.cli, as far as they need no process of their own."""
+"""Tests for engine.cli.inputs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import _batch, _parser, _password
+from engine.cli.inputs import read_batch, read_password
+from engine.cli.parser import make_parser
 from engine.errors import BadRequest
 
 
 def test_a_line_separator_inside_a_query_does_not_end_the_line_of_a_batch(tmp_path: Path):
     file = tmp_path / "batch.jsonl"
     file.write_text(json.dumps({"id": 1, "query": "one\u2028two"}, ensure_ascii=False) + "\r\n", encoding="utf-8")
-    assert _batch(str(file), "query") == [(1, "one\u2028two")]
+    assert read_batch(str(file), "query") == [(1, "one\u2028two")]
 
 
 def test_a_batch_that_is_no_text_is_refused_with_a_sentence(tmp_path: Path):
@@ -22,28 +23,28 @@ def test_a_batch_that_is_no_text_is_refused_with_a_sentence(tmp_path: Path):
     file.write_bytes(b"\xff\xfe")
     for path in (file, tmp_path):
         with pytest.raises(BadRequest, match="cannot be read"):
-            _batch(str(path), "query")
+            read_batch(str(path), "query")
 
 
 def test_a_password_comes_from_a_file_never_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = tmp_path / "password"
     file.write_text("open sesame \r\nnot this line", encoding="utf-8")
 
-    assert _password(str(file)) == "open sesame "
+    assert read_password(str(file)) == "open sesame "
     with pytest.raises(BadRequest, match="password file"):
-        _password(str(tmp_path / "none"))
+        read_password(str(tmp_path / "none"))
     with pytest.raises(SystemExit):
-        _parser().parse_args(["unlock", "a.pdf", "--password", "open sesame"])
+        make_parser().parse_args(["unlock", "a.pdf", "--password", "open sesame"])
     assert "password" in capsys.readouterr().err
 
 
 def test_a_password_is_typed_unseen_where_no_file_is_given(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("getpass.getpass", lambda prompt: "typed")
-    assert _password(None) == "typed"
+    assert read_password(None) == "typed"
 
     def nobody(prompt: str) -> str:
         raise EOFError
 
     monkeypatch.setattr("getpass.getpass", nobody)
     with pytest.raises(BadRequest, match="nobody"):
-        _password(None)
+        read_password(None)

@@ -1,0 +1,119 @@
+"""Assembly: the parts of an engine, built once and joined by queues; and in which order they start and stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.catalog import Catalog
+from engine.config import Home, Settings
+from engine.generation.loader import ModelLoader
+from engine.generation.worker import GenerationWorker, UseModel
+from engine.library.parsers.pool import ParserPool
+from engine.library.reserve import Reserve
+from engine.library.watcher import Watcher
+from engine.library.worker import IndexWorker
+from engine.listeners import Listeners
+from engine.memory.ledger import Ledger
+from engine.phases import Phases
+from engine.retrieval.batching import SweepCosts
+from engine.retrieval.reader import extractive_answer
+from engine.retrieval.sentence_vectors import SentenceVectors
+from engine.retrieval.worker import RetrievalWorker
+from engine.searching import SearcherOpener
+from engine.stores import StoresOpener
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What works in an engine. `pool` reads files for the library, `viewer` single pages for people."""
+
+    catalog: Catalog
+    reserve: Reserve
+    pool: ParserPool
+    viewer: ParserPool
+    stores: StoresOpener
+    loader: ModelLoader
+    generation: GenerationWorker
+    sweep_costs: SweepCosts
+    searching: SearcherOpener
+    retrieval: RetrievalWorker
+    indexer: IndexWorker
+    watcher: Watcher
+
+    def start(self, model: str, *, warm: bool, watches: bool) -> None:
+        """Starts the workers; `model` is the file that answers from the first question on, "" for none."""
+        self.generation.start()
+        self.retrieval.start()
+        self.indexer.start(resume=warm)
+        if watches:
+            self.reserve.hold()
+            self.watcher.start()
+        if warm:
+            self.retrieval.warm_up()
+        if model:
+            self.generation.use(UseModel(Path(model), is_urgent=warm))
+
+    def stop(self) -> None:
+        """Stops the workers: those that ask others first."""
+        self.watcher.stop()
+        self.indexer.stop()
+        self.retrieval.stop()
+        self.searching.close()
+        self.generation.stop()
+
+    def close(self) -> None:
+        """Gives back what stopped workers used."""
+        self.stores.close()
+        self.pool.close()
+        self.viewer.close()
+        self.catalog.close()
+
+
+def assemble(
+    home: Home, catalog: Catalog, reserve: Reserve, settings: Callable[[], Settings], ledger: Ledger, told: Listeners
+) -> Parts:
+    """The parts, joined but not started; `told` hears what they do."""
+    library = settings().library
+    takes, recognised = (library.parse_seconds, library.parse_memory_bytes), home.cache / "ocr"
+    pool = ParserPool(library.parser_processes, *takes, recognised)
+    phases = Phases(told.publish)
+    stores = StoresOpener(home, catalog, settings, ledger, phases)
+    loader = ModelLoader(settings, home.data, ledger, told.publish, phases=phases)
+    generation = GenerationWorker(
+        loader, lambda document_ids: catalog.paths_of(document_ids).keys(), extractive_answer, told.publish
+    )
+    sweep_costs = SweepCosts()
+    searching = SearcherOpener(stores, catalog, settings, ledger, sweep_costs)
+    retrieval = RetrievalWorker(
+        searching,
+        generation.submit,
+        told.publish,
+        told.cancelled,
+        told.failed,
+        SentenceVectors(ledger),
+        sweep_costs.batch_size,
+    )
+    indexer = IndexWorker(catalog, pool, stores, settings, told.publish, moving=stores, reserve=reserve)
+    watcher = Watcher(
+        catalog.roots,
+        lambda: settings().library,
+        indexer.refresh,
+        lambda: indexer.rescan(is_unasked=True),
+        every_second=indexer.go_on_if_there_is_room,
+    )
+    return Parts(
+        catalog=catalog,
+        reserve=reserve,
+        pool=pool,
+        viewer=ParserPool(1, *takes, recognised),
+        stores=stores,
+        loader=loader,
+        generation=generation,
+        sweep_costs=sweep_costs,
+        searching=searching,
+        retrieval=retrieval,
+        indexer=indexer,
+        watcher=watcher,
+    )

@@ -1,0 +1,64 @@
+"""The choice of a model: which are on the shelf, and which one answers; settings and loaded model change together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.config import Settings
+from engine.generation.worker import UseModel
+from engine.memory.hardware import Hardware
+from engine.models import shelf
+from engine.models.gguf import read_shape
+from engine.protocol import ModelEntry
+
+
+class ModelChoice:
+    """Keeps the shelf in the settings, and hands the chosen model to whoever answers with it. From any thread."""
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        change_settings: Callable[[Mapping[str, Any]], Settings],
+        hand_over: Callable[[UseModel], None],
+        hardware: Callable[[], Hardware],
+    ) -> None:
+        self._settings, self._change_settings = settings, change_settings
+        self._hand_over, self._hardware = hand_over, hardware
+        self._lock = threading.RLock()
+
+    def entries(self) -> tuple[ModelEntry, ...]:
+        settings, hardware = self._settings(), self._hardware()
+        return tuple(shelf.entry(Path(path), settings, hardware) for path in settings.models.known)
+
+    def add(self, path: Path) -> ModelEntry:
+        path = path.expanduser().absolute()
+        read_shape(path)
+        with self._lock:
+            self._change_settings({"models.known": shelf.with_model(self._settings().models.known, path)})
+        return shelf.entry(path, self._settings(), self._hardware())
+
+    def forget(self, path: Path) -> None:
+        with self._lock:
+            if self._settings().models.current == str(path):
+                self.use(None)
+            self._change_settings({"models.known": shelf.without_model(self._settings().models.known, path)})
+
+    def use(self, path: Path | None, n_gpu_layers: int | None = None, *, remember: bool = True) -> None:
+        if path is not None:
+            path = path.expanduser().absolute()
+            read_shape(path)
+        with self._lock:
+            if remember:
+                known = self._settings().models.known
+                known = known if path is None else shelf.with_model(known, path)
+                self._change_settings({"models.current": str(path or ""), "models.known": known})
+            self._hand_over(UseModel(path, n_gpu_layers))
+
+    def named(self, name: str) -> Path | None:
+        """The file that a file's name, a known model's name or "none" stands for."""
+        if name == "none":
+            return None
+        return shelf.named(self._settings().models.known, name) or Path(name)

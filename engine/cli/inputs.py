@@ -1,0 +1,55 @@
+"""What a command is given beside its options: the lines of a batch, and a password that others must not read."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.errors import BadRequest, NothingThere
+
+
+def read_batch(file: str, *keys: str) -> list[tuple[Any, str]]:
+    """The lines of a JSONL file as (id, text).
+
+    Raises:
+        NothingThere: No such file.
+        BadRequest: A line is not `{"id": …, KEY: …}`; the sentence says which.
+    """
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise NothingThere(f"There is no file {file}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"The batch {file} cannot be read: {error}.") from error
+    # Not splitlines: U+2028 and its like may stand inside a JSON string.
+    return [_batch_line(number, line, keys) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+
+
+def _batch_line(number: int, line: str, keys: Sequence[str]) -> tuple[Any, str]:
+    try:
+        entry = json.loads(line)
+        return entry["id"], next(str(entry[key]) for key in keys if key in entry)
+    except (ValueError, KeyError, TypeError, StopIteration) as error:
+        raise BadRequest(f"Line {number} of the batch is not of the form {{'id': …, '{keys[0]}': …}}.") from error
+
+
+def read_password(file: str | None) -> str:
+    """The first line of a file ("-" is stdin), or what is typed unseen: on the command line others could read it.
+
+    Raises:
+        BadRequest: The file cannot be read, or nobody is there to ask.
+    """
+    if file is None:
+        try:
+            return getpass.getpass("Password: ")
+        except EOFError as error:
+            raise BadRequest("There is nobody to type the password.", "Give it with --password-file FILE.") from error
+    try:
+        text = sys.stdin.readline() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"The password file {file} cannot be read: {error}.") from error
+    return text.split("\n", maxsplit=1)[0].rstrip("\r")

@@ -1,0 +1,108 @@
+"""The commands that change the library or tell how it stands."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import asdict
+
+from engine.cli import documents, words
+from engine.cli.inputs import read_password
+from engine.cli.output import Output
+from engine.cli.progress import progress
+from engine.config import Home
+from engine.engine import Engine
+from engine.events import IndexFailed, IndexFinished
+
+
+def add(options: argparse.Namespace, out: Output) -> None:
+    with Engine.open() as engine, progress(engine, options.json):
+        finished = engine.add(options.paths, options.collection)
+    _tell_index(finished, out)
+
+
+def rescan(options: argparse.Namespace, out: Output) -> None:
+    with Engine.open() as engine, progress(engine, options.json):
+        finished = engine.start_rescan().wait()
+    _tell_index(finished, out)
+
+
+def watch(options: argparse.Namespace, out: Output) -> None:
+    """Runs until it is interrupted; tells of each change that the library took in."""
+
+    def tell(event: object) -> None:
+        if isinstance(event, IndexFinished):
+            _tell_index(event, out)
+            out.flush()
+        elif isinstance(event, IndexFailed):
+            print(f"ragdoll: {event.error}", file=sys.stderr)
+
+    with Engine(Home.find(), tell, watches=True), suppress(KeyboardInterrupt):
+        if not out.is_json:
+            out.line("Keeping the library in step with its folders; Ctrl+C ends it.")
+            out.flush()
+        threading.Event().wait()
+
+
+def prioritise(options: argparse.Namespace, out: Output) -> None:
+    with Engine.open() as engine, progress(engine, options.json):
+        finished = engine.prioritise(options.paths) or IndexFinished(0, 0, 0, (), (), 0, 0.0)
+    if out.is_json or finished.indexed or finished.skipped or finished.failed:
+        _tell_index(finished, out)
+    else:
+        out.line("Nothing waits to be read there.")
+
+
+def unlock(options: argparse.Namespace, out: Output) -> None:
+    password = read_password(options.password_file)
+    with Engine.open() as engine, progress(engine, options.json):
+        finished = engine.unlock(options.paths, password, remember=options.remember)
+    _tell_index(finished, out)
+
+
+def settle(options: argparse.Namespace, out: Output) -> None:
+    with Engine.open() as engine:
+        removed = engine.settle_gone(options.path, remove=options.remove)
+    if out.is_json or options.remove:
+        _tell_removed(removed, out)
+    else:
+        out.line("They are kept, and can be asked about until they return or you remove them.")
+
+
+def remove(options: argparse.Namespace, out: Output) -> None:
+    with Engine.open() as engine:
+        removed = engine.remove(options.paths)
+    _tell_removed(removed, out)
+
+
+def status(options: argparse.Namespace, out: Output) -> None:
+    with Engine.open() as engine:
+        collections, folders, disk_bytes = engine.collections(), engine.folders(), engine.disk_bytes()
+        embedder = engine.embedder()
+        document = {
+            "collections": [asdict(collection) for collection in collections],
+            "folders": [folder.model_dump() for folder in folders],
+            "documents": engine.documents_by_state(),
+            "chunks": sum(collection.num_chunks for collection in collections),
+            "bytes_on_disk": disk_bytes,
+            "memory": engine.memory().model_dump(),
+            "model": engine.settings.models.current or None,
+            "embedder": embedder.model_dump(),
+            "data_folder": str(engine.home.data),
+        }
+    if out.is_json:
+        out.json(document)
+        return
+    words.tell_collections(collections, folders, out)
+    words.tell_move(embedder, out)
+    out.line(f"{disk_bytes / 2**20:.1f} MB on disk in {document['data_folder']}")
+
+
+def _tell_index(finished: IndexFinished, out: Output) -> None:
+    out.json(documents.of_index(finished)) if out.is_json else words.tell_index(finished, out)
+
+
+def _tell_removed(removed: int, out: Output) -> None:
+    out.json({"documents": {"removed": removed}}) if out.is_json else out.line(f"{removed} documents removed.")

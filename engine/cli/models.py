@@ -1,0 +1,36 @@
+"""The command `models`: which models can answer, and which does."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from engine.cli.output import Output
+from engine.engine import Engine
+from engine.errors import BadRequest
+
+
+def models(options: argparse.Namespace, out: Output) -> None:
+    with Engine.open() as engine:
+        if options.action == "add":
+            engine.add_model(Path(_named_model(options)))
+        elif options.action == "use":
+            engine.choose_model(_named_model(options))
+        current = engine.settings.models.current
+        entries = engine.models()
+    if out.is_json:
+        out.json({"models": [entry.model_dump() for entry in entries], "current": current or None})
+        return
+    for entry in entries:
+        mark = "*" if entry.path == current else " "
+        out.line(
+            f"{mark} {entry.name}  {entry.file_bytes / 2**30:.2f} GB  {entry.problem or entry.fit}\n    {entry.path}"
+        )
+    if not current:
+        out.line("No model is in use: answers are quotes from your files.")
+
+
+def _named_model(options: argparse.Namespace) -> str:
+    if not options.file:
+        raise BadRequest(f"'ragdoll models {options.action}' needs a file.")
+    return str(options.file)

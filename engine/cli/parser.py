@@ -1,0 +1,116 @@
+"""What can be typed: every command with its options, and which function runs it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from engine import __version__
+from engine.cli import library, models, questions
+from engine.cli.output import Output
+from engine.core import DEFAULT_COLLECTION
+
+DEFAULT_TOP_K = 6
+
+Run = Callable[[argparse.Namespace, Output], None]
+AddCommand = Callable[[str, Run, str], argparse.ArgumentParser]
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """All commands; each leaves its function as `run` in what is parsed."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    common.add_argument("--verbose", action="store_true", help="tell on stderr what is going on")
+    parser = argparse.ArgumentParser(prog="ragdoll", description="Chat with your own files, on your own machine.")
+    parser.add_argument("--version", action="version", version=f"ragdoll {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: Run, text: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, parents=[common], help=text, description=text)
+        added.set_defaults(run=run)
+        return added
+
+    _declare_add(command)
+    _declare_questions(command)
+    _declare_library(command)
+    _declare_models(command)
+    return parser
+
+
+def _declare_add(command: AddCommand) -> None:
+    add = command("add", library.add, "Index folders and files, and wait for it.")
+    add.add_argument("paths", nargs="+", metavar="PATH")
+    add.add_argument("--collection", default=DEFAULT_COLLECTION, metavar="NAME")
+
+
+def _declare_questions(command: AddCommand) -> None:
+    search = command("search", questions.search, "Find passages.")
+    search.add_argument("query", nargs="?", metavar="QUERY")
+    search.add_argument("--top-k", type=_positive, default=DEFAULT_TOP_K, metavar="N")
+    _add_filters(search)
+    search.add_argument("--batch", metavar="FILE.jsonl", help='lines of {"id", "query"}')
+
+    ask = command("ask", questions.ask, "Ask a question.")
+    ask.add_argument("question", nargs="?", metavar="QUESTION")
+    ask.add_argument("--model", metavar="FILE.gguf", help="answer with this model, this time")
+    _add_filters(ask)
+    ask.add_argument("--max-tokens", type=_positive, metavar="N")
+    ask.add_argument("--seed", type=_seed, metavar="N")
+    ask.add_argument("--batch", metavar="FILE.jsonl", help='lines of {"id", "question"}')
+
+
+def _declare_library(command: AddCommand) -> None:
+    command("status", library.status, "What is in the library, and what it takes.")
+    command("rescan", library.rescan, "Look at all linked folders for what is new, changed or gone.")
+    command("watch", library.watch, "Keep the library in step with its folders until it is interrupted.")
+    settle = command("settle", library.settle, "Decide about documents of a folder that went missing at once.")
+    settle.add_argument("path", metavar="PATH")
+    decision = settle.add_mutually_exclusive_group(required=True)
+    decision.add_argument("--remove", action="store_true", help="take them out of the library")
+    decision.add_argument("--keep", action="store_true", help="keep what was read of them")
+
+    remove = command("remove", library.remove, "Take folders and files out of the library (the files stay).")
+    remove.add_argument("paths", nargs="+", metavar="PATH")
+
+    prioritise = command("prioritise", library.prioritise, "Read waiting files and folders before all others.")
+    prioritise.add_argument("paths", nargs="+", metavar="PATH")
+
+    unlock = command("unlock", library.unlock, "Read files that need a password.")
+    # Else "--password SECRET" would pass for the name of a file, and be told in the error.
+    unlock.allow_abbrev = False
+    unlock.add_argument("paths", nargs="+", metavar="PATH")
+    unlock.add_argument("--password-file", metavar="FILE", help='its first line is the password ("-" is stdin)')
+    unlock.add_argument("--remember", action="store_true", help="keep it in the library for later starts")
+
+
+def _declare_models(command: AddCommand) -> None:
+    shelf = command("models", models.models, "The GGUF models that can answer.")
+    shelf.add_argument("action", nargs="?", choices=("list", "use", "add"), default="list")
+    shelf.add_argument("file", nargs="?", metavar="FILE", help='a GGUF file, a known name, or "none" (for use)')
+
+
+def _add_filters(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--collection", metavar="NAME")
+    command.add_argument("--in", action="append", default=[], dest="paths", metavar="PATH", help="only below this path")
+    command.add_argument(
+        "--type", action="append", default=[], dest="types", metavar="TYPE", help="only such files: pdf, spreadsheet …"
+    )
+    command.add_argument(
+        "--since", default="", metavar="DAY", help="only files changed on this day (2025-03-31) or later"
+    )
+    command.add_argument("--until", default="", metavar="DAY", help="only files changed on this day or earlier")
+    command.add_argument("--literal", action="store_true", help="read no types, dates and names out of the question")
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return value
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("a seed is not negative")
+    return value

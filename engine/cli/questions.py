@@ -1,0 +1,85 @@
+"""The commands that look into the files: `search` and `ask`, for one question or a file of them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from engine.cli import documents, words
+from engine.cli.inputs import read_batch
+from engine.cli.output import Output
+from engine.config import Settings
+from engine.core import Filters, SamplingParams
+from engine.engine import Engine
+from engine.errors import BadRequest
+from engine.retrieval.kinds import formats_named
+
+# Lines of a batch that are searched before the first is written; the engine makes its own sweeps of them.
+SEARCH_BATCH = 1024
+
+
+def search(options: argparse.Namespace, out: Output) -> None:
+    with Engine.open() as engine:
+        if options.batch:
+            _search_batch(engine, options, out)
+            return
+        if not options.query:
+            raise BadRequest("There is nothing to search for.", "Give a query, or --batch FILE.")
+        found = engine.search(options.query, options.top_k, options.collection, _filters(options))
+    if out.is_json:
+        passages = [documents.of_passage(passage) for passage in found.passages]
+        out.json({"passages": passages, "scope": asdict(found.scope)})
+    else:
+        words.tell_passages(found.passages, out)
+
+
+def _search_batch(engine: Engine, options: argparse.Namespace, out: Output) -> None:
+    lines = read_batch(options.batch, "query")
+    for start in range(0, len(lines), SEARCH_BATCH):
+        some = lines[start : start + SEARCH_BATCH]
+        texts = [text for _, text in some]
+        results = engine.search_many(texts, options.top_k, options.collection, _filters(options))
+        for (line_id, _), evidence in zip(some, results, strict=True):
+            out.json({"id": line_id, "passages": [documents.of_passage(passage) for passage in evidence.passages]})
+
+
+def ask(options: argparse.Namespace, out: Output) -> None:
+    with Engine.open() as engine:
+        if options.model:
+            engine.use_model(Path(options.model), remember=False)
+        asking = {
+            "collection": options.collection,
+            "filters": _filters(options),
+            "sampling": _sampling(options, engine.settings),
+        }
+        if options.batch:
+            lines = read_batch(options.batch, "question", "query")
+            ends = engine.ask_each([text for _, text in lines], **asking)
+            for (line_id, _), end in zip(lines, ends, strict=True):
+                out.json({"id": line_id, **documents.of_end(end)})
+            return
+        if not options.question:
+            raise BadRequest("There is no question.", "Give a question, or --batch FILE.")
+        end = engine.ask_many([options.question], **asking)[0]
+    if out.is_json:
+        out.json(documents.of_answer(end))
+    else:
+        words.tell_answer(end, out)
+
+
+def _sampling(options: argparse.Namespace, settings: Settings) -> SamplingParams:
+    chosen = {"max_tokens": options.max_tokens, "seed": options.seed}
+    defaults = asdict(settings.generation.sampling())
+    return SamplingParams(**{**defaults, **{name: value for name, value in chosen.items() if value is not None}})
+
+
+def _filters(options: argparse.Namespace) -> Filters:
+    return Filters(
+        paths=tuple(os.path.abspath(os.path.expanduser(path)) for path in options.paths),
+        formats=formats_named(options.types),
+        changed_since=options.since,
+        changed_until=options.until,
+        reads_question=not options.literal,
+    )

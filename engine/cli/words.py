@@ -1,0 +1,70 @@
+"""What people are told at a terminal: what a job did, how a folder stands, an answer and where it comes from."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from engine.cli.output import Output
+from engine.core import Collection, Passage
+from engine.events import AnswerFinished, IndexFinished
+from engine.protocol import EmbedderState, Folder
+
+
+def tell_index(finished: IndexFinished, out: Output) -> None:
+    out.line(
+        f"{finished.indexed} documents indexed ({finished.chunks} chunks), {finished.unchanged} unchanged, "
+        f"in {finished.seconds:.1f} s."
+    )
+    for title, problems in (("skipped", finished.skipped), ("failed", finished.failed)):
+        for path, reason in problems:
+            out.line(f"  {title}: {path}: {reason}")
+
+
+def tell_collections(collections: Sequence[Collection], folders: Sequence[Folder], out: Output) -> None:
+    for collection in collections:
+        states = ", ".join(f"{count} {state}" for state, count in collection.documents_by_state.items() if count)
+        out.line(f"{collection.name}: {states or 'empty'}; {collection.num_chunks} chunks")
+        for folder in folders:
+            if folder.collection == collection.name:
+                _tell_folder(folder, out)
+
+
+def tell_move(embedder: EmbedderState, out: Output) -> None:
+    """Nothing where the library stays with its embedding model."""
+    if embedder.next_name:
+        moved = f"{embedder.documents_moved} of {embedder.documents_to_move} documents"
+        out.line(f"Moving from the embedding model {embedder.name} to {embedder.next_name}: {moved} so far.")
+
+
+def _tell_folder(folder: Folder, out: Output) -> None:
+    out.line(f"    {folder.path}" + (f": offline. {folder.absence}" if folder.absence else ""))
+    if folder.num_gone:
+        out.line(
+            f"        {folder.num_gone} of {folder.num_documents} documents went missing at once and are kept: "
+            f"ragdoll settle {shlex.quote(folder.path)} --remove or --keep"
+        )
+
+
+def tell_passages(passages: Sequence[Passage], out: Output) -> None:
+    for number, passage in enumerate(passages, start=1):
+        start = " ".join(passage.text.split())[:300]
+        out.line(f"[{number}] {_place(passage)}  ({passage.score:.3f})\n    {start}\n")
+
+
+def tell_answer(end: AnswerFinished, out: Output) -> None:
+    answer = end.answer
+    out.line(answer.text.strip() or "Not found in your files.")
+    out.line()
+    for index in dict.fromkeys(citation.passage for citation in answer.citations):
+        out.line(f"[{index + 1}] {_place(answer.passages[index])}")
+    scope = answer.scope
+    files = "1 file" if scope.files == 1 else f"{scope.files} files"
+    for recognised in scope.recognised:
+        out.line(f"From the question: {recognised}.")
+    out.line(f"From {scope.passages_used} of {scope.passages_found} passages in {files}.")
+
+
+def _place(passage: Passage) -> str:
+    where = f"{passage.document}, {passage.place}" if passage.place else passage.document
+    return f"{where} (out of reach)" if passage.is_offline else where

@@ -1,0 +1,43 @@
+"""Who hears what happens inside the engine; the end of a question passes here, and only once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from engine.errors import RagdollError
+from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event, Publish
+from engine.inflight import QuestionInFlight
+from engine.questions import OpenQuestions
+
+log = logging.getLogger(__name__)
+
+
+class Listeners:
+    """Hands every event to all who subscribed, on the thread where it happens."""
+
+    def __init__(self, questions: OpenQuestions, first: Publish | None = None) -> None:
+        self._questions = questions
+        self._listeners: list[Publish] = [first] if first else []
+
+    def subscribe(self, listener: Publish) -> Callable[[], None]:
+        """Calls `listener` with every event from now on; the returned function ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def publish(self, event: Event) -> None:
+        if isinstance(event, AnswerFinished | AnswerCancelled | AnswerFailed) and not self._questions.end(event):
+            log.warning("question %s ended twice", event.question_id)
+            return
+        for listener in tuple(self._listeners):
+            try:
+                listener(event)
+            except Exception:
+                # It runs on a worker's thread, which must live on, or later questions would never end.
+                log.exception("a listener failed at %s", type(event).__name__)
+
+    def cancelled(self, in_flight: QuestionInFlight) -> None:
+        self.publish(AnswerCancelled(in_flight.question.question_id))
+
+    def failed(self, in_flight: QuestionInFlight, error: RagdollError) -> None:
+        self.publish(AnswerFailed(in_flight.question.question_id, error))

@@ -1,0 +1,149 @@
+"""Requests about the library: what is linked and read, how each document stands, and a page to look at."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from engine.core import DEFAULT_COLLECTION, Collection, Document, DocumentState, PathText
+from engine.protocol.message import Message, Method, Nothing
+
+
+class AddPaths(Message):
+    """Folders and files to index; folders are expanded by the engine."""
+
+    paths: tuple[PathText, ...]
+    collection: str = DEFAULT_COLLECTION
+
+
+class Paths(Message):
+    """Folders and files already in the library."""
+
+    paths: tuple[PathText, ...]
+
+
+class Removed(Message):
+    """How many documents left the library; none of them can be cited again."""
+
+    documents: int
+
+
+class Folder(Message):
+    """A folder or file that the user linked, and how it stands.
+
+    `absence` says in a sentence why it is out of reach ("" when it is not). `is_watched`: changes are noticed as
+    they happen; otherwise at the next rescan. `num_gone` documents of it went missing at once and are kept until
+    the user decides (see `SettleGone`).
+    """
+
+    path: PathText
+    collection: str
+    absence: str = ""
+    is_watched: bool = False
+    num_documents: int = 0
+    num_gone: int = 0
+
+
+class EmbedderState(Message):
+    """The embedding model at work, in words for people ("bfloat16, batches of 8, 2 threads").
+
+    While the library moves to another one, `next_name` is that one and the counts say how far it is; the present
+    one answers until all have moved.
+    """
+
+    name: str = ""
+    identity: str = ""
+    description: str = ""
+    next_name: str = ""
+    documents_moved: int = 0
+    documents_to_move: int = 0
+
+
+class LibraryReply(Message):
+    """The collections, the linked folders, and what is on disk."""
+
+    collections: tuple[Collection, ...]
+    disk_bytes: int
+    folders: tuple[Folder, ...] = ()
+    embedder: EmbedderState = EmbedderState()
+
+
+class Unlock(Message):
+    """A password for documents that need one; all that it opens are read. `remember` keeps it for later starts."""
+
+    paths: tuple[PathText, ...]
+    password: str = Field(repr=False)
+    remember: bool = False
+
+
+class SettleGone(Message):
+    """What to do with the documents of a folder that went missing at once: remove them, or keep what was indexed."""
+
+    folder: PathText
+    remove: bool
+
+
+class ListDocuments(Message):
+    """A page of documents, ordered by path; `states` empty means all, `document_ids` None means all.
+
+    `name` keeps those in whose path each of its words occurs, in whatever case.
+    """
+
+    collection: str | None = None
+    states: tuple[DocumentState, ...] = ()
+    offset: int = 0
+    limit: int = 500
+    name: str = ""
+    document_ids: tuple[int, ...] | None = None
+
+
+class DocumentsReply(Message):
+    """`total` counts what was asked for; `by_state` counts the same in whatever state they are."""
+
+    documents: tuple[Document, ...]
+    total: int
+    by_state: dict[str, int] = Field(default_factory=dict)
+
+
+class PageRequest(Message):
+    """A page of a document with a span marked: `start` and `end` as in Passage; page None where there are none."""
+
+    document_id: int
+    page: int | None = None
+    start: int = 0
+    end: int = 0
+    width_px: int = 900
+
+
+class PageReply(Message):
+    """Either a picture (PDF) with marks as fractions of its size, or text with a span marked.
+
+    `image_png` is base64 and "" when the page is text. Long texts come as a window around the span:
+    `text_start` is the offset of `text[0]` in the page. `num_pages` is 0 where there are none. `place` is what the
+    document calls the page ("sheet “Budget”"), "" where that is "page N" or nothing.
+    """
+
+    document: PathText
+    page: int | None
+    num_pages: int
+    image_png: str = ""
+    marks: tuple[tuple[float, float, float, float], ...] = ()
+    text: str = ""
+    text_start: int = 0
+    mark_start: int = 0
+    mark_end: int = 0
+    place: str = ""
+
+
+ADD = Method("library.add", AddPaths, Nothing)
+RESCAN = Method("library.rescan", Nothing, Nothing)
+PRIORITISE = Method("library.prioritise", Paths, Nothing)
+UNLOCK = Method("library.unlock", Unlock, Nothing)
+SETTLE_GONE = Method("library.settle_gone", SettleGone, Removed)
+REMOVE = Method("library.remove", Paths, Removed)
+REINDEX = Method("library.reindex", Paths, Nothing)
+PAUSE = Method("library.pause", Nothing, Nothing)
+RESUME = Method("library.resume", Nothing, Nothing)
+CANCEL_INDEXING = Method("library.cancel", Nothing, Nothing)
+LIBRARY = Method("library.status", Nothing, LibraryReply)
+DOCUMENTS = Method("library.documents", ListDocuments, DocumentsReply)
+PAGE = Method("document.page", PageRequest, PageReply)

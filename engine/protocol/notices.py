@@ -1,0 +1,173 @@
+"""Notifications: what the engine says unasked. A subclass of `Notice` with a `method` registers itself."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from engine.core import Answer, Passage, PathText, Quote, Scope
+from engine.protocol.message import Message
+from engine.protocol.models import MemoryReply
+
+
+class Notice(Message):
+    """Base of notifications; `coalesces` marks the ones of which only the newest matters."""
+
+    method: ClassVar[str]
+    coalesces: ClassVar[bool] = False
+
+
+class Ready(Notice):
+    """The first line of an engine."""
+
+    method: ClassVar[str] = "ready"
+    protocol_version: int
+    pid: int
+    engine_version: str
+
+
+class Phase(Notice):
+    """A long phase begins ("loading libraries", "loading model"); "" ends it. Pings wait longer during one."""
+
+    method: ClassVar[str] = "phase"
+    phase: str
+
+
+class Log(Notice):
+    method: ClassVar[str] = "log"
+    level: Literal["debug", "info", "warning", "error"]
+    message: str
+
+
+class IndexProgress(Notice):
+    """Where the indexing job stands. ETA and rate are None until they are known."""
+
+    method: ClassVar[str] = "index.progress"
+    coalesces: ClassVar[bool] = True
+    documents_done: int
+    documents_total: int
+    chunks_done: int
+    current: PathText = ""
+    chunks_per_second: float | None = None
+    eta_seconds: float | None = None
+    is_paused: bool = False
+    bytes_done: int = 0
+    bytes_total: int = 0
+    documents_per_second: float | None = None
+
+
+class DocumentProblem(Message):
+    """A file that was not indexed, and why."""
+
+    path: PathText
+    reason: str
+
+
+class IndexFinished(Notice):
+    """The job is over (also when it was cancelled); what it did in figures."""
+
+    method: ClassVar[str] = "index.finished"
+    indexed: int
+    unchanged: int
+    removed: int
+    skipped: tuple[DocumentProblem, ...]
+    failed: tuple[DocumentProblem, ...]
+    chunks: int
+    seconds: float
+    was_cancelled: bool = False
+
+
+class IndexFailed(Notice):
+    """The job stopped because of something that concerns all files (disk full, embedder missing)."""
+
+    method: ClassVar[str] = "index.failed"
+    kind: str
+    sentence: str
+    way_out: str = ""
+
+
+class LibraryChanged(Notice):
+    """Documents were added, changed or removed: lists should be asked for again."""
+
+    method: ClassVar[str] = "library.changed"
+    coalesces: ClassVar[bool] = True
+
+
+class AnswerState(Notice):
+    """What a question is waiting for or busy with; `ahead` counts the questions before it."""
+
+    method: ClassVar[str] = "answer.state"
+    question_id: str
+    state: Literal["queued", "searching", "reading", "writing"]
+    ahead: int = 0
+
+
+class AnswerFound(Notice):
+    """The passages and the reader's quotes, before the model has said a word."""
+
+    method: ClassVar[str] = "answer.found"
+    question_id: str
+    passages: tuple[Passage, ...]
+    quotes: tuple[Quote, ...]
+    scope: Scope
+
+
+class AnswerTokens(Notice):
+    """The next piece of the answer's text; never dropped, never reordered."""
+
+    method: ClassVar[str] = "answer.tokens"
+    question_id: str
+    text: str
+
+
+class Timings(Message):
+    """A question's life in seconds since it was asked, and its tokens (see engine/metrics.py)."""
+
+    queued_s: float
+    retrieval_s: float
+    prefill_s: float
+    ttft_s: float
+    total_s: float
+    prompt_tokens: int
+    generated_tokens: int
+
+
+class AnswerFinished(Notice):
+    method: ClassVar[str] = "answer.finished"
+    question_id: str
+    answer: Answer
+    timings: Timings
+
+
+class AnswerCancelled(Notice):
+    method: ClassVar[str] = "answer.cancelled"
+    question_id: str
+
+
+class AnswerFailed(Notice):
+    method: ClassVar[str] = "answer.failed"
+    question_id: str
+    kind: str
+    sentence: str
+    way_out: str = ""
+
+
+class ModelState(Notice):
+    """The model picker's truth: at most one model is loaded."""
+
+    method: ClassVar[str] = "model.state"
+    state: Literal["none", "loading", "loaded", "failed"]
+    path: PathText = ""
+    name: str = ""
+    fraction: float = 0.0
+    sentence: str = ""
+
+
+class MemorySnapshot(Notice):
+    """At most ten a second; only the newest matters."""
+
+    method: ClassVar[str] = "memory.snapshot"
+    coalesces: ClassVar[bool] = True
+    memory: MemoryReply
+
+
+NOTICES: dict[str, type[Notice]] = {notice.method: notice for notice in Notice.__subclasses__()}

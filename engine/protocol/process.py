@@ -1,0 +1,31 @@
+"""Requests to the engine as a process: is it there, what are its settings, and that it end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.protocol.message import Message, Method, Nothing
+
+
+class Pong(Message):
+    """`phase` is what the engine says it is busy with ("" when nothing long is going on)."""
+
+    phase: str = ""
+
+
+class SettingsReply(Message):
+    """The engine's settings as nested tables; the same shape as `engine.toml`."""
+
+    settings: dict[str, Any]
+
+
+class SetSettings(Message):
+    """Changes by dotted name: `{"generation.temperature": 0.7}`. All are applied, or none."""
+
+    changes: dict[str, Any]
+
+
+PING = Method("ping", Nothing, Pong)
+SHUTDOWN = Method("shutdown", Nothing, Nothing)
+SETTINGS_GET = Method("settings.get", Nothing, SettingsReply)
+SETTINGS_SET = Method("settings.set", SetSettings, SettingsReply)

@@ -1,0 +1,46 @@
+"""Requests about what is in the files: a question to be answered, or passages to be found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.core import Filters, Passage, SamplingParams, Scope
+from engine.protocol.message import Message, Method, Nothing
+
+
+class Ask(Message):
+    """A question. Its answer comes as `answer.*` notifications and ends in exactly one of finished, cancelled, failed.
+
+    `transcript` is the concatenation of the `segments` that the finished answers of this conversation returned.
+    `sampling` None means the engine's settings.
+    """
+
+    question_id: str
+    text: str
+    collection: str | None = None
+    conversation_id: str = ""
+    transcript: tuple[dict[str, Any], ...] = ()
+    top_k: int | None = None
+    sampling: SamplingParams | None = None
+    filters: Filters = Filters()
+
+
+class CancelQuestion(Message):
+    question_id: str
+
+
+class Search(Message):
+    query: str
+    top_k: int = 6
+    collection: str | None = None
+    filters: Filters = Filters()
+
+
+class SearchReply(Message):
+    passages: tuple[Passage, ...]
+    scope: Scope
+
+
+ASK = Method("ask", Ask, Nothing)
+CANCEL = Method("cancel", CancelQuestion, Nothing)
+SEARCH = Method("search", Search, SearchReply)
