@@ -243,7 +243,7 @@ def test_of_a_folder_with_every_kind_of_bad_file_all_others_are_indexed(tmp_path
         "broken.pdf": "PDF",
         "locked.pdf": "password",
         "empty.txt": "empty",
-        "picture.txt": "PNG",
+        "picture.txt": "picture",
         "huge.txt": "586 KB",
         "many chunks.txt": "100",
         "forbidden.txt": "Permission denied",
