@@ -701,3 +701,27 @@ def test_a_start_after_ocr_has_come_reads_scans(library: SmallLibrary) -> None:
     library.resume()
 
     assert library.known(scan).state == "indexed"
+
+
+def test_only_scans_below_the_folders_that_are_looked_at_are_read(library: SmallLibrary) -> None:
+    scan = library.write("scans/scan.txt", "SCAN")
+    library.write("notes/note.txt", "A note.")
+    library.add(library.docs / "scans")
+    library.parser.has_ocr = True
+
+    library.add(library.docs / "notes")
+    assert (library.known(scan).state, library.known(scan).needs) == ("skipped", "ocr")
+
+    library.rescan()
+    assert library.known(scan).state == "indexed"
+
+
+def test_reading_again_passes_over_what_was_removed_meanwhile(library: SmallLibrary) -> None:
+    here, gone = library.write("here.md"), library.write("gone.md")
+    library.add()
+    gone.unlink()
+    library.rescan()
+
+    library.reindex(gone, here)
+
+    assert library.parser.paths_read[-1] == str(here)
