@@ -27,7 +27,7 @@ CATALOG_NAME = "catalog.sqlite"
 _IDS = "document_id IN (SELECT value FROM json_each(?))"
 _NO_ROWS = "format = '', title = '', num_pages = 0, num_chunks = 0, embedder = '', shard = NULL"
 # What was said of a stored document (pages left out) holds until it is read again.
-_OUTLIVED = "reason = iif(embedder = '', '', reason), needs = iif(embedder = '', '', needs)"
+_OUTLIVED = "reason = iif(embedder = '', '', reason)"
 _COVERED = "EXISTS (SELECT 1 FROM roots r WHERE {path} >= r.first AND {path} < r.last)"
 
 
@@ -204,7 +204,8 @@ class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader, IndexReader
     def mark_pending(self, document_ids: Iterable[int], forget_content: bool = False) -> None:
         """The files are to be read (again); until then what is stored of them stays.
 
-        `forget_content` has them read even if their content turns out to be the same.
+        `forget_content` has them read even if their content turns out to be the same. What they need is kept, though
+        not told, in case the reading is cancelled.
         """
         forgotten = ", content_hash = ''" if forget_content else ""
         with self._database.transaction() as writer:

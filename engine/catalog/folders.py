@@ -15,6 +15,12 @@ GONE_AT_ONCE = (
 )
 KEPT = "It is no longer there; you chose to keep what was read of it."
 
+# While a folder is out of reach nobody can tell whether its files have come back, so the question rests.
+_UNDECIDED = (
+    "absence = ? AND NOT EXISTS (SELECT 1 FROM roots r WHERE r.absence != ''"
+    " AND documents.path >= r.first AND documents.path < r.last)"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class LinkedFolder:
@@ -45,10 +51,10 @@ class FolderReader(CatalogReader):
         )
 
     def paths_gone(self, folder: str) -> dict[int, str]:
-        """The documents at or below `folder` about which the user is to decide."""
+        """The documents at or below `folder` about which the user is to decide; none while the folder is absent."""
         first, last = span(folder, is_folder=True)
         rows = self._database.rows(
-            "SELECT document_id, path FROM documents WHERE absence = ? AND (path = ? OR (path >= ? AND path < ?))",
+            f"SELECT document_id, path FROM documents WHERE {_UNDECIDED} AND (path = ? OR (path >= ? AND path < ?))",
             (GONE_AT_ONCE, os.fsencode(folder), first, last),
         )
         return {row["document_id"]: os.fsdecode(row["path"]) for row in rows}
@@ -56,7 +62,7 @@ class FolderReader(CatalogReader):
     def _linked(self, root: Root) -> LinkedFolder:
         first, last = span(root.path, root.is_folder)
         row = self._database.row(
-            "SELECT count(*), count(*) FILTER (WHERE absence = ?) FROM documents WHERE path >= ? AND path < ?",
+            f"SELECT count(*), count(*) FILTER (WHERE {_UNDECIDED}) FROM documents WHERE path >= ? AND path < ?",
             (GONE_AT_ONCE, first, last),
         )
         return LinkedFolder(root, *(row if row is not None else (0, 0)))

@@ -16,10 +16,12 @@ from engine.errors import NothingThere
 STATES: tuple[DocumentState, ...] = ("pending", "indexed", "skipped", "failed", "offline")
 
 _SHOWN_STATE = "CASE WHEN d.absence = '' THEN d.state ELSE 'offline' END"
+# What waits to be read needs nothing; what it needed is told again should the reading be cancelled.
+_SHOWN_NEEDS = "iif(d.state = 'pending' AND d.embedder = '', '', d.needs)"
 _SELECT = f"""
     SELECT d.document_id, d.path, {_SHOWN_STATE} AS state, iif(d.absence = '', d.reason, d.absence) AS reason,
         d.size_bytes, d.mtime_ns, d.content_hash, d.format, d.num_chunks, d.title, d.num_pages, d.embedder,
-        d.needs
+        {_SHOWN_NEEDS} AS needs
     FROM documents d"""
 _IN_COLLECTION = (
     """EXISTS (SELECT 1 FROM roots r WHERE r.collection_id = ? AND d.path >= r.first AND d.path < r.last)"""
@@ -161,7 +163,9 @@ class CatalogReader:
 
     def documents_needing(self, need: Need) -> tuple[Document, ...]:
         """Documents that could be read, or read better, if they were given this; ordered by path."""
-        return self._select("WHERE d.needs = ? AND d.needs != '' ORDER BY d.path", (need,))
+        return self._select(
+            f"WHERE d.needs = ? AND d.needs != '' AND {_SHOWN_NEEDS} = d.needs ORDER BY d.path", (need,)
+        )
 
     def documents_of_size(self, size_bytes: int) -> tuple[Document, ...]:
         """Documents whose content, when it was read, was so long."""

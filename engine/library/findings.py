@@ -53,10 +53,7 @@ def find_in_roots(catalog: Catalog, roots: Sequence[Root], scans: Mapping[str, S
     looks = [scans[path] for path in dict.fromkeys(root.path for root in present)]
     known = once(document for root in present for document in below[root.path])
     difference = diff((file for look in looks for file in look.files), known)
-    surveyed_ids = {root.root_id for root in present}
-    elsewhere = [root for root in catalog.roots() if root.root_id not in surveyed_ids]
-    # What another root answers for (one that is offline, or not looked at now) is not ours to miss.
-    ours = [one for one in difference.missing if not any(root.covers(one.path) for root in elsewhere)]
+    ours = _ours_to_miss(catalog, difference.missing, present)
     missing, left_out = _told_apart(ours, present, catalog.exclusions())
     return Finding(
         present=tuple((root, scans[root.path].device) for root in present),
@@ -100,7 +97,9 @@ def find_in_places(catalog: Catalog, looks: Looks) -> Finding:
     files = {file.path: file for look in seen for file in look.files if file.path in looks.scans}
     touched = [(document, files[document.path]) for document in difference.unchanged if document.path in files]
     roots = once_by_id(root for path in looks.scans for root in looks.roots[path])
-    missing, left_out = _told_apart(difference.missing, roots, catalog.exclusions())
+    # Below a place there may be roots of their own, each with a drive of its own.
+    ours = _ours_to_miss(catalog, difference.missing, roots)
+    missing, left_out = _told_apart(ours, roots, catalog.exclusions())
     return Finding(
         present=tuple((root, None) for root in roots),
         absent=(),
@@ -130,6 +129,13 @@ def _can_be_told_in_part(root: Root, path: str) -> bool:
     folder = os.path.dirname(path)
     inner = os.path.relpath(folder, root.path)
     return os.path.realpath(folder) == os.path.normpath(os.path.join(os.path.realpath(root.path), inner))
+
+
+def _ours_to_miss(catalog: Catalog, missing: Iterable[Document], roots: Sequence[Root]) -> list[Document]:
+    """Without those that another root answers for: one that is offline, or not looked at now."""
+    looked_at = {root.root_id for root in roots}
+    elsewhere = [root for root in catalog.roots() if root.root_id not in looked_at]
+    return [document for document in missing if not any(root.covers(document.path) for root in elsewhere)]
 
 
 def _told_apart(

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
 
-from engine.catalog import Catalog
+from engine.catalog import Catalog, Root
 from engine.config import LibrarySettings
 from engine.core import Document
 from engine.errors import Cancelled, NothingThere
@@ -161,8 +161,8 @@ class Indexer:
         if isinstance(job, Refresh):
             report = yield from self._survey(survey_places(self._catalog, job.paths), tally, cancelled, is_asked=False)
             return _pending(report)
-        self._reconsider_pictures()
         roots = [root for root in self._catalog.roots() if job.paths is None or root.path in job.paths]
+        self._reconsider_pictures(self._catalog.roots() if isinstance(job, Resume) else roots)
         retry = isinstance(job, IndexRoots) and job.retry
         is_asked = isinstance(job, Resume) or not job.is_unasked
         looking = survey(self._catalog, roots, retry=retry)
@@ -175,9 +175,10 @@ class Indexer:
         in_hand = self._runs.in_hand
         return tuple(document for document in documents if document.document_id not in in_hand)
 
-    def _reconsider_pictures(self) -> None:
-        """Has documents that need OCR read again once there is somebody who can."""
-        waiting = [document.document_id for document in self._catalog.documents_needing("ocr")]
+    def _reconsider_pictures(self, roots: Sequence[Root]) -> None:
+        """Has documents of these roots that need OCR read again once there is somebody who can."""
+        needing = self._catalog.documents_needing("ocr")
+        waiting = [one.document_id for one in needing if any(root.covers(one.path) for root in roots)]
         if waiting and self._parser.can_ocr(self._settings().ocr_languages):
             self._catalog.mark_pending(waiting, forget_content=True)
 
@@ -195,20 +196,17 @@ class Indexer:
         return report
 
     def _again(self, paths: Sequence[str], tally: Tally) -> tuple[Document, ...]:
-        """Raises NothingThere for a path without documents."""
-        documents = {document.document_id: document for path in paths for document in self._known_under(path)}
+        """Raises NothingThere where none of the paths has documents; one may have lost them while the job waited."""
+        below = [document for path in paths for document in self._catalog.documents_under(path)]
+        documents = {document.document_id: document for document in below}
+        if not documents:
+            raise NothingThere("No document of the library lies there any more.", "Add the file or folder again.")
         self._catalog.mark_pending(documents, forget_content=True)
         tally.skipped += [
             (document.path, document.reason) for document in documents.values() if document.state == "offline"
         ]
         now = self._catalog.documents_by_id(documents).values()
         return tuple(document for document in now if document.state == "pending")
-
-    def _known_under(self, path: str) -> tuple[Document, ...]:
-        documents = self._catalog.documents_under(path)
-        if not documents:
-            raise NothingThere("No document of the library lies there any more.", "Add the file or folder again.")
-        return documents
 
 
 def _is_much(documents: Sequence[Document]) -> bool:

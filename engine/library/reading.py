@@ -1,7 +1,8 @@
-"""Reading: what becomes of one file before anything is embedded or written. One of five outcomes, never a surprise."""
+"""Reading: what becomes of one file before anything is embedded or written. One of six outcomes, never a surprise."""
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from engine.errors import (
 from engine.library.rows import content_keys
 from engine.library.scanner import content_hash, look_at
 from engine.library.seams import Embedder, Parser
+from engine.library.well_formed import well_formed_document, well_formed_error
 
 log = logging.getLogger(__name__)
 
@@ -62,13 +64,27 @@ class Vanished:
 
 
 @dataclass(frozen=True, slots=True)
+class OutOfReach:
+    """Its drive failed, or something else that is not the file's own fault; the next look tries it again."""
+
+    document: Document
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Postponed:
     """Its parser gave up; it is tried once more when all else is done, alone and with more time."""
 
     document: Document
 
 
-Outcome = Ready | Same | Unreadable | Vanished | Postponed
+Outcome = Ready | Same | Unreadable | Vanished | OutOfReach | Postponed
+
+# What the system says of one file: that it is not for us, or not to be found under such a name, or (None, 0: it is we
+# who say it) no file at all. All else is said of a drive, a server, or the machine.
+_OF_THE_FILE = frozenset(
+    {None, 0, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG, errno.EISDIR, errno.ENXIO, errno.EFBIG}
+)
 
 # Shares of the time that a file may take: one that hangs must not hold up the others for long, and gets all of it
 # when it is tried again at the end.
@@ -108,13 +124,23 @@ class FileReader:
             if digest and digest == document.content_hash and document.embedder == self._embedder.identity:
                 return Same(document, file)
             read = self._read(document)
-        except (FileNotFoundError, NotADirectoryError):
-            return Vanished(document)
-        except (DocumentUnreadable, OSError) as error:
+        except DocumentUnreadable as error:
             if isinstance(error, ParserGaveUp) and not self._is_last_try:
                 return Postponed(document)
-            return Unreadable(document, _told(error), file, digest)
+            return self._unless_lost(document, error) or Unreadable(document, well_formed_error(error), file, digest)
+        except OSError as error:
+            return _lost(document, error) or Unreadable(document, _told(error), file, digest)
         return Ready(document, file, digest, read, content_keys(read, self._embedder.identity))
+
+    def _unless_lost(self, document: Document, error: DocumentUnreadable) -> Vanished | OutOfReach | None:
+        """Looks whether the file can still be read: what a parser makes of a failing drive looks like damage."""
+        try:
+            file = look_at(document.path)
+            if error.state == "failed":
+                self._hash(file)
+        except OSError as lost:
+            return _lost(document, lost)
+        return None
 
     def _hash(self, file: FoundFile) -> str:
         # What is too large is not read to the end only to be refused.
@@ -144,13 +170,20 @@ class FileReader:
             raise DocumentUnreadable(f"Reading it met an unexpected error: {error}.", "Please report it.") from error
         if not read.chunks:
             raise DocumentEmpty("There is no text in it.")
-        return read
+        return well_formed_document(read)
 
 
-def _told(error: DocumentUnreadable | OSError) -> DocumentUnreadable:
-    if isinstance(error, DocumentUnreadable):
-        return error
+def _lost(document: Document, error: OSError) -> Vanished | OutOfReach | None:
+    """What became of a document that is not within reach; None where the error is the file's own."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return Vanished(document)
     if is_disk_full(error):
         raise DiskFull("The disk is full; files could not be read.", "Free some space and start again.") from error
+    if error.errno in _OF_THE_FILE:
+        return None
+    return OutOfReach(document, f"It could not be reached while it was read: {error.strerror or error}.")
+
+
+def _told(error: OSError) -> DocumentUnreadable:
     way_out = "Give yourself the right to read it, then add it again." if isinstance(error, PermissionError) else ""
     return DocumentUnreadable(f"It cannot be opened: {error.strerror or error}.", way_out)

@@ -17,7 +17,7 @@ from engine.errors import Cancelled, ParserGaveUp
 from engine.events import IndexProgressed
 from engine.library.embedding import Embedded
 from engine.library.pace import Pace
-from engine.library.reading import Outcome, Postponed, Ready, Same, Unreadable, Vanished
+from engine.library.reading import Outcome, OutOfReach, Postponed, Ready, Same, Unreadable, Vanished
 from engine.library.rows import CHUNKS_PER_SHARD, rows
 from engine.library.seams import Stores
 from engine.library.tally import Tally
@@ -108,6 +108,8 @@ class Recorder:
         with self._catalog.transaction():
             for outcome in current:
                 self._note(outcome, work.tally)
+            # Reading did not end the engine; what embedding takes, it takes from all documents together.
+            self._catalog.clear_begun(outcome.document.document_id for outcome in current)
         ready = [outcome for outcome in current if isinstance(outcome, Ready)]
         work.postponed += [outcome.document for outcome in current if isinstance(outcome, Postponed)]
         not_done = {one.document.document_id for one in current if isinstance(one, Ready | Postponed)}
@@ -127,7 +129,10 @@ class Recorder:
         elif isinstance(outcome, Vanished):
             # Offline, not removed: it may be the whole drive that has gone. The next look at the folder will tell.
             self._catalog.mark_offline([document_id], VANISHED)
-            tally.vanished(outcome.document, VANISHED)
+            tally.out_of_reach(outcome.document, VANISHED)
+        elif isinstance(outcome, OutOfReach):
+            self._catalog.mark_offline([document_id], outcome.reason)
+            tally.out_of_reach(outcome.document, outcome.reason)
 
     def vectors_known(self, batch: Sequence[Ready]) -> dict[str, Vectors]:
         """Those vectors of the batch that are stored already, by content key."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.catalog import Catalog, Root
+from engine.catalog import GONE_AT_ONCE, KEPT, Catalog, Root
 from engine.core import Document
 from engine.library.changes import is_below, judge_missing
 from engine.library.findings import Finding, Looks, find_in_places, find_in_roots, look_at_places, once
@@ -83,7 +83,7 @@ def _record(catalog: Catalog, finding: Finding, moves: Sequence[Move], retry: bo
     moved_paths, moved_ids = _record_moves(catalog, made, replaced := _replaced(finding, made))
     gone = _record_missing(catalog, finding, moved_ids) | replaced
     for root, reason in finding.absent:
-        catalog.mark_offline(_ids(_documents_below(catalog, [root.path])), reason)
+        catalog.mark_offline(_ids(_undecided(_documents_below(catalog, [root.path]))), reason)
         catalog.mark_absent(root, reason)
     # What was found below another root is within reach, though a root below or above it may not be.
     here = [*finding.unchanged, *(document for document, _ in finding.changed)]
@@ -164,6 +164,11 @@ def _relink(catalog: Catalog, finding: Finding, moves: Sequence[Move]) -> None:
             place = new_place(root, out)
             if place is not None:
                 catalog.relink_root(root, place)
+
+
+def _undecided(documents: Iterable[Document]) -> list[Document]:
+    """Without those that went missing before their root did: the user's decision holds, or is still to come."""
+    return [document for document in documents if document.reason not in (GONE_AT_ONCE, KEPT)]
 
 
 def _retry(catalog: Catalog, roots: Sequence[Root]) -> None:

@@ -51,7 +51,7 @@ class Tally:
         listed = self.skipped if outcome.error.state == "skipped" else self.failed
         listed.append((outcome.document.path, str(outcome.error)))
 
-    def vanished(self, document: Document, reason: str) -> None:
+    def out_of_reach(self, document: Document, reason: str) -> None:
         self.skipped.append((document.path, reason))
 
     def finished(self, seconds: float, was_cancelled: bool = False) -> IndexFinished:

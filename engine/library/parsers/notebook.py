@@ -13,6 +13,7 @@ from engine.errors import DocumentUnreadable
 from engine.library.parsers import code, markdown
 from engine.library.parsers.encoding import clean, decode
 from engine.library.parsers.limits import Limits
+from engine.library.parsers.markup import sane_title
 
 # Results are told from; dumps of data are not.
 _MAX_OUTPUT_CHARACTERS = 1000
@@ -23,7 +24,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
         notebook = json.loads(decode(path.read_bytes()))
         cells = [cell for sheet in notebook.get("worksheets", [notebook]) for cell in sheet["cells"]]
         parts = [part for number, cell in enumerate(cells, start=1) for part in _parts(number, cell)]
-        title = str(notebook.get("metadata", {}).get("title") or "")
+        title = sane_title(str(notebook.get("metadata", {}).get("title") or ""))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DocumentUnreadable("The notebook is damaged: its cells cannot be read.") from error
     return ParsedDocument("notebook", title, (_page(parts),), "cell")

@@ -10,7 +10,7 @@ import pytest
 
 from engine.catalog import Catalog
 from engine.core import Chunk, Document, FoundFile, ReadDocument
-from engine.errors import BadRequest, DocumentEmpty, NothingThere, ParserGaveUp
+from engine.errors import BadRequest, DocumentEmpty, DocumentNeedsOcr, NothingThere, ParserGaveUp
 
 READ = ReadDocument("markdown", "Leases", 0, (Chunk(0, None, 0, 3, "", "abc"), Chunk(1, None, 3, 6, "", "def")))
 
@@ -282,6 +282,18 @@ def test_pending_documents_set_aside_keep_what_is_stored(catalog: Catalog) -> No
 
     assert known(catalog, "/d/1").state == "indexed"
     assert (known(catalog, "/d/2").state, known(catalog, "/d/2").reason) == ("skipped", "Cancelled.")
+
+
+def test_what_a_document_needs_is_told_again_when_its_reading_was_cancelled(catalog: Catalog) -> None:
+    (scan,) = enter(catalog, "/d/1")
+    catalog.mark_unreadable(scan.document_id, DocumentNeedsOcr("Its pages are pictures."))
+
+    catalog.mark_pending([scan.document_id], forget_content=True)
+    assert (known(catalog, "/d/1").needs, catalog.documents_needing("ocr")) == ("", ())
+    catalog.set_pending_aside("Cancelled.")
+
+    assert known(catalog, "/d/1").needs == "ocr"
+    assert [document.document_id for document in catalog.documents_needing("ocr")] == [scan.document_id]
 
 
 def test_a_document_whose_rows_are_lost_is_read_anew(catalog: Catalog) -> None:

@@ -14,7 +14,15 @@ import pytest
 
 from engine.catalog import GONE_AT_ONCE
 from engine.config import LibrarySettings
-from engine.errors import DiskFull, EmbedderUnavailable, LibraryError, NothingThere
+from engine.core import Chunk, ReadDocument
+from engine.errors import (
+    DiskFull,
+    DocumentEncrypted,
+    DocumentUnreadable,
+    EmbedderUnavailable,
+    LibraryError,
+    NothingThere,
+)
 from engine.library import recording
 from engine.library.jobs import IndexRoots
 from engine.library.recording import VANISHED
@@ -701,3 +709,135 @@ def test_a_start_after_ocr_has_come_reads_scans(library: SmallLibrary) -> None:
     library.resume()
 
     assert library.known(scan).state == "indexed"
+
+
+# --- drives that fail, halves of characters, jobs that are cancelled ---
+
+
+def failing_drive(monkeypatch: pytest.MonkeyPatch, name: str, error: int) -> None:
+    monkeypatch.setattr(f"engine.library.reading.{name}", _raiser(OSError(error, os.strerror(error))))
+
+
+@pytest.mark.parametrize("error", [errno.ENOTCONN, errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
+@pytest.mark.parametrize("step", ["look_at", "content_hash"])
+def test_a_drive_that_fails_while_it_is_read_costs_nothing(
+    library: SmallLibrary, monkeypatch: pytest.MonkeyPatch, error: int, step: str
+) -> None:
+    stored = library.write("stored.md", "old")
+    library.add()
+    rows = library.stores.table.rows[library.known(stored).document_id]
+    stored.write_text("changed and longer")
+    fresh = library.write("fresh.md", "fresh")
+
+    with monkeypatch.context() as patch:
+        failing_drive(patch, step, error)
+        finished = library.rescan()
+
+    assert library.states() == {"stored.md": "offline", "fresh.md": "offline"}
+    assert os.strerror(error) in library.known(stored).reason
+    assert library.stores.table.rows == {library.known(stored).document_id: rows}
+    assert {path for path, _ in finished.skipped} == {str(stored), str(fresh)}
+    assert finished.failed == ()
+
+    assert library.rescan().indexed == 2
+    assert library.states() == {"stored.md": "indexed", "fresh.md": "indexed"}
+
+
+@pytest.mark.parametrize("step", ["look_at", "content_hash"])
+def test_what_a_parser_says_of_a_drive_that_fails_meanwhile_is_not_believed(
+    library: SmallLibrary, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    library.write("a.md", "old")
+    library.add()
+    library.write("a.md", "changed and longer")
+
+    def failing(*_: object, **__: object) -> object:
+        failing_drive(patch, step, errno.EIO)
+        raise DocumentUnreadable("The file seems to be damaged.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(library.parser, "read", failing)
+        assert library.rescan().failed == ()
+
+    assert library.states() == {"a.md": "offline"}
+    assert len(library.stores.table.rows) == 1
+    assert library.rescan().indexed == 1
+
+
+def test_a_file_that_the_parser_calls_damaged_has_failed_where_it_can_be_read(
+    library: SmallLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.write("a.md")
+    monkeypatch.setattr(library.parser, "read", _raiser(DocumentUnreadable("The file seems to be damaged.")))
+
+    assert [reason for _, reason in library.add().failed] == ["The file seems to be damaged."]
+
+
+def test_halves_of_characters_are_stored_as_what_stands_for_them(
+    library: SmallLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half = "a \ud800 b"
+    chunk = Chunk(0, None, 0, len(half), half, half, half)
+    read = ReadDocument("text", half, 0, (chunk,), half)
+    path = library.write("a.ipynb")
+    with monkeypatch.context() as patch:
+        patch.setattr(library.parser, "read", lambda *_: read)
+        assert library.add().indexed == 1
+
+    document = library.known(path)
+    assert (document.title, document.reason) == ("a \ufffd b", "a \ufffd b")
+    (row,) = library.stores.table.rows[document.document_id]
+    assert (row.text, row.heading, row.place) == ("a \ufffd b",) * 3
+
+
+def test_halves_of_characters_in_a_refusal_stop_nothing(library: SmallLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = library.write("a.md")
+    with monkeypatch.context() as patch:
+        patch.setattr(library.parser, "read", _raiser(DocumentEncrypted("“\udfff” is locked.")))
+        library.add()
+
+    assert (library.known(path).reason, library.known(path).needs) == ("“\ufffd” is locked.", "password")
+
+
+def test_only_scans_below_the_folders_that_are_looked_at_are_read(library: SmallLibrary) -> None:
+    scan = library.write("scans/scan.txt", "SCAN")
+    library.write("notes/note.txt", "A note.")
+    library.add(library.docs / "scans")
+    library.parser.has_ocr = True
+
+    library.add(library.docs / "notes")
+    assert (library.known(scan).state, library.known(scan).needs) == ("skipped", "ocr")
+
+    library.rescan()
+    assert library.known(scan).state == "indexed"
+
+
+def test_reading_again_passes_over_what_was_removed_meanwhile(library: SmallLibrary) -> None:
+    here, gone = library.write("here.md"), library.write("gone.md")
+    library.add()
+    gone.unlink()
+    library.rescan()
+
+    library.reindex(gone, here)
+
+    assert library.parser.paths_read[-1] == str(here)
+
+
+def test_an_engine_that_ends_while_a_lone_file_is_embedded_raises_no_suspicion(
+    library: SmallLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = library.write("large.md")
+
+    def ending(_: object) -> object:
+        library.catalog.judge_crashes()
+        raise EmbedderUnavailable("The power failed.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(library.stores.embedder, "embed_documents", ending)
+        for _ in range(3):
+            with pytest.raises(EmbedderUnavailable):
+                library.add()
+    library.reopen()
+
+    assert library.catalog.suspects() == {}
+    assert library.known(path).state == "pending"

@@ -444,3 +444,51 @@ def test_a_file_whose_document_was_removed_while_we_looked_is_a_new_one(library:
         pass
 
     assert library.states() == {"b.md": "indexed"}
+
+
+# --- several roots, drives of their own ---
+
+
+def test_a_look_above_a_folder_with_a_drive_of_its_own_does_not_miss_what_lies_there(
+    library: SmallLibrary, look: Look
+) -> None:
+    drive = library.docs / "sub" / "usb"
+    paths = fill(library, "sub/usb", 3)
+    library.write("sub/plain.md")
+    library.add()
+    library.add(drive, collection="Drive")
+
+    shutil.rmtree(drive)
+    drive.mkdir()
+    look(library.docs / "sub")
+
+    assert len(library.stores.table.rows) == 4
+    library.rescan()
+    assert {library.known(path).state for path in paths} == {"offline"}
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_what_went_missing_outlives_a_drive_that_is_away(library: SmallLibrary, is_kept: bool) -> None:
+    paths = fill(library, "sub", 30)
+    library.write("stays.md")
+    library.add()
+    shutil.rmtree(library.docs / "sub")
+    library.rescan()
+    for number in range(100):
+        library.write(f"new/{number}.md")
+    library.rescan()
+    if is_kept:
+        library.indexer.settle_gone(str(library.docs), remove=False)
+    away = library.docs.with_name("away")
+
+    library.docs.rename(away)
+    library.rescan()
+    assert set(library.states().values()) == {"offline"}
+    assert library.catalog.linked_folders()[0].num_gone == 0
+    with pytest.raises(NothingThere, match="waits for a decision"):
+        library.indexer.settle_gone(str(library.docs), remove=True)
+
+    away.rename(library.docs)
+    library.rescan()
+    assert {library.known(path).reason for path in paths} == {KEPT if is_kept else GONE_AT_ONCE}
+    assert library.catalog.linked_folders()[0].num_gone == (0 if is_kept else 30)

@@ -168,6 +168,11 @@ def test_a_notebook_is_cited_by_cell(parsed):
     assert chunk(document, estimate_tokens, 20, 0)[0].place == "cells 1–2"
 
 
+def test_a_notebooks_title_has_no_half_characters(parsed):
+    content = {"cells": [{"source": "x = 1"}], "metadata": {"title": "Tea \ud800 time\n"}}
+    assert parsed("a.ipynb", json.dumps(content)).title == "Tea time"
+
+
 def test_a_broken_notebook_says_so(parsed):
     with pytest.raises(DocumentUnreadable, match="notebook is damaged"):
         parsed("a.ipynb", '{"cells": 3}')
