@@ -58,11 +58,17 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All rows as they were at one moment. `missing` are shard numbers whose rows only LanceDB has."""
+    """All rows as they were at one moment.
+
+    `missing` are the numbers of the shards whose rows only LanceDB has, `open_numbers` of those that have rows in
+    memory; `newest` is the number that new rows come with.
+    """
 
     sealed: tuple[Sealed, ...]
     open: tuple[View, ...]
     missing: tuple[int, ...]
+    open_numbers: tuple[int, ...] = ()
+    newest: int = 0
 
     @property
     def outline_bytes(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,8 +17,10 @@ from engine.memory.ledger import Ledger
 from engine.partitions import open_rows, upkeep
 from engine.partitions.packed import Identities
 from engine.partitions.partition import Origin
+from engine.partitions.reconcile import Note
 from engine.partitions.rows import Sweep, Vectors
 from engine.partitions.store import PartitionStore
+from engine.partitions.sweep import Snapshot
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY
 from tests.helpers.partitions import (
     PLENTY,
@@ -191,6 +194,32 @@ def test_losing_step_is_mended_by_reading_everything_again(
     assert table.asked_for == [None]
 
 
+@pytest.mark.expects_warnings
+def test_a_change_that_is_lost_during_a_reading_is_found_by_the_next(
+    table: FakeTable, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store = open_store(table, folder)
+    read = table.identities
+
+    def losing() -> Iterator[Identities]:
+        yield from list(read())
+        with monkeypatch.context() as patch:
+            patch.setattr(store._following, "_packed", lambda documents: 1 / 0)
+            table.put_documents(document(100, 5, 3, "lost"))
+
+    store._following.forget()
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "identities", losing)
+        store.maintain()
+    assert_finds_what_the_table_has(store, table, 60)
+    store.maintain()
+    table.asked_for.clear()
+    store.check_integrity()
+    assert_finds_what_the_table_has(store, table, 60)
+    assert table.asked_for == []
+    store.close()
+
+
 def test_changes_during_a_reading_are_in_its_result(folder: Path):
     class Busy(FakeTable):
         """Is written to whenever it is read."""
@@ -307,6 +336,51 @@ def test_a_job_that_ended_spares_the_comparison_even_after_a_kill(table: FakeTab
     again.check_integrity()
     for one in (killed, again):
         one.close()
+
+
+def test_a_file_that_is_finished_while_the_note_is_made_is_kept(
+    store: PartitionStore, table: FakeTable, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The caretaker seals shard 3 just after the snapshot that the note tells of."""
+    taken = store._shards.snapshot
+
+    def snapshot() -> Snapshot:
+        snapshot = taken()
+        monkeypatch.setattr(store._shards, "snapshot", taken)
+        store.maintain()
+        return snapshot
+
+    table.put_documents(document(100, 5, 4))
+    monkeypatch.setattr(store._following, "note_bytes", lambda: None)
+    monkeypatch.setattr(store._shards, "snapshot", snapshot)
+    table.optimize()
+    assert names(folder) == [*FILES, "000003.shard", "alive.json"]
+    again = open_store(table, folder)
+    again.check_integrity()
+    assert_finds_what_the_table_has(again, table, 60)
+    again.close()
+
+
+def test_a_note_that_knows_nothing_of_a_file_is_not_believed(store: PartitionStore, table: FakeTable, folder: Path):
+    table.optimize()
+    note = Note.read(folder)
+    assert note is not None
+    replace(note, sealed={name: told for name, told in note.sealed.items() if name != "1"}).write(folder)
+    table.num_readings = 0
+    again = open_store(table, folder)
+    assert table.num_readings == 1
+    assert not again._shards.snapshot().missing
+    again.check_integrity()
+    assert_finds_what_the_table_has(again, table, 60)
+    again.close()
+
+
+def test_no_note_is_made_of_rows_that_were_let_go(store: PartitionStore, table: FakeTable, folder: Path):
+    """Neither of none at all, when they are let go between the question whether they are there and the note."""
+    store._following.forget()
+    table.optimize()
+    assert Note.read(folder) is None
+    assert store._following.snapshot() is None
 
 
 def test_rows_written_late_before_a_kill_are_not_forgotten(table: FakeTable, folder: Path):
