@@ -27,6 +27,7 @@ from tests.helpers.partitions import (
     FakeTable,
     assert_finds_what_the_table_has,
     document,
+    exact,
     filled_table,
     open_store,
     queries,
@@ -199,18 +200,19 @@ def test_a_change_that_is_lost_during_a_reading_is_found_by_the_next(
     table: FakeTable, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     store = open_store(table, folder)
-    read = table.identities
+    store.maintain()
+    read = table.vectors_of_shard
 
-    def losing() -> Iterator[Identities]:
-        yield from list(read())
+    def losing(shard: int) -> Iterator[tuple[Identities, Vectors]]:
+        yield from list(read(shard))
+        monkeypatch.setattr(table, "vectors_of_shard", read)
         with monkeypatch.context() as patch:
             patch.setattr(store._following, "_packed", lambda documents: 1 / 0)
             table.put_documents(document(100, 5, 3, "lost"))
 
     store._following.forget()
-    with monkeypatch.context() as patch:
-        patch.setattr(table, "identities", losing)
-        store.maintain()
+    monkeypatch.setattr(table, "vectors_of_shard", losing)
+    store.maintain()
     assert_finds_what_the_table_has(store, table, 60)
     store.maintain()
     table.asked_for.clear()
@@ -485,6 +487,32 @@ def test_a_file_that_changed_on_the_disk_never_gives_a_wrong_answer(table: FakeT
     store.close()
 
 
+@pytest.mark.expects_warnings
+def test_rows_of_a_damaged_file_do_not_keep_healthy_ones_from_being_found(folder: Path):
+    """The damaged file has all of the nearest rows; its candidates alone would fill the pool."""
+    table = FakeTable()
+    vector = queries(1)[0]
+    order = np.random.default_rng(4).standard_normal((160, DIMENSIONS)).astype(np.float32)
+    for place, noise in enumerate(order):
+        shard = place // 40
+        near = vector * (3 if shard == 1 else 1) + noise * 0.3
+        [row] = document(place + 1, 1, shard)[place + 1]
+        table.put_documents({place + 1: [replace(row, vector=near / np.linalg.norm(near))]})
+    store = open_store(table, folder)
+    store.maintain()
+    partition = store._shards.snapshot().sealed[1].partition
+    store.search(vector[None], 5)
+    with partition.path.open("r+b") as file:
+        file.seek(partition._exact_at)
+        file.write(b"\x5a" * partition.shape.exact_bytes)
+    swept = store._sweeper.sweep(store._shards.snapshot(), vector[None], 5)
+    healthy = [row for row in table.rows.values() if row.shard != 1]
+    assert swept.damaged == (partition,)
+    assert [row.row_id for row in swept.found[0]] == [row.row_id for row in exact(healthy, vector, 5)]
+    assert_finds_what_the_table_has(store, table)
+    store.close()
+
+
 # --- disagreement ---------------------------------------------------------------------------------
 
 
@@ -609,3 +637,28 @@ def test_the_thread_seals_by_itself(table: FakeTable, folder: Path, monkeypatch:
             time.sleep(0.01)
     finally:
         store.close()
+
+
+@pytest.mark.expects_warnings
+def test_a_file_that_cannot_be_read_once_written_is_left_for_later(
+    table: FakeTable, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store = open_store(table, folder)
+    with monkeypatch.context() as patch:
+        writings: list[object] = []
+
+        def spoiled(path: Path, *_: object) -> None:
+            writings.append(path)
+            assert len(writings) < 5, "written again and again"
+            path.write_bytes(b"spoiled")
+
+        patch.setattr(upkeep, "write_partition", spoiled)
+        with pytest.raises(LibraryError, match="cannot be read after it was written"):
+            store.maintain()
+    assert_finds_what_the_table_has(store, table)
+    store.maintain()
+    table.asked_for.clear()
+    store.check_integrity()
+    assert_finds_what_the_table_has(store, table)
+    assert table.asked_for == []
+    store.close()
