@@ -258,7 +258,18 @@ class _Walk:
         return kept
 
     def ranked(self, limit: int) -> list[list[Found]]:
-        """The best rows of each query by their exact cosine."""
+        """The best rows of each query by their exact cosine.
+
+        A partition that turns out to be damaged has none, and must not have kept those of others from being chosen.
+        """
+        num_damaged = -1
+        while num_damaged != len(self.damaged):
+            num_damaged = len(self.damaged)
+            self._candidates = [found for found in self._candidates if found.source not in self.damaged]
+            ranked = self._rescored(limit)
+        return ranked
+
+    def _rescored(self, limit: int) -> list[list[Found]]:
         if not self._candidates:
             return [[] for _ in self._queries]
         scores = np.concatenate([found.scores for found in self._candidates], axis=1)
