@@ -488,6 +488,20 @@ def test_a_file_that_changed_on_the_disk_never_gives_a_wrong_answer(table: FakeT
 
 
 @pytest.mark.expects_warnings
+def test_a_resident_partition_whose_file_is_cut_short_is_answered_by_the_table(table: FakeTable, folder: Path):
+    store = open_store(table, folder)
+    store.maintain()
+    assert_finds_what_the_table_has(store, table, 50)
+    partition = store._shards.snapshot().sealed[1].partition
+    os.truncate(partition.path, partition._exact_at)
+    assert_finds_what_the_table_has(store, table, 50)
+    assert table.asked_for[-1] == {1}
+    store.maintain()
+    store.check_integrity()
+    store.close()
+
+
+@pytest.mark.expects_warnings
 def test_rows_of_a_damaged_file_do_not_keep_healthy_ones_from_being_found(folder: Path):
     """The damaged file has all of the nearest rows; its candidates alone would fill the pool."""
     table = FakeTable()
