@@ -17,6 +17,7 @@ from engine.memory.ledger import Ledger
 from engine.partitions.packed import Documents, Packed, Quantize, packed_chunks
 from engine.partitions.rows import ChunkRow
 from engine.partitions.shards import Contents, Shards
+from engine.partitions.sweep import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -49,24 +50,34 @@ class Following:
         self._lease = ledger.take("index", "newest passages", "ram", 0)
         self._changing, self._reading = threading.Lock(), threading.Lock()
         self._journal: list[_Change] | None = None
+        # A change was lost that the reading under way may not have seen.
+        self._has_lost_change = False
         self.is_in_step = False
 
     def read(self, read: Read) -> None:
-        """Begins anew with what `read` finds, and every change meanwhile. Raises what it raises."""
+        """Begins anew with what `read` finds, and every change meanwhile. Raises what it raises.
+
+        Where a change was lost meanwhile, it is still out of step afterwards, and `wake` has been called.
+        """
         with self._reading:
             with self._changing:
-                self._journal = []
+                self._journal, self._has_lost_change = [], False
             try:
                 contents, newest = read()
                 with self._changing:
                     self._shards.replace(contents, newest)
                     for change in self._journal:
                         self._apply(change)
-                    self.is_in_step = True
+                    self.is_in_step = not self._has_lost_change
                     self._account()
             finally:
                 with self._changing:
                     self._journal = None
+
+    def snapshot(self) -> Snapshot | None:
+        """All rows as they are now, when they are the table's; None while they are not."""
+        with self._changing:
+            return self._shards.snapshot() if self.is_in_step else None
 
     def forget(self) -> None:
         """Lets go of all rows; nothing is followed until the next `read`."""
@@ -100,7 +111,8 @@ class Following:
         except Exception:
             # The rows are durable and the writer must hear so; what is in memory is read again instead.
             log.exception("the partitions have lost step with the table")
-            self.is_in_step = False
+            with self._changing:
+                self.is_in_step, self._has_lost_change = False, True
             self._wake()
         if self._shards.due():
             self._wake()

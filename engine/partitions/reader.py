@@ -6,6 +6,7 @@ before a clean-up ends on its old version, and one that still lost its files beg
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,6 +38,13 @@ class TableReader:
 
     def __init__(self, table: Table, session: lancedb.Session, folder: Path, cache_lease: Lease) -> None:
         self._table, self._session, self._folder, self._cache_lease = table, session, folder, cache_lease
+        self._noting, self._is_closed = threading.Lock(), False
+
+    def close(self) -> None:
+        """Gives the caches back. A read that is still under way ends; a second call does nothing."""
+        with self._noting:
+            self._is_closed = True
+            self._cache_lease.release()
 
     @property
     def version(self) -> int:
@@ -209,8 +217,9 @@ class TableReader:
     def _note_caches(self) -> None:
         """Tells the ledger what LanceDB's caches hold, when that has changed by more than a trifle."""
         num_bytes = int(self._session.size_bytes)
-        if abs(num_bytes - self._cache_lease.num_bytes) >= _LEDGER_STEP_BYTES:
-            self._cache_lease.resize(num_bytes)
+        with self._noting:
+            if not self._is_closed and abs(num_bytes - self._cache_lease.num_bytes) >= _LEDGER_STEP_BYTES:
+                self._cache_lease.resize(num_bytes)
 
     def _has_vector_index(self) -> bool:
         from engine.partitions.schema import VECTOR_COLUMN

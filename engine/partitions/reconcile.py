@@ -11,7 +11,7 @@ import base64
 import json
 import logging
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -56,12 +56,13 @@ class Note:
     sealed: Mapping[str, tuple[int, str]]
 
     @classmethod
-    def of(cls, snapshot: Snapshot, rows: Rows, newest: int, open_numbers: Sequence[int]) -> Note:
+    def of(cls, snapshot: Snapshot, rows: Rows) -> Note:
+        """How things stand, when the snapshot has what the table has."""
         sealed = {
             str(part.partition.number): (part.partition.header.block_crc, _packed_bits(part.alive))
             for part in snapshot.sealed
         }
-        return cls(rows.table_id, rows.version, newest, tuple(open_numbers), snapshot.missing, sealed)
+        return cls(rows.table_id, rows.version, snapshot.newest, snapshot.open_numbers, snapshot.missing, sealed)
 
     def write(self, folder: Path) -> None:
         """Raises OSError."""
@@ -137,8 +138,10 @@ def _opened(folder: Path, origin: Origin) -> dict[int, Partition]:
 
 
 def _noted(note: Note, rows: Rows, partitions: Mapping[int, Partition]) -> list[Contents] | None:
-    """How things stood at the note; None when something has changed since."""
+    """How things stood at the note; None when something has changed since, or a file is there that it does not name."""
     if (note.table_id, note.table_version) != (rows.table_id, rows.version):
+        return None
+    if partitions.keys() - {*note.missing, *note.open, *map(int, note.sealed)}:
         return None
     contents = {number: Contents(number, is_missing=True) for number in note.missing}
     contents |= {number: Contents(number, rows=_TO_BE_READ) for number in note.open}

@@ -111,7 +111,7 @@ class Shards:
         self._dimensions = dimensions
         self._lock = threading.Lock()
         self._shards: dict[int, _Shard] = {}
-        self.newest = 0
+        self._newest = 0
 
     # --- rows --------------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class Shards:
         """Forgets everything and begins with these."""
         with self._lock:
             self._shards = {content.number: self._begun(content) for content in contents}
-            self.newest = newest
+            self._newest = newest
 
     def put(self, documents: Documents, rows: Mapping[int, Packed]) -> None:
         """Makes `rows`, by shard number, all there is of these documents."""
@@ -130,7 +130,7 @@ class Shards:
                 shard.open = shard.open or OpenRows(self._dimensions)
                 shard.open.add(packed)
             if rows:
-                self.newest = max(rows)
+                self._newest = max(rows)
 
     def kill(self, documents: Documents) -> None:
         """Removes all rows of these documents."""
@@ -151,6 +151,8 @@ class Shards:
                     for view in rows.views()
                 ),
                 missing=tuple(shard.number for shard in shards if shard.is_missing),
+                open_numbers=tuple(shard.number for shard in shards if shard.num_open),
+                newest=self._newest,
             )
 
     @property
@@ -159,25 +161,19 @@ class Shards:
         with self._lock:
             return sum(shard.open_bytes for shard in self._shards.values())
 
-    @property
-    def open_numbers(self) -> tuple[int, ...]:
-        """The shards that have rows in memory."""
-        with self._lock:
-            return tuple(shard.number for shard in self._shards.values() if shard.num_open)
-
     # --- files -------------------------------------------------------------------------------------
 
     def due(self) -> tuple[Due, ...]:
         """What is to be done to the files, oldest first."""
         with self._lock:
-            chores = ((shard.chore(self.newest), shard.number) for shard in self._shards.values())
+            chores = ((shard.chore(self._newest), shard.number) for shard in self._shards.values())
             return tuple(sorted((Due(chore, number) for chore, number in chores if chore), key=lambda due: due.number))
 
     def begin(self, due: Due) -> Draft | None:
         """Takes what belongs into the new file; None when it is no longer due."""
         with self._lock:
             shard = self._shards.get(due.number)
-            if shard is None or shard.chore(self.newest) != due.chore:
+            if shard is None or shard.chore(self._newest) != due.chore:
                 return None
             shard.open, shard.sealing = None, shard.open
             taken = shard.sealing if due.chore != "rebuild" else None

@@ -270,11 +270,11 @@ class PartitionStore:
 
     def _write_note(self) -> None:
         """Spares the next start a look at every row; without the note it takes that look. While nothing is written."""
-        if not self._following.is_in_step:
+        snapshot = self._following.snapshot()
+        if snapshot is None:
             return
         try:
-            note = Note.of(self._shards.snapshot(), self._table, self._shards.newest, self._shards.open_numbers)
-            note.write(self._folder)
+            Note.of(snapshot, self._table).write(self._folder)
         except OSError as error:
             log.info("how the partitions stand could not be noted: %s", error)
 

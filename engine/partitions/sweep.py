@@ -58,11 +58,17 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All rows as they were at one moment. `missing` are shard numbers whose rows only LanceDB has."""
+    """All rows as they were at one moment.
+
+    `missing` are the numbers of the shards whose rows only LanceDB has, `open_numbers` of those that have rows in
+    memory; `newest` is the number that new rows come with.
+    """
 
     sealed: tuple[Sealed, ...]
     open: tuple[View, ...]
     missing: tuple[int, ...]
+    open_numbers: tuple[int, ...] = ()
+    newest: int = 0
 
     @property
     def outline_bytes(self) -> int:
@@ -252,7 +258,18 @@ class _Walk:
         return kept
 
     def ranked(self, limit: int) -> list[list[Found]]:
-        """The best rows of each query by their exact cosine."""
+        """The best rows of each query by their exact cosine.
+
+        A partition that turns out to be damaged has none, and must not have kept those of others from being chosen.
+        """
+        num_damaged = -1
+        while num_damaged != len(self.damaged):
+            num_damaged = len(self.damaged)
+            self._candidates = [found for found in self._candidates if found.source not in self.damaged]
+            ranked = self._rescored(limit)
+        return ranked
+
+    def _rescored(self, limit: int) -> list[list[Found]]:
         if not self._candidates:
             return [[] for _ in self._queries]
         scores = np.concatenate([found.scores for found in self._candidates], axis=1)
@@ -275,14 +292,17 @@ class _Walk:
         if not len(queries):
             return
         positions, inverse = np.unique(found.positions[queries, columns], return_inverse=True)
-        vectors = _exact(found.source, positions)
-        cosines = np.einsum("id,id->i", vectors[inverse], self._queries[queries])
-        # Written so that what is no number disagrees as well.
-        if not np.all(np.abs(cosines - found.scores[queries, columns]) <= TOLERANCE):
-            if isinstance(found.source, Partition):
-                self.damaged.append(found.source)
-                return
-            raise AssertionError("rows in memory have changed")
+        try:
+            vectors = _exact(found.source, positions)
+            cosines = np.einsum("id,id->i", vectors[inverse], self._queries[queries])
+            # Written so that what is no number disagrees as well.
+            if not np.all(np.abs(cosines - found.scores[queries, columns]) <= TOLERANCE):
+                raise PartitionDamaged("exact rows and int8 rows are not of one file")
+        except PartitionDamaged as error:
+            if isinstance(found.source, View):
+                raise AssertionError("rows in memory have changed") from error
+            self.damaged.append(found.source)
+            return
         exact[queries, columns] = cosines
         documents[queries, columns] = _documents(found.source, positions)[inverse]
 

@@ -84,7 +84,7 @@ class ChunkTable(TableReader):
 
     def close(self) -> None:
         """Lets go of the table and its caches. A second call does nothing."""
-        self._cache_lease.release()
+        super().close()
         self._disk_lease.release()
 
     def follow(self, follower: Follower) -> None:

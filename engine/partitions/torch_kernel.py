@@ -21,6 +21,9 @@ _BLOCK_NUMBERS = 2048 * 384
 _QUERIES_AT_ONCE = 128
 # Up to so many the first road is the faster one: 4 and 17 ms for one and 12 queries, the GEMM 11 and 17 (AVX-512).
 FEW_QUERIES = 8
+# WORKAROUND: `torch._weight_int8pack_mm` (2.13, CPU) reads past the end of rows that fill no whole vector register and
+# takes the process with it; what it does for other lengths than these is undefined. Such rows go through the GEMM.
+_STREAMED_MULTIPLE = 32
 # A number rounded to bf16 is off by at most this share of it.
 _BF16_ERROR = 2.0**-8
 
@@ -28,7 +31,7 @@ _BF16_ERROR = 2.0**-8
 class TorchKernel:
     """Made once; keeps its scratch memory, which grows to the largest scan. Its size is `held_bytes`.
 
-    Up to `few_queries` at a time are streamed; with 0 the GEMM does everything.
+    Up to `few_queries` at a time are streamed, if a row is a multiple of 32 numbers; with 0 the GEMM does everything.
     """
 
     def __init__(self, few_queries: int = FEW_QUERIES) -> None:
@@ -46,7 +49,7 @@ class TorchKernel:
             return np.empty((len(queries), limit), np.int64), np.empty((len(queries), limit), np.float32)
         queries = np.ascontiguousarray(queries, np.float32)
         with self._lock, torch.inference_mode():
-            if len(queries) <= self._few_queries and (found := _stream(rows, scales, queries, limit, mask)):
+            if self._is_streamed(queries) and (found := _stream(rows, scales, queries, limit, mask)):
                 return found
             parts = [
                 self._multiply(rows, scales, queries[start : start + _QUERIES_AT_ONCE], limit, mask)
@@ -60,6 +63,9 @@ class TorchKernel:
     def release(self) -> None:
         with self._lock:
             self._block, self._scores = torch.empty(0, 0), torch.empty(0)
+
+    def _is_streamed(self, queries: Queries) -> bool:
+        return len(queries) <= self._few_queries and queries.shape[1] % _STREAMED_MULTIPLE == 0
 
     # --- many queries ------------------------------------------------------------------------------
 

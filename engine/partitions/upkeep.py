@@ -37,7 +37,7 @@ class Upkeep:
 
         Raises:
             OSError: A file cannot be written; all is as before, and what is done stays.
-            LibraryError: The table cannot be read; likewise.
+            LibraryError: The table cannot be read, or a file not after it was written; likewise.
         """
         done = 0
         while due := self._shards.due():
@@ -78,7 +78,17 @@ class Upkeep:
             write_partition(path, rows, self._origin, number, version)
         finally:
             lease.release()
-        return Partition.open(path, self._origin)
+        return self._opened(path)
+
+    def _opened(self, path: Path) -> Partition:
+        """A file just written. That it cannot be used is no reason to write it anew at once, and then again."""
+        try:
+            return Partition.open(path, self._origin)
+        except PartitionDamaged as error:
+            raise LibraryError(
+                f"A part of the index cannot be read after it was written: {error}",
+                "Check the disk with the data folder; it is tried again in a minute.",
+            ) from error
 
     def _gathered(self, draft: Draft) -> Packed:
         if draft.due.chore == "rebuild":

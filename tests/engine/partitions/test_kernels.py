@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 from engine.partitions import kernels
 from engine.partitions.kernels import Kernel, NumpyKernel, choose, quantize
@@ -101,7 +102,7 @@ def test_fewer_rows_than_wanted_are_all_found(kernel: Kernel, count: int) -> Non
     assert [sorted(line) for line in indices.tolist()] == [list(range(count))] * 2
 
 
-@pytest.mark.parametrize("dimensions", [1, 7, 100, 385])
+@pytest.mark.parametrize("dimensions", [1, 7, 17, 33, 50, 100, 300, 312, 385])
 @pytest.mark.parametrize("num_queries", [1, 12])
 def test_any_number_of_dimensions_will_do(kernel: Kernel, dimensions: int, num_queries: int) -> None:
     rows, scales = quantize(unit(2_000, dimensions))
@@ -111,6 +112,20 @@ def test_any_number_of_dimensions_will_do(kernel: Kernel, dimensions: int, num_q
 
     wanted = -np.sort(-exact(rows, scales, queries), axis=1)[:, :20]
     np.testing.assert_allclose(scores, wanted, atol=2e-6)
+
+
+@pytest.mark.parametrize("dimensions", [1, 16, 17, 33, 50, 100, 300, 312])
+def test_rows_that_fill_no_whole_registers_never_meet_the_operator_that_reads_past_them(
+    dimensions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overrun(*_: object) -> None:
+        raise AssertionError("reads past the end of such rows")
+
+    monkeypatch.setattr(torch, "_weight_int8pack_mm", overrun)
+
+    indices, _ = TorchKernel().scan(*quantize(unit(64, dimensions)), unit(1, dimensions, seed=2), 3)
+
+    assert indices.shape == (1, 3)
 
 
 @pytest.mark.parametrize("num_queries", [1, 12])

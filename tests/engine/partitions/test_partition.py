@@ -151,6 +151,33 @@ def test_an_error_of_the_disk_is_damage(partition: Partition, monkeypatch: pytes
         read(partition)
 
 
+@pytest.mark.parametrize("kept", [0.0, 0.5])
+def test_exact_rows_are_not_looked_for_in_a_file_that_was_cut_short(partition: Partition, kept: float):
+    """Looking would end the process."""
+    os.truncate(partition.path, partition._exact_at + int(kept * partition.shape.exact_bytes))
+    with pytest.raises(PartitionDamaged, match="cut short"):
+        partition.exact(np.array([99]))
+
+
+def test_a_system_without_positioned_reads_reads_alike(
+    partition: Partition, rows: Packed, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("pread", "preadv"):
+        monkeypatch.delattr(os, name)
+    opened, wanted, wrong = Partition.open(partition.path, ORIGIN), rows.by_document().rows, list[int]()
+
+    def read_often() -> None:
+        wrong.extend(turn for turn in range(30) if not np.array_equal(opened.block(read(opened)).rows, wanted))
+
+    threads = [threading.Thread(target=read_often) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    np.testing.assert_array_equal(opened.packed().exact, rows.by_document().exact)
+
+
 def test_short_readings_are_continued(partition: Partition, rows: Packed, monkeypatch: pytest.MonkeyPatch):
     whole = os.preadv
     monkeypatch.setattr(os, "preadv", lambda file, targets, at: whole(file, [targets[0][:100]], at))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,14 +17,17 @@ from engine.memory.ledger import Ledger
 from engine.partitions import open_rows, upkeep
 from engine.partitions.packed import Identities
 from engine.partitions.partition import Origin
+from engine.partitions.reconcile import Note
 from engine.partitions.rows import Sweep, Vectors
 from engine.partitions.store import PartitionStore
+from engine.partitions.sweep import Snapshot
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY
 from tests.helpers.partitions import (
     PLENTY,
     FakeTable,
     assert_finds_what_the_table_has,
     document,
+    exact,
     filled_table,
     open_store,
     queries,
@@ -191,6 +195,33 @@ def test_losing_step_is_mended_by_reading_everything_again(
     assert table.asked_for == [None]
 
 
+@pytest.mark.expects_warnings
+def test_a_change_that_is_lost_during_a_reading_is_found_by_the_next(
+    table: FakeTable, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store = open_store(table, folder)
+    store.maintain()
+    read = table.vectors_of_shard
+
+    def losing(shard: int) -> Iterator[tuple[Identities, Vectors]]:
+        yield from list(read(shard))
+        monkeypatch.setattr(table, "vectors_of_shard", read)
+        with monkeypatch.context() as patch:
+            patch.setattr(store._following, "_packed", lambda documents: 1 / 0)
+            table.put_documents(document(100, 5, 3, "lost"))
+
+    store._following.forget()
+    monkeypatch.setattr(table, "vectors_of_shard", losing)
+    store.maintain()
+    assert_finds_what_the_table_has(store, table, 60)
+    store.maintain()
+    table.asked_for.clear()
+    store.check_integrity()
+    assert_finds_what_the_table_has(store, table, 60)
+    assert table.asked_for == []
+    store.close()
+
+
 def test_changes_during_a_reading_are_in_its_result(folder: Path):
     class Busy(FakeTable):
         """Is written to whenever it is read."""
@@ -309,6 +340,51 @@ def test_a_job_that_ended_spares_the_comparison_even_after_a_kill(table: FakeTab
         one.close()
 
 
+def test_a_file_that_is_finished_while_the_note_is_made_is_kept(
+    store: PartitionStore, table: FakeTable, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The caretaker seals shard 3 just after the snapshot that the note tells of."""
+    taken = store._shards.snapshot
+
+    def snapshot() -> Snapshot:
+        snapshot = taken()
+        monkeypatch.setattr(store._shards, "snapshot", taken)
+        store.maintain()
+        return snapshot
+
+    table.put_documents(document(100, 5, 4))
+    monkeypatch.setattr(store._following, "note_bytes", lambda: None)
+    monkeypatch.setattr(store._shards, "snapshot", snapshot)
+    table.optimize()
+    assert names(folder) == [*FILES, "000003.shard", "alive.json"]
+    again = open_store(table, folder)
+    again.check_integrity()
+    assert_finds_what_the_table_has(again, table, 60)
+    again.close()
+
+
+def test_a_note_that_knows_nothing_of_a_file_is_not_believed(store: PartitionStore, table: FakeTable, folder: Path):
+    table.optimize()
+    note = Note.read(folder)
+    assert note is not None
+    replace(note, sealed={name: told for name, told in note.sealed.items() if name != "1"}).write(folder)
+    table.num_readings = 0
+    again = open_store(table, folder)
+    assert table.num_readings == 1
+    assert not again._shards.snapshot().missing
+    again.check_integrity()
+    assert_finds_what_the_table_has(again, table, 60)
+    again.close()
+
+
+def test_no_note_is_made_of_rows_that_were_let_go(store: PartitionStore, table: FakeTable, folder: Path):
+    """Neither of none at all, when they are let go between the question whether they are there and the note."""
+    store._following.forget()
+    table.optimize()
+    assert Note.read(folder) is None
+    assert store._following.snapshot() is None
+
+
 def test_rows_written_late_before_a_kill_are_not_forgotten(table: FakeTable, folder: Path):
     killed = open_store(table, folder)
     killed.maintain()
@@ -408,6 +484,46 @@ def test_a_file_that_changed_on_the_disk_never_gives_a_wrong_answer(table: FakeT
     assert_finds_what_the_table_has(store, table, 50)
     assert table.asked_for == []
     store.check_integrity()
+    store.close()
+
+
+@pytest.mark.expects_warnings
+def test_a_resident_partition_whose_file_is_cut_short_is_answered_by_the_table(table: FakeTable, folder: Path):
+    store = open_store(table, folder)
+    store.maintain()
+    assert_finds_what_the_table_has(store, table, 50)
+    partition = store._shards.snapshot().sealed[1].partition
+    os.truncate(partition.path, partition._exact_at)
+    assert_finds_what_the_table_has(store, table, 50)
+    assert table.asked_for[-1] == {1}
+    store.maintain()
+    store.check_integrity()
+    store.close()
+
+
+@pytest.mark.expects_warnings
+def test_rows_of_a_damaged_file_do_not_keep_healthy_ones_from_being_found(folder: Path):
+    """The damaged file has all of the nearest rows; its candidates alone would fill the pool."""
+    table = FakeTable()
+    vector = queries(1)[0]
+    order = np.random.default_rng(4).standard_normal((160, DIMENSIONS)).astype(np.float32)
+    for place, noise in enumerate(order):
+        shard = place // 40
+        near = vector * (3 if shard == 1 else 1) + noise * 0.3
+        [row] = document(place + 1, 1, shard)[place + 1]
+        table.put_documents({place + 1: [replace(row, vector=near / np.linalg.norm(near))]})
+    store = open_store(table, folder)
+    store.maintain()
+    partition = store._shards.snapshot().sealed[1].partition
+    store.search(vector[None], 5)
+    with partition.path.open("r+b") as file:
+        file.seek(partition._exact_at)
+        file.write(b"\x5a" * partition.shape.exact_bytes)
+    swept = store._sweeper.sweep(store._shards.snapshot(), vector[None], 5)
+    healthy = [row for row in table.rows.values() if row.shard != 1]
+    assert swept.damaged == (partition,)
+    assert [row.row_id for row in swept.found[0]] == [row.row_id for row in exact(healthy, vector, 5)]
+    assert_finds_what_the_table_has(store, table)
     store.close()
 
 
@@ -535,3 +651,28 @@ def test_the_thread_seals_by_itself(table: FakeTable, folder: Path, monkeypatch:
             time.sleep(0.01)
     finally:
         store.close()
+
+
+@pytest.mark.expects_warnings
+def test_a_file_that_cannot_be_read_once_written_is_left_for_later(
+    table: FakeTable, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store = open_store(table, folder)
+    with monkeypatch.context() as patch:
+        writings: list[object] = []
+
+        def spoiled(path: Path, *_: object) -> None:
+            writings.append(path)
+            assert len(writings) < 5, "written again and again"
+            path.write_bytes(b"spoiled")
+
+        patch.setattr(upkeep, "write_partition", spoiled)
+        with pytest.raises(LibraryError, match="cannot be read after it was written"):
+            store.maintain()
+    assert_finds_what_the_table_has(store, table)
+    store.maintain()
+    table.asked_for.clear()
+    store.check_integrity()
+    assert_finds_what_the_table_has(store, table)
+    assert table.asked_for == []
+    store.close()

@@ -493,6 +493,16 @@ def test_ledger_knows_disk_and_caches_until_closed(tmp_path: Path, monkeypatch: 
     assert ledger.spans() == ()
 
 
+def test_a_read_that_ends_after_the_table_was_closed_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reader_module, "_LEDGER_STEP_BYTES", 1)
+    ledger = Ledger()
+    table = open_table(tmp_path / "lancedb", ledger)
+    table.put_document(1, [chunk_row(1, 0, THREADS)])
+    table.close()
+    assert ids(table.matching("mutex", 5)) == ["1-0"]
+    assert ledger.spans() == ()
+
+
 def test_readers_on_other_threads_never_see_half_a_document(table: ChunkTable):
     stop, seen, failures = threading.Event(), set(), []
 

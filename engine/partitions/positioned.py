@@ -1,0 +1,36 @@
+"""Reading at a position: from one open file on any number of threads at once, on every system."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+# Where an open file has but one position, going there and reading belong together.
+_positioning = threading.Lock()
+
+
+def read_into(descriptor: int, target: memoryview, offset: int) -> int:
+    """Fills `target` with the bytes from `offset` on; returns how many there were before the file ended.
+
+    Raises:
+        OSError: They cannot be read.
+    """
+    filled = 0
+    while filled < len(target) and (piece := _piece(descriptor, target[filled:], offset + filled)):
+        filled += piece
+    return filled
+
+
+def read_at(descriptor: int, num_bytes: int, offset: int) -> bytes:
+    """The `num_bytes` from `offset` on, or as many as there are. Raises OSError."""
+    content = bytearray(num_bytes)
+    return bytes(content[: read_into(descriptor, memoryview(content), offset)])
+
+
+def _piece(descriptor: int, target: memoryview, offset: int) -> int:
+    # Windows has no positioned reads in `os`.
+    if hasattr(os, "preadv"):
+        return os.preadv(descriptor, [target], offset)
+    with _positioning, open(descriptor, "rb", buffering=0, closefd=False) as file:
+        file.seek(offset)
+        return file.readinto(target) or 0
