@@ -185,7 +185,7 @@ class Filters:
 
     `paths` are folders or files, `formats` as in `Document.format`; the dates are ISO days ("2026-03-31") of a
     file's last change, both inclusive. `reads_question` False searches without what the question's own words
-    would confine ("in the PDFs of 2024 …").
+    would confine ("in the PDFs …").
     """
 
     paths: tuple[PathText, ...] = ()

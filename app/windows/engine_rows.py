@@ -37,7 +37,7 @@ def answers() -> tuple[Row, ...]:
         ),
         Row(
             "retrieval.reads_filters", _tr("Look where the question says"),
-            _tr("“In the PDFs from 2024” or the name of a file confines the search; the answer says so."), Switch,
+            _tr("“In the PDFs changed in 2024” or the name of a file confines the search; the answer says so."), Switch,
         ),
         Row(
             "generation.max_context", _tr("Context"),

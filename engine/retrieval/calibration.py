@@ -37,7 +37,7 @@ class Strength:
 
     @classmethod
     def of(cls, best_words: float, best_meaning: float, num_terms: int, num_chunks: int) -> Strength:
-        """From the best BM25 score and the best cosine of a search among `num_chunks`."""
+        """From the best BM25 score and the best cosine of a search; `num_chunks` are those of the whole table."""
         most = max(1, num_terms) * math.log1p(max(1, num_chunks))
         return cls(min(1.0, best_words / most), best_meaning)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Protocol
@@ -51,18 +51,29 @@ class Asked(Protocol):
 class Confinement:
     """What a query is confined to: `document_ids` None means nothing. `text` is what is left to search for.
 
-    `recognised` says for people what was read out of the question's own words.
+    `recognised` says for people what was read out of the question's own words and is in force, `given_up` what was
+    read and is not.
     """
 
     text: str
     document_ids: frozenset[int] | None
     extent: Extent
     recognised: tuple[str, ...] = ()
+    given_up: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What people are told of the filters in the question's own words."""
+        return (searched_without(self.given_up),) if self.given_up else self.recognised
 
     def without_recognised(self, query: Asked, documents: KnownDocuments) -> Confinement:
         """The same without what the question's words say, because nothing was found there."""
-        told = f"nothing was found with “{', '.join(self.recognised)}”, so it was searched without that"
-        return replace(_looked_up(query.text, query.collection, query.filters, documents), recognised=(told,))
+        return replace(_looked_up(query.text, query.collection, query.filters, documents), given_up=self.recognised)
+
+
+def searched_without(recognised: Sequence[str]) -> str:
+    """Tells people that what was read out of the question had nothing to say to it."""
+    return f"nothing was found with “{', '.join(recognised)}”, so it was searched without that"
 
 
 def confined(query: Asked, documents: KnownDocuments, reads_filters: bool) -> Confinement:

@@ -73,6 +73,11 @@ class Period:
     last: date
 
 
+def is_bare(text: str) -> bool:
+    """Whether it is a month or a year and nothing else."""
+    return any(re.fullmatch(form, text.strip(), re.IGNORECASE) for name, form in _FORMS if name in ("month", "year"))
+
+
 def period(text: str, today: date) -> Period | None:
     """The days that a date means; None where there is no such day, or it says nothing we know."""
     for name, form in _COMPILED:

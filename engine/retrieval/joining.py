@@ -99,12 +99,14 @@ def with_small_documents_whole(
     left = room.total_tokens - sum(estimated_tokens(passage.text) for passage in passages)
     for index, passage in enumerate(passages):
         document = whole.get(passage.document_id)
-        if document is None or grown[index] is not passage:
+        if document is None:
             continue
         price = estimated_tokens(document.text) - estimated_tokens(passage.text)
         if 0 < price <= left and estimated_tokens(document.text) <= room.passage_tokens:
             grown[index] = replace(document, row_id=passage.row_id, ordinal=passage.ordinal, score=passage.score)
             left -= price
+            # Its other passages lie within this one.
+            del whole[passage.document_id]
     return _without_contained(grown)
 
 

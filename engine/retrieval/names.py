@@ -1,8 +1,9 @@
 """Names: which files and folders a question seems to mention, and which of them the library has.
 
 A file name with a document's ending ("lease 2024.pdf") is one wherever it stands. Endings that questions about
-programs are full of (".toml", ".py"), and names without one, count only after a word for it ("in the file notes.md",
-"im Ordner Verträge").
+programs are full of (".toml", ".py") count only after a word for it ("in the file notes.md"). A name without an
+ending must be quoted or called one, or look like one that somebody gave ("im Ordner Verträge", "the document lease
+2024"): "the file format" and "How do I file a complaint?" name nothing.
 """
 
 from __future__ import annotations
@@ -14,19 +15,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.catalog.scopes import Named, file_names, folded_name
+from engine.retrieval.everyday import EVERYDAY_WORDS
 
 MAX_WORDS = 8
 # Who names more than so many at once has not said which one is meant.
 MAX_FILES, MAX_FOLDERS = 50, 8
 
 _ENDINGS = "pdf|docx?|odt|rtf|xlsx?|ods|pptx?|odp|epub|eml|mbox|msg"
-_FILE_WORD = r"(?:file|document|datei|dokument|dokuments|archivo|documento|fichero)"
-_FOLDER_WORD = r"(?:folder|directory|ordner|ordners|verzeichnis|carpeta|directorio)"
+_FILE_WORD = r"(?:(?P<english>file|document)|datei|dokument|dokuments|archivo|documento|fichero)"
+_FOLDER_WORD = r"(?:(?P<english>folder|directory)|ordner|ordners|verzeichnis|carpeta|directorio)"
 _LEAD = (
-    r"(?:(?:in|inside|from|within|of|according\s+to|im|in\s+der|in\s+dem|aus|laut|en|de|según|dentro\s+de)\s+)?"
-    r"(?:(?:the|my|our|der|dem|meiner|meinem|el|la|mi|del)\s+)?"
+    r"(?P<lead>(?:(?:in|inside|from|within|of|according\s+to|im|in\s+der|in\s+dem|aus|laut|en|de|según|dentro\s+de)\s+)?"
+    r"(?:(?:the|my|our|die|das|der|den|dem|meiner|meinem|el|la|mi|del)\s+)?)"
 )
-_CALLED = r"(?:\s+(?:called|named|namens|llamad[oa]))?"
+_CALLED = r"(?P<called>\s+(?:called|named|namens|llamad[oa]))?"
 _QUOTED = r"[\"“„«‘](?P<quoted>[^\"“”„«»‘’]{1,120})[\"”“»’]"
 _WORDS = rf"(?P<words>\S+(?:\s+\S+){{0,{MAX_WORDS - 1}}})"
 _AFTER_WORD = {
@@ -38,6 +40,10 @@ _BEFORE_FOLDER = re.compile(
     re.IGNORECASE,
 )
 _WITH_ENDING = re.compile(rf"[^\s\"“”„«»]+\.(?:{_ENDINGS})(?!\w)", re.IGNORECASE)
+_HAS_ENDING = re.compile(r"[^\s.]\.\w{1,8}")
+_MIN_LETTERS = 3
+# So many words that make up a name from its first to its last do not stand there by chance.
+_MANY_WORDS = 3
 _EDGE_MARKS = ".,;:!?()[]{}\"“”„«»‘’'"
 
 
@@ -104,10 +110,21 @@ def _introduced(question: str) -> Iterator[Mention]:
             if match["quoted"] is not None:
                 spans = [(match.start("quoted"), match.end("quoted"), match.end())]
             else:
+                can_be_bare = bool(match["lead"].strip()) or match["called"] is not None
+                must_stand_out = match["english"] is not None and match["called"] is None
                 ends = [match.start("words") + word.end() for word in re.finditer(r"\S+", match["words"])]
                 spans = [(match.start("words"), end, end) for end in reversed(ends)]
-            candidates = [_candidate(question, start, end, match.start(), after) for start, end, after in spans]
-            yield Mention("folder" if kind == "folder" else "file", tuple(filter(None, candidates)))
+            found = filter(
+                None, (_candidate(question, start, end, match.start(), after) for start, end, after in spans)
+            )
+            candidates = tuple(
+                one
+                for one in found
+                if match["quoted"] is not None
+                or _HAS_ENDING.search(one.name)
+                or (can_be_bare and _may_be_name(one.name, must_stand_out=must_stand_out))
+            )
+            yield Mention("folder" if kind == "folder" else "file", candidates)
 
 
 def _folders_before(question: str) -> Iterator[Mention]:
@@ -115,7 +132,8 @@ def _folders_before(question: str) -> Iterator[Mention]:
     for match in _BEFORE_FOLDER.finditer(question):
         group = "quoted" if match["quoted"] is not None else "words"
         candidate = _candidate(question, match.start(group), match.end(group), match.start(), match.end())
-        yield Mention("folder", (candidate,) if candidate else ())
+        is_name = candidate is not None and (group == "quoted" or _may_be_name(candidate.name, must_stand_out=False))
+        yield Mention("folder", (candidate,) if candidate and is_name else ())
 
 
 def _with_endings(question: str) -> Iterator[Mention]:
@@ -124,6 +142,22 @@ def _with_endings(question: str) -> Iterator[Mention]:
         starts = [word.start() for word in re.finditer(r"\S+", question[: match.end()])][-MAX_WORDS:]
         candidates = [_candidate(question, start, match.end(), start, match.end()) for start in starts]
         yield Mention("file", tuple(filter(None, candidates)))
+
+
+def _may_be_name(name: str, *, must_stand_out: bool) -> bool:
+    """Whether a name without quotes and ending can be told from the words of a sentence.
+
+    In English, "file" and a word make a compound ("the file format"), so there it must stand out by a capital, a
+    digit or its length.
+    """
+    words = name.casefold().split()
+    if words[0] in EVERYDAY_WORDS or sum(map(str.isalpha, name)) < _MIN_LETTERS:
+        return False
+    return (
+        not must_stand_out
+        or len(words) >= _MANY_WORDS
+        or any(mark.isupper() or not mark.isalpha() for mark in name.replace(" ", ""))
+    )
 
 
 def _candidate(question: str, start: int, end: int, whole_start: int, whole_end: int) -> Candidate | None:

@@ -1,8 +1,9 @@
 """Recognising: what a question says in its own words about where to look, in English, German and Spanish.
 
-"What do the PDFs from 2024 say about rent?" is confined to PDF files changed in 2024. Careful on purpose: a wrong
-filter hides the answer. So a type needs its article ("in PDFs" may ask about PDFs as such), a date must belong to
-files ("files since March"; "treaties since March" are in files of any age), and a name must be one of the library's.
+"What do the PDFs changed in 2024 say about rent?" is confined to what was changed then. Careful on purpose: a wrong
+filter hides the answer. So a type needs its article ("in PDFs" may ask about PDFs as such), a date must be one of
+files ("files changed in 2024"; "documents of 1945" tell of that year, whenever they were saved), a name must be one
+of the library's, and a sentence with a "not" in it is not read at all.
 Pure but for looking names up.
 """
 
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 
 from engine.catalog.scopes import Named
-from engine.retrieval.dates import DATE, RELATIVE_DATE, period
+from engine.retrieval.dates import DATE, RELATIVE_DATE, is_bare, period
 from engine.retrieval.kinds import FORMATS_OF_KIND, KIND_OF_WORD
 from engine.retrieval.names import Chosen, chosen, mentions
 from engine.retrieval.words import terms
@@ -33,9 +34,15 @@ _ARTICLE = (
 _KIND = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in sorted(KIND_OF_WORD, key=len, reverse=True))
 _FILES = "files|documents|docs|notes|dateien|dokumenten|dokumente|unterlagen|notizen|archivos|documentos|ficheros|notas"
 _TYPES = re.compile(rf"\b{_PREPOSITION}\s+{_ARTICLE}\s+(?P<kind>{_KIND})(?!\w)", re.IGNORECASE)
+# Whatever is denied, and however far away: to look everywhere is never wrong.
 _DENIED = re.compile(
-    r"\b(?:not|except|excluding|besides|without|nicht|außer|ohne|no|excepto|salvo|sin)\s*$", re.IGNORECASE
+    r"n['’]t\b|\b(?:not|cannot|never|no|none|neither|nor|except|exclud\w+|besides|without|other\s+than|rather\s+than"
+    r"|instead|ignor\w+|skip\w*|omit\w*|avoid\w*|outside"
+    r"|nicht|nie|niemals|kein\w*|weder|außer|ausser|außerhalb|ohne|statt|anstatt|überspring\w*"
+    r"|sin|nunca|ni|ning[uú]n\w*|tampoco|excepto|salvo|menos|fuera|excluy\w+|omit\w+|en\s+(?:vez|lugar)\s+de)\b",
+    re.IGNORECASE,
 )
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)")
 
 _CHANGED = (
     r"(?:(?:that|which|die|que)\s+)?(?:(?:were|was|have\s+been|i|we|fueron)\s+)?"
@@ -48,10 +55,11 @@ _RELATIONS = {
     **dict.fromkeys(("until", "till", "up to", "bis", "hasta"), "until"),
     **dict.fromkeys(("from", "of", "in", "on", "during", "von", "vom", "aus", "im", "am", "de", "del", "en"), "in"),
 }
+_FROM = frozenset({"from", "of", "von", "vom", "aus", "de", "del"})
 _RELATION = "|".join(word.replace(" ", r"\s+") for word in sorted(_RELATIONS, key=len, reverse=True))
 _DATED = re.compile(
     rf"(?P<lead>\b{_PREPOSITION}\s+(?:{_ARTICLE}\s+)?)?\b(?P<noun>(?P<kind>{_KIND})|{_FILES})\s+(?P<when>"
-    rf"(?:{_CHANGED})?(?P<relation>{_RELATION})\s+(?P<date>{DATE})|(?:{_CHANGED})(?P<bare>{RELATIVE_DATE}))"
+    rf"(?P<changed>{_CHANGED})?(?P<relation>{_RELATION})\s+(?P<date>{DATE})|(?:{_CHANGED})(?P<bare>{RELATIVE_DATE}))"
     # "from March to June" is two dates, of which we have read one.
     r"(?!\s*(?:to|until|till|bis|hasta|and|und|y|-|–|/)\s*\d)",
     re.IGNORECASE,
@@ -88,8 +96,11 @@ class _Reading:
         self.found |= fields
         self.spans.append((start, end))
 
-    def is_denied(self, start: int) -> bool:
-        return _DENIED.search(self.question[:start]) is not None
+    def is_denied(self, start: int, end: int) -> bool:
+        """Whether the sentence around a span denies anything; what the span itself says is a name."""
+        before = _SENTENCE_END.split(self.question[:start])[-1]
+        after = _SENTENCE_END.split(self.question[end:])[0]
+        return _DENIED.search(before) is not None or _DENIED.search(after) is not None
 
     def rest(self) -> str:
         """The question without the spans; all of it where too little would be left."""
@@ -120,7 +131,7 @@ def _read_names(reading: _Reading, find_paths: FindPaths) -> None:
     possible = mentions(reading.question)
     names = {candidate.name for mention in possible for candidate in mention.candidates}
     for one in chosen(possible, find_paths(names)) if names else ():
-        if not reading.is_denied(one.start):
+        if not reading.is_denied(one.start, one.end):
             paths = (*_paths(reading), *(path for path in one.paths if path not in _paths(reading)))
             told = " and ".join(filter(None, (str(reading.found.get("paths_told", "")), _told(one))))
             reading.note(one.start, one.end, paths=paths, paths_told=told)
@@ -144,21 +155,28 @@ def _read_collection(reading: _Reading, collections: Iterable[str]) -> None:
     if longest is None or any(name.casefold() not in longest.casefold() for name in matches):
         return
     match = matches[longest]
-    if not reading.is_denied(match.start()):
+    if not reading.is_denied(*match.span()):
         reading.note(match.start(), match.end(), collection=longest)
 
 
 def _collection_pattern(name: str) -> re.Pattern[str]:
-    quoted = rf"[\"“„«‘']?{re.escape(name)}[\"”“»’']?"
+    exact = rf"(?-i:{re.escape(name)})"
+    quoted = rf"[\"“„«‘']{re.escape(name)}[\"”“»’']"
     word = r"(?:collection|sammlung|colecci[oó]n)"
-    lead = r"(?:\b(?:in|from|within|of|aus|en|de)\s+)?(?:\b(?:the|my|our|der|meiner|la|mi)\s+)?"
-    return re.compile(rf"{lead}\b(?:{word}\s+{quoted}(?!\w)|(?<!\w){quoted}[\s-]+{word}\b)", re.IGNORECASE)
+    place = r"\b(?:in|from|within|aus|en|de)\s+(?:\b(?:the|my|our|der|meiner|la|mi)\s+)?"
+    named = rf"{word}\s+{exact}(?!\w)|{exact}[\s-]+{word}\b"
+    return re.compile(
+        # Whose collection it is makes it one in the world, not one of the library.
+        rf"(?:{place})?\b{word}\s+{quoted}|(?:{place})?(?<!\w){quoted}\s+{word}\b"
+        rf"|{place}(?:{named})(?!\s+(?:of|by|von|vom|der|des|del?)\b)",
+        re.IGNORECASE,
+    )
 
 
 def _read_dates(reading: _Reading, today: date) -> None:
     """One date that belongs to files; of several, we would not know which is meant."""
     matches = list(_DATED.finditer(reading.question))
-    if len(matches) != 1 or reading.is_denied(matches[0].start()):
+    if len(matches) != 1 or reading.is_denied(*matches[0].span()) or not _is_of_file(matches[0]):
         return
     match = matches[0]
     days = period(match["date"] or match["bare"], today)
@@ -189,10 +207,26 @@ def _read_dates(reading: _Reading, today: date) -> None:
         _note_kinds(reading, *span, [match["kind"]])
 
 
+def _is_of_file(match: re.Match[str]) -> bool:
+    """Whether a date is that of a file's last change, rather than what the file is about.
+
+    "Changed in 2024" is; "since 3 May 2024" and "from last week" are, for people look for files so. "Of 1945" and
+    "in May" are not, nor is a year or month alone after whatever word.
+    """
+    if match["changed"] or match["bare"]:
+        return True
+    if is_bare(match["date"]):
+        return False
+    relation = " ".join(match["relation"].casefold().split())
+    if _RELATIONS[relation] != "in":
+        return True
+    return relation in _FROM and re.fullmatch(RELATIVE_DATE, match["date"], re.IGNORECASE) is not None
+
+
 def _read_types(reading: _Reading) -> None:
     if "formats" in reading.found:
         return
-    matches = [match for match in _TYPES.finditer(reading.question) if not reading.is_denied(match.start())]
+    matches = [match for match in _TYPES.finditer(reading.question) if not reading.is_denied(*match.span())]
     if matches:
         _note_kinds(reading, matches[0].start(), matches[0].end(), [match["kind"] for match in matches])
         reading.spans += [match.span() for match in matches[1:]]

@@ -67,11 +67,15 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Passages best first, how much of the library they are, and how well the best of each ranking fits."""
+    """Passages best first, how much of the library they are, and how well the best of each ranking fits.
+
+    `recognised`: the filters in force that were read out of the query's own words, as in `Scope`.
+    """
 
     passages: tuple[Passage, ...]
     scope: Scope
     strength: Strength = NO_STRENGTH
+    recognised: tuple[str, ...] = ()
 
 
 class Searcher:
@@ -111,9 +115,13 @@ class Searcher:
         return results
 
     def _searched(self, queries: Sequence[Query], confinements: Sequence[Confinement]) -> list[SearchResult]:
+        if not queries:
+            return []
         by_meaning = self._by_meaning(queries, confinements)
+        # What BM25 knows of how rare a word is it has from all chunks, wherever a query is confined to.
+        num_chunks = self._documents.extent(None, ANYWHERE).chunks
         return [
-            self._result(query, confinement, self._by_words(query, confinement), found)
+            self._result(query, confinement, self._by_words(query, confinement), found, num_chunks)
             for query, confinement, found in zip(queries, confinements, by_meaning, strict=True)
         ]
 
@@ -139,7 +147,12 @@ class Searcher:
         return bool(text.strip()) and (is_mostly_latin(text) or not self.embedder.is_english_only)
 
     def _result(
-        self, query: Query, confinement: Confinement, by_words: Sequence[Found], by_meaning: Sequence[Found]
+        self,
+        query: Query,
+        confinement: Confinement,
+        by_words: Sequence[Found],
+        by_meaning: Sequence[Found],
+        num_chunks: int,
     ) -> SearchResult:
         documents = self._documents.located({row.document_id for row in (*by_words, *by_meaning)})
         rankings = [[row for row in ranking if row.document_id in documents] for ranking in (by_words, by_meaning)]
@@ -153,10 +166,11 @@ class Searcher:
             files=len({passage.document_id for passage in passages}),
             chunks_searched=confinement.extent.chunks,
             files_searched=confinement.extent.files,
-            recognised=confinement.recognised,
+            recognised=confinement.told,
         )
         words, meaning = (max((row.score for row in ranking), default=0.0) for ranking in rankings)
-        return SearchResult(passages, scope, Strength.of(words, meaning, num_terms, confinement.extent.chunks))
+        strength = Strength.of(words, meaning, num_terms, num_chunks)
+        return SearchResult(passages, scope, strength, confinement.recognised)
 
     def _chosen(
         self, query: Query, ranked: Sequence[tuple[Found, float]], documents: Mapping[int, Located]

@@ -11,13 +11,14 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from engine.core import Evidence, Filters
+from engine.core import Evidence, Filters, Quote
 from engine.errors import RagdollError
 from engine.events import AnswerStateChanged, PassagesFound, Publish
 from engine.inflight import QuestionInFlight
 from engine.retrieval.batching import MAX_BATCH
+from engine.retrieval.confining import searched_without
 from engine.retrieval.reader import Reader
 from engine.retrieval.search import ANYWHERE, Query, Searcher, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
@@ -57,7 +58,8 @@ class RetrievalWorker:
         """Prepares the thread.
 
         Args:
-            open_searcher: Gives the searcher in force, loading libraries the first time; called once a batch.
+            open_searcher: Gives the searcher in force, loading libraries the first time; called once a batch, and
+                again for each question of a batch that failed.
             hand_over: Takes a question with its evidence to whoever writes the answer.
             publish: Where events go.
             on_cancelled: Ends a question that was cancelled while it was here.
@@ -176,36 +178,60 @@ class RetrievalWorker:
             self._fail(batch, error)
             return
         if searcher is not None:
-            reader = Reader(searcher.embedder, self._sentence_vectors)
-            for in_flight, result in self._searched(searcher, batch):
-                self._read(reader, in_flight, result)
+            for one, in_flight, result in self._searched(searcher, batch):
+                self._read(one, in_flight, result)
 
     def _searched(
         self, searcher: Searcher, batch: Sequence[QuestionInFlight]
-    ) -> list[tuple[QuestionInFlight, SearchResult]]:
+    ) -> list[tuple[Searcher, QuestionInFlight, SearchResult]]:
         """The results of those whose search went well; where the batch fails, each is tried alone."""
         try:
             results = searcher.search([_query(in_flight) for in_flight in batch])
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to each question
             if len(batch) > 1:
-                return [found for in_flight in batch for found in self._searched(searcher, [in_flight])]
+                return [found for in_flight in batch for found in self._searched_alone(in_flight)]
             self._fail(batch, error)
             return []
-        return list(zip(batch, results, strict=True))
+        return [(searcher, in_flight, result) for in_flight, result in zip(batch, results, strict=True)]
 
-    def _read(self, reader: Reader, in_flight: QuestionInFlight, result: SearchResult) -> None:
+    def _searched_alone(self, in_flight: QuestionInFlight) -> list[tuple[Searcher, QuestionInFlight, SearchResult]]:
+        """With a searcher of its own: the one that failed may be that of a library that has been closed meanwhile."""
+        try:
+            searcher = self._open_searcher()
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
+            self._fail([in_flight], error)
+            return []
+        return self._searched(searcher, [in_flight])
+
+    def _read(self, searcher: Searcher, in_flight: QuestionInFlight, result: SearchResult) -> None:
         if not self._live([in_flight]):
             return
         question = in_flight.question
         self._publish(AnswerStateChanged(question.question_id, "reading"))
         try:
-            quotes = reader.read(question.text, result.passages, result.strength)
+            result, quotes = self._quoted(searcher, _query(in_flight), result)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
             self._fail([in_flight], error)
             return
         in_flight.timeline.mark("retrieval_ended")
         self._publish(PassagesFound(question.question_id, result.passages, quotes, result.scope))
         self._hand_over(in_flight, Evidence(result.passages, quotes, result.scope))
+
+    def _quoted(self, searcher: Searcher, query: Query, result: SearchResult) -> tuple[SearchResult, tuple[Quote, ...]]:
+        """The quotes; where what the question's words confined it to answers nothing, but all else does, from there.
+
+        Where neither answers ("Summarise Budget.xlsx" has no one sentence that does), the words are believed.
+        """
+        reader = Reader(searcher.embedder, self._sentence_vectors)
+        quotes = reader.read(query.text, result.passages, result.strength)
+        if quotes or not result.recognised:
+            return result, quotes
+        [wider] = searcher.search([replace(query, filters=replace(query.filters, reads_question=False))])
+        wider_quotes = reader.read(query.text, wider.passages, wider.strength)
+        if not wider_quotes:
+            return result, quotes
+        told = searched_without(result.recognised)
+        return replace(wider, scope=replace(wider.scope, recognised=(told,))), wider_quotes
 
     def _live(self, batch: Sequence[QuestionInFlight]) -> list[QuestionInFlight]:
         """Those not cancelled; the others end here."""

@@ -128,7 +128,7 @@ def _page(command: Head, tell: Tell) -> Iterator[Answer]:
 
 def _limits(command: Head, tell: Tell) -> Limits:
     cache = Path(command["ocr_cache"]) if command["ocr_cache"] else None
-    ocr = Tesseract(command["ocr_languages"], cache, lambda: tell({"ocr_page": True}))
+    ocr = Tesseract(command["ocr_languages"], None if command["passwords"] else cache, lambda: tell({"ocr_page": True}))
     passwords = tuple(command["passwords"])
     return Limits(command["max_file_bytes"], passwords=passwords, ocr=ocr, avoids_pdfium=command["avoids_pdfium"])
 

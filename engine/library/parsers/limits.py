@@ -18,6 +18,8 @@ MAX_RATIO = 500
 # A page takes a second or two. The limit of a file's time begins anew with each page that is recognised.
 OCR_PAGE_SECONDS = 60.0
 MAX_OCR_PAGES = 2000
+# A file that takes longer is read as far as it came, so that it does not keep the others from being read for days.
+MAX_OCR_SECONDS = 6 * 3600.0
 _UNITS = ("KB", "MB", "GB")
 _RATIO_COUNTS_FROM_BYTES = 64 * MIB
 

@@ -26,8 +26,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from time import monotonic
 
-from engine.library.parsers.limits import MAX_OCR_PAGES, OCR_PAGE_SECONDS
+from engine.library.parsers.limits import MAX_OCR_PAGES, MAX_OCR_SECONDS, OCR_PAGE_SECONDS
 from engine.library.parsers.ocr import Word
 from engine.library.parsers.shapes import Picture
 
@@ -60,7 +61,7 @@ class Tesseract:
         `begin_page` is told of each picture that takes a while.
         """
         self._wanted, self._cache, self._begin_page = tuple(languages), cache, begin_page
-        self._num_pages = 0
+        self._num_pages, self._seconds = 0, 0.0
 
     @property
     def is_ready(self) -> bool:
@@ -72,15 +73,17 @@ class Tesseract:
         return chosen(self._wanted, installed_languages(), locale.getlocale()[0] or "")
 
     def words(self, picture: Picture) -> tuple[Word, ...] | None:
-        """The words in reading order; None where it gave up on the picture, or the file has had its pages."""
+        """The words in reading order; None where it gave up on the picture, or the file has had its share."""
         file = b"P%d\n%d %d\n255\n" % (5 if picture.num_channels == 1 else 6, picture.width, picture.height)
         file += b"".join(picture.rows)
         key = hashlib.sha256("+".join(self.languages).encode() + b"\n" + file).hexdigest()
         words = _kept(self._cache, key)
-        if words is None and self._num_pages < MAX_OCR_PAGES:
+        if words is None and self._num_pages < MAX_OCR_PAGES and self._seconds < MAX_OCR_SECONDS:
             self._num_pages += 1
             self._begin_page()
+            began = monotonic()
             words = _recognised(file, self.languages, picture)
+            self._seconds += monotonic() - began
             if words is not None:
                 _keep(self._cache, key, words)
         return words

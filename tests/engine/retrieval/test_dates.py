@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from engine.retrieval.dates import Period, period
+from engine.retrieval.dates import Period, is_bare, period
 
 # A Tuesday.
 TODAY = date(2026, 3, 31)
@@ -48,3 +48,11 @@ def test_dates_as_people_write_them(text: str, first: str, last: str):
 @pytest.mark.parametrize("text", ["", "soon", "2025-02-30", "31.4.2025", "03/04/2025", "February 30, 2025", "1066"])
 def test_what_is_no_date_or_could_be_two_is_not_read(text: str):
     assert period(text, TODAY) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("2024", True), ("May", True), ("mayo", True), ("May 2024", False), ("last year", False), ("2024-05-01", False)],
+)
+def test_a_month_or_a_year_alone_is_bare(text: str, expected: bool):
+    assert is_bare(text) is expected

@@ -136,3 +136,13 @@ def test_tokens_are_estimated_on_the_large_side():
     assert estimated_tokens("The lease begins in May.") == 6
     assert estimated_tokens("北京大学") == 4
     assert estimated_tokens("") == 0
+
+
+def test_a_small_document_that_has_grown_leaves_the_rest_of_the_room_to_others():
+    chunks = [cut(0, 24), cut(25, 64), cut(66, len(PAGE))]
+    others = [replace(chunk, row_id=f"other-{n}", document_id=2) for n, chunk in enumerate(chunks)]
+    passages = [chunks[0], chunks[1], others[0]]
+    sizes = sum(estimated_tokens(passage.text) for passage in passages)
+    growth = estimated_tokens(PAGE) - estimated_tokens(chunks[0].text)
+    grown = whole(passages, [*chunks, *others], Room(100, sizes + 2 * growth))
+    assert [(one.document_id, one.start, one.end) for one in grown] == [(1, 0, len(PAGE)), (2, 0, len(PAGE))]

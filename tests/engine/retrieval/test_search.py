@@ -263,3 +263,22 @@ def test_a_cross_encoder_has_the_last_word(table: ChunkTable, documents: Documen
     assert lengths == sorted(lengths, reverse=True)
     scores = [passage.score for passage in result.passages]
     assert scores == sorted(scores, reverse=True)
+
+
+def test_how_well_words_fit_does_not_depend_on_what_the_search_is_confined_to(table: ChunkTable, searcher: Searcher):
+    # BM25 counts how rare a word is in the whole index; rows that are not in it yet, among themselves.
+    table.optimize()
+    everywhere, confined = searcher.search(
+        [Query("gluten dough"), Query("gluten dough", filters=Filters(paths=("/docs/2.txt",)))]
+    )
+    assert everywhere.strength.words == pytest.approx(confined.strength.words)
+    assert everywhere.strength.words > 0
+    assert confined.scope.chunks_searched == 2
+
+
+def test_the_filters_in_force_are_told_apart_from_those_given_up(searcher: Searcher):
+    named, in_vain = searcher.search(
+        [Query("What does the file 2.txt say about threads?"), Query("What do the slides in the PDFs say of threads?")]
+    )
+    assert named.recognised == ("only “2.txt”",)
+    assert in_vain.recognised == ()

@@ -146,6 +146,84 @@ def test_one_broken_question_fails_alone(desk: Desk):
     assert isinstance(desk.ended["a BROKEN question"], LibraryError)
 
 
+def test_each_question_of_a_failed_batch_gets_the_searcher_in_force():
+    closed, opened, calls = FakeSearcher(), FakeSearcher(), []
+    opened.gate.set()
+
+    def broken(queries: Sequence[Query]) -> list[SearchResult]:
+        raise LibraryError("The library was closed.")
+
+    closed.search = broken  # type: ignore[method-assign]
+
+    def open_searcher() -> FakeSearcher:
+        calls.append(1)
+        if len(calls) == 3:
+            raise EmbedderUnavailable("The embedding model is not installed.")
+        return closed if len(calls) == 1 else opened
+
+    desk = Desk(opened, open_searcher)
+    for text in ("first of three", "second of three", "third of three"):
+        desk.ask(text)
+    desk.worker.start()
+    desk.wait(3)
+    desk.worker.stop()
+    assert desk.ended["first of three"] == desk.ended["third of three"] == "handed over"
+    assert isinstance(desk.ended["second of three"], EmbedderUnavailable)
+
+
+@dataclass
+class ConfinedSearcher(FakeSearcher):
+    """Reads "only “a.txt”" out of every question; what it finds there and elsewhere is set."""
+
+    there: str = "Nothing of the kind."
+    elsewhere: str = "Nothing of the kind."
+
+    def search(self, queries: Sequence[Query]) -> list[SearchResult]:
+        self.batches.append(list(queries))
+        return [self._found(query) for query in queries]
+
+    def _found(self, query: Query) -> SearchResult:
+        is_confined = query.filters.reads_question
+        told = ("only “a.txt”",) if is_confined else ()
+        passages = (passage(self.there if is_confined else self.elsewhere),)
+        is_good = "lock" in passages[0].text
+        strength = Strength(0.8, 0.8) if is_good else Strength()
+        return SearchResult(passages, Scope(1, 9, 1, recognised=told), strength, told)
+
+
+ANSWER = "The lock guards the data against threads."
+
+
+@pytest.mark.parametrize(
+    ("there", "elsewhere", "searches", "text", "told"),
+    [
+        (
+            "Nothing of the kind.",
+            ANSWER,
+            2,
+            ANSWER,
+            "nothing was found with “only “a.txt””, so it was searched without that",
+        ),
+        (ANSWER, "Nothing of the kind.", 1, ANSWER, "only “a.txt”"),
+        ("Nothing there.", "Nothing elsewhere.", 2, "Nothing there.", "only “a.txt”"),
+    ],
+    ids=["answered elsewhere", "answered there", "answered nowhere"],
+)
+def test_a_recognised_filter_that_hides_the_answer_is_given_up(
+    there: str, elsewhere: str, searches: int, text: str, told: str
+):
+    searcher = ConfinedSearcher(there=there, elsewhere=elsewhere)
+    desk = Desk(searcher)
+    desk.ask("What does the lock guard the data against?", collection="Rust", top_k=3)
+    desk.worker.start()
+    desk.wait(1)
+    desk.worker.stop()
+    [(_, evidence)] = desk.handed
+    assert (evidence.passages[0].text, evidence.scope.recognised) == (text, (told,))
+    assert len(searcher.batches) == searches
+    assert {(query.collection, query.limit) for batch in searcher.batches for query in batch} == {("Rust", 3)}
+
+
 def test_an_unexpected_failure_becomes_a_sentence(desk: Desk, caplog: pytest.LogCaptureFixture):
     desk.worker.start()
     with caplog.at_level("CRITICAL", "engine.retrieval.worker"):

@@ -212,6 +212,16 @@ def test_a_file_has_so_many_pages_recognised_and_no_more(monkeypatch: pytest.Mon
     assert [reader.words(WHITE) is None for _ in range(3)] == [False, False, True]
 
 
+def test_a_file_has_so_much_time_and_no_more(monkeypatch: pytest.MonkeyPatch):
+    clock = iter(range(0, 100, 10))
+    monkeypatch.setattr(tesseract, "_recognised", lambda *_: LETTER)
+    monkeypatch.setattr(tesseract, "installed_languages", lambda: ("eng",))
+    monkeypatch.setattr(tesseract, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(tesseract, "MAX_OCR_SECONDS", 15.0)
+    reader = Tesseract()
+    assert [reader.words(WHITE) is None for _ in range(3)] == [False, False, True]
+
+
 # --- with Tesseract itself ---
 
 

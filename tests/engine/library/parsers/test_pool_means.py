@@ -103,6 +103,18 @@ def test_a_scan_may_take_as_long_as_its_pages_need(tmp_path: Path, stand_in: Pat
 
 
 @needs_sh
+def test_pages_of_a_protected_document_are_kept_nowhere(tmp_path: Path, stand_in: Path):
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf([SCAN]))
+
+    with ParserPool(1, 60.0, 2048 * MIB, tmp_path / "ocr") as pool:
+        assert read(pool, path, ("sesame",)).chunks[0].text == "a page of recognised text"
+        assert not (tmp_path / "ocr").exists()
+        read(pool, path)
+    assert (tmp_path / "ocr").exists()
+
+
+@needs_sh
 def test_a_page_that_hangs_ends_with_the_files_time(tmp_path: Path, stand_in: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("engine.library.parsers.process.OCR_PAGE_SECONDS", 0.0)
     (stand_in / "seconds").write_text("600")
