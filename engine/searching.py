@@ -42,6 +42,7 @@ class SearcherOpener:
             settings.retrieval,
             Room.of(settings.generation, settings.library),
             self._reranker_named(settings.retrieval.reranker),
+            kept=stores,
         )
 
     def close(self) -> None:

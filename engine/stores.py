@@ -8,6 +8,7 @@ changed never waits for it.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from pathlib import Path
 from engine.catalog import Catalog, VectorTable
 from engine.config import Home, Settings
 from engine.embedder import Embedder, EmbedderSpec
+from engine.errors import EmbedderUnavailable
+from engine.library.moving import drop_removed
 from engine.memory.hardware import probe
 from engine.memory.ledger import Ledger
 from engine.partitions.kernels import best_kernel, quantize
@@ -28,12 +31,14 @@ from engine.tables import Tables
 LOADING = "loading libraries"
 # Of the machine's memory, for an index that is given no budget: about 16 million chunks in 24 GB.
 INDEX_SHARE_OF_RAM = 0.25
-# A search that began before a switch has surely ended after so long.
+# How often it is looked whether somebody still uses what answered before a switch.
 _GRACE_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Stores:
+    """Whoever uses one of the three keeps this as well: it is how a user is known who has not ended yet."""
+
     embedder: Embedder
     table: ChunkTable
     index: PartitionStore
@@ -45,6 +50,25 @@ class NextStores:
 
     embedder: Embedder
     table: ChunkTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Retired:
+    """What answered before a switch; `handle` is dead when nobody uses it any more."""
+
+    handle: weakref.ref[Stores]
+    embedder: Embedder
+    table: ChunkTable
+    index: PartitionStore
+
+    @classmethod
+    def of(cls, stores: Stores) -> _Retired:
+        return cls(weakref.ref(stores), stores.embedder, stores.table, stores.index)
+
+    def close(self) -> None:
+        self.index.close()
+        self.embedder.unload()
+        self.table.close()
 
 
 class StoresOpener:
@@ -59,7 +83,10 @@ class StoresOpener:
         self._lock = threading.Lock()
         self._stores: Stores | None = None
         self._next: NextStores | None = None
-        self._retired: dict[Stores, threading.Timer] = {}
+        self._retired: list[_Retired] = []
+        self._timer: threading.Timer | None = None
+        # Why the move stopped; "" where it did not.
+        self._fault = ""
 
     def __call__(self) -> Stores:
         """The stores.
@@ -77,14 +104,16 @@ class StoresOpener:
 
     def close(self) -> None:
         with self._lock:
-            for stores, timer in self._retired.items():
-                timer.cancel()
-                _close(stores)
-            self._retired.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
             self._close_next()
             if self._stores is not None:
-                _close(self._stores)
+                self._retired.append(_Retired.of(self._stores))
                 self._stores = None
+            for retired in self._retired:
+                retired.close()
+            self._retired.clear()
 
     # --- moving to another model ---
 
@@ -97,6 +126,7 @@ class StoresOpener:
             LibraryError: The table cannot be opened or made.
         """
         with self._lock:
+            self._fault = ""
             found = self._tables.following()
             if found is None:
                 self._close_next()
@@ -108,25 +138,43 @@ class StoresOpener:
             return self._next
 
     def switch(self) -> None:
-        """The next table answers from now on, and the other one is dropped when nobody can be searching it any more."""
+        """The next table answers from now on, and the other one is dropped when nobody is searching it any more.
+
+        Raises:
+            EmbedderUnavailable: The next call for the stores tries again.
+            LibraryError: The table cannot be opened; likewise.
+        """
         with self._lock:
             following, self._next = self._next, None
-            before, self._stores = self._stores, None
+            if self._stores is not None:
+                self._retired.append(_Retired.of(self._stores))
+                self._stores = None
+                self._look_later()
             if following is not None:
                 following.table.close()
-            self._stores = self._open(following.embedder if following is not None else None)
+            try:
+                self._stores = self._open(following.embedder if following is not None else None)
+            except BaseException:
+                if following is not None:
+                    following.embedder.unload()
+                raise
             self.apply_settings()
-            if before is not None:
-                timer = threading.Timer(_GRACE_SECONDS, self._retire, (before,))
-                timer.daemon = True
-                self._retired[before] = timer
-                timer.start()
+
+    def failed(self, error: EmbedderUnavailable) -> None:
+        """The model to which the library was moving does not load."""
+        self._fault = f"{error.sentence} {error.way_out}".strip()
+
+    def drop_removed(self) -> None:
+        """Deletes from the table that is being filled, if it is open, what is not in the library any more."""
+        with self._lock:
+            if self._next is not None:
+                drop_removed(self._catalog, self._next.table)
 
     def state(self) -> EmbedderState:
         """The model at work and how far the library has moved to another; waits for nothing to load."""
         stores, active, following = self._stores, self._catalog.active_table(), self._catalog.next_table()
         moved, to_move = self._catalog.moved() if following is not None else (0, 0)
-        words = (stores.embedder.description if stores is not None else "", self._tables.problem)
+        words = (stores.embedder.description if stores is not None else "", self._tables.problem, self._fault)
         return EmbedderState(
             name=active.name if active is not None else "",
             identity=active.identity if active is not None else "",
@@ -136,11 +184,24 @@ class StoresOpener:
             documents_to_move=to_move,
         )
 
-    def _retire(self, stores: Stores) -> None:
+    def _look_later(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(_GRACE_SECONDS, self._close_retired)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _close_retired(self) -> None:
         with self._lock:
-            if self._retired.pop(stores, None) is not None:
-                _close(stores)
-                self._drop_strays()
+            if self._timer is None:
+                return
+            self._timer = None
+            unused = [retired for retired in self._retired if retired.handle() is None]
+            self._retired = [retired for retired in self._retired if retired not in unused]
+            for retired in unused:
+                retired.close()
+            if self._retired:
+                self._look_later()
+            self._drop_strays()
 
     def _close_next(self) -> None:
         if self._next is not None:
@@ -209,9 +270,3 @@ class StoresOpener:
         if settings.memory.index_budget_bytes is not None:
             return settings.memory.index_budget_bytes
         return int(probe(self._library).ram_capacity_bytes * INDEX_SHARE_OF_RAM)
-
-
-def _close(stores: Stores) -> None:
-    stores.index.close()
-    stores.embedder.unload()
-    stores.table.close()

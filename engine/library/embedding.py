@@ -100,6 +100,13 @@ class EmbeddingStage:
         small += sum(len(one.ready.keys) for one in self._complete if not one.is_large)
         return small < MAX_CHUNKS_WAITING and large < MAX_LARGE_CHUNKS_WAITING
 
+    @property
+    def has_urgent_room(self) -> bool:
+        """Whether more of what somebody waits for should be read, whatever else is here; to be asked under the lock."""
+        underway = sum(len(one.missing) for one in self._underway if one.is_urgent)
+        complete = sum(len(one.ready.keys) for one in self._complete if one.is_urgent)
+        return underway + complete < MAX_CHUNKS_WAITING
+
     def put(self, ready: Ready, known: Mapping[str, Vectors], is_urgent: bool = False) -> None:
         """Takes a document in; `known` are vectors that are stored. To be released when it is written.
 

@@ -95,7 +95,8 @@ class Flow:
     @property
     def _wants_read(self) -> bool:
         """To be asked under the lock, like all that it asks."""
-        return not self._is_read and self._ahead.has_news and (self._stage.has_room or self._ahead.has_urgent)
+        has_urgent_room = self._ahead.has_urgent and self._stage.has_urgent_room
+        return not self._is_read and self._ahead.has_news and (self._stage.has_room or has_urgent_room)
 
     def _take_read(self, work: Work) -> None:
         """What was read goes to the embedder, or is noted if there is nothing to embed."""

@@ -69,7 +69,7 @@ class Indexer:
             What was done, also when `cancelled` was set on the way.
 
         Raises:
-            TooMuch: It cuts in and has found more than that; what it found is pending.
+            TooMuch: It cuts in and has found more than that, or what the other job has in hand; that is pending.
             DiskFull: What is indexed so far stays; the rest is pending.
             RagdollError: Something else that concerns all files; likewise.
         """
@@ -79,13 +79,16 @@ class Indexer:
         try:
             documents = yield from self._documents(job, tally, cancelled)
             found, documents = documents, self._not_in_hand(documents)
-            if cuts_in and not isinstance(job, ReadNext):
-                # Who asked for it waits for all of it, also for what another job has in hand.
-                is_partly = len(documents) < len(found) and not isinstance(job, Refresh)
-                if is_partly or _is_much(documents):
-                    raise TooMuch("This is more than a moment's work.")
+            must_wait = cuts_in and not isinstance(job, ReadNext)
+            is_partly = must_wait and len(documents) < len(found)
+            # Who asked for it waits for all of it, also for what another job has in hand.
+            if must_wait and (_is_much(documents) or (is_partly and not isinstance(job, Refresh))):
+                raise TooMuch("This is more than a moment's work.")
             if documents:
                 yield from self._runs.index(documents, tally, cancelled, goes_on=isinstance(job, Resume))
+            if is_partly:
+                # What changed while it is in hand has been read as it was before: to be looked at again afterwards.
+                raise TooMuch("Another job has some of this in hand.")
         except Cancelled:
             return tally.finished(self._clock() - started, was_cancelled=True)
         if (tally.indexed or tally.removed) and not cuts_in:

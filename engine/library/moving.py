@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from engine.catalog import Catalog
 from engine.core import Document
@@ -24,14 +24,40 @@ from engine.partitions.rows import ChunkRow, Vectors
 _DOCUMENTS_PER_COMMIT = 64
 
 
+@dataclass(slots=True, eq=False)
+class AtHand:
+    """The batch that a move is at, and what of it is embedded: whatever else waits interrupts the move, time and again.
+
+    The next mover of the same model goes on with it, so that a huge document gets done in a library that is busy.
+    """
+
+    identity: str = ""
+    document_ids: tuple[int, ...] = ()
+    vectors: dict[str, Vectors] = field(default_factory=dict)
+
+    def drop(self) -> None:
+        self.document_ids, self.vectors = (), {}
+
+
 class Mover:
-    """One move; used by the index thread. Steps are places to stop, and whoever takes them may change documents."""
+    """A turn of a move, on the index thread. Steps are places to stop, and whoever takes them may change documents."""
 
     def __init__(
-        self, catalog: Catalog, source: Table, embedder: Embedder, target: Table, clock: Clock = time.monotonic
+        self,
+        catalog: Catalog,
+        source: Table,
+        embedder: Embedder,
+        target: Table,
+        clock: Clock = time.monotonic,
+        at_hand: AtHand | None = None,
     ) -> None:
+        """`at_hand` is what the turn before left, and takes what this one leaves."""
         self._catalog, self._source, self._embedder, self._target = catalog, source, embedder, target
         self._clock = clock
+        self._at_hand = at_hand or AtHand()
+        if self._at_hand.identity != embedder.identity:
+            self._at_hand.drop()
+            self._at_hand.identity = embedder.identity
 
     def run(self, cancelled: threading.Event) -> Generator[IndexProgressed, None, None]:
         """Moves all documents, and leaves nothing in the next table that is not in the library.
@@ -42,10 +68,9 @@ class Mover:
             RagdollError: Likewise, for the reason in the sentence.
         """
         pace = self._pace()
+        drop_removed(self._catalog, self._target)
         yield from pace.timed(self._batches(pace, cancelled))
-        strays = self._target.document_ids() - self._catalog.ids_with_rows()
-        if strays:
-            self._target.delete_documents(strays)
+        drop_removed(self._catalog, self._target)
         self._target.optimize()
 
     def _pace(self) -> Pace:
@@ -54,16 +79,22 @@ class Mover:
         return Pace.of(waiting, self._clock, Before(documents=total - len(waiting) if moved else 0))
 
     def _batches(self, pace: Pace, cancelled: threading.Event) -> Iterator[IndexProgressed]:
-        while document_ids := self._catalog.ids_to_move(_DOCUMENTS_PER_COMMIT):
+        while document_ids := self._next_ids():
             rows = self._some_rows(document_ids)
+            self._at_hand.document_ids = tuple(rows)
             documents = self._catalog.documents_by_id(rows)
-            vectors: dict[str, Vectors] = {}
-            for embedded in self._embedded(rows):
-                vectors.update(embedded)
+            for _ in self._embedded(rows):
                 if cancelled.is_set():
                     raise Cancelled("Moving to another embedding model was stopped.")
                 yield pace.progress(next(iter(documents.values())).path)
-            self._write(documents, rows, vectors, pace)
+            self._write(documents, rows, self._at_hand.vectors, pace)
+            self._at_hand.drop()
+
+    def _next_ids(self) -> Sequence[int]:
+        """What was at hand, as far as it is still there; then what the next table does not have."""
+        known = self._catalog.documents_by_id(self._at_hand.document_ids)
+        begun = [one for one in self._at_hand.document_ids if one in known and known[one].embedder]
+        return begun or self._catalog.ids_to_move(_DOCUMENTS_PER_COMMIT)
 
     def _some_rows(self, document_ids: Sequence[int]) -> dict[int, list[ChunkRow]]:
         """The rows of the first documents, about a window of them; at least of one."""
@@ -74,15 +105,20 @@ class Mover:
                 break
         return found
 
-    def _embedded(self, rows: Mapping[int, Sequence[ChunkRow]]) -> Iterator[Mapping[str, Vectors]]:
-        """Vectors by content key, a portion at a time; what the next table has already comes first."""
+    def _embedded(self, rows: Mapping[int, Sequence[ChunkRow]]) -> Iterator[None]:
+        """Puts the vectors of all rows at hand. Stops after each portion: every turn gets at least one done."""
         texts = {self._key(row): row.indexed_text for of_one in rows.values() for row in of_one}
-        stored = self._target.vectors_by_content_key(list(texts)) if texts else {}
-        yield stored
-        missing = sorted((key for key in texts if key not in stored), key=lambda key: len(texts[key]), reverse=True)
+        vectors = {key: vector for key, vector in self._at_hand.vectors.items() if key in texts}
+        unknown = [key for key in texts if key not in vectors]
+        vectors |= self._target.vectors_by_content_key(unknown) if unknown else {}
+        self._at_hand.vectors = vectors
+        missing = sorted((key for key in unknown if key not in vectors), key=lambda key: len(texts[key]), reverse=True)
         for start in range(0, len(missing), PORTION_CHUNKS):
             keys = missing[start : start + PORTION_CHUNKS]
-            yield dict(zip(keys, self._embedder.embed_documents([texts[key] for key in keys]), strict=True))
+            vectors.update(zip(keys, self._embedder.embed_documents([texts[key] for key in keys]), strict=True))
+            yield
+        if not missing:
+            yield
 
     def _write(
         self,
@@ -109,6 +145,13 @@ class Mover:
 
     def _key(self, row: ChunkRow) -> str:
         return content_key(row.indexed_text, self._embedder.identity)
+
+
+def drop_removed(catalog: Catalog, target: Table) -> None:
+    """Deletes from the table to which the library moves what is not in the library any more."""
+    removed = target.document_ids() - catalog.ids_with_rows()
+    if removed:
+        target.delete_documents(removed)
 
 
 def _is_same(before: Document, now: Document) -> bool:

@@ -120,9 +120,12 @@ class ReadAhead:
 
     @property
     def _has_room(self) -> bool:
+        num_chunks, num_documents = self._num_chunks, len(self._outcomes)
         if self._waiting and self._waiting[0].document_id in self._urgent:
-            return True
-        return self._num_chunks < MAX_CHUNKS_AHEAD and len(self._outcomes) < MAX_DOCUMENTS_AHEAD
+            # These have a bound of their own: what is in no hurry does not hold them up.
+            urgent = [outcome for outcome in self._outcomes if self._is_urgent(outcome)]
+            num_chunks, num_documents = sum(map(_num_chunks, urgent)), len(urgent)
+        return num_chunks < MAX_CHUNKS_AHEAD and num_documents < MAX_DOCUMENTS_AHEAD
 
     def _is_urgent(self, outcome: Outcome) -> bool:
         return outcome.document.document_id in self._urgent

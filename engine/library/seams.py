@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.core import ReadDocument
+from engine.errors import EmbedderUnavailable
 from engine.partitions.rows import ChunkRow, Vectors
 
 
@@ -77,3 +78,9 @@ class Moving(Protocol):
     def next(self) -> Stores | None: ...
 
     def switch(self) -> None: ...
+
+    def failed(self, error: EmbedderUnavailable) -> None:
+        """The library stays where it is, for this reason, until `next` is asked again."""
+
+    def drop_removed(self) -> None:
+        """Deletes from the table that is being filled, if it is open, what is not in the library any more."""

@@ -30,7 +30,7 @@ from engine.events import IndexFailed, IndexFinished, IndexProgressed, LibraryCh
 from engine.library.changes import is_below
 from engine.library.indexer import Indexer
 from engine.library.jobs import IndexJob, IndexRoots, Move, ReadNext, Refresh, Reindex, Resume, TooMuch
-from engine.library.moving import Mover
+from engine.library.moving import AtHand, Mover
 from engine.library.pace import Clock
 from engine.library.queue import JobQueue, Removal, closing_error
 from engine.library.reserve import Reserve
@@ -73,7 +73,9 @@ class IndexWorker:
         used of a disk that is full.
         """
         self._reserve, self._is_out_of_room = reserve, False
-        self._moving = moving
+        self._moving, self._at_hand = moving, AtHand()
+        # Why the move stopped last; told once, however often it is tried again.
+        self._move_fault = ""
         self._catalog, self._parser, self._open_stores, self._settings = catalog, parser, open_stores, settings
         self._publish, self._clock = publish, clock
         self._progress = Throttle(_PROGRESS_SECONDS, clock)
@@ -199,12 +201,17 @@ class IndexWorker:
                     self._queue.put(Move())
 
     def go_on_if_there_is_room(self) -> None:
-        """After a full disk, takes up what stopped for it once there is room again; to be called now and then."""
-        if self._is_out_of_room and self._reserve is not None and self._reserve.has_room():
+        """After a full disk, takes up what stopped for it once there is room again; to be called now and then.
+
+        The reserve is filled again as soon as there is room for it, also where only a removal needed it.
+        """
+        if self._reserve is not None and self._reserve.has_room() and self._is_out_of_room:
             self._is_out_of_room = False
             self._queue.put(self._left_undone())
             # What changed meanwhile, and was not taken in.
             self.rescan(is_unasked=True)
+            if self._catalog.next_table() is not None:
+                self._queue.put(Move())
 
     def cancel(self) -> None:
         """Ends the running job and those behind it; what is indexed stays. Harmless when nothing runs."""
@@ -231,7 +238,8 @@ class IndexWorker:
         with self._queue.locked:
             wanted = frozenset[int]().union(*map(self._catalog.prioritise, absolute))
             self._queue.put_first(absolute)
-            others = self._indexer.hurry(wanted) if self._indexer is not None and self._queue.is_running else wanted
+            indexer = self._indexer
+            others = indexer.hurry(wanted) if indexer is not None and self._queue.is_running else wanted
             return self._queue.put(ReadNext(others), is_next=True) if others else None
 
     def consider_move(self) -> None:
@@ -264,7 +272,8 @@ class IndexWorker:
             self._clean_up(finished)
         except TooMuch:
             # It turned out to be long, so its turn comes after the running one's.
-            self._queue.wait_again(job)
+            if not self._queue.wait_again(job):
+                job.ended.set_result(_NEVER_BEGUN)
         except Exception as error:  # noqa: BLE001 - the thread's edge: told as IndexFailed, and by the handle
             told = self._told(error)
             self._publish(LibraryChanged())
@@ -277,9 +286,11 @@ class IndexWorker:
         """Moves the library until it has moved, or something else waits: then the move waits for its turn again."""
         try:
             is_over = self._moved(job)
-        except (Cancelled, EmbedderUnavailable):
-            # Cancelled, it is taken up at the next start; without its model the library stays where it is, and the
-            # state of the embedder says why.
+        except Cancelled:
+            # It is taken up at the next start.
+            is_over = True
+        except EmbedderUnavailable:
+            # Without a model that is not there the library stays where it is, and the state of the embedder says why.
             is_over = True
         except Exception as error:  # noqa: BLE001 - the thread's edge: told as IndexFailed; what has moved stays so
             self._publish(IndexFailed(self._told(error)))
@@ -297,17 +308,32 @@ class IndexWorker:
         if following is None:
             return True
         stores = self._open_stores()
-        steps = Mover(self._catalog, stores.table, following.embedder, following.table, self._clock).run(job.cancelled)
-        with closing(steps):
+        mover = Mover(self._catalog, stores.table, following.embedder, following.table, self._clock, self._at_hand)
+        try:
+            if not self._take_turn(job, mover):
+                return False
+        except EmbedderUnavailable as error:
+            # It is there, but does not load: the state of the embedder says why.
+            self._moving.failed(error)
+            if str(error) != self._move_fault:
+                self._publish(IndexFailed(error))
+            self._move_fault = str(error)
+            return True
+        self._move_fault = ""
+        if self._catalog.complete_move():
+            # It knows the tables of before, and from now on no search looks there, even if the others do not open.
+            self._indexer = None
+            self._moving.switch()
+        return True
+
+    def _take_turn(self, job: IndexJob, mover: Mover) -> bool:
+        """Whether the move is over; not when something else waits."""
+        with closing(mover.run(job.cancelled)) as steps:
             for progress in steps:
                 self._show(job, progress)
                 self._rest(job, progress)
                 if self._queue.has_other_than_moves:
                     return False
-        if self._catalog.complete_move():
-            self._moving.switch()
-            # It knew the tables of before.
-            self._indexer = None
         return True
 
     def _show(self, job: IndexJob, progress: IndexProgressed) -> None:
@@ -388,6 +414,8 @@ class IndexWorker:
     def _carry_out_removal(self, removal: Removal) -> None:
         try:
             removed = removal.carry_out(self._opened())
+            if self._moving is not None:
+                self._moving.drop_removed()
         except Exception as error:  # noqa: BLE001 - the thread's edge: raised again where removal was asked for
             removal.removed.set_exception(self._told(error))
         else:

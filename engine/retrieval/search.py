@@ -90,8 +90,10 @@ class Searcher:
         settings: RetrievalSettings,
         room: Room,
         reranker: Reranker | None = None,
+        kept: object = None,
     ) -> None:
-        self.embedder = embedder
+        """`kept` is held for as long as the searcher is: whoever owns the stores sees by it that they are in use."""
+        self.embedder, self._kept = embedder, kept
         self._table, self._index, self._documents = table, index, documents
         self._settings, self._room, self._reranker = settings, room, reranker
 

@@ -13,12 +13,14 @@ from engine import stores, tables
 from engine.catalog import Catalog
 from engine.config import EmbedderSettings, Home, MemorySettings, Settings
 from engine.embedder import EmbedderSpec
-from engine.events import Event
+from engine.errors import DiskFull, EmbedderUnavailable
+from engine.events import Event, IndexFailed
+from engine.library.moving import Mover
 from engine.library.worker import IndexWorker
 from engine.memory.ledger import Ledger
 from engine.partitions.kernels import NumpyKernel
 from engine.phases import Phases
-from engine.stores import StoresOpener
+from engine.stores import Stores, StoresOpener
 from tests.helpers.library import DIMENSIONS, FakeEmbedder, FakeParser, vector_of
 
 HANG_SECONDS = 60
@@ -102,6 +104,19 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library
     assert made.ledger.spans() == ()
 
 
+def count_looks(opener: StoresOpener, monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Grows whenever it is looked whether what was before is still in use."""
+    looks: list[None] = []
+    look_later = opener._look_later
+
+    def look() -> None:
+        looks.append(None)
+        look_later()
+
+    monkeypatch.setattr(opener, "_look_later", look)
+    return looks
+
+
 def wait_for(is_so: Callable[[], bool]) -> None:
     for _ in range(HANG_SECONDS * 100):
         if is_so():
@@ -115,6 +130,7 @@ def test_another_model_takes_over_and_what_was_before_is_dropped(
 ) -> None:
     monkeypatch.setattr(stores, "_GRACE_SECONDS", 0.05)
     before = library.opener()
+    embedder = before.embedder
     assert library.nearest("The zebra is an animal.") == "The zebra is an animal."
 
     library.model = "b"
@@ -123,9 +139,78 @@ def test_another_model_takes_over_and_what_was_before_is_dropped(
 
     assert library.nearest("The zebra is an animal.", -1) == "The zebra is an animal."
     assert library.opener.state().name == "b"
-    wait_for(lambda: before.embedder.is_unloaded)  # type: ignore[attr-defined]
+    looks = count_looks(library.opener, monkeypatch)
+    wait_for(lambda: len(looks) >= 2)
+    assert not embedder.is_unloaded  # type: ignore[attr-defined]
+    assert "lancedb" in library.folders()
+
+    del before
+    wait_for(lambda: embedder.is_unloaded)  # type: ignore[attr-defined]
     wait_for(lambda: not library.folders() & {"lancedb", "shards"})
     assert len(library.folders()) == 2
+
+
+@pytest.mark.expects_warnings
+def test_a_table_that_does_not_open_at_the_switch_is_opened_for_the_next_job(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = library.opener()
+    opened = library.opener._open
+    failed = threading.Event()
+
+    def full(embedder: object = None) -> Stores:
+        monkeypatch.setattr(library.opener, "_open", opened)
+        failed.set()
+        raise DiskFull("The disk is full.")
+
+    monkeypatch.setattr(library.opener, "_open", full)
+    library.model = "b"
+    library.worker.consider_move()
+    assert failed.wait(HANG_SECONDS)
+    (library.docs / "late").write_text("The rhea came late.")
+    library.worker.rescan().wait(HANG_SECONDS)
+
+    assert library.nearest("The rhea came late.", -1) == "The rhea came late."
+    assert library.opener().embedder.identity == "b@1"
+    assert before.table.document_ids() < library.opener().table.document_ids()
+    assert [retired.table for retired in library.opener._retired] == [before.table]
+
+
+def test_a_model_that_does_not_load_is_told_of_and_the_state_says_why(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(self: LoadedEmbedder, texts: object) -> np.ndarray:
+        raise EmbedderUnavailable("Its weights are damaged.", "Download it again.")
+
+    monkeypatch.setattr(LoadedEmbedder, "embed_documents", damaged)
+    library.model = "b"
+    library.worker.consider_move()
+    wait_for(lambda: any(isinstance(event, IndexFailed) for event in library.events))
+    library.worker.rescan().wait(HANG_SECONDS)
+
+    assert [event.error.sentence for event in library.events if isinstance(event, IndexFailed)] == [
+        "Its weights are damaged."
+    ]
+    assert library.opener.state().description == "by hash Its weights are damaged. Download it again."
+    assert not library.switched.is_set()
+
+
+def test_what_is_removed_goes_from_the_next_table_as_well(library: Library) -> None:
+    library.worker.stop()
+    following = library.opener.next()
+    assert following is None
+    library.model = "b"
+    following = library.opener.next()
+    assert following is not None
+    mover = Mover(library.catalog, library.opener().table, following.embedder, following.table)
+    for _ in mover.run(threading.Event()):
+        pass
+    assert len(following.table.document_ids()) == 3
+
+    library.catalog.forget(str(library.docs / "lion"))
+    library.opener.drop_removed()
+
+    assert len(following.table.document_ids()) == 2
 
 
 def test_the_present_model_answers_until_the_move_is_over(library: Library) -> None:

@@ -164,6 +164,19 @@ def test_there_is_room_until_enough_waits_and_a_huge_document_takes_none_of_it(
     assert not made.stage.has_room
 
 
+def test_what_is_urgent_has_room_of_its_own_until_enough_of_it_waits(
+    made: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding, "MAX_CHUNKS_WAITING", 100)
+    made.stage.put(document(1, *lines(1, 100)), {})
+    assert not made.stage.has_room
+    made.stage.put(document(2, *lines(2, 60)), {}, is_urgent=True)
+    assert made.stage.has_urgent_room
+    known = document(3, *lines(3, 60))
+    made.stage.put(known, {key: vector_of("stored") for key in known.keys}, is_urgent=True)
+    assert not made.stage.has_urgent_room
+
+
 def test_what_is_complete_but_not_written_slows_the_reader_too(made: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding, "MAX_CHUNKS_WAITING", 2)
     ready = document(1, "one", "two")

@@ -15,9 +15,10 @@ from engine.config import Settings
 from engine.errors import Cancelled, EmbedderUnavailable
 from engine.events import Event, IndexFailed
 from engine.library import moving
-from engine.library.moving import Mover
+from engine.library.moving import AtHand, Mover
 from engine.library.rows import content_key
 from engine.library.seams import Stores
+from engine.library.windows import PORTION_CHUNKS
 from engine.library.worker import IndexWorker
 from engine.partitions.rows import Vectors
 from tests.helpers.indexing import SmallLibrary
@@ -41,8 +42,8 @@ def other_stores() -> FakeStores:
     return FakeStores(OtherEmbedder())
 
 
-def mover(library: SmallLibrary, following: FakeStores) -> Mover:
-    return Mover(library.catalog, library.stores.table, following.embedder, following.table)
+def mover(library: SmallLibrary, following: FakeStores, at_hand: AtHand | None = None) -> Mover:
+    return Mover(library.catalog, library.stores.table, following.embedder, following.table, at_hand=at_hand)
 
 
 def move(library: SmallLibrary, following: FakeStores) -> None:
@@ -143,6 +144,44 @@ def test_a_document_that_changes_while_it_is_embedded_is_moved_as_it_is_then(fil
     check_moved(filled, following)
 
 
+def test_each_turn_goes_on_with_the_batch_at_hand_and_embeds_nothing_twice(filled: SmallLibrary) -> None:
+    filled.write("huge.md", *(f"line {number}" for number in range(5 * PORTION_CHUNKS)))
+    filled.rescan()
+    following, at_hand = other_stores(), AtHand()
+    for turn in range(20):
+        steps = mover(filled, following, at_hand).run(threading.Event())
+        next(steps, None)
+        steps.close()
+        # A library that is busy: each time something small has come.
+        filled.write(f"new {turn}.md", f"new {turn}")
+        filled.rescan()
+    for _ in mover(filled, following, at_hand).run(threading.Event()):
+        pass
+
+    texts = following.embedder.texts
+    assert len(texts) == len(set(texts))
+    assert at_hand.vectors == {}
+    check_moved(filled, following)
+
+
+def test_what_is_at_hand_is_one_batch_of_one_model(filled: SmallLibrary) -> None:
+    following, at_hand = other_stores(), AtHand()
+    path = filled.write("huge.md", *(f"line {number}" for number in range(5 * PORTION_CHUNKS)))
+    filled.rescan()
+    steps = mover(filled, following, at_hand).run(threading.Event())
+    while len(at_hand.vectors) < 2 * PORTION_CHUNKS:
+        next(steps)
+    steps.close()
+    path.write_text("changed")
+    filled.rescan()
+
+    next(mover(filled, following, at_hand).run(threading.Event()))
+
+    assert len(at_hand.vectors) == 12
+    mover(filled, FakeStores(FakeEmbedder(identity="fake-3")), at_hand)
+    assert (at_hand.identity, at_hand.vectors, at_hand.document_ids) == ("fake-3", {}, ())
+
+
 def test_progress_counts_up_to_all_documents(filled: SmallLibrary) -> None:
     steps = list(mover(filled, other_stores()).run(threading.Event()))
 
@@ -177,6 +216,8 @@ class Shelf:
     wanted: str = "fake-2"
     events: list[Event] = field(default_factory=list)
     fault: Exception | None = None
+    reasons: list[str] = field(default_factory=list)
+    num_drops: int = 0
 
     def __post_init__(self) -> None:
         self.switched = threading.Event()
@@ -196,6 +237,15 @@ class Shelf:
     def switch(self) -> None:
         self.present = self.following
         self.switched.set()
+        if self.fault is not None:
+            raise self.fault
+
+    def failed(self, error: EmbedderUnavailable) -> None:
+        self.reasons.append(error.sentence)
+
+    def drop_removed(self) -> None:
+        self.num_drops += 1
+        moving.drop_removed(self.library.catalog, self.following.table)
 
 
 @pytest.fixture
@@ -219,6 +269,17 @@ def test_the_worker_moves_by_itself_and_goes_on_with_the_other_model(shelf: Shel
 
     assert shelf.following.embedder.texts[-1] == "late"
     assert shelf.library.embedded == []
+
+
+def test_removing_a_document_takes_it_from_the_next_table_as_well(shelf: Shelf) -> None:
+    shelf.library.indexer.reconcile()
+    move(shelf.library, shelf.following)
+    shelf.worker.start(resume=False)
+
+    shelf.worker.remove([str(shelf.library.docs / "1.md")])
+
+    assert len(shelf.following.table.document_ids()) == 4
+    assert shelf.num_drops == 1
 
 
 def test_new_documents_come_before_the_move(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,29 @@ def test_reading_waits_until_what_was_read_is_taken(monkeypatch: pytest.MonkeyPa
     assert len(reads) == 50
 
 
+def test_what_is_urgent_is_read_although_enough_was_read_and_has_the_same_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(read_ahead, "MAX_CHUNKS_AHEAD", 10)
+    changed = threading.Condition()
+
+    def num_waiting(count: int) -> bool:
+        return bool(changed.wait_for(lambda: len(ahead._outcomes) == count, HANG_SECONDS))
+
+    documents = [document(number) for number in range(50)]
+    with ReadAhead(documents, lambda of: ready(of, num_chunks=5), threading.Event(), changed=changed) as ahead:
+        with changed:
+            assert num_waiting(2)
+            assert not ahead._has_room
+        ahead.hurry(range(10, 50))
+        with changed:
+            assert num_waiting(4)
+            assert not ahead._has_room
+        first = ahead.take(10, HANG_SECONDS) or []
+        assert {one.document.document_id for one in first} == {10, 11}
+        assert sum(map(len, all_of(ahead))) == 48
+
+
 def test_files_without_chunks_are_bounded_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_ahead, "MAX_DOCUMENTS_AHEAD", 3)
 

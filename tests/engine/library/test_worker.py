@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from engine.library.jobs import IndexJob
 from engine.library.reading import FIRST_PATIENCE, LAST_PATIENCE
 from engine.library.seams import Stores
 from engine.library.worker import CANCELLED, IndexWorker
+from engine.partitions.rows import Vectors
 from tests.helpers.library import FakeParser, FakeStores, check_integrity
 
 HANG_SECONDS = 20
@@ -527,6 +528,59 @@ def test_a_job_that_cuts_in_leaves_what_is_in_hand_to_the_other(bench: Bench) ->
 
     assert [job.wait(HANG_SECONDS).indexed, look.wait(HANG_SECONDS).indexed] == [3, 0]
     assert len(bench.parser.paths_read) == 3
+
+
+def test_a_change_to_what_is_being_embedded_is_looked_at_again_afterwards(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, began = threading.Event(), threading.Event()
+    embed = bench.stores.embedder.embed_documents
+
+    def embed_when_allowed(texts: Sequence[str]) -> Vectors:
+        if "slow" in texts:
+            began.set()
+            assert gate.wait(HANG_SECONDS)
+        return embed(texts)
+
+    monkeypatch.setattr(bench.stores.embedder, "embed_documents", embed_when_allowed)
+    path = bench.write("a.md", "slow", "as it was")
+    job = bench.worker.add([str(bench.docs)])
+    assert began.wait(HANG_SECONDS)
+
+    bench.write("a.md", "changed")
+    bench.write("new.md")
+    bench.seconds += 10
+    look = bench.worker.refresh([str(bench.docs)])
+    while bench.states().get("new.md") != "indexed":
+        threading.Event().wait(0.005)
+    assert not job.ended.done()
+    assert not look.ended.done()
+    gate.set()
+    job.wait(HANG_SECONDS)
+    look.wait(HANG_SECONDS)
+
+    assert [row.text for row in bench.stores.table.rows[known(bench, path).document_id]] == ["changed"]
+    assert (known(bench, path).state, known(bench, path).mtime_ns) == ("indexed", os.stat(path).st_mtime_ns)
+
+
+def test_a_job_that_was_too_long_to_cut_in_ends_when_the_worker_stops(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(bench, "a.md")
+    marked = bench.catalog.mark_pending
+    stopping = threading.Thread(target=bench.worker.stop)
+
+    def mark(document_ids: Iterable[int], *, forget_content: bool = False) -> None:
+        marked(document_ids, forget_content=forget_content)
+        stopping.start()
+        while not bench.worker._queue.is_stopping:
+            threading.Event().wait(0.005)
+
+    monkeypatch.setattr(bench.catalog, "mark_pending", mark)
+    again = bench.worker.reindex([str(bench.docs)])
+
+    assert again.wait(HANG_SECONDS).was_cancelled
+    stopping.join()
 
 
 def test_cancelling_ends_the_job_that_cut_in_and_the_other(bench: Bench) -> None:
