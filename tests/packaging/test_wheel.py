@@ -61,5 +61,7 @@ def test_its_two_programs_start_in_modules_that_it_carries(wheel: ZipFile) -> No
     assert set(starts) == {"ragdoll", "ragdoll-gui"}
     for start in starts.values():
         module, _, function = start.partition(":")
-        source = wheel.read(module.replace(".", "/") + ".py").decode()
+        file = module.replace(".", "/")
+        package = f"{file}/__init__.py"
+        source = wheel.read(package if package in names(wheel) else f"{file}.py").decode()
         assert f"def {function}(" in source
