@@ -19,6 +19,9 @@ BlockKind = Literal["heading", "paragraph", "list_item", "table_row", "code"]
 LineWord = Literal["", "line", "row", "cell"]
 Need = Literal["", "password", "ocr"]
 FinishReason = Literal["stop", "length"]
+# Who waits for an answer: somebody at the window, a script with many questions, or nobody (KV computed ahead).
+Priority = Literal["interactive", "batch", "idle"]
+KVType = Literal["f16", "q8_0"]
 Tier = Literal["gpu", "ram", "disk"]
 SpanState = Literal["resident", "streaming", "loading", "evicting"]
 

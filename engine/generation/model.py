@@ -48,7 +48,7 @@ class LlamaLog:
         log.log(_LEVELS.get(level, logging.DEBUG), "%s", line)
 
 
-_log = LlamaLog()
+native_log = LlamaLog()
 _backend_lock = threading.Lock()
 _backend_is_up = False
 
@@ -58,7 +58,7 @@ def start_backend() -> None:
     global _backend_is_up
     with _backend_lock:
         if not _backend_is_up:
-            _log.install()
+            native_log.install()
             llama.llama_backend_init()
             _backend_is_up = True
 
@@ -82,10 +82,10 @@ class Model:
         params.n_gpu_layers = n_gpu_layers
         callback = llama.llama_progress_callback(lambda fraction, _: on_progress(fraction))
         params.progress_callback = callback
-        _log.last_error = ""
+        native_log.last_error = ""
         handle = llama.llama_model_load_from_file(os.fsencode(path), params)
         if not handle:
-            detail = f" ({_log.last_error})" if _log.last_error else ""
+            detail = f" ({native_log.last_error})" if native_log.last_error else ""
             raise ModelLoadFailed(
                 f"{path.name} could not be loaded{detail}.",
                 "Choose a smaller model or fewer GPU layers, or update Ragdoll if the model is very new.",
@@ -181,15 +181,15 @@ class Context:
         # With the default (False) a partial seq_cp asserts and kills the process.
         params.kv_unified = True
         params.no_perf = True
-        _log.compute_buffers.clear()
+        native_log.compute_buffers.clear()
         handle = llama.llama_init_from_model(model.handle, params)
         if not handle:
-            detail = f" ({_log.last_error})" if _log.last_error else ""
+            detail = f" ({native_log.last_error})" if native_log.last_error else ""
             raise ModelLoadFailed(
                 f"There is no room for a context of {num_cells:,} tokens{detail}.",
                 "Lower the context length in the settings, or choose a smaller model.",
             )
-        self.compute_bytes = dict(_log.compute_buffers)
+        self.compute_bytes = dict(native_log.compute_buffers)
         self._handle: Any = handle
         self._memory: Any = llama.llama_get_memory(handle)
         self._n_batch = int(params.n_batch)

@@ -1,0 +1,113 @@
+"""Which sequences hold which KV cells: free and used always make all, whatever is shared.
+
+llama.cpp's unified cache is paged by the token, and a bitset in every cell names the sequences that share it (vLLM's
+block table with blocks of one token; https://arxiv.org/abs/2309.06180). It does not tell how many cells are taken,
+so that is counted here. The numbers are ours: which cell of llama.cpp's it is does not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import NoCells
+
+
+@dataclass(slots=True, eq=False)
+class CellSequence:
+    """A sequence number of the context, and the cells it holds from position `start` on without a gap.
+
+    Made by `Cells.open` and changed by `Cells` only.
+    """
+
+    slot: int
+    start: int = 0
+    cells: list[int] = field(default_factory=list)
+
+    @property
+    def num_cells(self) -> int:
+        """Cells held, also those shared with others."""
+        return len(self.cells)
+
+    @property
+    def end(self) -> int:
+        """The position after the last one held."""
+        return self.start + len(self.cells)
+
+
+class Cells:
+    """Counts cells and hands out sequence numbers; owned by the generation thread, beside its `Context`."""
+
+    def __init__(self, num_cells: int, num_slots: int) -> None:
+        self.num_cells = num_cells
+        self._holders: NDArray[np.int32] = np.zeros(num_cells, np.int32)
+        self._free = list(range(num_cells - 1, -1, -1))
+        self._free_slots = list(range(num_slots - 1, -1, -1))
+
+    @property
+    def num_free(self) -> int:
+        return len(self._free)
+
+    @property
+    def num_used(self) -> int:
+        return self.num_cells - len(self._free)
+
+    @property
+    def num_free_slots(self) -> int:
+        return len(self._free_slots)
+
+    def num_private(self, sequence: CellSequence) -> int:
+        """Cells that closing this sequence would free."""
+        return int((self._holders[sequence.cells] == 1).sum()) if sequence.cells else 0
+
+    def open(self, start: int = 0) -> CellSequence:
+        """A new, empty sequence; `start` is where a part that is loaded by itself belongs.
+
+        Raises:
+            NoCells: All sequence numbers are taken.
+        """
+        if not self._free_slots:
+            raise NoCells("Too many answers are being written at once.", "Ask again when one of them has ended.")
+        return CellSequence(self._free_slots.pop(), start)
+
+    def grow(self, sequence: CellSequence, num_cells: int) -> None:
+        """Takes `num_cells` more after the last position.
+
+        Raises:
+            NoCells: So many are not free; nothing has changed.
+        """
+        if num_cells > len(self._free):
+            raise NoCells("The context is full.", "Start a new chat or raise the context length in the settings.")
+        taken = [self._free.pop() for _ in range(num_cells)]
+        self._holders[taken] = 1
+        sequence.cells += taken
+
+    def share(self, source: CellSequence, target: CellSequence, start: int, end: int) -> None:
+        """Lets `target` hold what `source` has at the positions `start`…`end` as well; no cell is taken.
+
+        `target` is empty, or ends at `start`.
+        """
+        if not target.cells:
+            target.start = start
+        if target.end != start or not source.start <= start <= end <= source.end:
+            raise ValueError(f"{start}…{end} of {source} does not follow {target}")
+        shared = source.cells[start - source.start : end - source.start]
+        if shared:
+            self._holders[shared] += 1
+            target.cells += shared
+
+    def trim(self, sequence: CellSequence, end: int) -> None:
+        """Lets go of every position from `end` on."""
+        keep = max(0, end - sequence.start)
+        gone = sequence.cells[keep:]
+        del sequence.cells[keep:]
+        if gone:
+            self._holders[gone] -= 1
+            self._free += [cell for cell in gone if self._holders[cell] == 0]
+
+    def close(self, sequence: CellSequence) -> None:
+        """Lets go of everything, the number too."""
+        self.trim(sequence, sequence.start)
+        self._free_slots.append(sequence.slot)

@@ -1,0 +1,166 @@
+"""A context of llama.cpp: KV cells and compute buffers over loaded weights; sequences live in it by number.
+
+One thread owns every call (see model.py). Flash attention is always on: without it V is stored transposed, which
+makes a sequence's state thousands of tiny copies and cannot be quantised. The cache is always unified: with separate
+streams a partial copy between sequences asserts and kills the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import llama_cpp.llama_cpp as llama
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.core import KVType
+from engine.errors import DecodeFailed, ModelLoadFailed, NoCells
+from engine.generation.model import Model, native_log
+
+MAX_SEQUENCES = 256
+_NO_CELL_FREE = 1
+_KV_TYPES = {"f16": llama.GGML_TYPE_F16, "q8_0": llama.GGML_TYPE_Q8_0}
+State = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSpec:
+    """Everything a context is made with; in tokens, and threads of the processor.
+
+    `n_ubatch` is the most tokens computed without a chance to stop, `n_batch` the most that one step takes.
+    """
+
+    num_cells: int
+    n_batch: int
+    n_ubatch: int
+    num_threads: int
+    num_sequences: int = MAX_SEQUENCES
+    kv_type: KVType = "f16"
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Tokens of one sequence, side by side in a batch; logits are kept for the last `num_logits` of them."""
+
+    slot: int
+    position: int
+    tokens: Sequence[int]
+    num_logits: int = 0
+
+
+class Context:
+    """See the module. Close it before its model."""
+
+    def __init__(self, model: Model, spec: ContextSpec) -> None:
+        """Allocates the cells.
+
+        Raises:
+            ModelLoadFailed: There is no room for them.
+        """
+        self.model, self.spec = model, spec
+        params = llama.llama_context_default_params()
+        params.n_ctx = spec.num_cells
+        params.n_batch = min(spec.n_batch, spec.num_cells)
+        params.n_ubatch = min(spec.n_ubatch, params.n_batch)
+        params.n_seq_max = spec.num_sequences
+        params.n_threads = params.n_threads_batch = spec.num_threads
+        params.type_k = params.type_v = _KV_TYPES[spec.kv_type]
+        params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_ENABLED
+        params.kv_unified = True
+        params.no_perf = True
+        native_log.compute_buffers.clear()
+        handle = llama.llama_init_from_model(model.handle, params)
+        if not handle:
+            detail = f" ({native_log.last_error})" if native_log.last_error else ""
+            raise ModelLoadFailed(
+                f"There is no room for a context of {spec.num_cells:,} tokens{detail}.",
+                "Lower the context length in the settings, or choose a smaller model.",
+            )
+        self.compute_bytes = dict(native_log.compute_buffers)
+        self._handle: Any = handle
+        self._memory: Any = llama.llama_get_memory(handle)
+        self.n_batch = int(params.n_batch)
+        self._batch = llama.llama_batch_init(self.n_batch, 0, 1)
+
+    @property
+    def handle(self) -> Any:
+        return self._handle
+
+    @property
+    def num_cells(self) -> int:
+        return int(llama.llama_n_ctx(self._handle))
+
+    def decode(self, stretches: Sequence[Stretch]) -> list[int]:
+        """Computes a batch of at most `n_batch` tokens of one or more sequences.
+
+        Returns:
+            For each stretch, the row of its first token; its k-th token's logits are those of row + k.
+
+        Raises:
+            NoCells: So many cells are not free; nothing has changed.
+            DecodeFailed: Anything else; finished ubatches may remain, and the caller trims every sequence back.
+        """
+        rows = self._fill(stretches)
+        result = llama.llama_decode(self._handle, self._batch)
+        if result == _NO_CELL_FREE:
+            raise NoCells("The context is full.", "Start a new chat or raise the context length in the settings.")
+        if result != 0:
+            raise DecodeFailed(f"The model stopped computing (llama_decode returned {result}).", "Ask again.")
+        return rows
+
+    def logits(self, row: int) -> NDArray[np.float32]:
+        """Logits of a row of the last batch, by token id: a view that the next `decode` overwrites."""
+        pointer = llama.llama_get_logits_ith(self._handle, row)
+        return np.ctypeslib.as_array(pointer, (self.model.num_tokens,))
+
+    def copy(self, source: int, target: int, start: int, end: int) -> None:
+        """Lets `target` share the cells that `source` has at the positions `start`…`end`."""
+        llama.llama_memory_seq_cp(self._memory, source, target, start, end)
+
+    def remove(self, slot: int, start: int = 0, end: int = -1) -> bool:
+        """Forgets positions of a sequence (-1: to the end). False where the model cannot, and all is kept."""
+        return bool(llama.llama_memory_seq_rm(self._memory, slot, start, end))
+
+    def clear(self) -> None:
+        """Empties all sequences."""
+        llama.llama_memory_clear(self._memory, True)
+
+    def state_bytes(self, slot: int) -> int:
+        """The size of what `save` would write."""
+        return int(llama.llama_state_seq_get_size_ext(self._handle, slot, 0))
+
+    def save(self, slot: int, into: State) -> int:
+        """Writes keys and values of a sequence into `into`; returns how many bytes, 0 when it is too small."""
+        return int(llama.llama_state_seq_get_data_ext(self._handle, _pointer(into), into.nbytes, slot, 0))
+
+    def load(self, state: State, slot: int) -> bool:
+        """Replaces a sequence by a saved one, at the positions it had; False when there is no room or it is damaged."""
+        return int(llama.llama_state_seq_set_data_ext(self._handle, _pointer(state), state.nbytes, slot, 0)) > 0
+
+    def close(self) -> None:
+        if self._handle:
+            llama.llama_batch_free(self._batch)
+            llama.llama_free(self._handle)
+            self._handle = None
+
+    def _fill(self, stretches: Sequence[Stretch]) -> list[int]:
+        batch, at, rows = self._batch, 0, []
+        for stretch in stretches:
+            rows.append(at)
+            first_logits = len(stretch.tokens) - stretch.num_logits
+            for index, token in enumerate(stretch.tokens):
+                batch.token[at] = token
+                batch.pos[at] = stretch.position + index
+                batch.n_seq_id[at] = 1
+                batch.seq_id[at][0] = stretch.slot
+                batch.logits[at] = index >= first_logits
+                at += 1
+        batch.n_tokens = at
+        return rows
+
+
+def _pointer(array: State) -> Any:
+    return array.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))

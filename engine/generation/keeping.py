@@ -1,0 +1,82 @@
+"""The seam between the step loop and what keeps KV: the loop asks what of a prompt is kept, and leaves what it read.
+
+`KnowledgeTree`'s keeper implements it (knowledge.py). A test, or a model whose prefixes cannot be shared, runs the
+loop with `KeepsNothing`. Everything here is called on the generation thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from engine.generation.cells import CellSequence
+from engine.generation.segment import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The beginning of a prompt whose KV is kept: `num_tokens` tokens over `path`, opaque nodes that are pinned.
+
+    `num_cells` are the cells that restoring takes: what lies in cells already is shared and takes none.
+    """
+
+    num_tokens: int = 0
+    num_cells: int = 0
+    path: tuple[Any, ...] = ()
+
+
+class Keeper(Protocol):
+    """Keeps KV of segments, each given the path of segments before it."""
+
+    def find(self, segments: Sequence[Segment]) -> Found:
+        """The longest kept path along `segments`, pinned until `let_go`. What lies on disk begins to be read."""
+        ...
+
+    def is_ready(self, found: Found) -> bool:
+        """Whether everything has been read from disk (or failed to be, which `restore` will tell)."""
+        ...
+
+    def restore(self, found: Found, sequence: CellSequence) -> int:
+        """Fills the empty `sequence` with what was found; returns how many tokens it holds now.
+
+        Fewer than found where a file turned out to be damaged or cells ran out.
+        """
+        ...
+
+    def keep(self, segments: Sequence[Segment], sequence: CellSequence, seconds: float, computed_tokens: int) -> None:
+        """Takes over the KV of `segments`, which `sequence` holds from position 0 on; nodes that exist stay.
+
+        `seconds` is what computing the last `computed_tokens` of them took: the cost of a miss.
+        """
+        ...
+
+    def let_go(self, found: Found) -> None:
+        """Ends the pins of `find`; a second call does nothing."""
+        ...
+
+    def free_cells(self, num_cells: int) -> int:
+        """Moves kept KV out of cells (and gives sequence numbers back); returns how many cells became free."""
+        ...
+
+
+class KeepsNothing:
+    """Every prompt is read whole."""
+
+    def find(self, segments: Sequence[Segment]) -> Found:
+        return Found()
+
+    def is_ready(self, found: Found) -> bool:
+        return True
+
+    def restore(self, found: Found, sequence: CellSequence) -> int:
+        return 0
+
+    def keep(self, segments: Sequence[Segment], sequence: CellSequence, seconds: float, computed_tokens: int) -> None:
+        return
+
+    def let_go(self, found: Found) -> None:
+        return
+
+    def free_cells(self, num_cells: int) -> int:
+        return 0

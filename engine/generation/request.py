@@ -1,0 +1,87 @@
+"""What the step loop is asked for and what it tells: frozen values, in tokens and text, without files or windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.core import FinishReason, Priority, SamplingParams
+from engine.errors import RagdollError
+from engine.generation.segment import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One prompt to be continued.
+
+    `sampling.num_answers` answers are sampled from one reading of the prompt; with `sampling.beam_width` > 1 the
+    best of as many beams is told at the end. `quotable` are tokens of the passages, from which the answer is likely
+    to quote: the draft of prompt lookup.
+    """
+
+    request_id: str
+    segments: tuple[Segment, ...]
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    priority: Priority = "interactive"
+    quotable: tuple[int, ...] = ()
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(len(segment.tokens) for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A finished continuation: its text, and its tokens as they were sampled (without the one that ended it)."""
+
+    text: str
+    tokens: tuple[int, ...]
+    finish_reason: FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRead:
+    """The prompt is in the cells: `cached_tokens` of it came from kept keys and values, the rest was computed.
+
+    `seconds` is from the first chunk (or restore) to the end of the last.
+    """
+
+    request_id: str
+    cached_tokens: int
+    computed_tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TextWritten:
+    """The next text of answer number `answer`; whole characters only, never a part of a stop string."""
+
+    request_id: str
+    text: str
+    num_tokens: int
+    answer: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFinished:
+    """All answers of the request, in order of their numbers (of beams: the best first)."""
+
+    request_id: str
+    answers: tuple[Written, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestCancelled:
+    """It was cancelled; `answers` hold what was written by then."""
+
+    request_id: str
+    answers: tuple[Written, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailed:
+    request_id: str
+    error: RagdollError
+
+
+RequestEnded = RequestFinished | RequestCancelled | RequestFailed
+StepEvent = PromptRead | TextWritten | RequestEnded
