@@ -281,7 +281,18 @@ class Evidence:
 class SamplingParams:
     """How the next token is chosen. temperature 0 is greedy; seed None is a fresh one each time.
 
-    `grammar` is GBNF text that forces the answer's form; `stop` ends the answer before the string appears in it.
+    Where it is not said otherwise, the default is llama.cpp's value that changes nothing. `repeat_penalty` divides,
+    `presence_penalty` and `frequency_penalty` subtract (once, or for each time), all over what was written within
+    `repeat_window` tokens. DRY makes going on with what was said before costlier with each token beyond
+    `dry_allowed_length`, by `dry_multiplier` × `dry_base`^excess, within `dry_window` tokens (None: all); a breaker
+    ends a repetition. XTC leaves out, with `xtc_probability`, all but the least likely of the tokens above
+    `xtc_threshold`. `mirostat` (version 2) aims at a surprise of `mirostat_tau` bits a token, learning at the rate
+    `mirostat_eta`, and takes the place of top-k, top-p, typical-p, min-p and XTC. `logit_bias` are token ids and
+    what is added to their logits (−inf: never).
+
+    `grammar` is GBNF text that forces the answer's form, `json_schema` a JSON schema that does (not both); `stop`
+    ends the answer before the string appears in it. `num_answers` are sampled apart; with `beam_width` > 1
+    the likeliest of as many beams is the answer, its log-probability divided by length^`length_penalty`.
     """
 
     max_tokens: int = 512
@@ -293,6 +304,25 @@ class SamplingParams:
     seed: int | None = None
     stop: tuple[str, ...] = ()
     grammar: str = ""
+    json_schema: str = ""
+    typical_p: float = 1.0
+    repeat_window: int = 64
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    dry_multiplier: float = 0.0
+    dry_base: float = 1.75
+    dry_allowed_length: int = 2
+    dry_window: int | None = None
+    dry_breakers: tuple[str, ...] = ("\n", ":", '"', "*")
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1
+    mirostat: bool = False
+    mirostat_tau: float = 5.0
+    mirostat_eta: float = 0.1
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    num_answers: int = 1
+    beam_width: int = 1
+    length_penalty: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
