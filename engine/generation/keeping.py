@@ -29,6 +29,10 @@ class Found:
 class Keeper(Protocol):
     """Keeps KV of segments, each given the path of segments before it."""
 
+    def peek(self, segments: Sequence[Segment]) -> int:
+        """How many tokens `find` would find, without pinning or reading anything."""
+        ...
+
     def find(self, segments: Sequence[Segment]) -> Found:
         """The longest kept path along `segments`, pinned until `let_go`. What lies on disk begins to be read."""
         ...
@@ -62,6 +66,9 @@ class Keeper(Protocol):
 
 class KeepsNothing:
     """Every prompt is read whole."""
+
+    def peek(self, segments: Sequence[Segment]) -> int:
+        return 0
 
     def find(self, segments: Sequence[Segment]) -> Found:
         return Found()
