@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.catalog import Catalog
+from engine.closing import close_all
 from engine.config import Home, Settings
 from engine.generation.loader import ModelLoader
 from engine.generation.worker import GenerationWorker, UseModel
@@ -57,18 +58,11 @@ class Parts:
 
     def stop(self) -> None:
         """Stops the workers: those that ask others first."""
-        self.watcher.stop()
-        self.indexer.stop()
-        self.retrieval.stop()
-        self.searching.close()
-        self.generation.stop()
+        close_all(self.watcher.stop, self.indexer.stop, self.retrieval.stop, self.searching.close, self.generation.stop)
 
     def close(self) -> None:
         """Gives back what stopped workers used."""
-        self.stores.close()
-        self.pool.close()
-        self.viewer.close()
-        self.catalog.close()
+        close_all(self.stores.close, self.pool.close, self.viewer.close, self.catalog.close)
 
 
 def assemble(

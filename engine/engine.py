@@ -19,6 +19,7 @@ from engine import accounts
 from engine.assembly import assemble
 from engine.catalog import Catalog
 from engine.choice import ModelChoice
+from engine.closing import close_all
 from engine.config import EmbedderSettings, Home, Settings, SettingsStore
 from engine.core import (
     DEFAULT_COLLECTION,
@@ -93,14 +94,14 @@ class Engine:
         return cls(Home.under(home) if home else Home.find())
 
     def close(self) -> None:
-        """Cancels what runs, stops the workers, gives everything back. A second call does nothing."""
+        """Cancels what runs, stops the workers, gives everything back. A second call does nothing.
+
+        Whatever goes wrong, nothing is left out; the first error is raised at the end.
+        """
         for in_flight in self._questions.all():
             in_flight.cancelled.set()
-        self._parts.stop()
-        if self._ticker is not None:
-            self._ticker.stop()
-        self._parts.close()
-        self._lock_file.release()
+        ticker = () if self._ticker is None else (self._ticker.stop,)
+        close_all(self._parts.stop, *ticker, self._parts.close, self._lock_file.release)
 
     def __enter__(self) -> Engine:
         return self

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.catalog import Catalog, VectorTable
+from engine.closing import close_all
 from engine.config import Home, Settings
 from engine.embedder import Embedder, EmbedderSpec
 from engine.errors import EmbedderUnavailable
@@ -66,9 +67,7 @@ class _Retired:
         return cls(weakref.ref(stores), stores.embedder, stores.table, stores.index)
 
     def close(self) -> None:
-        self.index.close()
-        self.embedder.unload()
-        self.table.close()
+        close_all(self.index.close, self.embedder.unload, self.table.close)
 
 
 class StoresOpener:
@@ -107,13 +106,11 @@ class StoresOpener:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            self._close_next()
             if self._stores is not None:
                 self._retired.append(_Retired.of(self._stores))
                 self._stores = None
-            for retired in self._retired:
-                retired.close()
-            self._retired.clear()
+            retired, self._retired = self._retired, []
+            close_all(self._close_next, *(one.close for one in retired))
 
     # --- moving to another model ---
 
@@ -204,10 +201,9 @@ class StoresOpener:
             self._drop_strays()
 
     def _close_next(self) -> None:
-        if self._next is not None:
-            self._next.embedder.unload()
-            self._next.table.close()
-            self._next = None
+        following, self._next = self._next, None
+        if following is not None:
+            close_all(following.embedder.unload, following.table.close)
 
     def _drop_strays(self) -> None:
         if not self._retired:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 
@@ -9,6 +10,8 @@ from engine.core import Span
 from engine.memory.hardware import Device, Hardware
 from engine.memory.ledger import Ledger
 from engine.protocol import MemoryReply, TierSnapshot
+
+log = logging.getLogger(__name__)
 
 MIN_INTERVAL_S = 0.1
 IDLE_INTERVAL_S = 1.0
@@ -64,6 +67,7 @@ class SnapshotTicker:
     def __init__(self, look: Callable[[], MemoryReply], publish: Callable[[MemoryReply], None]) -> None:
         self._look, self._publish = look, publish
         self._changed, self._stopped = threading.Event(), threading.Event()
+        self._is_blind = False
         self._thread = threading.Thread(target=self._run, name="memory-snapshot", daemon=True)
 
     def start(self) -> None:
@@ -84,4 +88,16 @@ class SnapshotTicker:
             self._changed.wait(IDLE_INTERVAL_S - MIN_INTERVAL_S)
             self._changed.clear()
             if not self._stopped.is_set():
-                self._publish(self._look())
+                self._take()
+
+    def _take(self) -> None:
+        """A picture that cannot be taken is missing from the page; the next one may succeed."""
+        try:
+            self._publish(self._look())
+        except Exception:
+            # Told once, not every second for as long as it lasts.
+            if not self._is_blind:
+                log.exception("who holds what in memory could not be told")
+            self._is_blind = True
+        else:
+            self._is_blind = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,22 @@ def test_a_listener_that_fails_ends_no_thread(engine: Engine, tmp_path: Path):
             pass
 
 
+@pytest.mark.expects_warnings
+def test_parts_that_fail_to_close_keep_no_other_from_closing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    engine = Engine.open(tmp_path / "home")
+    for part, name in (
+        (engine._parts.watcher, "stop"),
+        (engine._parts.searching, "close"),
+        (engine._parts.pool, "close"),
+    ):
+        monkeypatch.setattr(part, name, _failing_end(name, getattr(part, name)))
+    with pytest.raises(RuntimeError, match="it would not stop"):
+        engine.close()
+    # Neither a thread nor the folder's lock is left.
+    assert not {"index", "retrieval", "generation"} & {thread.name for thread in threading.enumerate()}
+    Engine.open(tmp_path / "home").close()
+
+
 def test_a_file_that_vanishes_while_bytes_are_counted_counts_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch):
     before = engine.disk_bytes()
     vanishing = engine.home.library / "vanishing.lance"
@@ -55,6 +71,14 @@ def test_a_file_that_vanishes_while_bytes_are_counted_counts_nothing(engine: Eng
 
     monkeypatch.setattr(os, "stat", late_stat)
     assert engine.disk_bytes() == before
+
+
+def _failing_end(verb: str, end: Callable[[], None]) -> Callable[[], None]:
+    def failing() -> None:
+        end()
+        raise RuntimeError(f"it would not {verb}")
+
+    return failing
 
 
 def _failing_listener(event: Event) -> None:

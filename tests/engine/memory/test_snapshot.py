@@ -5,10 +5,13 @@ from __future__ import annotations
 import queue
 from pathlib import Path
 
+import pytest
+
 from engine.core import Span
 from engine.memory.hardware import Device, Hardware, probe, probe_devices
 from engine.memory.ledger import Ledger
 from engine.memory.snapshot import SnapshotTicker, take_snapshot
+from engine.protocol import MemoryReply
 
 GPU = Device("GPU0", "A consumer GPU", 1000, 400)
 HARDWARE = Hardware(10_000, 6_000, 90_000, 50_000, 1_500, (GPU,))
@@ -54,6 +57,27 @@ def test_a_change_is_published_and_the_ticker_ends():
         pass
     ticker.stop()
     ticker.stop()
+
+
+@pytest.mark.expects_warnings
+def test_a_picture_that_cannot_be_taken_is_logged_once_and_the_next_one_published(caplog: pytest.LogCaptureFixture):
+    pictures: queue.Queue[object] = queue.Queue()
+    failures = [OSError("the disk went away")] * 3
+
+    def look() -> MemoryReply:
+        if failures:
+            raise failures.pop()
+        return take_snapshot(Ledger(), HARDWARE, {}, ())
+
+    ticker = SnapshotTicker(look, pictures.put)
+    ticker.start()
+    try:
+        for _ in range(3):
+            ticker.note_change()
+        assert isinstance(pictures.get(timeout=30), MemoryReply)
+    finally:
+        ticker.stop()
+    assert caplog.text.count("the disk went away") == caplog.text.count("who holds what in memory") == 1
 
 
 def test_this_machine_can_be_probed(tmp_path: Path):

@@ -1,0 +1,24 @@
+"""Closing: all that was opened is given back, also when giving back something before it failed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+
+def close_all(*steps: Callable[[], object]) -> None:
+    """Takes every step in order; raises the first error once all are taken, and logs the others."""
+    first: Exception | None = None
+    for step in steps:
+        try:
+            step()
+        except Exception as error:
+            if first is None:
+                first = error
+            else:
+                # It would be lost behind the first one, of which it often is a consequence.
+                log.exception("closing went wrong again")
+    if first is not None:
+        raise first
