@@ -21,6 +21,8 @@ from engine.errors import DecodeFailed, ModelLoadFailed, NoCells
 from engine.generation.model import Model, native_log
 
 MAX_SEQUENCES = 256
+# A recurrent model reserves a whole state for each sequence, used or not.
+MAX_WHOLE_STATES = 16
 _NO_CELL_FREE = 1
 _KV_TYPES = {"f16": llama.GGML_TYPE_F16, "q8_0": llama.GGML_TYPE_Q8_0}
 State = NDArray[np.uint8]
@@ -65,7 +67,7 @@ class Context:
         params.n_ctx = spec.num_cells
         params.n_batch = min(spec.n_batch, spec.num_cells)
         params.n_ubatch = min(spec.n_ubatch, params.n_batch)
-        params.n_seq_max = spec.num_sequences
+        params.n_seq_max = spec.num_sequences if model.can_share_prefixes else min(spec.num_sequences, MAX_WHOLE_STATES)
         params.n_threads = params.n_threads_batch = spec.num_threads
         params.type_k = params.type_v = _KV_TYPES[spec.kv_type]
         params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_ENABLED
@@ -82,8 +84,9 @@ class Context:
         self.compute_bytes = dict(native_log.compute_buffers)
         self._handle: Any = handle
         self._memory: Any = llama.llama_get_memory(handle)
-        self.n_batch = int(params.n_batch)
-        self._batch = llama.llama_batch_init(self.n_batch, 0, 1)
+        self.n_batch, self.n_ubatch = int(params.n_batch), int(params.n_ubatch)
+        self.num_sequences = int(params.n_seq_max)
+        self._batch = _Batch(self.n_batch)
 
     @property
     def handle(self) -> Any:
@@ -103,12 +106,14 @@ class Context:
             NoCells: So many cells are not free; nothing has changed.
             DecodeFailed: Anything else; finished ubatches may remain, and the caller trims every sequence back.
         """
-        rows = self._fill(stretches)
-        result = llama.llama_decode(self._handle, self._batch)
+        rows = self._batch.fill(stretches)
+        result = llama.llama_decode(self._handle, self._batch.struct)
         if result == _NO_CELL_FREE:
             raise NoCells("The context is full.", "Start a new chat or raise the context length in the settings.")
         if result != 0:
             raise DecodeFailed(f"The model stopped computing (llama_decode returned {result}).", "Ask again.")
+        # A device computes on after the call: what is measured, cancelled or saved now must be behind us.
+        llama.llama_synchronize(self._handle)
         return rows
 
     def logits(self, row: int) -> NDArray[np.float32]:
@@ -142,23 +147,47 @@ class Context:
 
     def close(self) -> None:
         if self._handle:
-            llama.llama_batch_free(self._batch)
             llama.llama_free(self._handle)
             self._handle = None
 
-    def _fill(self, stretches: Sequence[Stretch]) -> list[int]:
-        batch, at, rows = self._batch, 0, []
+
+class _Batch:
+    """llama.cpp's batch over arrays of ours: filled by a few copies, where a write per token through ctypes is slow."""
+
+    def __init__(self, room: int) -> None:
+        self._tokens, self._positions, self._slots = (np.zeros(room, np.int32) for _ in range(3))
+        self._wanted = np.zeros(room, np.int8)
+        self._num_slots = np.ones(room, np.int32)
+        # Every token belongs to one sequence: a pointer for each to its entry of `_slots`.
+        addresses = self._slots.ctypes.data + np.arange(room, dtype=np.uintp) * self._slots.itemsize
+        self._slot_pointers = addresses.astype(np.uintp)
+        self.struct = llama.llama_batch(
+            n_tokens=0,
+            token=self._tokens.ctypes.data_as(ctypes.POINTER(llama.llama_token)),
+            pos=self._positions.ctypes.data_as(ctypes.POINTER(llama.llama_pos)),
+            n_seq_id=self._num_slots.ctypes.data_as(ctypes.POINTER(ctypes.c_int32)),
+            seq_id=self._slot_pointers.ctypes.data_as(ctypes.POINTER(ctypes.POINTER(llama.llama_seq_id))),
+            logits=self._wanted.ctypes.data_as(ctypes.POINTER(ctypes.c_int8)),
+        )
+
+    def fill(self, stretches: Sequence[Stretch]) -> list[int]:
+        """Lays the stretches side by side; returns the row of each one's first token."""
+        tokens: list[int] = []
+        positions: list[int] = []
+        slots: list[int] = []
+        wanted: list[int] = []
+        rows = []
         for stretch in stretches:
-            rows.append(at)
-            first_logits = len(stretch.tokens) - stretch.num_logits
-            for index, token in enumerate(stretch.tokens):
-                batch.token[at] = token
-                batch.pos[at] = stretch.position + index
-                batch.n_seq_id[at] = 1
-                batch.seq_id[at][0] = stretch.slot
-                batch.logits[at] = index >= first_logits
-                at += 1
-        batch.n_tokens = at
+            length = len(stretch.tokens)
+            rows.append(len(tokens))
+            tokens += stretch.tokens
+            positions += range(stretch.position, stretch.position + length)
+            slots += [stretch.slot] * length
+            wanted += [0] * (length - stretch.num_logits) + [1] * stretch.num_logits
+        count = len(tokens)
+        self._tokens[:count], self._positions[:count] = tokens, positions
+        self._slots[:count], self._wanted[:count] = slots, wanted
+        self.struct.n_tokens = count
         return rows
 
 
