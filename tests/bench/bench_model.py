@@ -1,0 +1,170 @@
+"""Models for the benches of generation: random weights of a true shape, so speed and memory are real and words are not.
+
+Everything that measures time may use them; nothing that measures meaning can. Only plain pieces of words are ever
+likeliest: an answer then never ends by itself, and each of its tokens is text that can be told at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from gguf import GGMLQuantizationType, GGUFWriter, TokenType
+
+SEED = 20_251_121
+BOS, EOS = 1, 2
+# Q4_0: 32 weights in a half-precision scale and 16 bytes of nibbles.
+_BLOCK_WEIGHTS, _BLOCK_BYTES = 32, 18
+_CONSONANTS, _VOWELS = "bcdfghjklmnpqrstvwxyz", "aeiou"
+_CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What of a llama model decides its speed; heads are `width // heads` wide."""
+
+    name: str
+    layers: int
+    width: int
+    feed_forward: int
+    heads: int
+    kv_heads: int
+    vocabulary: int
+    context: int = 131_072
+
+    @property
+    def kv_width(self) -> int:
+        return self.width // self.heads * self.kv_heads
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Bytes of f16 keys and values over all layers."""
+        return self.layers * 2 * self.kv_width * 2
+
+
+# The blocks of Llama 3.2 1B; its 128,256 words would only move time from both sides' layers to both sides' heads.
+ONE_BILLION = Shape("1b", layers=16, width=2048, feed_forward=8192, heads=32, kv_heads=8, vocabulary=32_000)
+# About a twelfth of that work, with the same proportions of attention.
+QUICK = Shape("quick", layers=8, width=768, feed_forward=3072, heads=12, kv_heads=3, vocabulary=32_000)
+
+
+def bench_model(folder: Path, shape: Shape) -> Path:
+    """The file of that shape in `folder`, written at the first call (a few seconds, 0.6 GB for the 1B shape)."""
+    file = folder / f"bench-{shape.name}-{SEED}.gguf"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = file.with_suffix(f".{os.getpid()}.part")
+        write_model(unfinished, shape)
+        unfinished.replace(file)
+    return file
+
+
+def write_model(file: Path, shape: Shape, seed: int = SEED) -> None:
+    """The same bytes for the same shape and seed."""
+    writer = GGUFWriter(file, "llama")
+    writer.add_name(f"random-{shape.name}")
+    writer.add_block_count(shape.layers)
+    writer.add_context_length(shape.context)
+    writer.add_embedding_length(shape.width)
+    writer.add_feed_forward_length(shape.feed_forward)
+    writer.add_head_count(shape.heads)
+    writer.add_head_count_kv(shape.kv_heads)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(shape.width // shape.heads)
+    writer.add_rope_freq_base(500_000.0)
+    writer.add_vocab_size(shape.vocabulary)
+    writer.add_chat_template(_CHATML)
+    _write_vocabulary(writer, shape.vocabulary)
+    for name, rows, columns in _tensors(shape):
+        if columns == 0:
+            writer.add_tensor_info(name, (rows,), np.dtype(np.float32), 4 * rows)
+        else:
+            packed = columns // _BLOCK_WEIGHTS * _BLOCK_BYTES
+            kind = GGMLQuantizationType.Q4_0
+            writer.add_tensor_info(name, (rows, packed), np.dtype(np.uint8), rows * packed, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    random = np.random.default_rng(seed)
+    for name, rows, columns in _tensors(shape):
+        writer.write_tensor_data(np.ones(rows, np.float32) if columns == 0 else _weights(random, name, rows, columns))
+    writer.close()
+
+
+def plain_tokens(vocabulary: int) -> range:
+    """Token ids that stand for pieces of words: what documents and questions are made of."""
+    return range(len(_special()), vocabulary)
+
+
+def _weights(random: np.random.Generator, name: str, rows: int, columns: int) -> np.ndarray:
+    """Random Q4_0 blocks whose scale keeps activations near unit variance."""
+    blocks = rows * columns // _BLOCK_WEIGHTS
+    packed = np.empty((blocks, _BLOCK_BYTES), np.uint8)
+    packed[:, :2] = np.full(blocks, 1.5 / 8 / columns**0.5, np.float16).view(np.uint8).reshape(-1, 2)
+    packed[:, 2:] = np.frombuffer(random.bytes(blocks * 16), np.uint8).reshape(-1, 16)
+    packed = packed.reshape(rows, -1)
+    if name == "output.weight":
+        # A scale of 0 makes their logits 0, which is never the greatest of thousands.
+        packed[: len(_special())] = 0
+    return packed
+
+
+def _tensors(shape: Shape) -> Iterator[tuple[str, int, int]]:
+    """Name, rows and columns of every tensor; 0 columns is a vector of ones."""
+    yield "token_embd.weight", shape.vocabulary, shape.width
+    for layer in range(shape.layers):
+        for name, rows, columns in (
+            ("attn_norm", shape.width, 0),
+            ("attn_q", shape.width, shape.width),
+            ("attn_k", shape.kv_width, shape.width),
+            ("attn_v", shape.kv_width, shape.width),
+            ("attn_output", shape.width, shape.width),
+            ("ffn_norm", shape.width, 0),
+            ("ffn_gate", shape.feed_forward, shape.width),
+            ("ffn_up", shape.feed_forward, shape.width),
+            ("ffn_down", shape.width, shape.feed_forward),
+        ):
+            yield f"blk.{layer}.{name}.weight", rows, columns
+    yield "output_norm.weight", shape.width, 0
+    yield "output.weight", shape.vocabulary, shape.width
+
+
+def _write_vocabulary(writer: GGUFWriter, size: int) -> None:
+    special = _special()
+    pieces = list(itertools.islice(_pieces(), size - len(special)))
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list([text.encode() for text in [*(text for text, _ in special), *pieces]])
+    writer.add_token_scores([0.0] * len(special) + [-float(rank) for rank in range(len(pieces))])
+    writer.add_token_types([*(kind for _, kind in special), *[TokenType.NORMAL] * len(pieces)])
+    writer.add_bos_token_id(BOS)
+    writer.add_eos_token_id(EOS)
+    writer.add_unk_token_id(0)
+    writer.add_add_bos_token(True)
+
+
+def _special() -> list[tuple[str, TokenType]]:
+    return [
+        ("<unk>", TokenType.UNKNOWN),
+        ("<s>", TokenType.CONTROL),
+        ("</s>", TokenType.CONTROL),
+        *((f"<0x{byte:02X}>", TokenType.BYTE) for byte in range(256)),
+        ("<|im_start|>", TokenType.CONTROL),
+        ("<|im_end|>", TokenType.CONTROL),
+    ]
+
+
+def _pieces() -> Iterator[str]:
+    """Distinct pieces: ASCII, then syllables, with and without the space before them that SentencePiece writes as ▁."""
+    yield "▁"
+    yield from (chr(code) for code in range(33, 127))
+    for num_letters in (2, 3, 4, 5):
+        for letters in itertools.product(*([_CONSONANTS, _VOWELS] * 3)[:num_letters]):
+            yield "▁" + "".join(letters)
+            yield "".join(letters)
