@@ -23,7 +23,10 @@ Mark = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Durations in seconds, and token counts. Times that did not occur are 0."""
+    """Durations in seconds, and token counts. Times that did not occur are 0.
+
+    `cached_tokens` of the prompt were not read again: their keys and values were kept.
+    """
 
     queued_s: float
     retrieval_s: float
@@ -32,6 +35,7 @@ class Timings:
     total_s: float
     prompt_tokens: int
     generated_tokens: int
+    cached_tokens: int = 0
 
 
 @dataclass(slots=True)
@@ -41,6 +45,7 @@ class Timeline:
     marks: dict[Mark, float] = field(default_factory=lambda: {"asked": time.monotonic()})
     prompt_tokens: int = 0
     generated_tokens: int = 0
+    cached_tokens: int = 0
 
     def mark(self, name: Mark) -> None:
         """Stamps `name` now; a second stamp of the same name is ignored."""
@@ -66,4 +71,5 @@ class Timeline:
             total_s=self.seconds_between("asked", "ended"),
             prompt_tokens=self.prompt_tokens,
             generated_tokens=self.generated_tokens,
+            cached_tokens=self.cached_tokens,
         )

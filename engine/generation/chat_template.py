@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from engine.generation.segment import SegmentKind
 
 Role = Literal["system", "user", "assistant"]
 # Private-use characters: no text of a template, and ours to strip from contents.
@@ -23,19 +25,28 @@ _PLACEHOLDER = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    """One turn for the template; `parts` are tokenised one by one, so that a passage's tokens depend on it alone."""
+class PromptPart:
+    """A stretch of the prompt, tokenised by itself, so that its tokens depend on nothing before it.
 
-    role: Role
-    parts: tuple[str, ...]
+    Only in `is_markup` may the text of a control token mean the token. `documents` are those whose text it holds.
+    `stands_alone`: its KV is found again without what follows (passages and answers). `tokens` are those of an answer
+    as the model wrote it, which tokenising its text may not give back; () where only the text is known.
+    """
+
+    text: str
+    is_markup: bool = False
+    kind: SegmentKind = "turn"
+    documents: frozenset[int] = frozenset()
+    stands_alone: bool = False
+    tokens: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class PromptPart:
-    """A stretch of the prompt; only in `is_markup` may the text of a control token mean the token."""
+class Message:
+    """One turn for the template."""
 
-    text: str
-    is_markup: bool
+    role: Role
+    parts: tuple[PromptPart, ...]
 
 
 class TemplateBroken(Exception):
@@ -90,13 +101,15 @@ class ChatTemplate:
 
 def plain_prompt(messages: Sequence[Message]) -> tuple[PromptPart, ...]:
     """For a model without a template: the texts one after the other, each answer after "Answer:"."""
-    parts: list[PromptPart] = []
+    return _with_kinds([*_plain(messages), PromptPart("Answer:", is_markup=True)])
+
+
+def _plain(messages: Sequence[Message]) -> Iterator[PromptPart]:
     for message in messages:
         if message.role == "assistant":
-            parts.append(PromptPart("Answer: ", is_markup=False))
-        parts += [PromptPart(text, is_markup=False) for text in message.parts]
-        parts.append(PromptPart("\n\n", is_markup=False))
-    return (*parts, PromptPart("Answer:", is_markup=False))
+            yield PromptPart("Answer:", is_markup=True)
+        yield from message.parts
+        yield PromptPart("\n\n", is_markup=True)
 
 
 def _fill(text: str, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
@@ -106,20 +119,30 @@ def _fill(text: str, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
     at = 0
     for match in _PLACEHOLDER.finditer(text):
         parts.append(PromptPart(text[at : match.start()], is_markup=True))
-        parts += [PromptPart(_clean(part), is_markup=False) for part in messages[int(match[1])].parts]
+        parts += [replace(part, text=_clean(part.text)) for part in messages[int(match[1])].parts]
         filled.add(int(match[1]))
         at = match.end()
     parts.append(PromptPart(text[at:], is_markup=True))
     if filled != set(range(len(messages))):
         raise TemplateBroken("the template leaves out a message")
-    return tuple(part for part in parts if part.text)
+    return _with_kinds(part for part in parts if part.text or part.tokens)
+
+
+def _with_kinds(parts: Iterable[PromptPart]) -> tuple[PromptPart, ...]:
+    """The markup before and around the instructions is theirs: all prompts begin with it."""
+    marked: list[PromptPart] = []
+    for part in parts:
+        begins_all = not marked or marked[-1].kind == "instructions"
+        marked.append(replace(part, kind="instructions") if part.is_markup and begins_all else part)
+    return tuple(marked)
 
 
 def _without_system(messages: Sequence[Message]) -> list[Message]:
     system, *others = messages
     if not others:
         return [Message("user", system.parts)]
-    first = Message(others[0].role, (*system.parts, "\n\n", *others[0].parts))
+    between = PromptPart("\n\n", kind="instructions")
+    first = Message(others[0].role, (*system.parts, between, *others[0].parts))
     return [first, *others[1:]]
 
 

@@ -1,25 +1,28 @@
-"""Markers such as "[2]" or "[1, 3]" in an answer, and which passages they point to."""
+"""Markers such as "[2]" or "[1, 3]" in an answer, which passages they point to, and by which numbers people know those.
+
+A model numbers the passages as it read them; people see them numbered as they were found.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from engine.core import Citation, Quote
 
 # "[1]", "[1, 2]", "[1][2]", "【1】", also right after a word, as models write it; not the Markdown link "[1](…)".
 _MARKER = re.compile(r"(?<![0-9_`])(?:\[|【)\s*\d{1,3}(?:\s*[,;]\s*\d{1,3})*\s*(?:\]|】)(?!\()")
+# A marker, or the beginning of one, that what comes next could still change.
+_OPEN_MARKER = re.compile(r"(?:\[|【)[\d\s,;]*(?:\]|】)?\Z")
+_NUMBER = re.compile(r"\d+")
 _FENCE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
 
 def parse_citations(text: str, num_passages: int) -> tuple[Citation, ...]:
     """The citations in `text`, in order; numbers without a passage and anything in code are no citations."""
-    code = [match.span() for match in _FENCE.finditer(text)]
     citations = []
-    for match in _MARKER.finditer(text):
-        if any(start <= match.start() < end for start, end in code):
-            continue
-        numbers = [int(number) for number in re.findall(r"\d+", match[0])]
+    for match in _markers(text):
+        numbers = [int(number) for number in _NUMBER.findall(match[0])]
         citations += [
             Citation(match[0], number - 1, match.start()) for number in numbers if 1 <= number <= num_passages
         ]
@@ -30,3 +33,62 @@ def citations_of_quotes(quotes: Sequence[Quote], offset: int) -> tuple[Citation,
     """What stands in when the model cited nothing: the passages the reader quoted, best first, at the answer's end."""
     passages = dict.fromkeys(quote.passage for quote in quotes)
     return tuple(Citation(f"[{passage + 1}]", passage, offset) for passage in passages)
+
+
+def renumbered(text: str, order: Sequence[int]) -> str:
+    """The text with "[n]" for the passage that is the n-th of the evidence, where it said where that was read.
+
+    `order[k]` is the place in the evidence of passage k + 1 as it was read.
+    """
+    pieces, at = [], 0
+    for match in _markers(text):
+        pieces += [text[at : match.start()], _NUMBER.sub(lambda number: _renumbered(number[0], order), match[0])]
+        at = match.end()
+    return "".join((*pieces, text[at:]))
+
+
+class Renumbering:
+    """`renumbered` for a text that is still being written; holds back what could still become a marker, or code."""
+
+    def __init__(self, order: Sequence[int]) -> None:
+        self._order = order
+        self._changes = tuple(order) != tuple(range(len(order)))
+        self._text = ""
+        self._told = 0
+
+    def feed(self, text: str) -> str:
+        """What can be told after `text`."""
+        if not self._changes:
+            return text
+        self._text += text
+        return self._tell(renumbered(self._text[: _settled(self._text)], self._order))
+
+    def finish(self) -> str:
+        """What was held back."""
+        return self._tell(renumbered(self._text, self._order))
+
+    def _tell(self, whole: str) -> str:
+        told, self._told = self._told, len(whole)
+        return whole[told:]
+
+
+def _markers(text: str) -> Iterator[re.Match[str]]:
+    """Markers outside code."""
+    code = [match.span() for match in _FENCE.finditer(text)]
+    for match in _MARKER.finditer(text):
+        if not any(start <= match.start() < end for start, end in code):
+            yield match
+
+
+def _renumbered(number: str, order: Sequence[int]) -> str:
+    place = int(number) - 1
+    return str(order[place] + 1) if 0 <= place < len(order) else number
+
+
+def _settled(text: str) -> int:
+    """How much of the text means what it will mean at the end, whatever follows."""
+    line = text.rfind("\n") + 1
+    if text.count("`", line) % 2:
+        return text.rfind("`")
+    match = _OPEN_MARKER.search(text)
+    return match.start() if match else len(text)

@@ -1,206 +1,175 @@
-"""From question, evidence and conversation to a prompt that fits the context; and what a turn leaves for the next.
+"""From question, evidence and conversation to a prompt that fits the context.
 
-Conversations are append-only: the evidence of turn n stays where it was and new evidence follows the history,
-so that every turn finds the keys and values of all earlier ones (other applications move the retrieved text each
-turn and read everything again). Passages are numbered anew in each turn.
+Instructions come first, then the turns that are kept, then the passages, each numbered, then the question: whatever
+two prompts share, they begin with. Passages are numbered anew in each turn, in the order they are read in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import PurePath
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import resources
 from engine.core import Passage
-from engine.errors import BadRequest, PromptTooLong
-from engine.generation.chat_template import ChatTemplate, Message, PromptPart, TemplateBroken, plain_prompt
+from engine.errors import PromptTooLong
+from engine.generation.chat_template import Message, PromptPart
+from engine.generation.conversation import EvidencePassage, Turn, asking, first_kept
+from engine.generation.ordering import Order, along_kept
+from engine.generation.segment import Segment
+from engine.generation.speaker import Speaker
 
 # A passage cut shorter than this says nothing.
 MIN_PASSAGE_TOKENS = 24
-# Earlier turns get at most this share of what is left for them and the passages.
+# Earlier turns get at most this share of the context, and never so much that the evidence gets less than its own.
 HISTORY_SHARE = 0.5
-MAX_FITTING_ROUNDS = 8
-NOTHING_FOUND = "No passage in the user's files fits this question.\n\n"
+EVIDENCE_SHARE = 0.25
+
+Peek = Callable[[Sequence[Segment]], int]
 
 
 @dataclass(frozen=True, slots=True)
-class EvidencePassage:
-    """A passage as the model reads it; `text` may be cut to fit. `title` is the file's name, never its folder."""
+class Reordering:
+    """Passages may be read in another order than they were found: `peek` tells how much of a beginning is kept.
 
-    document_id: int
-    title: str
-    page: int | None
-    text: str
+    `max_loss` is how much of the order's worth that may cost (see ordering.py).
+    """
 
-    @classmethod
-    def of(cls, passage: Passage) -> EvidencePassage:
-        return cls(passage.document_id, PurePath(passage.document).name, passage.page, passage.text)
-
-    def block(self, number: int) -> str:
-        where = self.title if self.page is None else f"{self.title}, page {self.page}"
-        return f"[{number}] {where}\n{self.text}\n\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One earlier question with its evidence and answer."""
-
-    question: str
-    passages: tuple[EvidencePassage, ...]
-    answer: str
-
-
-@dataclass(frozen=True, slots=True)
-class Speaker:
-    """How one model is spoken to: its template (None: plain text), its tokenizer, and its room in tokens."""
-
-    template: ChatTemplate | None
-    count_tokens: Callable[[str], int]
-    num_cells: int
+    peek: Peek
+    max_loss: float
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What the model reads. `passages` are the first ones of the evidence, as many as fitted."""
+    """What the model reads.
 
-    parts: tuple[PromptPart, ...]
+    `passages` are those of the evidence that fitted, as they are read; the n-th of them is number `order[n]` of the
+    evidence. `quotable` are the tokens of all passages, newest first: what the answer is likely to quote.
+    """
+
+    segments: tuple[Segment, ...]
     passages: tuple[EvidencePassage, ...]
+    order: Order
     num_tokens: int
     num_turns: int
+    quotable: tuple[int, ...] = ()
 
 
-def answer_reserve(max_tokens: int, num_cells: int) -> int:
+def answer_reserve(max_tokens: int, context_tokens: int) -> int:
     """Tokens kept free for the answer: what was asked for, but at most a quarter of a small context."""
-    return max(1, min(max_tokens, num_cells // 4))
+    return max(1, min(max_tokens, context_tokens // 4))
 
 
 def compose(
-    question: str, passages: Sequence[Passage], history: Sequence[Turn], speaker: Speaker, reserve_tokens: int
+    question: str,
+    passages: Sequence[Passage],
+    history: Sequence[Turn],
+    speaker: Speaker,
+    reserve_tokens: int,
+    reordering: Reordering | None = None,
 ) -> Prompt:
     """The longest prompt that fits: instructions, newest turns, passages best first (the last one cut), the question.
 
     Raises:
         PromptTooLong: Even the bare question does not fit.
     """
-    budget = speaker.num_cells - reserve_tokens
-    instructions = _instructions(question, speaker, budget)
+    budget = speaker.context_tokens - reserve_tokens
+    before = _instructions(question, speaker, budget)
+    turns = _turns_kept(before, history, question, speaker, budget)
+    before = [*before, *_messages(turns, speaker)]
     evidence = [EvidencePassage.of(passage) for passage in passages]
-    room = budget - _count(_messages(instructions, (), (), question), speaker)
-    for _ in range(MAX_FITTING_ROUNDS):
-        turns = _newest_turns(history, int(room * HISTORY_SHARE), speaker)
-        used = sum(_turn_tokens(turn, speaker) for turn in turns)
-        fitting = _fitting_passages(evidence, room - used, speaker)
-        messages = _messages(instructions, turns, fitting, question)
-        parts = _render(messages, speaker)
-        num_tokens = _count_parts(parts, speaker)
-        if num_tokens <= budget:
-            return Prompt(parts, fitting, num_tokens, len(turns))
-        room -= num_tokens - budget
-    parts = _render(_messages("", (), (), question), speaker)
-    return Prompt(parts, (), _count_parts(parts, speaker), 0)
+    room = budget - _count([*before, asking(question, ())], speaker)
+    fitting = _fitting_passages(evidence, room, speaker)
+    prompt = _prompt(before, question, fitting, tuple(range(len(fitting))), len(turns), speaker)
+    if reordering is None or len(fitting) < 2:
+        return prompt
+    order = _order(prompt, [passage.score for passage in passages[: len(fitting)]], speaker, reordering)
+    other = _prompt(before, question, [fitting[place] for place in order], order, len(turns), speaker)
+    # Another number may take a token more.
+    return other if other.num_tokens <= budget else prompt
 
 
-def segments_of_turn(question: str, passages: Sequence[EvidencePassage], answer: str) -> tuple[dict[str, Any], ...]:
-    """What the asker keeps and hands back as transcript; plain JSON."""
-    evidence = [
-        {"document_id": passage.document_id, "title": passage.title, "page": passage.page, "text": passage.text}
-        for passage in passages
-    ]
-    return (
-        {"role": "user", "question": question, "passages": evidence},
-        {"role": "assistant", "text": answer},
+def _prompt(
+    before: Sequence[Message],
+    question: str,
+    passages: Sequence[EvidencePassage],
+    order: Order,
+    num_turns: int,
+    speaker: Speaker,
+) -> Prompt:
+    parts = speaker.render([*before, asking(question, passages)])
+    segments = speaker.segments(parts)
+    read = [segment.tokens for segment in segments if segment.kind == "passage"]
+    return Prompt(
+        segments=segments,
+        passages=tuple(passages),
+        order=order,
+        num_tokens=sum(len(segment.tokens) for segment in segments),
+        num_turns=num_turns,
+        quotable=tuple(chain.from_iterable(reversed(read))),
     )
 
 
-def turns_of_transcript(transcript: Sequence[Mapping[str, Any]], known_ids: Collection[int]) -> tuple[Turn, ...]:
-    """The earlier turns; passages of documents that left the library leave the transcript too.
+def _order(prompt: Prompt, scores: Sequence[float], speaker: Speaker, reordering: Reordering) -> Order:
+    """The order in which the passages of this prompt had better be read."""
+    places = [place for place, segment in enumerate(prompt.segments) if segment.kind == "passage"]
+    first = places[-len(prompt.passages)]
+    before = prompt.segments[:first]
 
-    Raises:
-        BadRequest: These are no segments of ours.
-    """
-    try:
-        pairs = zip(transcript[::2], transcript[1::2], strict=True)
-        return tuple(
-            Turn(
-                question=str(user["question"]),
-                passages=tuple(
-                    EvidencePassage(int(p["document_id"]), str(p["title"]), p["page"], str(p["text"]))
-                    for p in user["passages"]
-                    if int(p["document_id"]) in known_ids
-                ),
-                answer=str(assistant["text"]),
-            )
-            for user, assistant in pairs
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadRequest("The conversation's earlier turns cannot be read.", "Start a new chat.") from error
+    def is_kept(order: Order) -> bool:
+        blocks = [prompt.passages[place].block(number) for number, place in enumerate(order, start=1)]
+        beginning = (*before, *map(speaker.segment, blocks))
+        return reordering.peek(beginning) >= sum(len(segment.tokens) for segment in beginning)
+
+    lengths = [len(prompt.segments[first + place].tokens) for place in range(len(prompt.passages))]
+    return along_kept(scores, lengths, is_kept, reordering.max_loss)
 
 
-def documents_in_transcript(transcript: Sequence[Mapping[str, Any]]) -> frozenset[int]:
-    """The documents whose passages earlier turns hold."""
-    return frozenset(
-        passage["document_id"]
-        for segment in transcript
-        for passage in segment.get("passages", ())
-        if isinstance(passage, Mapping) and isinstance(passage.get("document_id"), int)
-    )
-
-
-def _instructions(question: str, speaker: Speaker, budget: int) -> str:
+def _instructions(question: str, speaker: Speaker, budget: int) -> list[Message]:
     """The fullest instructions that leave most of the context to question and passages."""
-    bare = _count(_messages("", (), (), question), speaker)
+    bare = _count([asking(question, ())], speaker)
     if bare > budget:
         raise PromptTooLong(
-            f"The question is too long for this model, which reads {speaker.num_cells:,} tokens at a time.",
+            f"The question is too long for this model, which reads {speaker.context_tokens:,} tokens at a time.",
             "Shorten the question or choose a model with a larger context.",
         )
     for name in ("prompts/answer.txt", "prompts/answer_short.txt"):
-        text = resources.text(name).strip()
-        if speaker.count_tokens(text) <= (budget - bare) // 4:
-            return text
-    return ""
+        part = PromptPart(resources.text(name).strip(), kind="instructions")
+        message = Message("system", (part,))
+        if _count([message, asking(question, ())], speaker) - bare <= (budget - bare) // 4:
+            return [message]
+    return []
 
 
-def _messages(
-    instructions: str, turns: Sequence[Turn], passages: Sequence[EvidencePassage], question: str
-) -> list[Message]:
-    messages = [Message("system", (instructions,))] if instructions else []
-    for turn in turns:
-        messages.append(_user_message(turn.question, turn.passages))
-        messages.append(Message("assistant", (turn.answer,)))
-    messages.append(_user_message(question, passages))
-    return messages
+def _turns_kept(
+    before: Sequence[Message], history: Sequence[Turn], question: str, speaker: Speaker, budget: int
+) -> tuple[Turn, ...]:
+    """The newest turns, cut in large steps (see `first_kept`); fewer where the question itself is long."""
+    lengths = [_turn_tokens(turn, speaker) for turn in history]
+    bare = _count([*before, asking(question, ())], speaker)
+    for_all_but_evidence = budget - int((budget - bare) * EVIDENCE_SHARE)
+    history_budget = int(budget * HISTORY_SHARE)
+    while True:
+        turns = history[first_kept(lengths, history_budget) :]
+        messages = [*before, *_messages(turns, speaker), asking(question, ())]
+        if not turns or _count(messages, speaker) <= for_all_but_evidence:
+            return tuple(turns)
+        history_budget //= 2
 
 
-def _user_message(question: str, passages: Sequence[EvidencePassage]) -> Message:
-    blocks = [passage.block(number) for number, passage in enumerate(passages, start=1)]
-    return Message("user", (*(blocks or [NOTHING_FOUND]), f"Question: {question}"))
-
-
-def _render(messages: Sequence[Message], speaker: Speaker) -> tuple[PromptPart, ...]:
-    if speaker.template is None:
-        return plain_prompt(messages)
-    try:
-        return speaker.template.render(messages)
-    except TemplateBroken:
-        return plain_prompt(messages)
-
-
-def _newest_turns(history: Sequence[Turn], budget: int, speaker: Speaker) -> tuple[Turn, ...]:
-    kept: list[Turn] = []
-    for turn in reversed(history):
-        budget -= _turn_tokens(turn, speaker)
-        if budget < 0:
-            break
-        kept.insert(0, turn)
-    return tuple(kept)
+def _messages(turns: Sequence[Turn], speaker: Speaker) -> Iterator[Message]:
+    return chain.from_iterable(_read_by(speaker, turn) for turn in turns)
 
 
 def _turn_tokens(turn: Turn, speaker: Speaker) -> int:
-    message = _user_message(turn.question, turn.passages)
-    return sum(speaker.count_tokens(text) for text in (*message.parts, turn.answer)) + 16
+    """What a turn adds to a prompt, with the markup around it."""
+    messages = _read_by(speaker, turn)
+    return _count([*messages, *messages], speaker) - _count(messages, speaker)
+
+
+def _read_by(speaker: Speaker, turn: Turn) -> tuple[Message, Message]:
+    tokens = turn.tokens if speaker.knows(turn.tokens, turn.fingerprint) else ()
+    return turn.messages(tokens)
 
 
 def _fitting_passages(
@@ -209,7 +178,7 @@ def _fitting_passages(
     """Best first until the room is used up; the one that does not fit whole is cut, the rest is left out."""
     fitting: list[EvidencePassage] = []
     for number, passage in enumerate(evidence, start=1):
-        cost = speaker.count_tokens(passage.block(number))
+        cost = len(speaker.tokens(passage.block(number)))
         if cost <= budget:
             fitting.append(passage)
             budget -= cost
@@ -223,8 +192,8 @@ def _cut(passage: EvidencePassage, number: int, budget: int, speaker: Speaker) -
     """The beginning of a passage that fits into `budget` tokens, ending at a word; None where nothing useful fits."""
     text = passage.text
     while text:
-        cut = EvidencePassage(passage.document_id, passage.title, passage.page, text)
-        cost = speaker.count_tokens(cut.block(number))
+        cut = replace(passage, text=text)
+        cost = len(speaker.tokens(cut.block(number)))
         if cost <= budget:
             return cut
         if budget < MIN_PASSAGE_TOKENS:
@@ -239,8 +208,5 @@ def _whole_words(text: str) -> str:
 
 
 def _count(messages: Sequence[Message], speaker: Speaker) -> int:
-    return _count_parts(_render(messages, speaker), speaker)
-
-
-def _count_parts(parts: Sequence[PromptPart], speaker: Speaker) -> int:
-    return sum(speaker.count_tokens(part.text) for part in parts) + 1
+    """With the beginning-of-text that a prompt may get."""
+    return speaker.count(speaker.render(messages)) + 1

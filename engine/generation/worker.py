@@ -25,15 +25,16 @@ from engine.events import (
     TokensGenerated,
 )
 from engine.generation.citations import citations_of_quotes, parse_citations
-from engine.generation.loader import ModelLoader
-from engine.generation.prompt import (
+from engine.generation.conversation import (
     EvidencePassage,
-    answer_reserve,
-    compose,
+    Turn,
     documents_in_transcript,
-    segments_of_turn,
+    transcript_of,
     turns_of_transcript,
 )
+from engine.generation.loader import ModelLoader
+from engine.generation.prompt import answer_reserve, compose
+from engine.generation.segment import tokens_of
 from engine.generation.writer import Writer, Writing
 from engine.inflight import QuestionInFlight
 
@@ -168,19 +169,19 @@ class GenerationWorker:
             scope=evidence.scope,
             model=None,
             finish_reason="stop",
-            segments=segments_of_turn(question.text, passages, text),
+            segments=transcript_of(Turn(question.text, tuple(passages), text)),
         )
 
     def _write_with(self, writer: Writer, task: _Task) -> Answer | None:
         question, evidence = task.in_flight.question, task.evidence
         self._publish(AnswerStateChanged(question.question_id, "writing"))
-        reserve = answer_reserve(question.sampling.max_tokens, writer.speaker.num_cells)
+        reserve = answer_reserve(question.sampling.max_tokens, writer.speaker.context_tokens)
         known = self._known_documents(documents_in_transcript(question.transcript))
         history = turns_of_transcript(question.transcript, known)
         prompt = compose(question.text, evidence.passages, history, writer.speaker, reserve)
         writing = Writing()
         timeline, cancelled = task.in_flight.timeline, task.in_flight.cancelled
-        for text in writer.write(prompt.parts, question.sampling, timeline, cancelled, writing):
+        for text in writer.write(tokens_of(prompt.segments), question.sampling, timeline, cancelled, writing):
             self._publish(TokensGenerated(question.question_id, text))
             self._loader.note_speed(timeline)
         if writing.was_cancelled:
@@ -201,5 +202,5 @@ def _answer(
         scope=replace(evidence.scope, passages_used=len(read)),
         model=model,
         finish_reason=writing.finish_reason,
-        segments=segments_of_turn(question.text, read, writing.text),
+        segments=transcript_of(Turn(question.text, tuple(read), writing.text)),
     )

@@ -5,14 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from engine.core import FinishReason, ModelShape, SamplingParams
-from engine.generation.chat_template import ChatTemplate, PromptPart, TemplateBroken
 from engine.generation.kv_cache import KVCache
 from engine.generation.model import Context, Model
-from engine.generation.prompt import Speaker
 from engine.generation.sampler import ChainSampler, Sampler
+from engine.generation.speaker import speaker_of
 from engine.generation.streaming import TextStream
 from engine.metrics import Timeline
 
@@ -37,20 +35,11 @@ class Writer:
         self.model, self.context, self.shape = model, context, shape
         self.cache = KVCache(context)
         self._make_sampler = make_sampler
-        count_tokens = lru_cache(maxsize=4096)(lambda text: len(model.tokenize(text)))
-        self.speaker = Speaker(_template(model), count_tokens, context.num_cells)
-
-    def tokens(self, parts: Sequence[PromptPart]) -> list[int]:
-        """Token ids of a prompt; beginning-of-text comes first unless the template wrote it itself."""
-        markup = self.model.tokenize
-        tokens = [token for part in parts for token in markup(part.text, parse_special=part.is_markup)]
-        if self.model.adds_bos and tokens[:1] != [self.model.bos]:
-            tokens.insert(0, self.model.bos)
-        return tokens
+        self.speaker = speaker_of(model, "", context.num_cells)
 
     def write(
         self,
-        parts: Sequence[PromptPart],
+        prompt: Sequence[int],
         params: SamplingParams,
         timeline: Timeline,
         cancelled: threading.Event,
@@ -60,7 +49,6 @@ class Writer:
 
         Cancelling is looked at between batches of the prefill and between tokens.
         """
-        prompt = self.tokens(parts)
         timeline.prompt_tokens = len(prompt)
         timeline.mark("prefill_started")
         if not self._prefill(prompt, cancelled):
@@ -115,14 +103,3 @@ class Writer:
             self.cache.append([token])
         if text := stream.finish():
             yield text
-
-
-def _template(model: Model) -> ChatTemplate | None:
-    """The file's own template, or None where there is none that can be used."""
-    source = model.chat_template
-    if not source:
-        return None
-    try:
-        return ChatTemplate(source, model.bos_text, model.eos_text)
-    except TemplateBroken:
-        return None

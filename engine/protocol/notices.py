@@ -129,6 +129,7 @@ class Timings(Message):
     total_s: float
     prompt_tokens: int
     generated_tokens: int
+    cached_tokens: int = 0
 
 
 class AnswerFinished(Notice):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.core import Quote
-from engine.generation.citations import citations_of_quotes, parse_citations
+from engine.generation.citations import Renumbering, citations_of_quotes, parse_citations, renumbered
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,38 @@ def test_quotes_stand_in_once_a_passage_and_in_their_order():
     quotes = [Quote("q", passage, "/f", None, 0, 1, 0.5) for passage in (2, 0, 2)]
     citations = citations_of_quotes(quotes, 10)
     assert [(c.marker, c.passage, c.offset) for c in citations] == [("[3]", 2, 10), ("[1]", 0, 10)]
+
+
+TEXTS = [
+    "Both [1][2], also [1, 3].",
+    "One [2](https://example.org) is a link, and [3] is none.",
+    "In code `a[1]` and\n```\nb[2]\n```\nnot, but here [3].",
+    "An open ` tick [1]\nand 【2】 after.",
+    "No passage [9] and [0] and list[1]; an end [",
+]
+
+
+def test_passages_read_in_another_order_are_cited_by_the_numbers_people_know():
+    assert renumbered("Both [1][2], also [1, 3]; not [4].", (2, 0, 1)) == "Both [3][1], also [3, 2]; not [4]."
+
+
+def test_code_is_not_renumbered():
+    assert renumbered("`a[1]` but [1]", (1, 0)) == "`a[1]` but [2]"
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_a_stream_says_the_same_as_the_whole(text: str, size: int):
+    order = (10, 0, 1)
+    stream = Renumbering(order)
+    told = [stream.feed(text[at : at + size]) for at in range(0, len(text), size)]
+    assert "".join((*told, stream.finish())) == renumbered(text, order)
+
+
+def test_a_stream_waits_only_for_what_could_change():
+    stream = Renumbering((1, 0))
+    assert [stream.feed(piece) for piece in ("A mutex", " [", "1", "]", ".")] == ["A mutex", " ", "", "", "[2]."]
+
+
+def test_nothing_is_held_back_while_the_order_is_that_of_the_evidence():
+    assert Renumbering((0, 1)).feed("See [") == "See ["

@@ -5,100 +5,179 @@ from __future__ import annotations
 import pytest
 
 from engine.core import Passage
-from engine.errors import BadRequest, PromptTooLong
+from engine.errors import PromptTooLong
 from engine.generation.chat_template import ChatTemplate
-from engine.generation.prompt import (
-    Speaker,
-    Turn,
-    answer_reserve,
-    compose,
-    documents_in_transcript,
-    segments_of_turn,
-    turns_of_transcript,
-)
+from engine.generation.conversation import Turn, transcript_of, turns_of_transcript
+from engine.generation.prompt import Reordering, answer_reserve, compose
+from engine.generation.segment import shared_tokens, tokens_of
+from engine.generation.speaker import Speaker
 from tests.helpers.tiny_gguf import CHATML
 
 
-def words(text: str) -> int:
-    return len(text.split())
+class Words:
+    """A tokenizer of whole words, whose tokens can be read again."""
+
+    def __init__(self) -> None:
+        self._words: list[str] = []
+
+    def __call__(self, text: str, is_markup: bool = False) -> list[int]:
+        found = []
+        for word in text.replace("\n", " \n ").split(" "):
+            if word and word not in self._words:
+                self._words.append(word)
+            found += [self._words.index(word)] if word else []
+        return found
+
+    def text(self, prompt) -> str:
+        return " ".join(self._words[token] for token in tokens_of(prompt.segments))
+
+
+@pytest.fixture
+def words() -> Words:
+    return Words()
+
+
+@pytest.fixture
+def speaker(words: Words):
+    def make(context_tokens: int, template: str | None = CHATML) -> Speaker:
+        chat = ChatTemplate(template, "<s>", "</s>") if template else None
+        return Speaker(chat, words, context_tokens, "model", vocabulary_size=10**6)
+
+    return make
 
 
 def passage(number: int, text: str) -> Passage:
     return Passage(f"r{number}", number, f"/home/me/file{number}.md", 0, number, 0, len(text), "", text, 1.0 / number)
 
 
-def speaker(num_cells: int, template: str | None = CHATML) -> Speaker:
-    return Speaker(ChatTemplate(template, "<s>", "</s>") if template else None, words, num_cells)
+def kept(*prompts):
+    """A peek into what these prompts have left: whole segments of them, from the start."""
 
+    def peek(segments) -> int:
+        found = 0
+        for prompt in prompts:
+            num_tokens = 0
+            for ours, theirs in zip(segments, prompt.segments, strict=False):
+                if ours.tokens != theirs.tokens:
+                    break
+                num_tokens += len(ours.tokens)
+            found = max(found, num_tokens)
+        return found
 
-def text_of(prompt) -> str:
-    return "".join(part.text for part in prompt.parts)
+    return peek
 
 
 PASSAGES = [passage(number, f"P{number} " + "word " * 99) for number in range(1, 7)]
 
 
-def test_everything_that_fits_is_there_in_order():
-    prompt = compose("Why?", PASSAGES[:2], (), speaker(4096), 100)
-    text = text_of(prompt)
+def test_everything_that_fits_is_there_in_order(speaker, words):
+    text = words.text(compose("Why?", PASSAGES[:2], (), speaker(4096), 100))
     assert (
-        text.index("[1] file1.md, page 1\nP1") < text.index("[2] file2.md, page 2\nP2") < text.index("Question: Why?")
+        text.index("[1] file1.md, page 1 \n P1")
+        < text.index("[2] file2.md, page 2 \n P2")
+        < text.index("Question: Why?")
     )
     assert "/home/me" not in text
 
 
-@pytest.mark.parametrize("num_cells", [60, 120, 250, 400, 700, 2000])
+@pytest.mark.parametrize("context_tokens", [60, 120, 250, 400, 700, 2000])
 @pytest.mark.parametrize("template", [CHATML, None])
-def test_the_prompt_never_exceeds_what_the_answer_leaves(num_cells: int, template: str | None):
-    reserve = answer_reserve(512, num_cells)
+@pytest.mark.parametrize("question", ["Why is that so?", "Why is that so? " + "really " * 12])
+def test_the_prompt_never_exceeds_what_the_answer_leaves(speaker, words, context_tokens, template, question):
+    reserve = answer_reserve(512, context_tokens)
     history = [Turn(f"q{n}", (), "an answer " * 20) for n in range(5)]
-    prompt = compose("Why is that so?", PASSAGES, history, speaker(num_cells, template), reserve)
-    assert prompt.num_tokens <= num_cells - reserve
-    assert "Why is that so?" in text_of(prompt)
+    prompt = compose(question, PASSAGES, history, speaker(context_tokens, template), reserve)
+    assert prompt.num_tokens == len(tokens_of(prompt.segments)) <= context_tokens - reserve
+    assert "Why is that so?" in words.text(prompt)
 
 
-def test_the_passage_that_does_not_fit_is_cut_and_the_worse_ones_left_out():
+def test_the_passage_that_does_not_fit_is_cut_and_the_worse_ones_left_out(speaker):
     prompt = compose("Why?", PASSAGES, (), speaker(400), 50)
     assert 1 <= len(prompt.passages) < 6
     assert prompt.passages[-1].text != PASSAGES[len(prompt.passages) - 1].text
     assert PASSAGES[len(prompt.passages) - 1].text.startswith(prompt.passages[-1].text)
 
 
-def test_the_newest_turns_stay_when_not_all_fit():
+def test_the_newest_turns_stay_when_not_all_fit(speaker, words):
     history = [Turn(f"question{n}", (), "answer " * 40) for n in range(10)]
     prompt = compose("Why?", PASSAGES, history, speaker(800), 100)
-    assert "question9" in text_of(prompt)
-    assert "question0" not in text_of(prompt)
+    assert "question9" in words.text(prompt)
+    assert "question0" not in words.text(prompt)
     assert prompt.passages
 
 
-def test_a_next_turn_begins_with_the_whole_prompt_of_the_last():
-    first = compose("One?", PASSAGES[:1], (), speaker(4096), 100)
-    history = turns_of_transcript(segments_of_turn("One?", first.passages, "Yes [1]."), {1})
-    second = compose("Two?", PASSAGES[1:2], history, speaker(4096), 100)
-    assert text_of(second).startswith(text_of(first) + "Yes [1].")
+def test_each_passage_is_a_segment_that_names_its_document(speaker):
+    prompt = compose("Why?", PASSAGES[:3], (), speaker(4096), 100)
+    assert [segment.kind for segment in prompt.segments] == ["instructions", *["passage"] * 3, "turn"]
+    assert [set(segment.documents) for segment in prompt.segments] == [set(), {1}, {2}, {3}, set()]
 
 
-def test_a_question_longer_than_the_context_is_refused_with_a_sentence():
+def test_the_instructions_of_two_prompts_are_the_same_segment(speaker):
+    one = compose("One?", PASSAGES[:1], (), speaker(4096), 100)
+    other = compose("Two?", PASSAGES[2:], (), speaker(4096), 100)
+    assert one.segments[0] == other.segments[0]
+
+
+def test_a_next_turn_begins_with_the_whole_prompt_of_the_last_and_its_answer_as_it_was_written(speaker, words):
+    model = speaker(4096)
+    first = compose("One?", PASSAGES[:1], (), model, 100)
+    written = tuple(words("Ye s [1] ."))
+    left = Turn("One?", first.passages, "Yes [1].", written, "model")
+    second = compose("Two?", PASSAGES[1:2], turns_of_transcript(transcript_of(left), {1}), model, 100)
+    assert second.segments[: len(first.segments)] == first.segments
+    assert second.segments[len(first.segments)].tokens == written
+
+
+def test_another_model_reads_the_text_of_an_answer(speaker, words):
+    turns = [Turn("One?", (), "Yes [1].", (77,), "another model")]
+    assert "Yes [1]." in words.text(compose("Two?", (), turns, speaker(4096), 100))
+
+
+def test_tokens_that_are_none_of_the_models_are_not_read(words):
+    model = Speaker(None, words, 4096, "model", vocabulary_size=50)
+    turns = [Turn("One?", (), "Yes [1].", (10**9,), "model")]
+    assert 10**9 not in tokens_of(compose("Two?", (), turns, model, 100).segments)
+
+
+def test_a_long_conversation_is_cut_rarely_and_keeps_its_beginning_in_between(speaker):
+    model, history, shared = speaker(1200), [], []
+    last: list[int] = []
+    for number in range(40):
+        prompt = compose(f"question{number}?", PASSAGES[:1], history, model, 100)
+        tokens = tokens_of(prompt.segments)
+        shared.append(shared_tokens(last, tokens) / max(1, len(last)))
+        last = tokens
+        history.append(Turn(f"question{number}?", prompt.passages, "an answer"))
+    cuts = sum(share < 1 for share in shared[1:])
+    assert 1 <= cuts <= 40 / 2
+
+
+def test_a_question_longer_than_the_context_is_refused_with_a_sentence(speaker):
     with pytest.raises(PromptTooLong, match="too long for this model"):
         compose("why " * 300, [], (), speaker(256), 50)
 
 
-def test_passages_of_removed_documents_leave_the_transcript():
-    prompt = compose("One?", PASSAGES[:2], (), speaker(4096), 100)
-    transcript = segments_of_turn("One?", prompt.passages, "Yes [1].")
-    assert documents_in_transcript(transcript) == {1, 2}
-    (turn,) = turns_of_transcript(transcript, {2})
-    assert [evidence.document_id for evidence in turn.passages] == [2]
-    assert turn.answer == "Yes [1]."
+def test_passages_are_read_in_the_order_that_is_kept(speaker, words):
+    model = speaker(4096)
+    earlier = compose("One?", [PASSAGES[2], PASSAGES[0]], (), model, 100)
+    prompt = compose("Two?", PASSAGES[:3], (), model, 100, Reordering(kept(earlier), max_loss=1.0))
+    assert prompt.order == (2, 0, 1)
+    assert [read.document_id for read in prompt.passages] == [3, 1, 2]
+    assert "[1] file3.md" in words.text(prompt)
+    assert kept(earlier)(prompt.segments) == sum(len(segment.tokens) for segment in earlier.segments[:3])
 
 
-@pytest.mark.parametrize(
-    "transcript", [[{"role": "user"}], [{}, {}], [{"question": "q", "passages": [{}]}, {"text": "a"}]]
-)
-def test_a_transcript_that_is_not_ours_is_refused(transcript):
-    with pytest.raises(BadRequest):
-        turns_of_transcript(transcript, set())
+def test_passages_stay_in_their_order_where_another_would_cost_too_much(speaker):
+    model = speaker(4096)
+    earlier = compose("One?", [PASSAGES[2], PASSAGES[0]], (), model, 100)
+    prompt = compose("Two?", PASSAGES[:3], (), model, 100, Reordering(kept(earlier), max_loss=0.01))
+    assert prompt.order == (0, 1, 2)
+
+
+def test_the_tokens_of_all_passages_can_be_quoted(speaker, words):
+    prompt = compose("Why?", PASSAGES[:2], (), speaker(4096), 100)
+    assert set(words("P1 P2 word")) <= set(prompt.quotable)
+    assert len(prompt.quotable) == sum(len(s.tokens) for s in prompt.segments if s.kind == "passage")
 
 
 def test_the_answer_gets_at_most_a_quarter_of_a_small_context():

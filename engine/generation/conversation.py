@@ -1,0 +1,131 @@
+"""Conversations only grow: what a turn leaves behind, and how much of it the next prompt still holds.
+
+The asker keeps a transcript of plain JSON and hands it back with the next question; nothing of it is kept here.
+Evidence stays in the turn that brought it (other applications move the retrieved text each turn and read everything
+again), and when history must be shortened, much of it goes at once, so that what remains begins the next prompts too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from engine.core import Passage
+from engine.errors import BadRequest
+from engine.generation.chat_template import Message, PromptPart
+
+NOTHING_FOUND = "No passage in the user's files fits this question.\n\n"
+# What stays of a history that had grown over its room: half, so that many turns go by until it is cut again.
+KEPT_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class EvidencePassage:
+    """A passage as the model reads it; `text` may be cut to fit. `title` is the file's name, never its folder."""
+
+    document_id: int
+    title: str
+    page: int | None
+    text: str
+
+    @classmethod
+    def of(cls, passage: Passage) -> EvidencePassage:
+        return cls(passage.document_id, PurePath(passage.document).name, passage.page, passage.text)
+
+    def block(self, number: int) -> PromptPart:
+        """What stands in the prompt, under its number."""
+        where = self.title if self.page is None else f"{self.title}, page {self.page}"
+        text = f"[{number}] {where}\n{self.text}\n\n"
+        return PromptPart(text, kind="passage", documents=frozenset((self.document_id,)), stands_alone=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One earlier question with its evidence, in the order it was read in, and the answer as the model wrote it.
+
+    `tokens` are the answer's, of the model called `fingerprint`; without them its text is tokenised.
+    """
+
+    question: str
+    passages: tuple[EvidencePassage, ...]
+    answer: str
+    tokens: tuple[int, ...] = ()
+    fingerprint: str = ""
+
+    def messages(self, tokens: tuple[int, ...] = ()) -> tuple[Message, Message]:
+        """The turn as it stands in a prompt; `tokens` if the model that reads it wrote it."""
+        answer = PromptPart(self.answer, stands_alone=True, tokens=tokens)
+        return asking(self.question, self.passages), Message("assistant", (answer,))
+
+
+def asking(question: str, passages: Sequence[EvidencePassage]) -> Message:
+    """A question under its evidence."""
+    blocks = [passage.block(number) for number, passage in enumerate(passages, start=1)]
+    return Message("user", (*(blocks or [PromptPart(NOTHING_FOUND)]), PromptPart(f"Question: {question}")))
+
+
+def first_kept(lengths: Sequence[int], budget: int) -> int:
+    """Which turn of a history is the first that stays, of turns with these numbers of tokens.
+
+    Told again with one turn more, it says the same, until the budget is exceeded: then it leaves half of it empty.
+    """
+    first = 0
+    for end in range(1, len(lengths) + 1):
+        if sum(lengths[first:end]) > budget:
+            while first < end - 1 and sum(lengths[first:end]) > budget * KEPT_SHARE:
+                first += 1
+            if lengths[end - 1] > budget:
+                first = end
+    return first
+
+
+def transcript_of(turn: Turn) -> tuple[dict[str, Any], ...]:
+    """What the asker keeps and hands back; plain JSON."""
+    evidence = [
+        {"document_id": passage.document_id, "title": passage.title, "page": passage.page, "text": passage.text}
+        for passage in turn.passages
+    ]
+    written = {"tokens": list(turn.tokens), "model": turn.fingerprint} if turn.tokens else {}
+    return (
+        {"role": "user", "question": turn.question, "passages": evidence},
+        {"role": "assistant", "text": turn.answer, **written},
+    )
+
+
+def turns_of_transcript(transcript: Sequence[Mapping[str, Any]], known_ids: Collection[int]) -> tuple[Turn, ...]:
+    """The earlier turns; passages of documents that left the library leave the transcript too.
+
+    Raises:
+        BadRequest: This is no transcript of ours.
+    """
+    try:
+        pairs = zip(transcript[::2], transcript[1::2], strict=True)
+        return tuple(_turn(user, assistant, known_ids) for user, assistant in pairs)
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadRequest("The conversation's earlier turns cannot be read.", "Start a new chat.") from error
+
+
+def documents_in_transcript(transcript: Sequence[Mapping[str, Any]]) -> frozenset[int]:
+    """The documents whose passages earlier turns hold."""
+    return frozenset(
+        passage["document_id"]
+        for piece in transcript
+        for passage in piece.get("passages", ())
+        if isinstance(passage, Mapping) and isinstance(passage.get("document_id"), int)
+    )
+
+
+def _turn(user: Mapping[str, Any], assistant: Mapping[str, Any], known_ids: Collection[int]) -> Turn:
+    return Turn(
+        question=str(user["question"]),
+        passages=tuple(
+            EvidencePassage(int(p["document_id"]), str(p["title"]), p["page"], str(p["text"]))
+            for p in user["passages"]
+            if int(p["document_id"]) in known_ids
+        ),
+        answer=str(assistant["text"]),
+        tokens=tuple(int(token) for token in assistant.get("tokens", ())),
+        fingerprint=str(assistant.get("model", "")),
+    )

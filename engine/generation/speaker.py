@@ -1,0 +1,112 @@
+"""How one model is spoken to: its chat template, its tokens, and how many of them it reads at a time.
+
+Every part of a prompt is tokenised by itself and once: what a passage's tokens are depends on nothing around it, which
+is why its KV can be found again in another prompt (and why counts simply add up).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+
+from engine.generation.chat_template import ChatTemplate, Message, PromptPart, TemplateBroken, plain_prompt
+from engine.generation.model import Model
+from engine.generation.segment import Segment
+
+Tokenize = Callable[[str, bool], Sequence[int]]
+# Some 40 KB each at most; the passages of a busy afternoon.
+CACHED_TEXTS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """One model's way to be spoken to.
+
+    `tokenize` is told whether control tokens count as such. `context_tokens` is the room for one prompt and its
+    answer. `fingerprint` names the model whose tokens these are ("" for none). `bos` begins every prompt, if given.
+    """
+
+    template: ChatTemplate | None
+    tokenize: Tokenize
+    context_tokens: int
+    fingerprint: str = ""
+    bos: int | None = None
+    vocabulary_size: int = 0
+    _tokens_of_text: Callable[[str, bool], tuple[int, ...]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        cached = lru_cache(maxsize=CACHED_TEXTS)(lambda text, is_markup: tuple(self.tokenize(text, is_markup)))
+        object.__setattr__(self, "_tokens_of_text", cached)
+
+    def render(self, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
+        """The prompt; as plain text where the model's template cannot render it."""
+        if self.template is None:
+            return plain_prompt(messages)
+        try:
+            return self.template.render(messages)
+        except TemplateBroken:
+            return plain_prompt(messages)
+
+    def tokens(self, part: PromptPart) -> tuple[int, ...]:
+        """Those that are known, or those of the text."""
+        return part.tokens or self._tokens_of_text(part.text, part.is_markup)
+
+    def count(self, parts: Iterable[PromptPart]) -> int:
+        """Tokens of these parts together."""
+        return sum(len(self.tokens(part)) for part in parts)
+
+    def knows(self, tokens: Sequence[int], fingerprint: str) -> bool:
+        """Whether these are tokens of this model."""
+        is_ours = fingerprint == self.fingerprint != ""
+        return is_ours and all(0 <= token < self.vocabulary_size for token in tokens)
+
+    def segment(self, part: PromptPart) -> Segment:
+        """A part that stands alone."""
+        return Segment(self.tokens(part), part.kind, part.documents)
+
+    def segments(self, parts: Sequence[PromptPart]) -> tuple[Segment, ...]:
+        """The parts as segments: passages and answers by themselves, and whatever stands between them as one."""
+        segments = [
+            Segment(tuple(chain.from_iterable(map(self.tokens, group))), group[0].kind, group[0].documents)
+            for group in _grouped(parts)
+        ]
+        if self.bos is not None and segments and segments[0].tokens[:1] != (self.bos,):
+            first = segments[0]
+            segments[0] = Segment((self.bos, *first.tokens), first.kind, first.documents)
+        return tuple(segment for segment in segments if segment.tokens)
+
+
+def speaker_of(model: Model, fingerprint: str, context_tokens: int) -> Speaker:
+    """How a loaded model is spoken to; call it, and use it, on the thread that owns llama.cpp."""
+    return Speaker(
+        template=_template(model),
+        tokenize=model.tokenize,
+        context_tokens=context_tokens,
+        fingerprint=fingerprint,
+        bos=model.bos if model.adds_bos else None,
+        vocabulary_size=model.num_tokens,
+    )
+
+
+def _template(model: Model) -> ChatTemplate | None:
+    """The file's own template, or None where there is none that can be used."""
+    source = model.chat_template
+    if not source:
+        return None
+    try:
+        return ChatTemplate(source, model.bos_text, model.eos_text)
+    except TemplateBroken:
+        return None
+
+
+def _grouped(parts: Iterable[PromptPart]) -> Iterator[list[PromptPart]]:
+    group: list[PromptPart] = []
+    for part in parts:
+        if group and (part.stands_alone or group[-1].stands_alone or part.kind != group[-1].kind):
+            yield group
+            group = []
+        group.append(part)
+    if group:
+        yield group

@@ -1,0 +1,77 @@
+"""Tests for engine.generation.conversation."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.errors import BadRequest
+from engine.generation.conversation import (
+    EvidencePassage,
+    Turn,
+    documents_in_transcript,
+    first_kept,
+    transcript_of,
+    turns_of_transcript,
+)
+
+EVIDENCE = (EvidencePassage(1, "one.md", None, "First."), EvidencePassage(2, "two.md", 3, "Second."))
+
+
+def test_a_turn_comes_back_from_its_transcript():
+    turn = Turn("One?", EVIDENCE, "Yes [1].", (5, 6), "model")
+    assert turns_of_transcript(transcript_of(turn), {1, 2}) == (turn,)
+
+
+def test_a_transcript_of_an_older_version_is_read():
+    transcript = [
+        {
+            "role": "user",
+            "question": "One?",
+            "passages": [{"document_id": 1, "title": "a", "page": None, "text": "t"}],
+        },
+        {"role": "assistant", "text": "Yes."},
+    ]
+    (turn,) = turns_of_transcript(transcript, {1})
+    assert (turn.answer, turn.tokens, turn.fingerprint) == ("Yes.", (), "")
+
+
+def test_passages_of_removed_documents_leave_the_transcript():
+    transcript = transcript_of(Turn("One?", EVIDENCE, "Yes [1]."))
+    assert documents_in_transcript(transcript) == {1, 2}
+    (turn,) = turns_of_transcript(transcript, {2})
+    assert [evidence.document_id for evidence in turn.passages] == [2]
+    assert turn.answer == "Yes [1]."
+
+
+@pytest.mark.parametrize(
+    "transcript",
+    [
+        [{"role": "user"}],
+        [{}, {}],
+        [{"question": "q", "passages": [{}]}, {"text": "a"}],
+        [{"question": "q", "passages": []}, {"text": "a", "tokens": ["x"]}],
+    ],
+)
+def test_a_transcript_that_is_not_ours_is_refused(transcript):
+    with pytest.raises(BadRequest):
+        turns_of_transcript(transcript, set())
+
+
+def test_a_history_within_its_room_is_kept_whole():
+    assert first_kept([10, 10, 10], 30) == 0
+
+
+def test_a_history_that_outgrew_its_room_is_cut_to_half_of_it_and_then_grows_again():
+    lengths = [10] * 30
+    firsts = [first_kept(lengths[:end], 100) for end in range(31)]
+    assert firsts == sorted(firsts)
+    assert sorted(set(firsts)) == [0, 6, 12, 18, 24]
+
+
+def test_a_long_newest_turn_stays_if_it_fits_and_goes_if_it_does_not():
+    assert first_kept([10, 10, 90], 100) == 2
+    assert first_kept([10, 10, 101], 100) == 3
+
+
+def test_nothing_is_kept_without_room():
+    assert first_kept([5, 5], 0) == 2

@@ -1,0 +1,66 @@
+"""Tests for engine.generation.ordering."""
+
+from __future__ import annotations
+
+import random
+from itertools import permutations
+
+import pytest
+
+from engine.generation.ordering import MAX_LOOKS, along_kept, loss
+
+SCORES = [0.9, 0.8, 0.7, 0.6]
+LENGTHS = [100, 100, 100, 100]
+
+
+def kept(*paths):
+    """Whether an order is the beginning of one of the paths."""
+    return lambda order: any(path[: len(order)] == order for path in paths)
+
+
+def test_without_anything_kept_the_best_come_first():
+    assert along_kept(SCORES, LENGTHS, kept(), 1.0) == (0, 1, 2, 3)
+
+
+def test_the_longest_kept_path_is_followed_and_the_rest_comes_best_first():
+    assert along_kept(SCORES, LENGTHS, kept((3,), (2, 1), (1, 3, 0)), 1.0) == (1, 3, 0, 2)
+
+
+def test_tokens_count_and_not_passages():
+    assert along_kept(SCORES, [100, 50, 40, 500], kept((0, 1, 2), (3,)), 1.0) == (3, 0, 1, 2)
+
+
+def test_no_order_is_taken_that_costs_more_than_is_allowed():
+    assert along_kept([1.0, 0.1], [100, 100], kept((1, 0)), 0.1) == (0, 1)
+    assert along_kept([1.0, 0.95], [100, 100], kept((1, 0)), 0.1) == (1, 0)
+
+
+def test_the_best_order_loses_nothing_and_the_worst_most():
+    losses = [loss(SCORES, order) for order in permutations(range(4))]
+    assert min(losses) == loss(SCORES, (0, 1, 2, 3)) == pytest.approx(0)
+    assert max(losses) == loss(SCORES, (3, 2, 1, 0))
+
+
+def test_scores_below_nothing_and_equal_scores_are_no_trouble():
+    assert 0 < loss([2.0, -3.0], (1, 0)) < 1
+    assert loss([0.0, 0.0], (1, 0)) == 0
+    assert loss([], ()) == 0
+
+
+def test_as_much_is_saved_as_any_allowed_order_could_save():
+    chance = random.Random(5)
+    for _ in range(60):
+        scores = sorted((chance.random() for _ in range(4)), reverse=True)
+        paths = [tuple(chance.sample(range(4), chance.randint(1, 4))) for _ in range(4)]
+        allowed = [order for order in permutations(range(4)) if loss(scores, order) <= 0.1]
+
+        def saved(order, paths=paths):
+            return max(len(order[:n]) for n in range(5) if n == 0 or kept(*paths)(order[:n]))
+
+        assert saved(along_kept(scores, LENGTHS, kept(*paths), 0.1)) == max(map(saved, allowed))
+
+
+def test_looking_ends_however_much_is_kept():
+    looks = []
+    along_kept([1.0] * 12, [1] * 12, lambda order: bool(looks.append(order)) or True, 1.0)
+    assert len(looks) < MAX_LOOKS + 12
