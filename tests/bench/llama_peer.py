@@ -1,0 +1,97 @@
+"""llama-cpp-python's own `Llama` with its RAM cache, as its documentation uses it, in a process of its own.
+
+Imported, this is the side that asks; run, the side that answers: one JSON object per line in, one out.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.bench.llama_server import Streamed
+from tests.bench.peers import PeerFailed
+
+
+@dataclass
+class LlamaProcess:
+    """llama-cpp-python's `Llama` with a `LlamaRAMCache`, ended with its block."""
+
+    model: Path
+    num_cells: int
+    num_threads: int
+    cache_bytes: int = 8 * 2**30
+    _process: subprocess.Popen[str] | None = field(default=None, init=False)
+
+    def __enter__(self) -> LlamaProcess:
+        root = Path(__file__).resolve().parents[2]
+        settings = {key: value for key, value in vars(self).items() if not key.startswith("_")}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.bench.llama_peer", json.dumps(settings, default=str)],
+            cwd=root,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            self._receive()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def complete(self, prompt: Sequence[int], max_tokens: int) -> Streamed:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"prompt": list(prompt), "max_tokens": max_tokens}) + "\n")
+        self._process.stdin.flush()
+        return Streamed(tuple(self._receive()["token_seconds"]), 0, 0.0)
+
+    def _receive(self) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise PeerFailed("llama-cpp-python ended in the middle of an answer; its last lines are above.")
+        received: dict[str, Any] = json.loads(line)
+        return received
+
+
+def answer(settings: dict[str, Any]) -> None:
+    """Answers line by line until there are no more."""
+    from llama_cpp import Llama, LlamaRAMCache
+
+    llama = Llama(
+        settings["model"],
+        n_ctx=settings["num_cells"],
+        n_threads=settings["num_threads"],
+        n_threads_batch=settings["num_threads"],
+        flash_attn=True,
+        verbose=False,
+    )
+    llama.set_cache(LlamaRAMCache(settings["cache_bytes"]))
+    print(json.dumps({"is_ready": True}), flush=True)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        begun = time.perf_counter()
+        stream = llama.create_completion(
+            asked["prompt"], max_tokens=asked["max_tokens"], temperature=0.0, repeat_penalty=1.0, stream=True
+        )
+        seconds = [time.perf_counter() - begun for _ in stream]
+        # The last piece only says why it ended.
+        print(json.dumps({"token_seconds": seconds[:-1]}), flush=True)
+
+
+if __name__ == "__main__":
+    answer(json.loads(sys.argv[1]))

@@ -1,0 +1,182 @@
+"""A running llama-server: started on a free port of this machine, asked by HTTP, and ended with whoever started it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from tests.bench.peers import PeerFailed
+
+_MAX_START_SECONDS = 120.0
+_MAX_ANSWER_SECONDS = 1800.0
+# Becomes its argument after asking Linux (prctl 1 is PR_SET_PDEATHSIG) to be killed when its parent is.
+_TIED = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """One answer as its reader saw it: seconds from the request to each token, and how much was not read again."""
+
+    token_seconds: tuple[float, ...]
+    cached_tokens: int
+    started: float
+
+    @property
+    def first_token_seconds(self) -> float:
+        return self.token_seconds[0]
+
+    @property
+    def token_times(self) -> list[float]:
+        """On the clock of `time.perf_counter`."""
+        return [self.started + seconds for seconds in self.token_seconds]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """What both sides are set to alike; all else is the server's own choice.
+
+    `num_cells` are those of all slots together. `cache_mib` is its prompt cache in RAM: 8,192 by default.
+    """
+
+    num_slots: int
+    num_cells: int
+    num_threads: int
+    n_batch: int = 512
+    cache_mib: int = 8192
+
+    def arguments(self, binary: Path, model: Path, port: int) -> list[str]:
+        settings = {
+            "-m": model,
+            "--host": "127.0.0.1",
+            "--port": port,
+            "-np": self.num_slots,
+            "-c": self.num_cells,
+            "-t": self.num_threads,
+            "-tb": self.num_threads,
+            "-b": max(2048, self.n_batch),
+            "-ub": self.n_batch,
+            "-fa": "on",
+            "--cache-ram": self.cache_mib,
+        }
+        # Nothing else is fitted to the machine, so that a second start is like the first.
+        return [str(binary), *(str(part) for pair in settings.items() for part in pair), "--fit", "off", "--no-ui"]
+
+
+class LlamaServer:
+    """A server that runs as long as its block; ask it from as many threads as it has slots."""
+
+    def __init__(self, binary: Path, model: Path, options: ServerOptions) -> None:
+        self.options = options
+        self._command = (binary, model)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
+        self._port = 0
+
+    def __enter__(self) -> LlamaServer:
+        self._port = free_port()
+        command = self.options.arguments(*self._command, self._port)
+        if sys.platform == "linux":
+            command = [sys.executable, "-c", _TIED, *command]
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
+        try:
+            self._wait_until_healthy()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        self._log.close()
+
+    def complete(
+        self, prompt: Sequence[int], max_tokens: int, on_token: Callable[[float], None] = lambda seconds: None
+    ) -> Streamed:
+        """Streams a greedy continuation; `on_token` is told the seconds since the request, token by token."""
+        asked = {
+            "prompt": list(prompt),
+            "n_predict": max_tokens,
+            "stream": True,
+            "cache_prompt": True,
+            "temperature": 0.0,
+            "samplers": ["temperature"],
+            "repeat_penalty": 1.0,
+            "ignore_eos": True,
+            "return_tokens": True,
+        }
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=_MAX_ANSWER_SECONDS)
+        try:
+            started = time.perf_counter()
+            connection.request("POST", "/completion", json.dumps(asked), {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            if response.status != http.HTTPStatus.OK:
+                raise PeerFailed(f"llama-server refused a question: {response.read().decode(errors='replace')}")
+            return read_stream(response, started, on_token)
+        finally:
+            connection.close()
+
+    def complete_all(self, prompts: Sequence[Sequence[int]], max_tokens: Sequence[int]) -> list[Streamed]:
+        """All at once, as many side by side as there are slots."""
+        with ThreadPoolExecutor(self.options.num_slots) as pool:
+            return list(pool.map(self.complete, prompts, max_tokens))
+
+    def _wait_until_healthy(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + _MAX_START_SECONDS
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise PeerFailed(f"llama-server ended with code {self._process.returncode}: {self._last_lines()}")
+            if self._is_healthy():
+                return
+            time.sleep(0.05)
+        raise PeerFailed(f"llama-server did not come up in {_MAX_START_SECONDS:.0f} s: {self._last_lines()}")
+
+    def _is_healthy(self) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5.0)
+        try:
+            connection.request("GET", "/health")
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+    def _last_lines(self) -> str:
+        self._log.seek(0)
+        return b"\n".join(self._log.read().splitlines()[-12:]).decode(errors="replace")
+
+
+def read_stream(lines: Iterable[bytes], started: float, on_token: Callable[[float], None]) -> Streamed:
+    """Reads server-sent events up to the one that says `stop`; several tokens in one event share its time."""
+    seconds: list[float] = []
+    for line in lines:
+        if not line.startswith(b"data: "):
+            continue
+        event = json.loads(line.removeprefix(b"data: "))
+        if "error" in event:
+            raise PeerFailed(f"llama-server gave up: {event['error']}")
+        if event.get("stop"):
+            return Streamed(tuple(seconds), int(event["timings"].get("cache_n", 0)), started)
+        for _ in event["tokens"]:
+            seconds.append(time.perf_counter() - started)
+            on_token(seconds[-1])
+    raise PeerFailed("llama-server closed the connection in the middle of an answer.")
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])

@@ -1,0 +1,129 @@
+"""Tests for tests.bench.peers, tests.bench.llama_server and tests.bench.llama_peer."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tarfile
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.bench import peers
+from tests.bench.bench_model import bench_model, plain_tokens
+from tests.bench.llama_peer import LlamaProcess
+from tests.bench.llama_server import LlamaServer, ServerOptions, read_stream
+from tests.bench.peers import PeerFailed
+from tests.bench.test_bench_model import SMALL
+
+OPTIONS = ServerOptions(num_slots=2, num_cells=512, num_threads=1)
+# Answers /health at the second try and then one question, as llama-server does.
+SERVER = """
+import http.server, json, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    tries = 0
+    def do_GET(self):
+        Handler.tries += 1
+        self.send_response(200 if Handler.tries > 1 else 503)
+        self.end_headers()
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.end_headers()
+        for token in asked["prompt"][: asked["n_predict"]]:
+            self.wfile.write(b"data: " + json.dumps({"tokens": [token], "stop": False}).encode() + b"\\n\\n")
+        self.wfile.write(b'data: {"tokens": [], "stop": true, "timings": {"cache_n": 3}}\\n\\n')
+    def log_message(self, *arguments): pass
+port = int(sys.argv[sys.argv.index("--port") + 1])
+http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"""
+
+
+def program(folder: Path, source: str) -> Path:
+    """A Python program that can be started like llama-server."""
+    file = folder / "llama-server"
+    file.write_text(f"#!{sys.executable}\n{source}", encoding="utf-8")
+    file.chmod(0o755)
+    return file
+
+
+def test_a_built_server_is_not_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers.importlib.metadata, "version", lambda name: "1.2.3")
+    binary = tmp_path / "llama.cpp-1.2.3" / "build" / "bin" / "llama-server"
+    binary.parent.mkdir(parents=True)
+    binary.touch()
+
+    assert peers.llama_server(tmp_path) == binary
+
+
+def test_only_llama_cpp_is_unpacked_of_the_source(tmp_path: Path) -> None:
+    archive = tmp_path / "source.tar.gz"
+    with tarfile.open(archive, "w:gz") as writing:
+        for name in ("pkg-1/setup.py", "pkg-1/vendor/llama.cpp/CMakeLists.txt", "pkg-1/vendor/other/file"):
+            writing.addfile(tarfile.TarInfo(name), io.BytesIO())
+
+    with tarfile.open(archive) as reading:
+        assert [member.name for member in peers.vendored(reading)] == ["pkg-1/vendor/llama.cpp/CMakeLists.txt"]
+
+
+def test_the_folder_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(peers.FOLDER_VARIABLE, str(tmp_path / "elsewhere"))
+
+    assert peers.default_folder() == tmp_path / "elsewhere"
+
+
+def test_a_failed_build_says_where_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers.importlib.metadata, "version", lambda name: "1.2.3")
+    monkeypatch.setattr(peers.shutil, "which", lambda name: name)
+    monkeypatch.setattr(peers, "build_commands", lambda place, jobs: [[sys.executable, "-c", "raise SystemExit(2)"]])
+    (tmp_path / "llama.cpp-1.2.3" / "source").mkdir(parents=True)
+
+    with pytest.raises(PeerFailed, match=r"build\.log"):
+        peers.llama_server(tmp_path)
+
+
+def test_tokens_are_timed_as_they_come() -> None:
+    events = [{"tokens": [5]}, {"tokens": [6, 7]}, {"tokens": [], "stop": True, "timings": {"cache_n": 40}}]
+    told: list[float] = []
+
+    streamed = read_stream([b"data: " + json.dumps(one).encode() for one in events], 0.0, told.append)
+
+    assert len(streamed.token_seconds) == 3
+    assert list(streamed.token_seconds) == told == sorted(told)
+    assert streamed.cached_tokens == 40
+
+
+@pytest.mark.parametrize("lines", [[], [b'data: {"error": {"message": "no room"}}']])
+def test_a_broken_stream_is_no_answer(lines: list[bytes]) -> None:
+    with pytest.raises(PeerFailed):
+        read_stream(lines, 0.0, lambda seconds: None)
+
+
+def test_a_server_is_asked_once_it_is_healthy_and_gone_after_its_block(tmp_path: Path) -> None:
+    with LlamaServer(program(tmp_path, SERVER), Path("model.gguf"), OPTIONS) as server:
+        process = psutil.Process().children()[-1]
+        streamed = server.complete([1, 2, 3, 4], max_tokens=2)
+        both = server.complete_all([[1, 2], [1, 2, 3]], [1, 3])
+
+    assert len(streamed.token_seconds) == 2
+    assert streamed.cached_tokens == 3
+    assert [len(one.token_seconds) for one in both] == [1, 3]
+    assert not process.is_running()
+
+
+def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+    failing = program(tmp_path, "import sys; sys.exit('no such model')")
+
+    with pytest.raises(PeerFailed, match="no such model"), LlamaServer(failing, Path("model.gguf"), OPTIONS):
+        pass
+
+
+def test_llama_cpp_python_answers_and_keeps_what_it_read(tmp_path: Path) -> None:
+    prompt = list(plain_tokens(SMALL.vocabulary))[:64]
+
+    with LlamaProcess(bench_model(tmp_path, SMALL), num_cells=256, num_threads=1) as llama:
+        first, second = (llama.complete(prompt, max_tokens=5) for _ in range(2))
+
+    assert len(first.token_seconds) == len(second.token_seconds) == 5
