@@ -22,7 +22,7 @@ import tomlkit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tomlkit.exceptions import TOMLKitError
 
-from engine.core import SamplingParams
+from engine.core import KVType, SamplingParams
 from engine.errors import BadRequest, DiskFull, first_fault, is_disk_full
 
 GIB = 2**30
@@ -92,11 +92,26 @@ class RetrievalSettings(_Table):
 
 
 class GenerationSettings(_Table):
-    """`n_gpu_layers` None lets the plan choose; `num_threads` 0 means all physical cores."""
+    """`n_gpu_layers` None lets the plan choose; `num_threads` 0 means all physical cores.
+
+    `max_context` tokens are the room of one prompt and its answer; cells are there for `parallel_answers` of them,
+    where memory allows. A step computes at most `n_batch` tokens, and at most `n_ubatch` of prompts (0: what suits
+    the machine), before anything can be cancelled.
+
+    What was read is kept, so that it need not be read again: as numbers of `kv_type`, in memory up to `kv_ram_bytes`
+    and on the disk up to `kv_disk_bytes` (None: by what the machine has). Passages are read in the order that is kept
+    where that costs at most `reorder_loss` of the best order's worth.
+    """
 
     max_context: int = Field(8192, ge=128)
     max_answer_tokens: int = Field(512, ge=1)
     n_batch: int = Field(512, ge=1)
+    n_ubatch: int = Field(0, ge=0)
+    parallel_answers: int = Field(4, ge=1, le=64)
+    kv_type: KVType = "f16"
+    kv_ram_bytes: int | None = Field(None, ge=0)
+    kv_disk_bytes: int | None = Field(None, ge=0)
+    reorder_loss: float = Field(0.1, ge=0, le=1)
     num_threads: int = Field(0, ge=0)
     n_gpu_layers: int | None = Field(None, ge=0)
     temperature: float = Field(0.2, ge=0, le=5)

@@ -330,6 +330,7 @@ class Question:
     """What the user asked.
 
     `transcript` is what earlier answers of the same conversation returned, opaque to all but the prompt.
+    `priority` says who waits for the answer.
     """
 
     question_id: str
@@ -340,11 +341,15 @@ class Question:
     top_k: int | None = None
     sampling: SamplingParams = field(default_factory=SamplingParams)
     filters: Filters = Filters()
+    priority: Priority = "interactive"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A finished answer. `model` is None when the answer is extractive: then the quotes are the answer."""
+    """A finished answer. `model` is None when the answer is extractive: then the quotes are the answer.
+
+    `alternatives` are the others, where several were asked for (`SamplingParams.num_answers`).
+    """
 
     text: str
     quotes: tuple[Quote, ...]
@@ -354,6 +359,7 @@ class Answer:
     model: str | None
     finish_reason: FinishReason
     segments: tuple[dict[str, Any], ...] = ()
+    alternatives: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -308,6 +308,8 @@ class Engine:
     def ask_each(self, texts: Sequence[str], **options: Any) -> list[AnswerEnded]:
         """As `ask_many`, but raises nothing: how each question ended, in the order of the texts."""
         options.setdefault("sampling", self.settings.generation.sampling())
+        # Many at once are a script's, which can wait for somebody at the window.
+        options.setdefault("priority", "batch" if len(texts) > 1 else "interactive")
         questions = [Question(question_id=uuid4().hex, text=text, **options) for text in texts]
         with Waiting(self.subscribe, {question.question_id for question in questions}) as waiting:
             for question in questions:

@@ -121,6 +121,7 @@ def _ask(engine: Engine, params: protocol.Ask) -> None:
         top_k=params.top_k,
         sampling=params.sampling or engine.settings.generation.sampling(),
         filters=params.filters,
+        priority=params.priority,
     )
     engine.submit(question)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.core import Filters, Passage, SamplingParams, Scope
+from engine.core import Filters, Passage, Priority, SamplingParams, Scope
 from engine.protocol.message import Message, Method, Nothing
 
 
@@ -12,7 +12,7 @@ class Ask(Message):
     """A question. Its answer comes as `answer.*` notifications and ends in exactly one of finished, cancelled, failed.
 
     `transcript` is the concatenation of the `segments` that the finished answers of this conversation returned.
-    `sampling` None means the engine's settings.
+    `sampling` None means the engine's settings; `priority` says who waits for the answer.
     """
 
     question_id: str
@@ -23,6 +23,7 @@ class Ask(Message):
     top_k: int | None = None
     sampling: SamplingParams | None = None
     filters: Filters = Filters()
+    priority: Priority = "interactive"
 
 
 class CancelQuestion(Message):

@@ -222,6 +222,14 @@ def test_scope_and_timings_are_said_in_words():
     assert scope_sentence(turn(1)) == timing_sentence(turn(1)) == ""
 
 
+def test_what_was_not_read_again_is_said():
+    from engine.protocol import Timings
+
+    times = {"queued_s": 0, "retrieval_s": 0.1, "prefill_s": 0.1, "ttft_s": 0.2, "total_s": 0.3}
+    timings = Timings(**times, prompt_tokens=1024, generated_tokens=1, cached_tokens=812)
+    assert "812 of 1,024 tokens read from memory" in timing_sentence(turn(1, timings=timings))
+
+
 def test_quotes_of_documents_that_are_away_or_were_removed_are_marked(view):
     now = {1: Standing("removed"), 2: HERE, 3: Standing("offline", "The drive is not connected.")}
     view.show_standings(lambda passage: now[passage.document_id])

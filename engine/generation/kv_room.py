@@ -1,0 +1,64 @@
+"""How many cells a context gets, and how much memory and disk kept KV may take: decided before it is allocated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from engine.config import GIB, GenerationSettings
+from engine.core import KVType, ModelShape
+from engine.memory.hardware import Hardware
+from engine.memory.placement import context_cells
+
+# Bytes that 32 numbers take: as f16, and as q8_0 with their common scale.
+_BYTES_OF_32: dict[KVType, int] = {"f16": 64, "q8_0": 34}
+# What the cells of further answers may take of the memory, and what kept KV may take of memory and disk.
+CELLS_SHARE = 1 / 8
+RAM_SHARE = 1 / 8
+DISK_SHARE = 1 / 10
+MAX_DISK_BYTES = 16 * GIB
+
+
+@dataclass(frozen=True, slots=True)
+class KVRoom:
+    """`context_tokens` are the room of one prompt and its answer, in a context of `num_cells`."""
+
+    context_tokens: int
+    num_cells: int
+    ram_bytes: int
+    disk_bytes: int
+
+
+def shape_with(shape: ModelShape, kv_type: KVType) -> ModelShape:
+    """The shape with the bytes that a cell takes in this format."""
+    cells = tuple(num_bytes * _BYTES_OF_32[kv_type] // _BYTES_OF_32["f16"] for num_bytes in shape.kv_cell_bytes)
+    return replace(shape, kv_cell_bytes=cells)
+
+
+def kv_room(shape: ModelShape, settings: GenerationSettings, hardware: Hardware, device_reserve_bytes: int) -> KVRoom:
+    """Cells for as many answers at once as the settings want and memory has room for, at least for one.
+
+    Args:
+        shape: With the bytes of a cell in the format that is used.
+        settings: What is wanted.
+        hardware: What the machine has, and what of it is free.
+        device_reserve_bytes: Kept free on a device.
+    """
+    tokens = context_cells(shape, settings.max_context)
+    # Never may the cells of answers that only could be written push layers off a device.
+    device = sum(device.free_bytes for device in hardware.devices) - device_reserve_bytes - shape.weight_bytes
+    room_bytes = device // 2 if hardware.devices else _ram_share(hardware, CELLS_SHARE)
+    affordable = max(0, room_bytes) // max(1, sum(shape.kv_cell_bytes))
+    return KVRoom(
+        context_tokens=tokens,
+        num_cells=max(tokens, min(tokens * settings.parallel_answers, affordable)),
+        ram_bytes=_ram_share(hardware, RAM_SHARE) if settings.kv_ram_bytes is None else settings.kv_ram_bytes,
+        disk_bytes=_disk_share(hardware) if settings.kv_disk_bytes is None else settings.kv_disk_bytes,
+    )
+
+
+def _ram_share(hardware: Hardware, share: float) -> int:
+    return int(min(hardware.ram_capacity_bytes * share, hardware.ram_free_bytes * 2 * share))
+
+
+def _disk_share(hardware: Hardware) -> int:
+    return int(min(hardware.disk_free_bytes * DISK_SHARE, MAX_DISK_BYTES))
