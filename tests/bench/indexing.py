@@ -42,6 +42,8 @@ IMPORTS = ["langchain_huggingface", "langchain_chroma", "langchain_text_splitter
 # Where a processor has bfloat16 of its own, the first of the peers is to be left twice as far behind.
 BOUNDS = {"embedder_alone": 0.93, "langchain_chroma": 1.1, "langchain_chroma_tuned": 1.0}
 BOUND_WITH_BFLOAT16 = 2.0
+# Nobody reads pictures in it, so that what goes through OCR is told by its remark, on every machine alike.
+NO_LANGUAGES = ("none",)
 MAX_PEER_SECONDS = 1800
 
 
@@ -223,7 +225,7 @@ def take_sample(work: Path, num_chunks: int) -> Sample:
 
 
 def chunks_of(pool: ParserPool, file: Path, tokenizer: Path | None, limits: LibrarySettings) -> list[str]:
-    """The texts that are embedded for a file; none where it cannot be read."""
+    """The texts that are embedded for a file; none where it cannot be read, or not without OCR."""
     try:
         read = pool.read(
             str(file),
@@ -232,6 +234,7 @@ def chunks_of(pool: ParserPool, file: Path, tokenizer: Path | None, limits: Libr
             limits.chunk_overlap_tokens,
             limits.max_file_bytes,
             limits.max_chunks_per_document,
+            ocr_languages=NO_LANGUAGES,
         )
     except DocumentUnreadable:
         return []

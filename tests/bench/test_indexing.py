@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.config import LibrarySettings
 from engine.embedder import backends
-from tests.bench.indexing import Contest, Sample, bound, told
+from engine.library.parsers.pool import ParserPool
+from tests.bench.indexing import Contest, Sample, bound, chunks_of, told
+from tests.helpers.pdf import Page, pdf
 
 
 def contest(tmp_path: Path, **seconds: list[float]) -> Contest:
@@ -43,3 +46,14 @@ def test_more_is_asked_where_bfloat16_is_native(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(backends, "formats_worth_trying", lambda: ("float32", "bfloat16"))
 
     assert (bound("langchain_chroma"), bound("embedder_alone")) == (2.0, 0.93)
+
+
+def test_what_needs_ocr_is_no_part_of_the_sample_whoever_could_read_it(tmp_path: Path) -> None:
+    limits = LibrarySettings()
+    printed, half_scanned = tmp_path / "printed.pdf", tmp_path / "half.pdf"
+    printed.write_bytes(pdf(["The notice period is three months."]))
+    half_scanned.write_bytes(pdf(["The notice period is three months.", Page(has_picture=True)]))
+
+    with ParserPool(1, limits.parse_seconds, limits.parse_memory_bytes) as pool:
+        assert len(chunks_of(pool, printed, None, limits)) == 1
+        assert chunks_of(pool, half_scanned, None, limits) == []
