@@ -7,6 +7,7 @@ so that is counted here. The numbers are ours: which cell of llama.cpp's it is d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,6 +62,15 @@ class Cells:
     def num_private(self, sequence: CellSequence) -> int:
         """Cells that closing this sequence would free."""
         return int((self._holders[sequence.cells] == 1).sum()) if sequence.cells else 0
+
+    def shared_end(self, sequences: Sequence[CellSequence]) -> int:
+        """Up to which position the first of `sequences` shares its cells with others than these."""
+        first = sequences[0]
+        ours = np.zeros(self.num_cells, np.int32)
+        for sequence in sequences:
+            ours[sequence.cells] += 1
+        is_shared = self._holders[first.cells] > ours[first.cells]
+        return first.start + (len(first.cells) if is_shared.all() else int(is_shared.argmin()))
 
     def open(self, start: int = 0) -> CellSequence:
         """A new, empty sequence; `start` is where a part that is loaded by itself belongs.

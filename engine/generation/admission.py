@@ -1,0 +1,211 @@
+"""Who gets cells and who gives them up: carries out what scheduler.py decides.
+
+When cells run out, kept KV leaves first, then pins of those who only wait, then the latest arrival of the least
+urgent, all of it at once, saved or to be read again by what costs less. It comes back before anybody new of its rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from engine.errors import NoCells
+from engine.generation.cells import Cells
+from engine.generation.counters import Tally
+from engine.generation.keeping import Found, Keeper
+from engine.generation.preemption import choose
+from engine.generation.prefill_profile import PrefillProfile
+from engine.generation.residence import Residence
+from engine.generation.scheduler import Candidate, Resident, next_admission, passed_over, rank, victim, watermark
+from engine.generation.sequence import SequenceGroup, SequenceStatus
+
+# How many may overtake the one whose turn it is because more of their prompt is kept, and how often.
+LOOKAHEAD = 4
+
+
+@dataclass(slots=True)
+class Groups:
+    """All requests that have not ended: those without cells, and those with, in order of arrival."""
+
+    waiting: list[SequenceGroup] = field(default_factory=list)
+    running: list[SequenceGroup] = field(default_factory=list)
+
+
+class Admission:
+    """Moves groups between waiting and running; part of the step loop."""
+
+    def __init__(
+        self,
+        groups: Groups,
+        cells: Cells,
+        keeper: Keeper,
+        residence: Residence,
+        profile: PrefillProfile,
+        tally: Tally,
+        clock: Callable[[], float],
+        max_running: int,
+        swap_budget_bytes: int,
+    ) -> None:
+        self._groups, self._cells, self._keeper, self._residence = groups, cells, keeper, residence
+        self._profile, self._tally, self._clock = profile, tally, clock
+        self._max_running, self._swap_budget_bytes = max_running, swap_budget_bytes
+
+    def make_room(self, num_wanted: int, num_needed: int) -> SequenceGroup | None:
+        """Frees cells for the next batch: `num_wanted` where kept KV can leave, `num_needed` whoever must.
+
+        Returns:
+            The only group that is left, where even that has not got what it needs.
+        """
+        self._free_kept(num_wanted)
+        while self._cells.num_free < num_needed:
+            if self._let_go_of_waiting():
+                self._free_kept(num_needed)
+            elif len(self._groups.running) > 1:
+                self._preempt_one(self._groups.running)
+                self._free_kept(num_needed)
+            else:
+                return self._groups.running[0] if self._groups.running else None
+        return None
+
+    def admit(self) -> SequenceGroup | None:
+        """Gives cells to those who wait, as long as there are enough.
+
+        Returns:
+            A group that will not fit even though nobody else runs.
+        """
+        while self._groups.waiting:
+            chosen = self._next()
+            if chosen is None:
+                return None
+            if not self._has_room_for(chosen):
+                return None if self._groups.running else chosen
+            self._note_passed(chosen)
+            self._settle(chosen)
+        return None
+
+    def rank(self, group: SequenceGroup) -> int:
+        waited = group.waited_seconds
+        if group.status is not SequenceStatus.RUNNING:
+            waited += self._clock() - group.waiting_since
+        return rank(group.request.priority, waited)
+
+    def preempt(self, group: SequenceGroup) -> None:
+        """Takes all cells from a running group; it waits to go on where it was."""
+        kind = choose(
+            self._residence.parts(group),
+            self._swap_budget_bytes - self._residence.saved_bytes,
+            self._residence.rates,
+            self._profile,
+        )
+        is_saved = kind == "swap" and self._residence.save(group)
+        self._tally.preempted_by_swap += is_saved
+        self._tally.preempted_by_recompute += not is_saved
+        self._residence.leave(group)
+        self.let_go(group)
+        self._groups.running.remove(group)
+        self._groups.waiting.append(group)
+        group.status, group.waiting_since = SequenceStatus.PREEMPTED, self._clock()
+
+    def let_go(self, group: SequenceGroup) -> bool:
+        """Ends the pins on what is kept of a request; False where there were none."""
+        if group.found is None:
+            return False
+        self._keeper.let_go(group.found)
+        group.found = None
+        return True
+
+    def _next(self) -> SequenceGroup | None:
+        """Whose turn it is, of those whose kept KV has been read from disk."""
+        groups = {group.request_id: group for group in self._groups.waiting}
+        candidates = self._candidates()
+        while (chosen := next_admission(candidates, LOOKAHEAD)) is not None:
+            if self._is_ready(groups[chosen.request_id]):
+                return groups[chosen.request_id]
+            candidates.remove(chosen)
+        return None
+
+    def _candidates(self) -> list[Candidate]:
+        waiting = self._groups.waiting
+        may_be_reordered = len(waiting) > 1
+        return [self._candidate(group, may_be_reordered and at <= LOOKAHEAD) for at, group in enumerate(waiting)]
+
+    def _candidate(self, group: SequenceGroup, asks_keeper: bool) -> Candidate:
+        cached = group.found.num_tokens if group.found else 0
+        if asks_keeper and group.found is None:
+            cached = self._keeper.peek(group.request.segments)
+        is_preempted = group.status is SequenceStatus.PREEMPTED
+        compute = group.num_tokens - cached
+        rank_now = self.rank(group)
+        return Candidate(group.request_id, group.arrival, rank_now, is_preempted, cached, compute, group.times_passed)
+
+    def _note_passed(self, chosen: SequenceGroup) -> None:
+        candidates = [self._candidate(group, asks_keeper=False) for group in self._groups.waiting]
+        passed = passed_over(candidates, next(c for c in candidates if c.request_id == chosen.request_id))
+        for group in self._groups.waiting:
+            group.times_passed += group.request_id in passed
+
+    def _is_ready(self, group: SequenceGroup) -> bool:
+        if not self._residence.can_share:
+            return True
+        segments = group.request.segments
+        if group.found is not None and self._keeper.peek(segments) > group.found.num_tokens:
+            self.let_go(group)
+        if group.found is None:
+            group.found = self._keeper.find(segments)
+        return self._keeper.is_ready(group.found)
+
+    def _has_room_for(self, group: SequenceGroup) -> bool:
+        """Whether a group fits now, after everything left that may leave for it."""
+        num_cells, num_slots = self._cells_for(group), len(group.live) + 1
+        if sum(len(other.live) for other in self._groups.running) + len(group.live) > self._max_running:
+            return not self._groups.running
+        while not self._fits(num_cells, num_slots):
+            if self._keeper.free_cells(max(1, num_cells - self._num_available())) or self._let_go_of_waiting(group):
+                continue
+            less_urgent = [other for other in self._groups.running if self.rank(other) > self.rank(group)]
+            if not less_urgent:
+                return False
+            self._preempt_one(less_urgent)
+        return True
+
+    def _fits(self, num_cells: int, num_slots: int) -> bool:
+        return self._num_available() >= num_cells and self._cells.num_free_slots >= num_slots
+
+    def _cells_for(self, group: SequenceGroup) -> int:
+        found = group.found or Found()
+        needed = group.num_tokens - found.num_tokens + found.num_cells + len(group.live)
+        if not self._groups.running:
+            return min(needed, self._cells.num_cells)
+        num_writing = sum(len(other.live) for other in self._groups.running)
+        return needed + watermark(self._cells.num_cells, num_writing)
+
+    def _num_available(self) -> int:
+        """Free cells that are not promised to a prompt that is being read."""
+        promised = sum(due for group in self._groups.running for _, due in group.due() if due > 1)
+        return self._cells.num_free - promised
+
+    def _settle(self, group: SequenceGroup) -> None:
+        group.cached_tokens = max(group.cached_tokens, self._residence.settle(group))
+        self._groups.waiting.remove(group)
+        self._groups.running.append(group)
+        self._groups.running.sort(key=lambda each: each.arrival)
+        now = self._clock()
+        group.waited_seconds += now - group.waiting_since
+        group.status = SequenceStatus.RUNNING
+        if not group.has_read_prompt:
+            group.read_since = now
+
+    def _free_kept(self, num_cells: int) -> None:
+        while self._cells.num_free < num_cells:
+            if not self._keeper.free_cells(num_cells - self._cells.num_free):
+                return
+
+    def _let_go_of_waiting(self, but: SequenceGroup | None = None) -> bool:
+        pinned = [group for group in self._groups.waiting if group is not but and group.found is not None]
+        return sum(self.let_go(group) for group in pinned) > 0
+
+    def _preempt_one(self, groups: list[SequenceGroup]) -> None:
+        chosen = victim([Resident(group.request_id, group.arrival, self.rank(group)) for group in groups])
+        if chosen is None:
+            raise NoCells("The context is full.", "Start a new chat or raise the context length in the settings.")
+        self.preempt(next(group for group in groups if group.request_id == chosen.request_id))

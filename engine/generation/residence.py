@@ -1,0 +1,207 @@
+"""How sequences get into cells and out of them again: what `Cells` counts and what llama.cpp holds change together.
+
+A preempted request keeps what only it had: the beginning that the keeper holds as well is found there again.
+Sequences of a model that cannot share prefixes are moved whole.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from engine.errors import NoCells
+from engine.generation.cells import Cells, CellSequence
+from engine.generation.context import Context
+from engine.generation.keeping import Keeper
+from engine.generation.preemption import Part, SwapRates
+from engine.generation.sequence import SavedPart, SequenceGroup, TokenSequence
+
+
+class Residence:
+    """Moves sequences of one context; owned by the generation thread."""
+
+    def __init__(self, context: Context, cells: Cells, keeper: Keeper) -> None:
+        self._context, self._cells, self._keeper = context, cells, keeper
+        self.can_share = context.model.can_share_prefixes
+        self.rates = SwapRates()
+        self.saved_bytes = 0
+
+    def settle(self, group: SequenceGroup) -> int:
+        """Gives a request cells again, with what is kept and what was saved of it; returns how many tokens were kept.
+
+        Raises:
+            NoCells: All sequence numbers are taken; nothing has changed.
+        """
+        lead = group.lead
+        lead.held = self._cells.open()
+        kept = self._keeper.restore(group.found, lead.held) if group.found and group.found.num_tokens else 0
+        if not (group.is_swapped and self._try_load(group)):
+            for sequence in group.sequences:
+                if sequence is not lead:
+                    self.release(sequence)
+            group.has_forked = False
+            self.trim(lead, kept)
+        self._forget_saved(group)
+        # The last token is always computed, because its logits are wanted.
+        self.trim(lead, len(lead.tokens) - 1)
+        return min(kept, lead.num_computed)
+
+    def leave(self, group: SequenceGroup) -> None:
+        """Takes all cells from a request."""
+        for sequence in group.sequences:
+            self.release(sequence)
+
+    def release(self, sequence: TokenSequence) -> None:
+        if sequence.held is not None:
+            self.close(sequence.held)
+            sequence.held = None
+
+    def close(self, held: CellSequence) -> None:
+        self._context.remove(held.slot)
+        self._cells.close(held)
+
+    def trim(self, sequence: TokenSequence, end: int) -> None:
+        """Forgets what was computed from position `end` on: all of it where the model cannot rewind."""
+        held = sequence.held
+        if held is None or held.end <= end:
+            return
+        if self._context.remove(held.slot, end):
+            self._cells.trim(held, end)
+        else:
+            self._context.remove(held.slot)
+            self._cells.trim(held, 0)
+
+    def fork(self, lead: TokenSequence, sequence: TokenSequence, end: int) -> None:
+        """Lets `sequence` share what `lead` holds up to the position `end`.
+
+        Raises:
+            NoCells: All sequence numbers are taken.
+        """
+        if lead.held is None:
+            raise ValueError("the sequence that others are to share cells with has none")
+        sequence.held = self._cells.open()
+        self._cells.share(lead.held, sequence.held, 0, end)
+        self._context.copy(lead.held.slot, sequence.held.slot, 0, end if self.can_share else -1)
+
+    def parts(self, group: SequenceGroup) -> list[Part]:
+        """What would have to be saved of a request that leaves, or computed again."""
+        bytes_per_cell = self._bytes_per_cell(group)
+        return [Part(start, end - start, int((end - start) * bytes_per_cell)) for _, start, end in self._own(group)]
+
+    def save(self, group: SequenceGroup) -> bool:
+        """Copies out of the cells what only this request holds; False where that failed and nothing is saved."""
+        since = time.perf_counter()
+        for sequence, start, end in list(self._own(group)):
+            part = self._save(sequence, start, end)
+            if part is None:
+                self._forget_saved(group)
+                return False
+            sequence.saved.append(part)
+            self.saved_bytes += part.num_bytes
+        num_bytes = sum(part.num_bytes for sequence in group.sequences for part in sequence.saved)
+        self.rates = self.rates.with_save(num_bytes, time.perf_counter() - since)
+        group.is_swapped = True
+        return True
+
+    def forget(self, group: SequenceGroup) -> None:
+        """Lets go of everything that a request has, in cells and outside."""
+        self.leave(group)
+        self._forget_saved(group)
+
+    def _own(self, group: SequenceGroup) -> Iterator[tuple[TokenSequence, int, int]]:
+        """Sequences with the positions that are theirs: the prompt counts once, for the lead."""
+        held = [sequence.held for sequence in group.live if sequence.held is not None]
+        shared = self._cells.shared_end([cells for cells in held if cells.cells]) if held and held[0].cells else 0
+        for sequence in group.live:
+            own_start = shared if sequence is group.lead else group.prompt_length
+            start = own_start if self.can_share else 0
+            if sequence.num_computed > start:
+                yield sequence, start, sequence.num_computed
+
+    def _bytes_per_cell(self, group: SequenceGroup) -> float:
+        held = group.lead.held
+        return self._context.state_bytes(held.slot) / max(1, held.num_cells) if held else 0.0
+
+    def _save(self, sequence: TokenSequence, start: int, end: int) -> SavedPart | None:
+        held = sequence.held
+        if held is None:
+            return None
+        if start == 0:
+            return self._save_slot(held.slot, start, end)
+        try:
+            scratch = self._cells.open(start)
+        except NoCells:
+            return None
+        self._context.copy(held.slot, scratch.slot, start, end)
+        part = self._save_slot(scratch.slot, start, end)
+        self.close(scratch)
+        return part
+
+    def _save_slot(self, slot: int, start: int, end: int) -> SavedPart | None:
+        state = np.empty(self._context.state_bytes(slot), np.uint8)
+        written = self._context.save(slot, state)
+        return SavedPart(start, end, state[:written]) if written else None
+
+    def _try_load(self, group: SequenceGroup) -> bool:
+        try:
+            return self._load_all(group)
+        except NoCells:
+            return False
+
+    def _load_all(self, group: SequenceGroup) -> bool:
+        """Whether everything that was saved is in cells again."""
+        since, lead = time.perf_counter(), group.lead
+        if not all(self._load(lead, part) for part in lead.saved):
+            return False
+        if group.has_forked and not self._load_beside(group, lead):
+            return False
+        num_bytes = sum(part.num_bytes for sequence in group.sequences for part in sequence.saved)
+        self.rates = self.rates.with_load(num_bytes, time.perf_counter() - since)
+        return True
+
+    def _load_beside(self, group: SequenceGroup, lead: TokenSequence) -> bool:
+        for sequence in group.live:
+            if sequence is lead:
+                continue
+            if self.can_share and lead.num_computed < group.prompt_length:
+                return False
+            if self.can_share:
+                self.fork(lead, sequence, group.prompt_length)
+            else:
+                sequence.held = self._cells.open()
+            if not all(self._load(sequence, part) for part in sequence.saved):
+                return False
+        return True
+
+    def _load(self, sequence: TokenSequence, part: SavedPart) -> bool:
+        held = sequence.held
+        if held is None or held.end < part.start or part.end - held.end > self._cells.num_free:
+            return False
+        if held.end == 0:
+            return self._load_slot(held, part)
+        return held.end >= part.end or self._load_behind(held, part)
+
+    def _load_behind(self, held: CellSequence, part: SavedPart) -> bool:
+        """A part that does not begin at 0 is loaded by itself and then shared: loading replaces a whole sequence."""
+        scratch = self._cells.open(part.start)
+        is_loaded = part.end - part.start <= self._cells.num_free and self._load_slot(scratch, part)
+        if is_loaded:
+            start = held.end
+            self._cells.share(scratch, held, start, part.end)
+            self._context.copy(scratch.slot, held.slot, start, part.end)
+        self.close(scratch)
+        return is_loaded
+
+    def _load_slot(self, held: CellSequence, part: SavedPart) -> bool:
+        if not self._context.load(part.state, held.slot):
+            return False
+        self._cells.grow(held, part.end - part.start)
+        return True
+
+    def _forget_saved(self, group: SequenceGroup) -> None:
+        for sequence in group.sequences:
+            self.saved_bytes -= sum(part.num_bytes for part in sequence.saved)
+            sequence.saved.clear()
+        group.is_swapped = False

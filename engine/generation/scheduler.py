@@ -1,0 +1,139 @@
+"""What the next step computes, who is admitted and who has to leave: pure functions over frozen snapshots.
+
+Requests are served first come, first served within a priority; a request that has waited long counts as more urgent,
+so that nothing starves. Among equals, those are preferred of whose prompt more is kept in relation to what has to be
+computed (RAGCache, https://arxiv.org/abs/2404.12457, section 5.2), but nobody is passed over more than a few times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.core import Priority
+
+_RANKS: dict[Priority, int] = {"interactive": 0, "batch": 1, "idle": 2}
+# A batch request counts as interactive after this long in the queue, one for idle times after twice as long.
+AGEING_SECONDS = 60.0
+# Answers that are being written pause at most about this long for a chunk of somebody's prompt.
+STALL_SECONDS = 0.4
+# Below this, a chunk reads the weights for too few tokens to be worth it.
+MIN_CHUNK_TOKENS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Tokens that a running sequence could have computed in this step; a decode has one, and perhaps a draft."""
+
+    num_tokens: int
+    rank: int
+    arrival: int
+    num_drafted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A request that has no cells: new, or preempted. Tokens are of its prompt and what it has written."""
+
+    request_id: str
+    arrival: int
+    rank: int
+    is_preempted: bool = False
+    cached_tokens: int = 0
+    compute_tokens: int = 1
+    times_passed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """A request that holds cells."""
+
+    request_id: str
+    arrival: int
+    rank: int
+
+
+def rank(priority: Priority, waited_seconds: float) -> int:
+    """0 is the most urgent; waiting makes any request urgent in the end."""
+    return max(0, _RANKS[priority] - int(waited_seconds / AGEING_SECONDS))
+
+
+def chunk_tokens(n_ubatch: int, num_decoding: int, seconds_per_token: float) -> int:
+    """The most prompt tokens of a step: what llama.cpp computes in one go, so that a cancel waits for no more.
+
+    While answers are being written it is as much as fits into the pause that a reader hardly notices.
+    """
+    if not num_decoding or seconds_per_token <= 0:
+        return n_ubatch
+    return max(min(MIN_CHUNK_TOKENS, n_ubatch), min(n_ubatch, int(STALL_SECONDS / seconds_per_token)))
+
+
+def pack(demands: Sequence[Demand], max_tokens: int, chunk: int, num_free_cells: int) -> list[int]:
+    """How many tokens of each demand the next batch computes.
+
+    First a token for everybody who is writing, then their drafts, then prompts: the most urgent first, at most
+    `chunk` tokens of them. Prompts read ahead for idle times wait while anything more urgent runs.
+    """
+    granted = [0] * len(demands)
+    left = min(max_tokens, num_free_cells)
+    for index, demand in enumerate(demands):
+        if demand.num_tokens == 1 and left:
+            granted[index] = 1
+            left -= 1
+    for index, demand in enumerate(demands):
+        if demand.num_drafted and granted[index] and left:
+            drafted = min(demand.num_drafted, left)
+            granted[index] += drafted
+            left -= drafted
+    left = min(left, chunk)
+    for index in _prompts(demands):
+        granted[index] = min(demands[index].num_tokens, left)
+        left -= granted[index]
+    return granted
+
+
+def _prompts(demands: Sequence[Demand]) -> list[int]:
+    most_urgent = min((demand.rank for demand in demands), default=0)
+    idle = _RANKS["idle"]
+    reading = [
+        index
+        for index, demand in enumerate(demands)
+        if demand.num_tokens > 1 and (demand.rank < idle or most_urgent >= idle)
+    ]
+    return sorted(reading, key=lambda index: (demands[index].rank, demands[index].arrival))
+
+
+def next_admission(candidates: Sequence[Candidate], window: int) -> Candidate | None:
+    """Who gets cells next: nobody behind it does before it has got them.
+
+    Within a rank those that were preempted come first. Of new ones, the one whose kept part is largest in relation
+    to the rest; whoever has been passed over `window` times is not any more.
+    """
+    if not candidates:
+        return None
+    best = min(candidate.rank for candidate in candidates)
+    equals = sorted((c for c in candidates if c.rank == best), key=lambda candidate: candidate.arrival)
+    preempted = [candidate for candidate in equals if candidate.is_preempted]
+    if preempted:
+        return preempted[0]
+    passed_enough = [candidate for candidate in equals if candidate.times_passed >= window]
+    return passed_enough[0] if passed_enough else max(equals[: window + 1], key=_kept_share)
+
+
+def passed_over(candidates: Sequence[Candidate], chosen: Candidate) -> list[str]:
+    """Those that came before `chosen` and were as urgent."""
+    return [c.request_id for c in candidates if c.rank == chosen.rank and c.arrival < chosen.arrival]
+
+
+def _kept_share(candidate: Candidate) -> tuple[float, int]:
+    return candidate.cached_tokens / max(1, candidate.compute_tokens), -candidate.arrival
+
+
+def victim(residents: Sequence[Resident]) -> Resident | None:
+    """Who gives up all its cells: the latest arrival of the least urgent."""
+    return max(residents, key=lambda resident: (resident.rank, resident.arrival), default=None)
+
+
+def watermark(num_cells: int, num_writing: int) -> int:
+    """Cells that admission leaves free, so that those who are writing do not run out right after it."""
+    return max(num_cells // 100, 8 * num_writing)
