@@ -1,0 +1,100 @@
+"""The form of a cache file: what a piece of KV is and whose, checksums, then the bytes as llama.cpp saved them.
+
+    0   magic, version, checksum of the header; frequency, cost per token (these two are mended in place)
+    32  root key, parent's key, key; start; counts of tokens and documents; checksum and length of the blob
+    …   token ids (int32), document ids (int64), the blob
+
+The root key stands for model, KV type and llama.cpp's release (fingerprint.py). Little-endian throughout. Whatever does
+not check out is no cache file: never an error, only something to be deleted.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.generation.knowledge_tree import key_after
+
+MAGIC, VERSION = b"RAGDOLKV", 1
+USAGE_OFFSET = 16
+_PREAMBLE = struct.Struct("<8sII")
+_USAGE = struct.Struct("<Ixxxxd")
+_BODY = struct.Struct("<16s16s16sIIIIQ")
+_BODY_OFFSET = _PREAMBLE.size + _USAGE.size
+# Enough for nearly every header, so that one read has it whole.
+HEADER_GUESS_BYTES = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class CacheHeader:
+    """What a file says of its blob; `num_bytes` and `checksum` are the blob's."""
+
+    root: bytes
+    parent: bytes
+    key: bytes
+    start: int
+    tokens: tuple[int, ...]
+    documents: frozenset[int]
+    num_bytes: int
+    checksum: int = 0
+    frequency: int = 0
+    cost_per_token: float = 0.0
+
+    @property
+    def header_bytes(self) -> int:
+        return _header_bytes(len(self.tokens), len(self.documents))
+
+    @property
+    def file_bytes(self) -> int:
+        return self.header_bytes + self.num_bytes
+
+    def encode(self) -> bytes:
+        body = _BODY.pack(
+            self.root,
+            self.parent,
+            self.key,
+            self.start,
+            len(self.tokens),
+            len(self.documents),
+            self.checksum,
+            self.num_bytes,
+        )
+        body += np.array(self.tokens, "<i4").tobytes() + np.array(sorted(self.documents), "<i8").tobytes()
+        usage = encode_usage(self.frequency, self.cost_per_token)
+        return _PREAMBLE.pack(MAGIC, VERSION, zlib.crc32(body)) + usage + body
+
+
+def encode_usage(frequency: int, cost_per_token: float) -> bytes:
+    """What is mended in place, at `USAGE_OFFSET`."""
+    return _USAGE.pack(min(frequency, 2**32 - 1), cost_per_token)
+
+
+def header_length(data: bytes) -> int | None:
+    """How long the header is of which `data` is the beginning; None if it is no header of this version."""
+    if len(data) < _BODY_OFFSET + _BODY.size or _PREAMBLE.unpack_from(data)[:2] != (MAGIC, VERSION):
+        return None
+    _, _, _, _, num_tokens, num_documents, _, _ = _BODY.unpack_from(data, _BODY_OFFSET)
+    return _header_bytes(num_tokens, num_documents)
+
+
+def decode(data: bytes) -> CacheHeader | None:
+    """The header at the beginning of `data`, or None where it is damaged, or its key is not that of its tokens."""
+    length = header_length(data)
+    if length is None or length > len(data) or zlib.crc32(data[_BODY_OFFSET:length]) != _PREAMBLE.unpack_from(data)[2]:
+        return None
+    root, parent, key, start, num_tokens, num_documents, checksum, num_bytes = _BODY.unpack_from(data, _BODY_OFFSET)
+    at = _BODY_OFFSET + _BODY.size
+    tokens = tuple(np.frombuffer(data, "<i4", num_tokens, at).tolist())
+    documents = frozenset(np.frombuffer(data, "<i8", num_documents, at + 4 * num_tokens).tolist())
+    frequency, cost = _USAGE.unpack_from(data, USAGE_OFFSET)
+    if key_after(parent, tokens) != key:
+        return None
+    usable_cost = cost if 0 <= cost < float("inf") else 0.0
+    return CacheHeader(root, parent, key, start, tokens, documents, num_bytes, checksum, frequency, usable_cost)
+
+
+def _header_bytes(num_tokens: int, num_documents: int) -> int:
+    return _BODY_OFFSET + _BODY.size + 4 * num_tokens + 8 * num_documents

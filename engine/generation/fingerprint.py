@@ -1,0 +1,62 @@
+"""Which model keys and values belong to: whatever would change them changes the fingerprint, and makes them foreign."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import BinaryIO
+
+from engine.core import KVType
+from engine.generation.knowledge_tree import KEY_BYTES
+from engine.models.gguf import Header, parts_of, read_header
+
+_SAMPLES = 64
+_SAMPLE_BYTES = 4096
+
+
+def root_key(path: Path, kv_type: KVType, num_cells: int) -> bytes:
+    """The key of the knowledge tree's root, for a model in a context of `num_cells` cells of `kv_type`.
+
+    The release of llama.cpp is part of it: it may turn, order or scale keys in another way than the one before.
+
+    Raises:
+        ModelNotFound: The file has gone.
+        ModelFileInvalid: It is no model any more.
+    """
+    parts = parts_of(path)
+    status = tuple((part, part.stat().st_size, part.stat().st_mtime_ns) for part in parts if part.exists())
+    digest = hashlib.blake2b(_fingerprint(status), digest_size=KEY_BYTES)
+    digest.update(f"{version('llama-cpp-python')} {kv_type} {_reads_far(read_header(parts[0]), num_cells)}".encode())
+    return digest.digest()
+
+
+@lru_cache(maxsize=16)
+def _fingerprint(files: tuple[tuple[Path, int, int], ...]) -> bytes:
+    """Header, size, and samples of the weights: a fine-tune of a model differs from it in nearly every tensor.
+
+    Kept while the files stay as they are (path, size, time of the last change).
+    """
+    digest = hashlib.blake2b(digest_size=KEY_BYTES)
+    for path, size_bytes, _ in files:
+        digest.update(size_bytes.to_bytes(8, "little"))
+        with path.open("rb") as stream:
+            _add_samples(digest, stream, read_header(path))
+    return digest.digest()
+
+
+def _add_samples(digest: hashlib.blake2b, stream: BinaryIO, header: Header) -> None:
+    start = min((tensor.offset for tensor in header.tensors), default=header.file_bytes)
+    digest.update(stream.read(start))
+    step = max(_SAMPLE_BYTES, (header.file_bytes - start) // _SAMPLES)
+    for offset in range(start, header.file_bytes, step):
+        stream.seek(offset)
+        digest.update(stream.read(_SAMPLE_BYTES))
+
+
+def _reads_far(header: Header, num_cells: int) -> bool:
+    """Whether a model that turns its keys otherwise in a long context (LongRoPE) does so in one of this size."""
+    architecture = header.metadata.get("general.architecture", "")
+    original = header.metadata.get(f"{architecture}.rope.scaling.original_context_length")
+    return isinstance(original, int) and num_cells > original

@@ -1,0 +1,128 @@
+"""The upper tier of the knowledge tree: nodes that lie in KV cells, each under a sequence number of its own.
+
+Every call of llama.cpp that the tree needs is in here: letting a sequence share a node's cells, and moving a node's
+keys and values between cells and bytes. A part of a sequence is saved by way of a scratch sequence, and what is loaded
+is bit for bit what was saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import NoCells
+from engine.generation.cells import Cells, CellSequence
+from engine.generation.context import Context
+from engine.generation.knowledge_tree import Node
+from engine.generation.replacement import Policy, Shelf
+
+
+class KeptCells:
+    """Nodes in cells, at most `budget_cells` tokens of them; half of the sequence numbers are left to prompts."""
+
+    def __init__(self, context: Context, cells: Cells, policy: Policy) -> None:
+        self.shelf: Shelf[CellSequence] = Shelf(policy)
+        self.budget_cells = 0
+        self._context, self._cells = context, cells
+        self._max_slots = context.num_sequences // 2
+
+    def __contains__(self, node: Node) -> bool:
+        return node in self.shelf
+
+    @property
+    def is_over(self) -> bool:
+        return self.shelf.num_tokens > self.budget_cells
+
+    @property
+    def num_free(self) -> int:
+        """Free cells of the whole context."""
+        return self._cells.num_free
+
+    def has_room(self, num_tokens: int) -> bool:
+        """Whether a node of so many tokens may be held without another's leaving."""
+        return (
+            self.shelf.num_tokens + num_tokens <= self.budget_cells
+            and len(self.shelf) < self._max_slots
+            and self._cells.num_free_slots > 0
+        )
+
+    def frees_cells(self, node: Node) -> bool:
+        """Whether cells become free when the node leaves: no prompt that is running shares all of them."""
+        return self._cells.num_private(self.shelf[node]) > 0
+
+    def hold(self, node: Node, sequence: CellSequence) -> None:
+        """Shares the node's cells with a sequence that has read it; there is room."""
+        own = self._cells.open(node.start)
+        self._share(sequence, own, node)
+        self.shelf.put(node, own)
+
+    def lend(self, node: Node, sequence: CellSequence) -> None:
+        """Lets a sequence that ends where the node begins go on with it."""
+        self._share(self.shelf[node], sequence, node)
+
+    def load(self, node: Node, state: NDArray[np.uint8], sequence: CellSequence, is_held: bool) -> bool:
+        """Continues a sequence with saved bytes, and holds the node if `is_held`; False if they do not fit the model.
+
+        Raises:
+            NoCells: So many cells, or a sequence number, are not free; nothing has changed.
+        """
+        scratch = self._cells.open(node.start)
+        try:
+            self._cells.grow(scratch, node.num_tokens)
+            is_loaded = self._context.load(state, scratch.slot)
+            if is_loaded:
+                self._share(scratch, sequence, node)
+        except NoCells:
+            self._close(scratch)
+            raise
+        if is_loaded and is_held:
+            self.shelf.put(node, scratch)
+        else:
+            self._close(scratch)
+        return is_loaded
+
+    @contextmanager
+    def slot_of(self, node: Node, sequence: CellSequence | None = None) -> Iterator[int]:
+        """The number of a sequence that holds the node and nothing else: its own, or a scratch one's.
+
+        Raises:
+            NoCells: No sequence number is free.
+        """
+        if node in self.shelf:
+            yield self.shelf[node].slot
+            return
+        if sequence is None:
+            raise ValueError("the node lies in no cells")
+        scratch = self._cells.open(node.start)
+        try:
+            self._share(sequence, scratch, node)
+            yield scratch.slot
+        finally:
+            self._close(scratch)
+
+    def state_bytes(self, slot: int) -> int:
+        return self._context.state_bytes(slot)
+
+    def save(self, slot: int, into: NDArray[np.uint8]) -> bool:
+        """Whether the sequence's keys and values are in `into` now, which is as large as `state_bytes` says."""
+        return self._context.save(slot, into) == into.nbytes
+
+    def evict(self, node: Node) -> None:
+        """Lets go of a victim's cells."""
+        self._close(self.shelf.evict(node))
+
+    def release(self, node: Node) -> None:
+        """Lets go of a node's cells, if it has any."""
+        if node in self.shelf:
+            self._close(self.shelf.take(node))
+
+    def _share(self, source: CellSequence, target: CellSequence, node: Node) -> None:
+        self._cells.share(source, target, node.start, node.end)
+        self._context.copy(source.slot, target.slot, node.start, node.end)
+
+    def _close(self, sequence: CellSequence) -> None:
+        self._context.remove(sequence.slot)
+        self._cells.close(sequence)

@@ -1,0 +1,326 @@
+"""The keeper of what was read: the knowledge tree over cells, RAM and disk, behind the seam of keeping.py.
+
+A prompt's beginning is found as a path of nodes, pinned, and given to its sequence: shared where it lies in cells,
+loaded where it lies in bytes. What had to be read becomes nodes as soon as the prompt is: in cells, where it costs
+nothing while the sequence runs, else in memory. Everything here runs on the generation thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.errors import NoCells
+from engine.generation.cache_files import CacheFiles
+from engine.generation.cells import Cells, CellSequence
+from engine.generation.context import Context
+from engine.generation.keeping import Found
+from engine.generation.kept_bytes import KeptBytes
+from engine.generation.kept_cells import KeptCells
+from engine.generation.knowledge_tree import KnowledgeTree, Node, path_of, pieces_of
+from engine.generation.prefill_profile import PrefillProfile
+from engine.generation.replacement import Policy, pgdsf
+from engine.generation.segment import Segment
+from engine.generation.slabs import Slabs
+from engine.memory.ledger import Ledger
+
+Home = Literal["cells", "ram", "disk"]
+HOMES: tuple[Home, ...] = ("cells", "ram", "disk")
+
+
+@dataclass(frozen=True, slots=True)
+class TierFigures:
+    """What a tier holds now, and how many tokens of prompts were found there since the start."""
+
+    num_nodes: int
+    num_tokens: int
+    num_bytes: int
+    hit_tokens: int
+    hit_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeFigures:
+    """The tiers, the tokens of prompts and answers that had to be computed, and mapped memory that is in no blob.
+
+    A tier's `hit_ratio` is its share of all tokens that were found or computed; together they are `hit_ratio`.
+    """
+
+    cells: TierFigures
+    ram: TierFigures
+    disk: TierFigures
+    computed_tokens: int
+    waste_bytes: int
+
+    @property
+    def hit_ratio(self) -> float:
+        return self.cells.hit_ratio + self.ram.hit_ratio + self.disk.hit_ratio
+
+
+class KnowledgeKeeper:
+    """Implements `keeping.Keeper`. Close it before its context; budgets are 0 until they are set."""
+
+    def __init__(
+        self, root: bytes, context: Context, cells: Cells, ledger: Ledger, files: CacheFiles, policy: Policy = pgdsf
+    ) -> None:
+        """A tree of what the files hold under `root` (fingerprint.py)."""
+        self.tree = KnowledgeTree(root)
+        self._cells = KeptCells(context, cells, policy)
+        self._slabs = Slabs(ledger)
+        self._files = files
+        self._bytes = KeptBytes(
+            self.tree, self._slabs, files, policy, is_in_cells=self._cells.__contains__, on_lost=self._drop
+        )
+        self._holds: dict[int, Found] = {}
+        self._from_disk: set[Node] = set()
+        self._profile = PrefillProfile()
+        self._saved_at: dict[Node, tuple[int, int]] = {}
+        self._hit_tokens: dict[Home, int] = dict.fromkeys(HOMES, 0)
+        self._computed_tokens = 0
+        self._cell_bytes = 0.0
+
+    def set_budgets(self, cells: int, ram_bytes: int, disk_bytes: int) -> None:
+        """Bounds tokens kept in cells, bytes in memory, and bytes of files (of all models); what is over leaves."""
+        self._files.set_budget(disk_bytes)
+        self._slabs.budget_bytes = ram_bytes
+        self._cells.budget_cells = cells
+        self._catch_up()
+
+    def peek(self, segments: Sequence[Segment]) -> int:
+        path = self.tree.walk(pieces_of(segments))
+        return path[-1].end if path else 0
+
+    def find(self, segments: Sequence[Segment]) -> Found:
+        self._catch_up()
+        path: list[Node] = []
+        for node in self.tree.walk(pieces_of(segments)):
+            node.pins += 1
+            if node.is_gone or not (node in self._cells or self._fetch(node)):
+                node.pins -= 1
+                break
+            path.append(node)
+        found = Found(
+            path[-1].end if path else 0,
+            sum(node.num_tokens for node in path if node not in self._cells),
+            tuple(path),
+        )
+        self._holds[id(found)] = found
+        return found
+
+    def is_ready(self, found: Found) -> bool:
+        self._bytes.collect()
+        return not any(self._bytes.is_reading(node) for node in found.path)
+
+    def restore(self, found: Found, sequence: CellSequence) -> int:
+        self._catch_up()
+        for node in found.path:
+            try:
+                if node.is_gone or not self._give(node, sequence):
+                    break
+            except NoCells:
+                break
+        return sequence.num_cells
+
+    def keep(self, segments: Sequence[Segment], sequence: CellSequence, seconds: float, computed_tokens: int) -> None:
+        self._catch_up()
+        cached_tokens = sum(len(segment.tokens) for segment in segments) - computed_tokens
+        self._profile.note(cached_tokens, computed_tokens, seconds)
+        node, path = self.tree.root, list[Node]()
+        for piece in pieces_of(segments):
+            if node.end + len(piece.tokens) > sequence.end:
+                break
+            node = self.tree.add(node, piece)
+            node.pins += 1
+            path.append(node)
+            self._note_miss(node, cached_tokens, computed_tokens)
+            if not self._take_in(node, sequence):
+                break
+        for node in reversed(path):
+            node.pins -= 1
+            self._drop_if_lost(node)
+
+    def let_go(self, found: Found) -> None:
+        if self._holds.pop(id(found), None) is not None:
+            for node in found.path:
+                node.pins -= 1
+            self._catch_up()
+
+    def free_cells(self, num_cells: int) -> int:
+        before = self._cells.num_free
+        while self._cells.num_free < before + num_cells and self._leave_cells(frees=True):
+            pass
+        return self._cells.num_free - before
+
+    def forget(self, documents: Collection[int]) -> None:
+        """Removes everything that holds text of the documents, and every path through it, in every tier."""
+        for node in self.tree.holders(documents):
+            if not node.is_gone:
+                self._drop(node)
+        self._files.forget(documents)
+
+    def flush(self, limit: int | None = None) -> int:
+        """Begins to write what has no file yet, at most `limit` nodes of it; how many those were, 0 when all is done.
+
+        For idle times, in small portions; what was written is not written again unless it was used since.
+        """
+        self._catch_up()
+        if not self._files.takes_more:
+            return 0
+        waiting = [node for node in self.tree if self._saved_at.get(node) != self._mark(node)]
+        fresh = [node for node in waiting if node not in self._bytes.disk][:limit]
+        for node in fresh:
+            self._write(node)
+        if not fresh:
+            # Children first, so that among files of the same model parents are the youngest.
+            self._bytes.note_usage(reversed(waiting))
+        self._saved_at.update((node, self._mark(node)) for node in fresh or waiting if not node.is_gone)
+        return len(fresh)
+
+    def close(self) -> None:
+        """Writes what has no file yet and gives everything back; a later keeper of the same root finds it."""
+        while self.flush():
+            pass
+        for found in list(self._holds.values()):
+            self.let_go(found)
+        self._bytes.close()
+        for node in self._cells.shelf.nodes():
+            self._cells.release(node)
+
+    def figures(self) -> KnowledgeFigures:
+        cells, ram, disk = self._cells.shelf, self._bytes.ram, self._bytes.disk
+        disk_bytes = sum(disk[node].num_bytes for node in disk.nodes())
+        return KnowledgeFigures(
+            self._tier("cells", len(cells), cells.num_tokens, round(cells.num_tokens * self._cell_bytes)),
+            self._tier("ram", len(ram), ram.num_tokens, self._slabs.used_bytes),
+            self._tier("disk", len(disk), disk.num_tokens, disk_bytes),
+            self._computed_tokens,
+            self._slabs.waste_bytes,
+        )
+
+    def _tier(self, home: Home, num_nodes: int, num_tokens: int, num_bytes: int) -> TierFigures:
+        hits, wanted = self._hit_tokens[home], sum(self._hit_tokens.values()) + self._computed_tokens
+        return TierFigures(num_nodes, num_tokens, num_bytes, hits, hits / wanted if wanted else 0.0)
+
+    def _catch_up(self) -> None:
+        """Takes in what the disk has done, and keeps the budgets where pins were in the way."""
+        self._bytes.collect()
+        while self._cells.is_over and self._leave_cells():
+            pass
+        self._bytes.fit()
+        self._bytes.write_behind()
+
+    def _fetch(self, node: Node) -> bool:
+        is_far = node not in self._bytes.ram
+        is_coming = self._bytes.fetch(node)
+        if is_coming and is_far:
+            self._from_disk.add(node)
+        return is_coming
+
+    def _give(self, node: Node, sequence: CellSequence) -> bool:
+        home: Home = "cells"
+        if node in self._cells:
+            self._cells.lend(node, sequence)
+        elif node in self._bytes.ram:
+            home = "disk" if node in self._from_disk else "ram"
+            is_held = self._make_cell_room(node)
+            if not self._cells.load(node, self._bytes.ram[node].data, sequence, is_held):
+                self._drop(node)
+                return False
+        else:
+            return False
+        self._from_disk.discard(node)
+        self._hit_tokens[home] += node.num_tokens
+        self._use(node)
+        return True
+
+    def _take_in(self, node: Node, sequence: CellSequence) -> bool:
+        """Keeps a node that `sequence` holds; False where there is no room for it anywhere."""
+        try:
+            if node not in self._cells and self._make_cell_room(node):
+                self._cells.hold(node, sequence)
+            return node in self._cells or node in self._bytes or self._save(node, sequence)
+        except NoCells:
+            return node in self._bytes
+
+    def _note_miss(self, node: Node, cached_tokens: int, computed_tokens: int) -> None:
+        """Counts what was computed although, in another prompt, it might have been found."""
+        if node.start >= cached_tokens:
+            self._computed_tokens += node.num_tokens
+            self.tree.missed(node, self._profile.seconds(cached_tokens, computed_tokens) / computed_tokens)
+        elif node.frequency:
+            return
+        else:
+            # Who computed it did not say so: it costs what it would alone.
+            self.tree.missed(node, self._profile.seconds(node.start, node.num_tokens) / node.num_tokens)
+        self._use(node)
+
+    def _use(self, node: Node) -> None:
+        self.tree.used(node)
+        self._cells.shelf.touch(node)
+        self._bytes.touch(node)
+
+    def _make_cell_room(self, node: Node) -> bool:
+        """Whether the node may lie in cells, once others have left them for it."""
+        if node.num_tokens > self._cells.budget_cells:
+            return False
+        while not (has_room := self._cells.has_room(node.num_tokens)):
+            if not self._leave_cells():
+                break
+        return has_room
+
+    def _leave_cells(self, frees: bool = False) -> bool:
+        """Moves the next one (whose leaving `frees` cells) down, unless it is there; False where none can go."""
+        victim = self._cells.shelf.victim(
+            lambda node: not node.pins and (not frees or self._cells.frees_cells(node)),
+        )
+        if victim is None:
+            return False
+        node = victim[0]
+        if node not in self._bytes:
+            self._save(node)
+        # Making room for it may have cost the node itself.
+        if node in self._cells:
+            self._cells.evict(node)
+            self._drop_if_lost(node)
+        return True
+
+    def _save(self, node: Node, sequence: CellSequence | None = None) -> bool:
+        """Copies a node and what of its path is not below yet to memory; False where there is no room."""
+        path = path_of(node)
+        for each in path:
+            each.pins += 1
+        try:
+            return all(each in self._bytes or self._save_one(each, sequence) for each in path)
+        except NoCells:
+            return False
+        finally:
+            for each in path:
+                each.pins -= 1
+
+    def _save_one(self, node: Node, sequence: CellSequence | None) -> bool:
+        with self._cells.slot_of(node, sequence) as slot:
+            num_bytes = self._cells.state_bytes(slot)
+            self._cell_bytes = num_bytes / node.num_tokens
+            return self._bytes.store(node, num_bytes, lambda into: self._cells.save(slot, into))
+
+    def _mark(self, node: Node) -> tuple[int, int]:
+        """As long as this stays the same, there is no sense in writing the node again."""
+        return node.last_used, self._files.num_failures
+
+    def _write(self, node: Node) -> None:
+        """Begins to write a node, by way of memory."""
+        if not node.is_gone and (node in self._bytes or self._save(node)) and node in self._bytes.ram:
+            self._bytes.write(node)
+
+    def _drop_if_lost(self, node: Node) -> None:
+        if not node.is_gone and node not in self._cells and node not in self._bytes:
+            self._drop(node)
+
+    def _drop(self, node: Node) -> None:
+        """Takes a node and every path through it out of every tier."""
+        for gone in self.tree.remove(node):
+            self._cells.release(gone)
+            self._bytes.remove(gone)
+            self._from_disk.discard(gone)
+            self._saved_at.pop(gone, None)

@@ -1,0 +1,181 @@
+"""The knowledge tree: what a model has read, by the path of text before it, so that nothing is read twice.
+
+RAGCache (https://arxiv.org/abs/2404.12457): the keys and values of a passage depend on all that stands before it, so a
+node is a piece of text *given its path*. A path of nodes from the root is the beginning of a prompt. Pure: where the
+bytes lie is told by `replacement.Shelf`, and who moves them is knowledge.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from engine.generation.segment import Segment
+
+# What is shorter is computed as fast as it is found, and a file, a sequence number and a header each cost more.
+MIN_PIECE_TOKENS = 16
+KEY_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Tokens that become one node: a segment, or several short ones and the one that follows them."""
+
+    tokens: tuple[int, ...]
+    documents: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A piece given its path; made and changed by `KnowledgeTree` and its owner.
+
+    `frequency` counts the prompts that had it. `cost_per_token` are the seconds that reading one of its tokens took,
+    averaged over `num_misses` times that it had to be read. While `pins` is not 0, a prompt waits for its bytes or
+    they are being moved. `last_used` is a tick of the tree's own clock.
+    """
+
+    key: bytes
+    parent: Node | None
+    piece: Piece
+    start: int
+    frequency: int = 0
+    cost_per_token: float = 0.0
+    num_misses: int = 0
+    pins: int = 0
+    last_used: int = 0
+    is_gone: bool = False
+    children: dict[tuple[int, ...], Node] = field(default_factory=dict)
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.piece.tokens)
+
+    @property
+    def end(self) -> int:
+        """The position after the last of its tokens."""
+        return self.start + len(self.piece.tokens)
+
+
+class KnowledgeTree:
+    """All nodes under one root, which stands for a model, its KV type, and nothing read yet."""
+
+    def __init__(self, root_key: bytes) -> None:
+        self.root = Node(root_key, None, Piece(()), 0)
+        self._by_key: dict[bytes, Node] = {root_key: self.root}
+        self._by_document: dict[int, set[Node]] = {}
+        self._tick = 0
+
+    def __len__(self) -> int:
+        """Nodes without the root."""
+        return len(self._by_key) - 1
+
+    def __iter__(self) -> Iterator[Node]:
+        """All nodes but the root, parents before their children."""
+        waiting = list(self.root.children.values())
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting += node.children.values()
+
+    def get(self, key: bytes) -> Node | None:
+        return self._by_key.get(key)
+
+    def walk(self, pieces: Iterable[Piece]) -> list[Node]:
+        """The nodes along `pieces` until the first that is missing; one of which only a part is known is missing."""
+        node, path = self.root, []
+        for piece in pieces:
+            child = node.children.get(piece.tokens)
+            if child is None:
+                break
+            path.append(child)
+            node = child
+        return path
+
+    def add(self, parent: Node, piece: Piece) -> Node:
+        """The child of `parent` that holds `piece`, made if need be; documents of the same text come together."""
+        node = parent.children.get(piece.tokens)
+        if node is None:
+            node = Node(key_after(parent.key, piece.tokens), parent, piece, parent.end)
+            parent.children[piece.tokens] = node
+            self._by_key[node.key] = node
+        elif not piece.documents <= node.piece.documents:
+            node.piece = Piece(piece.tokens, node.piece.documents | piece.documents)
+        for document in piece.documents:
+            self._by_document.setdefault(document, set()).add(node)
+        return node
+
+    def used(self, node: Node) -> None:
+        """A prompt has this node."""
+        self._tick += 1
+        node.frequency += 1
+        node.last_used = self._tick
+
+    def missed(self, node: Node, seconds_per_token: float) -> None:
+        """It had to be read, at that cost."""
+        node.num_misses += 1
+        node.cost_per_token += (seconds_per_token - node.cost_per_token) / node.num_misses
+
+    def remove(self, node: Node) -> list[Node]:
+        """Takes a node and every path through it out of the tree; returns them, children before their parents."""
+        gone, waiting = [], [node]
+        while waiting:
+            each = waiting.pop()
+            gone.append(each)
+            waiting += each.children.values()
+        if node.parent is not None:
+            node.parent.children.pop(node.piece.tokens, None)
+        for each in gone:
+            self._forget(each)
+        return gone[::-1]
+
+    def holders(self, documents: Iterable[int]) -> list[Node]:
+        """The nodes that hold text of any of the documents."""
+        found = {node for document in documents for node in self._by_document.get(document, ())}
+        return sorted(found, key=lambda node: node.start)
+
+    def _forget(self, node: Node) -> None:
+        node.is_gone = True
+        node.children.clear()
+        self._by_key.pop(node.key, None)
+        for document in node.piece.documents:
+            holders = self._by_document[document]
+            holders.discard(node)
+            if not holders:
+                del self._by_document[document]
+
+
+def pieces_of(segments: Sequence[Segment]) -> list[Piece]:
+    """Cuts a prompt into pieces of at least `MIN_PIECE_TOKENS`, each ending where a segment ends.
+
+    A short segment is put before the one that follows it, so where a piece ends depends on nothing that comes after:
+    prompts with the same beginning have the same pieces. What is left at the end and too short becomes none.
+    """
+    pieces: list[Piece] = []
+    tokens: list[int] = []
+    documents: set[int] = set()
+    for segment in segments:
+        tokens += segment.tokens
+        documents |= segment.documents
+        if len(tokens) >= MIN_PIECE_TOKENS:
+            pieces.append(Piece(tuple(tokens), frozenset(documents)))
+            tokens, documents = [], set()
+    return pieces
+
+
+def path_of(node: Node) -> list[Node]:
+    """From the first node under the root to this one."""
+    path: list[Node] = []
+    while node.parent is not None:
+        path.append(node)
+        node = node.parent
+    return path[::-1]
+
+
+def key_after(parent_key: bytes, tokens: Sequence[int]) -> bytes:
+    """The key of what follows `parent_key`: a hash over the model, the KV type and every token so far.
+
+    The parent's key stands for all that came before, so where pieces end is part of it, as it is of their bytes.
+    """
+    return hashlib.blake2b(parent_key + array("i", tokens).tobytes(), digest_size=KEY_BYTES).digest()

@@ -1,0 +1,165 @@
+"""What leaves a full tier first: PGDSF, and the three policies it is measured against.
+
+PGDSF (RAGCache, https://arxiv.org/abs/2404.12457 §5.1): priority = clock + frequency × cost ÷ size, where cost ÷ size
+is what reading one token took, averaged over the times that it had to be read. The clock rises to the highest priority
+that left, so what was popular once grows old. Only leaves go: a node without its path is worth nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from engine.generation.knowledge_tree import Node
+
+Item = TypeVar("Item")
+Place = TypeVar("Place")
+
+
+class Usage(Protocol):
+    """What is known of how a node is used (`knowledge_tree.Node` has it)."""
+
+    @property
+    def frequency(self) -> int: ...
+
+    @property
+    def cost_per_token(self) -> float: ...
+
+    @property
+    def last_used(self) -> int: ...
+
+
+# Usage and the tier's clock → priority; the lowest leaves first.
+Policy = Callable[[Usage, float], float]
+
+
+def pgdsf(usage: Usage, clock: float) -> float:
+    return clock + usage.frequency * usage.cost_per_token
+
+
+def gdsf(usage: Usage, clock: float) -> float:
+    """Cost is taken to grow with size alone, whatever was read before, so that their ratio is the same for all."""
+    return clock + usage.frequency
+
+
+def lru(usage: Usage, clock: float) -> float:
+    return usage.last_used
+
+
+def lfu(usage: Usage, clock: float) -> float:
+    return usage.frequency
+
+
+POLICIES: dict[str, Policy] = {"pgdsf": pgdsf, "gdsf": gdsf, "lru": lru, "lfu": lfu}
+
+
+class Ranking(Generic[Item]):
+    """Items by priority, lowest first: a heap in which what changed is left behind and passed over."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Item]] = []
+        self._serials: dict[Item, int] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._serials)
+
+    def put(self, item: Item, priority: float) -> None:
+        """Adds an item, or changes its priority; among equals, what came first is lower."""
+        self._next += 1
+        self._serials[item] = self._next
+        heapq.heappush(self._heap, (priority, self._next, item))
+        if len(self._heap) > 2 * len(self._serials) + 64:
+            self._heap = [entry for entry in self._heap if self._is_current(entry)]
+            heapq.heapify(self._heap)
+
+    def discard(self, item: Item) -> None:
+        self._serials.pop(item, None)
+
+    def lowest(self, acceptable: Callable[[Item], bool]) -> tuple[Item, float] | None:
+        """The acceptable item of the lowest priority, and that; it stays where it is."""
+        passed: list[tuple[float, int, Item]] = []
+        found = None
+        while self._heap and found is None:
+            entry = heapq.heappop(self._heap)
+            if not self._is_current(entry):
+                continue
+            passed.append(entry)
+            if acceptable(entry[2]):
+                found = entry[2], entry[0]
+        for entry in passed:
+            heapq.heappush(self._heap, entry)
+        return found
+
+    def _is_current(self, entry: tuple[float, int, Item]) -> bool:
+        return self._serials.get(entry[2]) == entry[1]
+
+
+class Shelf(Generic[Place]):
+    """Which nodes one tier holds, where, and which of them leaves first; the bytes are somebody else's."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.clock = 0.0
+        self.num_tokens = 0
+        self._policy = policy
+        self._places: dict[Node, Place] = {}
+        self._priorities: dict[Node, float] = {}
+        self._num_children: dict[Node, int] = {}
+        self._leaves: Ranking[Node] = Ranking()
+
+    def __contains__(self, node: Node) -> bool:
+        return node in self._places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, node: Node) -> Place:
+        return self._places[node]
+
+    def nodes(self) -> list[Node]:
+        return list(self._places)
+
+    def put(self, node: Node, place: Place) -> None:
+        """Holds a node from now on."""
+        self._places[node] = place
+        self.num_tokens += node.num_tokens
+        self._num_children[node] = sum(child in self._places for child in node.children.values())
+        if node.parent in self._places:
+            self._num_children[node.parent] += 1
+            self._leaves.discard(node.parent)
+        self.touch(node)
+
+    def touch(self, node: Node) -> None:
+        """Weighs a node anew after it was used; one that is not held is nobody's business here."""
+        if node not in self._places:
+            return
+        self._priorities[node] = self._policy(node, self.clock)
+        if not self._num_children[node]:
+            self._leaves.put(node, self._priorities[node])
+
+    def would_be(self, node: Node) -> float:
+        """The priority that a node would have here."""
+        return self._policy(node, self.clock)
+
+    def victim(self, acceptable: Callable[[Node], bool] = lambda _: True) -> tuple[Node, float] | None:
+        """The leaf that leaves next, and its priority: a leaf is what has no children *here*."""
+        return self._leaves.lowest(acceptable)
+
+    def evict(self, node: Node) -> Place:
+        """Takes out a victim; the clock rises to its priority."""
+        self.clock = max(self.clock, self._priorities[node])
+        return self.take(node)
+
+    def take(self, node: Node) -> Place:
+        """Takes out a node for another reason than want of room."""
+        place = self._places.pop(node)
+        del self._priorities[node], self._num_children[node]
+        self.num_tokens -= node.num_tokens
+        self._leaves.discard(node)
+        parent = node.parent
+        if parent in self._places:
+            self._num_children[parent] -= 1
+            if not self._num_children[parent]:
+                self._leaves.put(parent, self._priorities[parent])
+        return place
