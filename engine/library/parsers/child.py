@@ -21,6 +21,7 @@ from tokenizers import Tokenizer
 from engine.errors import DocumentUnreadable, ParserGaveUp
 from engine.library.chunker import chunk, estimate_tokens
 from engine.library.parsers import families
+from engine.library.parsers.counting import counter
 from engine.library.parsers.frames import Head, pack_chunk, read_frame, write_frame
 from engine.library.parsers.limits import Limits, check_chunks
 from engine.library.parsers.tesseract import Tesseract
@@ -141,11 +142,7 @@ def _counter(tokenizer_file: str | None) -> Callable[[str], int]:
     """How the embedder counts tokens, without its special ones; by rule of thumb where it has no tokenizer file."""
     if tokenizer_file is None:
         return estimate_tokens
-    tokenizer = Tokenizer.from_file(tokenizer_file)
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    # The batch form leaves out the offsets, which nobody asked for.
-    return lambda text: len(tokenizer.encode_batch_fast([text], add_special_tokens=False)[0])
+    return counter(Tokenizer.from_file(tokenizer_file))
 
 
 def _error(error: DocumentUnreadable) -> dict[str, Any]:
