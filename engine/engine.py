@@ -35,6 +35,7 @@ from engine.core import (
 from engine.embedder import resolve
 from engine.errors import BadRequest, NothingThere, RagdollError
 from engine.events import AnswerEnded, AnswerFailed, AnswerFinished, IndexFinished, Publish
+from engine.generation.sampling import check_sampling
 from engine.inflight import QuestionInFlight
 from engine.library.reserve import Reserve
 from engine.library.worker import IndexJob
@@ -279,11 +280,12 @@ class Engine:
         """Queues a question; its life comes as events and ends in finished, cancelled or failed.
 
         Raises:
-            BadRequest: Empty text, a date that is none, or the id of a question that is still open.
+            BadRequest: Empty text, a date that is none, sampling that cannot be, or the id of a question still open.
             NothingThere: There is no such collection.
         """
         if not question.text.strip():
             raise BadRequest("The question is empty.")
+        check_sampling(question.sampling)
         self._check_scope(question.collection, question.filters)
         in_flight = QuestionInFlight(question)
         self._questions.add(in_flight)

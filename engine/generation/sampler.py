@@ -1,82 +1,204 @@
-"""Chooses the next token from the logits of the last one; the order of the steps is llama.cpp's own."""
+"""Chooses the next token from the logits of a row; the steps and their order are llama.cpp's own.
+
+Each answer has a sampler of its own, with its own random numbers: what else runs in the batch changes nothing.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import secrets
+from dataclasses import replace
+from hashlib import blake2b
 from typing import Any, Protocol
 
 import llama_cpp.llama_cpp as llama
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.core import SamplingParams
-from engine.errors import BadRequest
-from engine.generation.model import Context, Model
+from engine.errors import BadRequest, DecodeFailed, GenerationError
+from engine.generation.grammar import NativeGrammar, grammar_of
+from engine.generation.model import Model
 
-REPEAT_WINDOW_TOKENS = 64
+# What means a fresh seed to llama.cpp; those below are seeds.
+ANY_SEED = 0xFFFFFFFF
+_CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
+
+
+class Decoded(Protocol):
+    """A context that has computed logits."""
+
+    @property
+    def handle(self) -> Any: ...
 
 
 class Sampler(Protocol):
     """The seam where tests script an answer token by token."""
 
-    def sample(self, context: Context) -> int: ...
+    def sample(self, context: Decoded, row: int = -1) -> int:
+        """The next token after the one in `row` of the last batch (−1: its last row)."""
+        ...
 
     def close(self) -> None: ...
 
 
 class ChainSampler:
-    """A llama.cpp sampler chain: grammar, penalties, top-k, top-p, min-p, temperature, then a draw (or the best)."""
+    """A chain of llama.cpp's samplers, behind a grammar where one is wanted."""
 
     def __init__(self, model: Model, params: SamplingParams) -> None:
         """Builds the chain.
 
         Raises:
-            BadRequest: The grammar is no valid GBNF.
+            BadRequest: The grammar cannot be used, or a biased token is none of the model's.
         """
+        self._num_tokens = model.num_tokens
+        self._grammar: NativeGrammar | None = None
         self._chain: Any = llama.llama_sampler_chain_init(llama.llama_sampler_chain_default_params())
+        self._candidates = np.empty(self._num_tokens, _CANDIDATE)
         try:
-            if params.grammar:
-                self._add(_grammar(model, params.grammar))
+            if text := grammar_of(params):
+                self._grammar = NativeGrammar(model, text)
             for step in _steps(model, params):
-                self._add(step)
+                # The chain owns its steps and frees them.
+                llama.llama_sampler_chain_add(self._chain, step)
         except BaseException:
             self.close()
             raise
 
-    def sample(self, context: Context) -> int:
-        """The next token; the chain remembers it (penalties, grammar state)."""
-        return int(llama.llama_sampler_sample(self._chain, context.handle, -1))
+    def sample(self, context: Decoded, row: int = -1) -> int:
+        """The next token; the chain remembers it (penalties, grammar state).
+
+        Raises:
+            DecodeFailed: The logits are no numbers.
+            GenerationError: The grammar lets no token of this model follow.
+        """
+        logits = self._logits(context, row)
+        token = self._choose(logits)
+        if self._grammar is not None:
+            token = self._shaped(logits, token)
+            self._grammar.accept(token)
+        llama.llama_sampler_accept(self._chain, token)
+        return token
 
     def close(self) -> None:
+        if self._grammar is not None:
+            self._grammar.close()
+            self._grammar = None
         if self._chain:
             llama.llama_sampler_free(self._chain)
             self._chain = None
 
-    def _add(self, step: Any) -> None:
-        # The chain owns its steps and frees them.
-        llama.llama_sampler_chain_add(self._chain, step)
+    def _logits(self, context: Decoded, row: int) -> NDArray[np.float32]:
+        pointer = llama.llama_get_logits_ith(context.handle, row)
+        if not pointer:
+            raise ValueError(f"no logits were asked for in row {row}")
+        logits = np.ctypeslib.as_array(pointer, (self._num_tokens,))
+        # NaN goes through max. The samplers sort, which with NaN may read and write anywhere.
+        if not np.isfinite(logits.max()):
+            raise DecodeFailed("The model computed nothing that can be read.", "Its file may be damaged: get it again.")
+        return logits
+
+    def _shaped(self, logits: NDArray[np.float32], token: int) -> int:
+        """`token` if the grammar allows it, else one of those that it does.
+
+        Asking for one token costs nothing and asking for all of them milliseconds, so that comes second.
+        """
+        grammar = self._grammar
+        if grammar is None or grammar.allows(token):
+            return token
+        token = self._choose(logits, grammar)
+        if not grammar.allows(token):
+            raise GenerationError("The grammar leaves this model no way to go on.", "Let it allow more characters.")
+        return token
+
+    def _choose(self, logits: NDArray[np.float32], grammar: NativeGrammar | None = None) -> int:
+        candidates = self._candidates
+        candidates["id"] = np.arange(self._num_tokens, dtype=np.int32)
+        candidates["logit"] = logits
+        data = candidates.ctypes.data_as(llama.llama_token_data_p)
+        array = llama.llama_token_data_array(data, self._num_tokens, -1, False)
+        if grammar is not None:
+            grammar.apply(array)
+        llama.llama_sampler_apply(self._chain, ctypes.byref(array))
+        return int(array.data[array.selected].id)
+
+
+def params_of_answer(params: SamplingParams, answer: int) -> SamplingParams:
+    """The parameters of one of several answers to a prompt: with a seed, each has one of its own."""
+    if params.seed is None or answer == 0:
+        return params
+    return replace(params, seed=params.seed + answer)
 
 
 def _steps(model: Model, params: SamplingParams) -> list[Any]:
-    window = REPEAT_WINDOW_TOKENS
-    steps = [llama.llama_sampler_init_penalties(model.num_tokens, window, params.repeat_penalty, 0.0, 0.0)]
+    steps = _changes(model, params)
     if params.temperature <= 0:
         return [*steps, llama.llama_sampler_init_greedy()]
-    if params.top_k > 0:
-        steps.append(llama.llama_sampler_init_top_k(params.top_k))
-    steps += [
-        llama.llama_sampler_init_top_p(params.top_p, 1),
-        llama.llama_sampler_init_min_p(params.min_p, 1),
-        llama.llama_sampler_init_temp(params.temperature),
-        llama.llama_sampler_init_dist(_seed(params)),
+    seed = _seed(params)
+    temperature = llama.llama_sampler_init_temp(params.temperature)
+    if params.mirostat:
+        mirostat = llama.llama_sampler_init_mirostat_v2(seed, params.mirostat_tau, params.mirostat_eta)
+        return [*steps, temperature, mirostat]
+    return [*steps, *_cuts(params, seed), temperature, llama.llama_sampler_init_dist(seed)]
+
+
+def _changes(model: Model, params: SamplingParams) -> list[Any]:
+    """What changes logits: biases, penalties of words, and of sequences (DRY)."""
+    steps = [
+        llama.llama_sampler_init_penalties(
+            model.num_tokens,
+            params.repeat_window,
+            params.repeat_penalty,
+            params.frequency_penalty,
+            params.presence_penalty,
+        )
     ]
+    if params.logit_bias:
+        steps.insert(0, _biases(model, params))
+    if params.dry_multiplier > 0:
+        breakers = [text.encode() for text in params.dry_breakers if text]
+        # A sampler remembers its own answer only, so that is all there is to look back at.
+        window = params.max_tokens if params.dry_window is None else params.dry_window
+        steps.append(
+            llama.llama_sampler_init_dry(
+                model.vocab,
+                params.dry_multiplier,
+                params.dry_base,
+                params.dry_allowed_length,
+                min(window, params.max_tokens),
+                (ctypes.c_char_p * len(breakers))(*breakers),
+                len(breakers),
+            )
+        )
     return steps
 
 
+def _cuts(params: SamplingParams, seed: int) -> list[Any]:
+    """What leaves out tokens; a cut that would leave out nothing is not made."""
+    steps = []
+    if params.top_k > 0:
+        steps.append(llama.llama_sampler_init_top_k(params.top_k))
+    if params.typical_p < 1:
+        steps.append(llama.llama_sampler_init_typical(params.typical_p, 1))
+    if params.top_p < 1:
+        steps.append(llama.llama_sampler_init_top_p(params.top_p, 1))
+    if params.min_p > 0:
+        steps.append(llama.llama_sampler_init_min_p(params.min_p, 1))
+    if params.xtc_probability > 0:
+        # With the seed of the draw, which token is drawn would depend on whether any were left out.
+        other_seed = int.from_bytes(blake2b(seed.to_bytes(4, "little"), digest_size=4).digest(), "little") % ANY_SEED
+        steps.append(llama.llama_sampler_init_xtc(params.xtc_probability, params.xtc_threshold, 1, other_seed))
+    return steps
+
+
+def _biases(model: Model, params: SamplingParams) -> Any:
+    for token, _ in params.logit_bias:
+        if not 0 <= token < model.num_tokens:
+            raise BadRequest(f"The model has no token {token} to bias.", "Choose among its own.")
+    biases = [llama.llama_logit_bias(token, bias) for token, bias in params.logit_bias]
+    array = (llama.llama_logit_bias * len(biases))(*biases)
+    return llama.llama_sampler_init_logit_bias(model.num_tokens, len(biases), array)
+
+
 def _seed(params: SamplingParams) -> int:
-    return (params.seed if params.seed is not None else secrets.randbits(32)) & 0xFFFFFFFF
-
-
-def _grammar(model: Model, text: str) -> Any:
-    step = llama.llama_sampler_init_grammar(model.vocab, text.encode(), b"root")
-    if not step:
-        raise BadRequest("The grammar that should shape the answer is not valid GBNF.")
-    return step
+    return (params.seed if params.seed is not None else secrets.randbits(32)) % ANY_SEED

@@ -1,0 +1,158 @@
+"""Whether a grammar can be followed in bounded time and memory: what llama.cpp does not ask before it begins.
+
+It keeps one stack for each way in which the text so far can be read. A rule that begins with itself, even by way of
+rules that may be empty, makes stacks without end; a rule with two forms that begin alike and go on through the rule
+itself doubles them with each character.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from engine.errors import BadRequest
+from engine.generation.gbnf import Alternative, Grammar, Symbol, Terminal, leading, symbols_of
+
+MAX_CHAIN = 500
+MAX_WAYS = 4000
+MAX_OPEN = 500
+PROBE_CHARACTERS = 24
+_WAY_OUT = "Mend the grammar, or ask without one."
+# A form (rule and number of the alternative) from a symbol on, and what follows it: a stack as a linked list.
+Position = tuple[int, int, int, "Position | None"]
+
+
+def check(grammar: Grammar) -> None:
+    """Refuses what would not end.
+
+    Raises:
+        BadRequest: Left recursion, too long a chain of rules, or too many ways to read the same text.
+    """
+    may_be_empty = _empty_rules(grammar)
+    _check_beginnings(grammar, may_be_empty)
+    for number, alternatives in enumerate(grammar.rules):
+        # What an optional part or a repetition was written out to is probed where it is used.
+        if len(alternatives) > 1 and all(alternatives):
+            _probe(grammar, number)
+
+
+def _empty_rules(grammar: Grammar) -> list[bool]:
+    """Which rules may stand for no text at all."""
+    users: list[list[int]] = [[] for _ in grammar.rules]
+    for number, alternatives in enumerate(grammar.rules):
+        for symbol in symbols_of(alternatives):
+            if isinstance(symbol, int):
+                users[symbol].append(number)
+    empty = [False] * len(grammar.rules)
+    waiting = list(range(len(grammar.rules)))
+    while waiting:
+        number = waiting.pop()
+        if not empty[number] and any(_is_empty(alternative, empty) for alternative in grammar.rules[number]):
+            empty[number] = True
+            waiting += users[number]
+    return empty
+
+
+def _is_empty(alternative: Alternative, empty: list[bool]) -> bool:
+    return all(isinstance(symbol, int) and empty[symbol] for symbol in alternative)
+
+
+def _check_beginnings(grammar: Grammar, may_be_empty: list[bool]) -> None:
+    """Walks from every rule to those that it can begin with; counts the ways and the length of the longest."""
+    ways, chain = [0] * len(grammar.rules), [0] * len(grammar.rules)
+    begins = [[s for a in rule for s in leading(a, may_be_empty) if isinstance(s, int)] for rule in grammar.rules]
+    for number in _inner_first(begins, grammar.names):
+        ways[number] = len(grammar.rules[number]) + sum(ways[inner] for inner in begins[number])
+        chain[number] = 1 + max((chain[inner] for inner in begins[number]), default=0)
+        if ways[number] > MAX_WAYS or chain[number] > MAX_CHAIN:
+            raise BadRequest(f"The rule {_told(grammar, number)} can begin in too many ways.", _WAY_OUT)
+
+
+def _inner_first(begins: list[list[int]], names: tuple[str, ...]) -> Iterator[int]:
+    """Rules in an order in which each comes after all that it can begin with."""
+    done, open_ = [False] * len(begins), [False] * len(begins)
+    for start in range(len(begins)):
+        path = [] if done[start] else [(start, iter(begins[start]))]
+        open_[start] = True
+        while path:
+            number, rest = path[-1]
+            inner = next((other for other in rest if not done[other]), None)
+            if inner is None:
+                path.pop()
+                done[number], open_[number] = True, False
+                yield number
+            elif open_[inner]:
+                name = names[inner].partition("_")[0]
+                raise BadRequest(f"The rule {name!r} of the grammar can begin with itself, without end.", _WAY_OUT)
+            else:
+                open_[inner] = True
+                path.append((inner, iter(begins[inner])))
+
+
+def _probe(grammar: Grammar, number: int) -> None:
+    """Follows, character by character, the text that leaves most ways open."""
+    positions = _expand(grammar, _forms(grammar, number, None))
+    for _ in range(PROBE_CHARACTERS):
+        following = [_after(grammar, positions, character) for character in _characters(grammar, positions)]
+        positions = max(following, key=len, default=set())
+        if len(positions) > MAX_OPEN:
+            raise BadRequest(
+                f"The rule {_told(grammar, number)} can be read in too many ways at once.",
+                "Let no two forms of a rule begin alike and both hold the rule itself.",
+            )
+
+
+def _forms(grammar: Grammar, number: int, after: Position | None) -> list[Position]:
+    return [(number, form, 0, after) for form in range(len(grammar.rules[number]))]
+
+
+def _next_symbol(grammar: Grammar, position: Position) -> Symbol | None:
+    """None at the end of a form."""
+    number, form, index, _ = position
+    alternative = grammar.rules[number][form]
+    return alternative[index] if index < len(alternative) else None
+
+
+def _after(grammar: Grammar, positions: Iterable[Position], character: int) -> set[Position]:
+    matched: list[Position] = []
+    for position in positions:
+        symbol = _next_symbol(grammar, position)
+        if isinstance(symbol, Terminal) and symbol.accepts(character):
+            number, form, index, after = position
+            matched.append((number, form, index + 1, after))
+    return _expand(grammar, matched)
+
+
+def _characters(grammar: Grammar, positions: Iterable[Position]) -> set[int]:
+    """One character for each set that may come next: one of its edges, or the first that is not excluded."""
+    found = set()
+    for position in positions:
+        symbol = _next_symbol(grammar, position)
+        if isinstance(symbol, Terminal):
+            candidates = [*(edge for low, high in symbol.ranges for edge in (low, high + 1)), ord("a")]
+            found.update([next((code for code in candidates if symbol.accepts(code)), 0)])
+    return found
+
+
+def _expand(grammar: Grammar, positions: Iterable[Position]) -> set[Position]:
+    """Goes into rules until every position stands before a terminal, or at the end of the text."""
+    waiting, seen, found = list(positions), set[Position](), set[Position]()
+    while waiting and len(seen) <= 2 * MAX_WAYS:
+        position = waiting.pop()
+        if position in seen:
+            continue
+        seen.add(position)
+        number, form, index, after = position
+        symbol = _next_symbol(grammar, position)
+        if isinstance(symbol, Terminal) or (symbol is None and after is None):
+            found.add(position)
+        elif symbol is None:
+            waiting += [after] if after else []
+        else:
+            is_last = index + 1 == len(grammar.rules[number][form])
+            waiting += _forms(grammar, symbol, after if is_last else (number, form, index + 1, after))
+    return seen if waiting else found
+
+
+def _told(grammar: Grammar, number: int) -> str:
+    """The rule of the text that a written-out rule comes from."""
+    return repr(grammar.names[number].partition("_")[0])

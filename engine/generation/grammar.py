@@ -1,0 +1,68 @@
+"""The form that an answer must have: a grammar or a JSON schema, checked, and llama.cpp's filter of tokens for it."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any
+
+import llama_cpp.llama_cpp as llama
+
+from engine.core import SamplingParams
+from engine.errors import BadRequest
+from engine.generation import ambiguity, gbnf
+from engine.generation.json_schema import gbnf_of_schema
+from engine.generation.model import Model
+
+
+def grammar_of(params: SamplingParams) -> str:
+    """The GBNF that shapes the answer, "" for none.
+
+    Raises:
+        BadRequest: The grammar or the schema cannot be used, or both are given.
+    """
+    if params.grammar and params.json_schema:
+        raise BadRequest("An answer follows a grammar or a JSON schema, not both.", "Leave one of them out.")
+    text = gbnf_of_schema(params.json_schema) if params.json_schema else params.grammar
+    if text:
+        check(text)
+    return text
+
+
+@lru_cache(maxsize=32)
+def check(text: str) -> None:
+    """Raises BadRequest where llama.cpp could not follow the grammar."""
+    ambiguity.check(gbnf.parse(text))
+
+
+class NativeGrammar:
+    """llama.cpp's grammar; always asked before it is told: accepting a token that does not fit ends the process."""
+
+    def __init__(self, model: Model, text: str) -> None:
+        """Compiles a grammar that `check` let pass.
+
+        Raises:
+            BadRequest: llama.cpp does not take it all the same (it names a token that the model lacks).
+        """
+        self._handle: Any = llama.llama_sampler_init_grammar(model.vocab, text.encode(), b"root")
+        if not self._handle:
+            raise BadRequest("This model cannot follow the grammar.", "Name no tokens in it that the model lacks.")
+
+    def allows(self, token: int) -> bool:
+        """Whether `token` may come next."""
+        data = llama.llama_token_data(token, 0.0, 0.0)
+        self.apply(llama.llama_token_data_array(ctypes.pointer(data), 1, -1, False))
+        return bool(data.logit == 0.0)
+
+    def apply(self, candidates: llama.llama_token_data_array) -> None:
+        """Sets the logit of each token that may not come next to −inf."""
+        llama.llama_sampler_apply(self._handle, ctypes.byref(candidates))
+
+    def accept(self, token: int) -> None:
+        """Goes on behind a token that is allowed."""
+        llama.llama_sampler_accept(self._handle, token)
+
+    def close(self) -> None:
+        if self._handle:
+            llama.llama_sampler_free(self._handle)
+            self._handle = None

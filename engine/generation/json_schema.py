@@ -1,0 +1,191 @@
+"""A JSON schema becomes GBNF that only JSON of its form fits; what a grammar cannot promise is refused.
+
+The rules are those of llama-cpp-python's converter. Where it would pass over a keyword in silence, lose an escape or
+nest as deep as a list may be long, it is stopped or overridden here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+from urllib.parse import unquote
+
+from llama_cpp import llama_grammar
+
+from engine.errors import BadRequest
+from engine.generation.gbnf import MAX_REPETITIONS
+
+MAX_CHARACTERS = 100_000
+_LIBRARY: Any = llama_grammar
+_WAY_OUT = "Simplify the schema, or ask without one."
+_NOTES = {
+    *("$schema", "$id", "$comment", "title", "description", "default", "examples"),
+    *("deprecated", "readOnly", "writeOnly", "$defs", "definitions"),
+}
+_FORMATS = ("date", "time", "date-time", "uuid")
+_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+_FOLLOWED = {
+    "$ref": {"$ref"},
+    "anyOf": {"anyOf"},
+    "oneOf": {"oneOf"},
+    "const": {"const", "type"},
+    "enum": {"enum", "type"},
+    "object": {"type", "properties", "required", "additionalProperties"},
+    "array": {"type", "items", "minItems", "maxItems"},
+    "string": {"type", "minLength", "maxLength"},
+    "format": {"type", "format"},
+}
+
+
+@lru_cache(maxsize=32)
+def gbnf_of_schema(text: str) -> str:
+    """GBNF for the JSON that fits a schema; keys come in the schema's order, and no others unless it names them.
+
+    Raises:
+        BadRequest: It is no JSON schema, or asks for something that a grammar cannot promise.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise BadRequest(f"The JSON schema is longer than {MAX_CHARACTERS:,} characters.", _WAY_OUT)
+    try:
+        schema = json.loads(text)
+        for inner in _schemas(schema):
+            _check(inner)
+        return _Converter().convert(schema)
+    except BadRequest:
+        raise
+    except json.JSONDecodeError as error:
+        raise BadRequest(f"The JSON schema is no JSON: {error}.", _WAY_OUT) from error
+    except RecursionError as error:
+        raise BadRequest("The JSON schema is nested too deeply.", _WAY_OUT) from error
+    except Exception as error:
+        # The converter asserts, and stumbles over what is no schema.
+        detail = str(error) or type(error).__name__
+        raise BadRequest(f"The JSON schema cannot be followed ({detail}).", _WAY_OUT) from error
+
+
+class _Converter(_LIBRARY.SchemaConverter):  # type: ignore[misc]  # it has no types
+    """The library's converter, where it keeps its promise, and our own rules where it does not."""
+
+    def __init__(self) -> None:
+        super().__init__(prop_order={}, allow_fetch=False, dotall=False, raw_pattern=False)
+
+    def convert(self, schema: dict[str, Any]) -> str:
+        self._schema = schema
+        self.visit(schema, "")
+        return str(self.format_grammar())
+
+    def visit(self, schema: dict[str, Any], name: str) -> str:
+        """Adds the rule for a schema; returns its name."""
+        plain = {key: value for key, value in schema.items() if key not in _NOTES}
+        kind = _kind(plain)
+        rule_name = f"{name}-" if name in _LIBRARY.RESERVED_NAMES else name or "root"
+        if kind in ("const", "enum"):
+            plain.pop("type", None)
+        if kind == "any":
+            return str(self._add_rule(rule_name, self._add_primitive("value", _LIBRARY.PRIMITIVE_RULES["value"])))
+        if kind == "array" and "items" in plain:
+            return str(self._add_rule(rule_name, self._array(plain, name)))
+        if kind == "string" and plain.keys() & {"minLength", "maxLength"}:
+            letter = self._add_primitive("char", _LIBRARY.PRIMITIVE_RULES["char"])
+            times = _times(plain.get("minLength", 0), plain.get("maxLength"))
+            return str(self._add_rule(rule_name, rf'"\"" {letter}{times} "\"" space'))
+        return str(super().visit(plain, name))
+
+    def _array(self, schema: dict[str, Any], name: str) -> str:
+        item = self.visit(schema["items"], f"{name}-item" if name else "item")
+        least, most = schema.get("minItems", 0), schema.get("maxItems")
+        if most == 0:
+            return '"[" space "]" space'
+        others = f'("," space {item}){_times(max(least - 1, 0), None if most is None else most - 1)}'
+        items = f"{item} {others}" if least else f"({item} {others})?"
+        return f'"[" space {items} "]" space'
+
+    def _resolve_ref(self, ref: str) -> str:
+        # The library names the rule after the end of the path, which two definitions, or a rule of its own, may share.
+        name = self._refs.get(ref)
+        if name is None:
+            name = self._refs[ref] = f"definition-{len(self._refs)}"
+            made = self.visit(_pointed_at(self._schema, ref), name)
+            self._rules.setdefault(name, made)
+        return str(name)
+
+    def _format_literal(self, literal: str) -> str:
+        # WORKAROUND llama-cpp-python 0.3.36: the backslashes of a JSON text are left as they are, where they would
+        # escape in GBNF, and letters outside ASCII become \u escapes, which no model would write of itself.
+        text = json.dumps(json.loads(literal), ensure_ascii=False)
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+
+
+def _pointed_at(schema: Any, ref: str) -> Any:
+    """What "#/$defs/name" means within `schema`."""
+    root, *keys = ref.split("/")
+    if root != "#":
+        raise BadRequest(f"The JSON schema points to {ref!r}, outside of itself.", "Put everything into one schema.")
+    for key in keys:
+        schema = schema.get(unquote(key).replace("~1", "/").replace("~0", "~")) if isinstance(schema, dict) else None
+    if not isinstance(schema, dict):
+        raise BadRequest(f"The JSON schema points to {ref!r}, where it has nothing.", _WAY_OUT)
+    return schema
+
+
+def _times(least: int, most: int | None) -> str:
+    return f"{{{least},{'' if most is None else most}}}" if most != least else f"{{{least}}}"
+
+
+def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
+    """A schema and all that it is made of."""
+    if not isinstance(schema, dict):
+        raise BadRequest(f"{schema!r} stands in the JSON schema where an object should.", _WAY_OUT)
+    yield schema
+    inner: list[Any] = []
+    for key in ("properties", "$defs", "definitions"):
+        inner += schema.get(key, {}).values()
+    for key in ("anyOf", "oneOf"):
+        inner += schema.get(key, [])
+    inner += [schema["items"]] if "items" in schema else []
+    if not isinstance(schema.get("additionalProperties", False), bool):
+        inner.append(schema["additionalProperties"])
+    for one in inner:
+        yield from _schemas(one)
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    for name in ("$ref", "anyOf", "oneOf", "const", "enum"):
+        if name in schema:
+            return name
+    type_ = schema.get("type")
+    if type_ is None:
+        implied = {"properties": "object", "additionalProperties": "object", "items": "array", "format": "string"}
+        type_ = next((kind for key, kind in implied.items() if key in schema), "other" if schema else "any")
+    return "format" if type_ == "string" and "format" in schema else str(type_)
+
+
+def _check(schema: dict[str, Any]) -> None:
+    """Refuses what would be passed over: the answer would look as if it followed the schema."""
+    given = {key: value for key, value in schema.items() if key not in _NOTES}
+    unknown = given.keys() - _FOLLOWED.get(_kind(given), {"type"})
+    if "format" in given and given["format"] not in _FORMATS:
+        unknown = {f"format {given['format']}"}
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        raise BadRequest(f"Answers cannot be held to this of a JSON schema: {names}.", "Leave it out of the schema.")
+    types = given.get("type", "object")
+    for type_ in types if isinstance(types, list) and types else [types]:
+        if type_ not in _TYPES:
+            raise BadRequest(f"{type_!r} is no type of a JSON schema.", _WAY_OUT)
+    _check_counts(given)
+    missing = set(given.get("required", ())) - given.get("properties", {}).keys()
+    if missing:
+        raise BadRequest(f"The JSON schema requires {sorted(missing)[0]!r}, which it does not describe.", _WAY_OUT)
+
+
+def _check_counts(schema: dict[str, Any]) -> None:
+    for least, most in (("minItems", "maxItems"), ("minLength", "maxLength")):
+        low, high = schema.get(least, 0), schema.get(most, MAX_REPETITIONS)
+        if not (type(low) is type(high) is int and 0 <= low <= high <= MAX_REPETITIONS):
+            raise BadRequest(
+                f"{least} and {most} of a JSON schema are whole numbers up to {MAX_REPETITIONS:,}.", _WAY_OUT
+            )

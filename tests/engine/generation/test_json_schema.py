@@ -1,0 +1,153 @@
+"""Tests for engine.generation.json_schema."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from engine.errors import BadRequest
+from engine.generation import grammar
+from engine.generation.json_schema import gbnf_of_schema
+from tests.helpers.gbnf import fits
+
+PERSON = {
+    "type": "object",
+    "title": "A person",
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "maxLength": 90},
+        "age": {"type": ["integer", "null"]},
+        "tags": {"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 1, "maxItems": 3},
+        "since": {"type": "string", "format": "date"},
+        "boss": {"anyOf": [{"$ref": "#/$defs/string"}, {"type": "null"}]},
+    },
+    "required": ["name", "tags"],
+    "$defs": {"string": {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}},
+}
+
+
+def holds(schema: object, text: str) -> bool:
+    gbnf = gbnf_of_schema(json.dumps(schema))
+    grammar.check(gbnf)
+    return fits(gbnf, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_good"),
+    [
+        ('{"name":"Ada","tags":["a"]}', True),
+        ('{"name":"Ada","age":36,"tags":["a","b","a"]}', True),
+        ('{"name":"Ada","age":null,"tags":["b"],"since":"1815-12-10","boss":{"id":7}}', True),
+        ('{"name":"Ada","tags":["b"],"boss":null}', True),
+        ('{"name":"Ada"}', False),
+        ('{"name":"","tags":["a"]}', False),
+        ('{"name":"' + "x" * 91 + '","tags":["a"]}', False),
+        ('{"name":"' + "x" * 90 + '","tags":["a"]}', True),
+        ('{"name":"Ada","tags":[]}', False),
+        ('{"name":"Ada","tags":["a","a","a","a"]}', False),
+        ('{"name":"Ada","tags":["c"]}', False),
+        ('{"name":"Ada","age":"old","tags":["a"]}', False),
+        ('{"name":"Ada","tags":["a"],"more":1}', False),
+        ('{"name":"Ada","tags":["b"],"boss":"Bob"}', False),
+    ],
+)
+def test_only_json_of_the_schema_fits(text: str, is_good: bool):
+    # Optional keys follow the required ones.
+    if is_good:
+        value = json.loads(text)
+        text = json.dumps({key: value[key] for key in ("name", "tags", "age", "since", "boss") if key in value})
+    assert holds(PERSON, text) is is_good
+
+
+@pytest.mark.parametrize("value", ['a"b', "back\\slash", "two\nlines", "é猫", "", 1.5, None, [1, {"k": '"'}]])
+def test_a_constant_comes_out_as_it_is(value: object):
+    assert holds({"const": value}, json.dumps(value, ensure_ascii=False))
+    assert holds({"enum": ["other", value]}, json.dumps(value, ensure_ascii=False))
+
+
+def test_a_key_may_need_escapes():
+    schema = {"properties": {'a"\\é': {"type": "boolean"}}, "required": ['a"\\é']}
+    assert holds(schema, json.dumps({'a"\\é': True}, ensure_ascii=False))
+
+
+def test_a_list_may_be_empty_or_have_a_length():
+    assert holds({"type": "array", "items": {"type": "integer"}}, "[]")
+    assert holds({"type": "array", "items": {"type": "integer"}, "maxItems": 0}, "[]")
+    assert holds({"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}, "[1, 22]")
+    assert not holds({"type": "array", "items": {"type": "integer"}, "minItems": 2}, "[1]")
+
+
+def test_texts_and_lists_may_be_as_long_as_llama_cpp_repeats():
+    letters, numbers = {"type": "string", "maxLength": 2000}, {"type": "array", "items": {"const": 1}, "maxItems": 2000}
+    assert holds(letters, '"abc"')
+    assert holds(numbers, "[1,1]")
+
+
+def test_two_definitions_may_share_their_last_name():
+    schema = {
+        "properties": {"a": {"$ref": "#/$defs/x"}, "b": {"$ref": "#/definitions/x"}},
+        "required": ["a", "b"],
+        "$defs": {"x": {"const": 1}},
+        "definitions": {"x": {"const": 2}},
+    }
+    assert holds(schema, '{"a":1,"b":2}')
+    assert not holds(schema, '{"a":1,"b":1}')
+
+
+def test_no_restriction_is_any_json():
+    assert holds({"properties": {"x": {"description": "whatever"}}, "required": ["x"]}, '{"x":[1,{"y":null}]}')
+
+
+def test_a_schema_may_hold_itself():
+    tree = {"$defs": {"node": {"properties": {"left": {"$ref": "#/$defs/node"}}}}, "$ref": "#/$defs/node"}
+    assert holds(tree, '{"left":{"left":{}}}')
+
+
+def test_other_keys_are_let_in_where_the_schema_says_so():
+    assert holds({"additionalProperties": {"type": "integer"}, "type": "object"}, '{"a":1,"b":2}')
+    assert not holds({"additionalProperties": {"type": "integer"}, "type": "object"}, '{"a":"1"}')
+
+
+@pytest.mark.parametrize(
+    ("schema", "sentence"),
+    [
+        ({"type": "string", "pattern": "^a$"}, "held to this of a JSON schema: pattern"),
+        ({"type": "integer", "minimum": 3}, "minimum"),
+        ({"type": "array", "items": {"type": "integer"}, "uniqueItems": True}, "uniqueItems"),
+        ({"properties": {"a": {"type": "string", "format": "email"}}}, "format email"),
+        ({"type": ["object", "null"], "properties": {"a": {}}}, "properties"),
+        ({"allOf": [{"type": "object"}]}, "allOf"),
+        ({"not": {"type": "string"}}, "not"),
+        ({"$ref": "https://example.org/schema"}, "outside of itself"),
+        ({"$ref": "#/$defs/gone"}, "where it has nothing"),
+        ({"$ref": 7}, "cannot be followed"),
+        ({"type": "text"}, "'text' is no type"),
+        ({"type": []}, "is no type"),
+        ({"type": "array", "items": {}, "maxItems": 1e3}, "whole numbers"),
+        ({"type": "array", "items": {}, "minItems": 3, "maxItems": 2}, "whole numbers"),
+        ({"type": "string", "maxLength": 5000}, "whole numbers up to 2,000"),
+        ({"properties": {"a": True}}, "where an object should"),
+        ({"properties": {"a": {}}, "required": ["b"]}, "requires 'b'"),
+        ([], "where an object should"),
+        (7, "where an object should"),
+    ],
+)
+def test_what_cannot_be_promised_is_refused(schema: object, sentence: str):
+    with pytest.raises(BadRequest, match=sentence):
+        gbnf_of_schema(json.dumps(schema))
+
+
+def test_what_is_no_json_is_refused():
+    with pytest.raises(BadRequest, match="is no JSON"):
+        gbnf_of_schema("{'type': 'object'}")
+
+
+def test_a_definition_of_itself_only_is_refused():
+    with pytest.raises(BadRequest, match="can begin with itself"):
+        holds({"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}, "1")
+
+
+def test_a_schema_that_is_nested_too_deeply_is_refused():
+    text = '{"type":"array","items":' * 3000 + "{}" + "}" * 3000
+    with pytest.raises(BadRequest, match="nested too deeply"):
+        gbnf_of_schema(text)
