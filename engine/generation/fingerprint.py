@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.core import KVType
+from engine.errors import ModelNotFound
 from engine.generation.knowledge_tree import KEY_BYTES
 from engine.models.gguf import Header, parts_of, read_header
 
@@ -16,24 +17,33 @@ _SAMPLES = 64
 _SAMPLE_BYTES = 4096
 
 
-def root_key(path: Path, kv_type: KVType, num_cells: int) -> bytes:
-    """The key of the knowledge tree's root, for a model in a context of `num_cells` cells of `kv_type`.
-
-    The release of llama.cpp is part of it: it may turn, order or scale keys in another way than the one before.
+def model_fingerprint(path: Path) -> str:
+    """A name for the weights and the vocabulary in a GGUF file, the same wherever it lies.
 
     Raises:
         ModelNotFound: The file has gone.
         ModelFileInvalid: It is no model any more.
     """
-    parts = parts_of(path)
-    status = tuple((part, part.stat().st_size, part.stat().st_mtime_ns) for part in parts if part.exists())
-    digest = hashlib.blake2b(_fingerprint(status), digest_size=KEY_BYTES)
-    digest.update(f"{version('llama-cpp-python')} {kv_type} {_reads_far(read_header(parts[0]), num_cells)}".encode())
-    return digest.digest()
+    try:
+        files = tuple((part, status.st_size, status.st_mtime_ns) for part in parts_of(path) if (status := part.stat()))
+    except OSError as error:
+        raise ModelNotFound(f"There is no model file at {path}.", "Choose another file.") from error
+    return _fingerprint(files)
+
+
+def root_key(path: Path, kv_type: KVType, num_cells: int) -> bytes:
+    """The key of the knowledge tree's root, for a model in a context of `num_cells` cells of `kv_type`.
+
+    The release of llama.cpp is part of it: it may turn, order or scale keys in another way than the one before.
+    Raises as `model_fingerprint` does.
+    """
+    reads_far = _reads_far(read_header(parts_of(path)[0]), num_cells)
+    words = f"{model_fingerprint(path)} {version('llama-cpp-python')} {kv_type} {reads_far}"
+    return hashlib.blake2b(words.encode(), digest_size=KEY_BYTES).digest()
 
 
 @lru_cache(maxsize=16)
-def _fingerprint(files: tuple[tuple[Path, int, int], ...]) -> bytes:
+def _fingerprint(files: tuple[tuple[Path, int, int], ...]) -> str:
     """Header, size, and samples of the weights: a fine-tune of a model differs from it in nearly every tensor.
 
     Kept while the files stay as they are (path, size, time of the last change).
@@ -43,7 +53,7 @@ def _fingerprint(files: tuple[tuple[Path, int, int], ...]) -> bytes:
         digest.update(size_bytes.to_bytes(8, "little"))
         with path.open("rb") as stream:
             _add_samples(digest, stream, read_header(path))
-    return digest.digest()
+    return digest.hexdigest()
 
 
 def _add_samples(digest: hashlib.blake2b, stream: BinaryIO, header: Header) -> None:

@@ -1,0 +1,95 @@
+"""Tests for engine.generation.slabs."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from engine.generation.slabs import Slabs
+from engine.memory.ledger import Ledger
+
+PAGE = 4096
+SLAB = 16 * PAGE
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return Ledger()
+
+
+def held(ledger: Ledger) -> int:
+    return ledger.held_bytes("ram", "kv")
+
+
+def test_blobs_share_a_slab_and_the_ledger_tells_what_is_mapped(ledger):
+    slabs = Slabs(ledger, 4 * SLAB, SLAB)
+    first, second = slabs.allocate(1000), slabs.allocate(2000)
+    assert held(ledger) == slabs.mapped_bytes == SLAB
+    assert (slabs.used_bytes, slabs.waste_bytes) == (3000, SLAB - 3000)
+    first.data[:], second.data[:] = 1, 2
+    assert set(first.data) == {1}
+    assert (first.num_bytes, second.num_bytes) == (1000, 2000)
+
+
+def test_a_blob_larger_than_a_slab_gets_its_own_of_whole_pages(ledger):
+    slabs = Slabs(ledger, 4 * SLAB, SLAB)
+    slabs.allocate(SLAB + 1)
+    assert slabs.mapped_bytes == SLAB + PAGE
+
+
+def test_an_empty_slab_goes_back_at_once(ledger):
+    slabs = Slabs(ledger, 4 * SLAB, SLAB)
+    first, large = slabs.allocate(1000), slabs.allocate(2 * SLAB)
+    slabs.free(large)
+    assert held(ledger) == SLAB
+    slabs.free(first)
+    assert (held(ledger), slabs.mapped_bytes, slabs.used_bytes) == (0, 0, 0)
+    assert ledger.spans() == ()
+
+
+def test_no_byte_over_the_budget_is_mapped(ledger):
+    slabs = Slabs(ledger, SLAB + 3 * PAGE, SLAB)
+    assert slabs.allocate(SLAB) is not None
+    assert slabs.allocate(4 * PAGE) is None
+    assert slabs.allocate(3 * PAGE) is not None
+    assert slabs.allocate(1) is None
+    assert slabs.mapped_bytes == SLAB + 3 * PAGE
+
+
+def test_without_a_budget_there_is_no_room(ledger):
+    assert Slabs(ledger).allocate(1) is None
+    assert ledger.spans() == ()
+
+
+def test_the_smallest_gap_that_fits_is_taken_and_gaps_join_again(ledger):
+    slabs = Slabs(ledger, SLAB, SLAB)
+    blobs = [slabs.allocate(4 * PAGE) for _ in range(4)]
+    assert slabs.allocate(1) is None
+    slabs.free(blobs[1])
+    assert slabs.allocate(5 * PAGE) is None
+    slabs.free(blobs[2])
+    assert slabs.allocate(8 * PAGE) is not None
+
+
+def test_random_blobs_keep_their_content_and_never_overlap(ledger):
+    random_, slabs, blobs = random.Random(1), Slabs(ledger, 6 * SLAB, SLAB), {}
+    refused = 0
+    for step in range(4000):
+        if random_.random() < 0.55:
+            blob = slabs.allocate(random_.randrange(1, SLAB // 2))
+            refused += blob is None
+            if blob is not None:
+                blob.data[:] = step % 251
+                blobs[blob] = step % 251
+        elif blobs:
+            blob = random_.choice(list(blobs))
+            assert (blob.data == blobs.pop(blob)).all()
+            slabs.free(blob)
+        assert slabs.mapped_bytes <= 6 * SLAB
+        assert held(ledger) == slabs.mapped_bytes
+        assert slabs.used_bytes == sum(blob.num_bytes for blob in blobs)
+    assert refused
+    for blob in blobs:
+        slabs.free(blob)
+    assert slabs.mapped_bytes == 0
