@@ -1,14 +1,15 @@
 """Who gets cells and who gives them up: carries out what scheduler.py decides.
 
-When cells run out, kept KV leaves first, then pins of those who only wait, then the latest arrival of the least
-urgent, all of it at once, saved or to be read again by what costs less. It comes back before anybody new of its rank.
+When cells run out, kept KV leaves first, then the latest arrival of the least urgent: all its cells at once, saved or
+to be read again, whatever costs less. It comes back before anybody new who is not more urgent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from typing import get_args
 
+from engine.core import Priority
 from engine.errors import NoCells
 from engine.generation.cells import Cells
 from engine.generation.counters import Tally
@@ -17,18 +18,10 @@ from engine.generation.preemption import choose
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.residence import Residence
 from engine.generation.scheduler import Candidate, Resident, next_admission, passed_over, rank, victim, watermark
-from engine.generation.sequence import SequenceGroup, SequenceStatus
+from engine.generation.sequence import Groups, SequenceGroup, SequenceStatus
 
 # How many may overtake the one whose turn it is because more of their prompt is kept, and how often.
 LOOKAHEAD = 4
-
-
-@dataclass(slots=True)
-class Groups:
-    """All requests that have not ended: those without cells, and those with, in order of arrival."""
-
-    waiting: list[SequenceGroup] = field(default_factory=list)
-    running: list[SequenceGroup] = field(default_factory=list)
 
 
 class Admission:
@@ -50,21 +43,24 @@ class Admission:
         self._profile, self._tally, self._clock = profile, tally, clock
         self._max_running, self._swap_budget_bytes = max_running, swap_budget_bytes
 
-    def make_room(self, num_wanted: int, num_needed: int) -> SequenceGroup | None:
-        """Frees cells for the next batch: `num_wanted` where kept KV can leave, `num_needed` whoever must.
+    def make_room(self, max_tokens: int) -> SequenceGroup | None:
+        """Frees cells for the next batch of at most `max_tokens`.
+
+        Kept KV leaves for all of it; somebody else only for the tokens of those who are writing, or for the first
+        token of a prompt where nobody is.
 
         Returns:
             The only group that is left, where even that has not got what it needs.
         """
-        self._free_kept(num_wanted)
-        while self._cells.num_free < num_needed:
-            if self._let_go_of_waiting():
-                self._free_kept(num_needed)
+        self._free_kept(min(max_tokens, sum(self._due())))
+        while self._cells.num_free < (needed := self._num_needed()):
+            if self.drop_closing() or self._let_go_of_waiting():
+                self._free_kept(needed)
             elif len(self._groups.running) > 1:
                 self._preempt_one(self._groups.running)
-                self._free_kept(num_needed)
+                self._free_kept(self._num_needed())
             else:
-                return self._groups.running[0] if self._groups.running else None
+                return self._groups.running[0]
         return None
 
     def admit(self) -> SequenceGroup | None:
@@ -103,7 +99,7 @@ class Admission:
         self._residence.leave(group)
         self.let_go(group)
         self._groups.running.remove(group)
-        self._groups.waiting.append(group)
+        self._groups.waiting.insert(0, group)
         group.status, group.waiting_since = SequenceStatus.PREEMPTED, self._clock()
 
     def let_go(self, group: SequenceGroup) -> bool:
@@ -113,6 +109,21 @@ class Admission:
         self._keeper.let_go(group.found)
         group.found = None
         return True
+
+    def drop_closing(self) -> bool:
+        """Gives up keeping the last tokens of answers that have ended."""
+        for group in self._groups.closing:
+            self._residence.forget(group)
+        dropped = len(self._groups.closing)
+        self._groups.closing.clear()
+        return dropped > 0
+
+    def _due(self) -> list[int]:
+        return [num_tokens for group in self._groups.running for _, num_tokens in group.due()]
+
+    def _num_needed(self) -> int:
+        due = self._due()
+        return max(due.count(1), 1) if due else 0
 
     def _next(self) -> SequenceGroup | None:
         """Whose turn it is, of those whose kept KV has been read from disk."""
@@ -125,9 +136,14 @@ class Admission:
         return None
 
     def _candidates(self) -> list[Candidate]:
-        waiting = self._groups.waiting
-        may_be_reordered = len(waiting) > 1
-        return [self._candidate(group, may_be_reordered and at <= LOOKAHEAD) for at, group in enumerate(waiting)]
+        """The first ones of each priority, and everybody preempted: nobody else can be next."""
+        candidates, counts = [], dict.fromkeys(get_args(Priority), 0)
+        asks_keeper = len(self._groups.waiting) > 1
+        for group in self._groups.waiting:
+            counts[group.request.priority] += 1
+            if counts[group.request.priority] <= LOOKAHEAD + 1 or group.status is SequenceStatus.PREEMPTED:
+                candidates.append(self._candidate(group, asks_keeper))
+        return candidates
 
     def _candidate(self, group: SequenceGroup, asks_keeper: bool) -> Candidate:
         cached = group.found.num_tokens if group.found else 0
@@ -156,11 +172,15 @@ class Admission:
 
     def _has_room_for(self, group: SequenceGroup) -> bool:
         """Whether a group fits now, after everything left that may leave for it."""
-        num_cells, num_slots = self._cells_for(group), len(group.live) + 1
-        if sum(len(other.live) for other in self._groups.running) + len(group.live) > self._max_running:
-            return not self._groups.running
-        while not self._fits(num_cells, num_slots):
-            if self._keeper.free_cells(max(1, num_cells - self._num_available())) or self._let_go_of_waiting(group):
+        if self._num_sequences() + group.num_sequences > self._max_running and self._groups.running:
+            return False
+        while (lack := self._cells_for(group) - self._num_available()) > 0 or self._lacks_slots(group):
+            if self._keeper.free_cells(max(1, lack)):
+                # What left the cells may have been what was found for this one.
+                self.let_go(group)
+                self._is_ready(group)
+                continue
+            if self.drop_closing() or self._let_go_of_waiting(group):
                 continue
             less_urgent = [other for other in self._groups.running if self.rank(other) > self.rank(group)]
             if not less_urgent:
@@ -168,21 +188,23 @@ class Admission:
             self._preempt_one(less_urgent)
         return True
 
-    def _fits(self, num_cells: int, num_slots: int) -> bool:
-        return self._num_available() >= num_cells and self._cells.num_free_slots >= num_slots
+    def _lacks_slots(self, group: SequenceGroup) -> bool:
+        """One more than its own is for what is loaded by itself."""
+        return self._cells.num_free_slots < group.num_sequences + 1
+
+    def _num_sequences(self) -> int:
+        return sum(group.num_sequences for group in self._groups.running)
 
     def _cells_for(self, group: SequenceGroup) -> int:
         found = group.found or Found()
-        needed = group.num_tokens - found.num_tokens + found.num_cells + len(group.live)
+        needed = group.num_tokens - found.num_tokens + found.num_cells + group.num_sequences
         if not self._groups.running:
             return min(needed, self._cells.num_cells)
-        num_writing = sum(len(other.live) for other in self._groups.running)
-        return needed + watermark(self._cells.num_cells, num_writing)
+        return needed + watermark(self._cells.num_cells, self._num_sequences())
 
     def _num_available(self) -> int:
-        """Free cells that are not promised to a prompt that is being read."""
-        promised = sum(due for group in self._groups.running for _, due in group.due() if due > 1)
-        return self._cells.num_free - promised
+        """Free cells that are not promised to those who still read."""
+        return self._cells.num_free - sum(group.num_unread for group in self._groups.running)
 
     def _settle(self, group: SequenceGroup) -> None:
         group.cached_tokens = max(group.cached_tokens, self._residence.settle(group))

@@ -7,7 +7,7 @@ so that is counted here. The numbers are ours: which cell of llama.cpp's it is d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,6 +62,13 @@ class Cells:
     def num_private(self, sequence: CellSequence) -> int:
         """Cells that closing this sequence would free."""
         return int((self._holders[sequence.cells] == 1).sum()) if sequence.cells else 0
+
+    def num_distinct(self, sequences: Iterable[CellSequence]) -> int:
+        """Cells that these hold together, shared ones once."""
+        held = np.zeros(self.num_cells, np.bool_)
+        for sequence in sequences:
+            held[sequence.cells] = True
+        return int(held.sum())
 
     def shared_end(self, sequences: Sequence[CellSequence]) -> int:
         """Up to which position the first of `sequences` shares its cells with others than these."""

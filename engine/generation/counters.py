@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.generation.cells import Cells
+from engine.generation.sequence import Groups, SequenceGroup, SequenceStatus
+
+_SPEED_WINDOW_SECONDS = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class LoopCounters:
     """A snapshot; cells are of one token, the rest counts since the loop began.
 
-    `cells_by_request` counts cells that a request holds (those that it shares with others, too); `cells_saved` are
-    those that sharing saves just now. `utilisation` is the share of cells that hold a token, `busy_utilisation` its
-    mean over the steps after which somebody still waited for cells. `tokens_per_second` is written tokens of all
-    answers over the last seconds.
+    `cells_by_request` counts cells that a request holds (also those that the keeper or another request holds, too);
+    `cells_saved` are those that its answers or beams save just now by sharing. `utilisation` is the share of cells
+    that hold a token, `busy_utilisation` its mean over the steps after which somebody still waited for cells.
+    `tokens_per_second` is what all answers together were written at in the last seconds.
     """
 
     num_cells: int
@@ -58,21 +63,53 @@ class Tally:
     busy_steps: int = 0
     busy_share: float = 0.0
     tokens_per_second: float = 0.0
+    _last_time: float = 0.0
+    _last_tokens: int = 0
 
-    def note_step(self, num_written: int, seconds: float) -> None:
-        """Takes in a step's speed; one of a second counts as much as many short ones together."""
+    def note_step(self, now: float) -> None:
+        """Takes in the speed since the last step; a slow one counts as much as many fast ones together."""
         self.steps += 1
+        seconds, num_written = now - self._last_time, self.generated_tokens - self._last_tokens
         if seconds > 0:
             weight = min(1.0, seconds / _SPEED_WINDOW_SECONDS)
             self.tokens_per_second += weight * (num_written / seconds - self.tokens_per_second)
+        self._last_time, self._last_tokens = now, self.generated_tokens
 
     def note_busy(self, utilisation: float) -> None:
         self.busy_steps += 1
         self.busy_share += utilisation
 
-    @property
-    def busy_utilisation(self) -> float:
-        return self.busy_share / self.busy_steps if self.busy_steps else 0.0
+
+def count(groups: Groups, cells: Cells, swapped_bytes: int, tally: Tally) -> LoopCounters:
+    """The snapshot of now."""
+    by_request = tuple((group.request_id, _num_cells(group, cells)) for group in groups.running)
+    apart = sum(sequence.num_computed for group in groups.running for sequence in group.sequences)
+    num_preempted = sum(group.status is SequenceStatus.PREEMPTED for group in groups.waiting)
+    return LoopCounters(
+        num_cells=cells.num_cells,
+        cells_used=cells.num_used,
+        cells_saved=apart - sum(num_cells for _, num_cells in by_request),
+        cells_by_request=by_request,
+        num_waiting=len(groups.waiting) - num_preempted,
+        num_running=len(groups.running),
+        num_preempted=num_preempted,
+        swapped_bytes=swapped_bytes,
+        busy_utilisation=tally.busy_share / tally.busy_steps if tally.busy_steps else 0.0,
+        tokens_per_second=tally.tokens_per_second if groups.running else 0.0,
+        steps=tally.steps,
+        prompt_tokens=tally.prompt_tokens,
+        cached_tokens=tally.cached_tokens,
+        generated_tokens=tally.generated_tokens,
+        drafted_tokens=tally.drafted_tokens,
+        accepted_tokens=tally.accepted_tokens,
+        preempted_by_swap=tally.preempted_by_swap,
+        preempted_by_recompute=tally.preempted_by_recompute,
+    )
 
 
-_SPEED_WINDOW_SECONDS = 2.0
+def _num_cells(group: SequenceGroup, cells: Cells) -> int:
+    if group.beams is not None:
+        return cells.num_distinct(sequence.held for sequence in group.sequences if sequence.held is not None)
+    computed = [sequence.num_computed for sequence in group.sequences if sequence.held is not None]
+    # Answers share the prompt, and nothing behind it.
+    return sum(computed) - (len(computed) - 1) * group.prompt_length if computed else 0

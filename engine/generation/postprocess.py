@@ -6,68 +6,48 @@ one, the next row is right as well. So a draft changes no greedy text and, sampl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from engine.core import FinishReason
+from engine.generation.batching import Work
 from engine.generation.context import Context
 from engine.generation.counters import Tally
-from engine.generation.model import Model
 from engine.generation.request import StepEvent, TextWritten
 from engine.generation.residence import Residence
 from engine.generation.sequence import SequenceGroup, TokenSequence
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What a step computes of one sequence: so many tokens from where it stands, and after them its draft.
-
-    `wants_token`: it is all that was missing, so that the next token follows from it.
-    """
-
-    group: SequenceGroup
-    sequence: TokenSequence
-    num_tokens: int
-    num_drafted: int = 0
-    wants_token: bool = False
-
-
-class Vocabulary:
-    """The bytes of tokens, asked for once each; None where the model says with it that it is done."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._pieces: dict[int, bytes | None] = {}
-
-    def piece(self, token: int) -> bytes | None:
-        if token not in self._pieces:
-            self._pieces[token] = None if self._model.ends(token) else self._model.piece(token)
-        return self._pieces[token]
+from engine.generation.vocabulary import Vocabulary
 
 
 class Postprocess:
     """Turns rows of the last batch into tokens of sequences; part of the step loop."""
 
-    def __init__(self, context: Context, residence: Residence, tally: Tally) -> None:
-        self._context, self._residence, self._tally = context, residence, tally
-        self._vocabulary = Vocabulary(context.model)
+    def __init__(
+        self, context: Context, residence: Residence, vocabulary: Vocabulary, tally: Tally, events: list[StepEvent]
+    ) -> None:
+        self._context, self._residence, self._vocabulary = context, residence, vocabulary
+        self._tally, self._events = tally, events
 
-    def write(self, work: Work, row: int, events: list[StepEvent]) -> None:
-        """Samples what follows the work's last token, with the draft behind it."""
-        sequence = work.sequence
-        base = sequence.num_computed - work.num_drafted
-        row += work.num_tokens - 1
-        accepted = self._verify(work, row)
-        if work.num_drafted:
-            self._residence.trim(sequence, base + accepted)
-            self._note_draft(work, accepted)
-        self.tell(work.group, sequence, events)
+    def write(self, works: Sequence[Work], rows: Sequence[int]) -> None:
+        """Goes on with every answer whose last token was computed."""
+        for work, row in zip(works, rows, strict=True):
+            if work.wants_token and work.sequence.is_live:
+                self._write(work, row + work.num_tokens - 1)
 
-    def begin(self, group: SequenceGroup, sequence: TokenSequence, row: int, events: list[StepEvent]) -> None:
-        """The first token of one of several answers, from the row that all of them share."""
-        self._sample(sequence, row)
-        self.tell(group, sequence, events)
+    def fork(self, work: Work, row: int) -> None:
+        """Once the prompt is read, every answer goes on from it in cells of its own; at first from the same row."""
+        group, lead = work.group, work.sequence
+        if lead.num_computed < group.prompt_length:
+            return
+        for sequence in group.live:
+            if sequence is not lead:
+                self._residence.fork(lead, sequence, group.prompt_length)
+        group.has_forked = True
+        if work.wants_token:
+            for sequence in group.live:
+                self._sample(sequence, row + work.num_tokens - 1)
+                self.tell(group, sequence)
 
-    def tell(self, group: SequenceGroup, sequence: TokenSequence, events: list[StepEvent]) -> None:
+    def tell(self, group: SequenceGroup, sequence: TokenSequence) -> None:
         """Says what can be shown since the last time; everything, once the answer has ended."""
         if sequence.finish_reason is not None and (rest := sequence.stream.finish()):
             sequence.unsaid.append(rest)
@@ -75,8 +55,17 @@ class Postprocess:
         if text:
             sequence.unsaid.clear()
             sequence.texts.append(text)
-            events.append(TextWritten(group.request_id, text, sequence.num_untold, sequence.number))
+            self._events.append(TextWritten(group.request_id, text, sequence.num_untold, sequence.number))
             sequence.num_untold = 0
+
+    def _write(self, work: Work, row: int) -> None:
+        """Samples what follows from `row`, and verifies the draft in the rows behind it."""
+        sequence = work.sequence
+        accepted = self._verify(work, row)
+        if work.num_drafted:
+            self._residence.trim(sequence, sequence.num_computed - work.num_drafted + accepted)
+            self._note_draft(work, accepted)
+        self.tell(work.group, sequence)
 
     def _verify(self, work: Work, row: int) -> int:
         """Samples until a token is not the drafted one; returns how many were."""
@@ -91,6 +80,8 @@ class Postprocess:
 
     def _sample(self, sequence: TokenSequence, row: int) -> int | None:
         """The token that was written; None where the answer ended without one."""
+        if sequence.sampler is None:
+            raise ValueError("a sequence without a sampler is not sampled")
         token = sequence.sampler.sample(self._context, row)
         return token if self._take(sequence, token) else None
 

@@ -14,7 +14,7 @@ import numpy as np
 from engine.errors import NoCells
 from engine.generation.cells import Cells, CellSequence
 from engine.generation.context import Context
-from engine.generation.keeping import Keeper
+from engine.generation.keeping import Keeper, KeepsNothing
 from engine.generation.preemption import Part, SwapRates
 from engine.generation.sequence import SavedPart, SequenceGroup, TokenSequence
 
@@ -25,6 +25,7 @@ class Residence:
     def __init__(self, context: Context, cells: Cells, keeper: Keeper) -> None:
         self._context, self._cells, self._keeper = context, cells, keeper
         self.can_share = context.model.can_share_prefixes
+        self.keeps = self.can_share and not isinstance(keeper, KeepsNothing)
         self.rates = SwapRates()
         self.saved_bytes = 0
 

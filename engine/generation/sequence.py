@@ -7,7 +7,7 @@ and writing on are the same: computing tokens that are not in cells yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
@@ -17,7 +17,6 @@ from engine.generation.cells import CellSequence
 from engine.generation.context import Context, State
 from engine.generation.keeping import Found
 from engine.generation.request import Request, Written
-from engine.generation.segment import tokens_of
 from engine.generation.streaming import TextStream
 
 
@@ -53,6 +52,29 @@ class Drafter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Branch:
+    """How a beam goes on: the one it follows, by its place among those there were, and the next token."""
+
+    parent: int
+    token: int
+
+
+class BeamSearch(Protocol):
+    """Decides which beams go on; the loop carries it out on sequences that share cells."""
+
+    def advance(self, context: Context, rows: Sequence[int]) -> Sequence[Branch]:
+        """The beams after this step, given the row of each beam's last token (at first, of the prompt's).
+
+        There are none once the search is over.
+        """
+        ...
+
+    def answers(self) -> Sequence[tuple[tuple[int, ...], FinishReason]]:
+        """The tokens of what was found, the best first, without the one that ended it; also before it is over."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class SavedPart:
     """Keys and values of a preempted sequence for the positions `start`…`end`, outside of the cells."""
 
@@ -67,12 +89,16 @@ class SavedPart:
 
 @dataclass(slots=True, eq=False)
 class TokenSequence:
-    """One answer being written: `tokens` are the prompt and what was sampled, `held` the cells of those computed."""
+    """One answer being written: `tokens` are the prompt and what was sampled, `held` the cells of those computed.
+
+    `texts` were told, `unsaid` is to be; `num_untold` counts the tokens since the last text. `ended_by_token`: the
+    last token completed a stop string.
+    """
 
     number: int
     tokens: list[int]
     prompt_length: int
-    sampler: RowSampler
+    sampler: RowSampler | None
     stream: TextStream
     max_tokens: int
     drafter: Drafter | None = None
@@ -98,11 +124,21 @@ class TokenSequence:
         return self.finish_reason is None
 
     @property
+    def lacks_only_last(self) -> bool:
+        """Whether all of the answer is computed but the token that was sampled last."""
+        return not self.ended_by_token and self.num_computed == len(self.tokens) - 1
+
+    @property
     def written(self) -> Written:
         """The answer so far; where a stop string ended it, the token that completed the string is left out."""
         end = len(self.tokens) - self.ended_by_token
         tokens = tuple(self.tokens[self.prompt_length : end])
         return Written("".join(self.texts), tokens, self.finish_reason or "stop")
+
+    def close(self) -> None:
+        if self.sampler is not None:
+            self.sampler.close()
+            self.sampler = None
 
 
 @dataclass(slots=True, eq=False)
@@ -112,13 +148,14 @@ class SequenceGroup:
     `arrival` counts requests. `times_passed` is how often a later request was admitted first because more of it was
     kept. `has_forked`: the sequences have their own cells behind the prompt that they share. `is_swapped`: it left
     the cells, and what was only its own is saved. `prefill_seconds` is its share of the steps that computed its
-    prompt, `read_since` when the first of them began.
+    prompt, `read_since` when the first of them began. With `beams`, its sequences are the beams, without samplers.
     """
 
     request: Request
     arrival: int
     sequences: list[TokenSequence]
     waiting_since: float
+    beams: BeamSearch | None = None
     status: SequenceStatus = SequenceStatus.WAITING
     waited_seconds: float = 0.0
     times_passed: int = 0
@@ -151,8 +188,19 @@ class SequenceGroup:
     @property
     def num_tokens(self) -> int:
         """Cells it takes with everything computed that is known, the prompt once."""
-        live = self.live
-        return self.prompt_length + sum(len(sequence.tokens) - self.prompt_length for sequence in live)
+        return self.prompt_length + sum(len(sequence.tokens) - self.prompt_length for sequence in self.live)
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequence numbers it takes."""
+        return max(len(self.live), self.request.sampling.beam_width)
+
+    @property
+    def num_unread(self) -> int:
+        """Tokens that it has to compute before it can write on, beyond the one that each answer always has."""
+        if not self.has_forked and len(self.sequences) > 1:
+            return self.num_tokens - self.lead.num_computed
+        return sum(num_tokens for _, num_tokens in self.due() if num_tokens > 1)
 
     def due(self) -> Iterator[tuple[TokenSequence, int]]:
         """Sequences with the number of tokens that are to be computed before they can go on."""
@@ -163,5 +211,25 @@ class SequenceGroup:
             if sequence.finish_reason is None:
                 yield sequence, len(sequence.tokens) - sequence.num_computed
 
-    def prompt_tokens(self) -> list[int]:
-        return tokens_of(self.request.segments)
+
+@dataclass(slots=True)
+class Groups:
+    """All requests that have not ended: those without cells, and those with, in order of arrival.
+
+    `closing` are answers that have ended, and wait for their last token to be computed so that all of it is kept.
+    `suspects` were in a batch that could not be computed; each is computed alone to find out whose fault it was.
+    """
+
+    waiting: list[SequenceGroup] = field(default_factory=list)
+    running: list[SequenceGroup] = field(default_factory=list)
+    closing: list[SequenceGroup] = field(default_factory=list)
+    suspects: list[SequenceGroup] = field(default_factory=list)
+
+    def find(self, request_id: str) -> SequenceGroup | None:
+        """The group of a request that has not ended."""
+        return next((group for group in (*self.running, *self.waiting) if group.request_id == request_id), None)
+
+    def remove(self, group: SequenceGroup) -> None:
+        for groups in (self.running, self.waiting, self.suspects):
+            if group in groups:
+                groups.remove(group)

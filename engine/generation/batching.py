@@ -1,0 +1,92 @@
+"""The batch of a step: which tokens of which sequences are computed, as `pack` grants them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.generation.admission import Admission
+from engine.generation.cells import Cells
+from engine.generation.context import Stretch
+from engine.generation.prefill_profile import PrefillProfile
+from engine.generation.scheduler import Demand, chunk_tokens, pack
+from engine.generation.sequence import Groups, SequenceGroup, TokenSequence
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a step computes of one sequence: so many tokens from where it stands, and after them its draft.
+
+    `wants_token`: these are all that were missing, so that the next token follows from the last of them.
+    """
+
+    group: SequenceGroup
+    sequence: TokenSequence
+    num_tokens: int
+    num_drafted: int = 0
+    wants_token: bool = False
+
+    def stretch(self) -> Stretch:
+        sequence, start = self.sequence, self.sequence.num_computed
+        if sequence.held is None:
+            raise ValueError("a sequence without cells cannot be computed")
+        tokens = sequence.tokens[start : start + self.num_tokens]
+        if self.num_drafted:
+            tokens = tokens + sequence.draft[: self.num_drafted]
+        return Stretch(sequence.held.slot, start, tokens, int(self.wants_token) + self.num_drafted)
+
+
+class Batching:
+    """Puts batches together; part of the step loop."""
+
+    def __init__(self, groups: Groups, cells: Cells, profile: PrefillProfile, admission: Admission, room: int) -> None:
+        """Of at most `room` tokens: an ubatch."""
+        self._groups, self._cells, self._profile, self._admission = groups, cells, profile, admission
+        self._room = room
+
+    def next(self) -> list[Work]:
+        """The next batch: of everybody who has cells, or of the first suspect alone."""
+        works, demands = self._asked(self._groups.suspects[:1] or self._groups.running)
+        if not self._groups.suspects:
+            for group in self._groups.closing:
+                works.append((group, group.lead))
+                demands.append(Demand(1, 0, group.arrival))
+        num_writing = sum(demand.num_tokens == 1 for demand in demands)
+        granted = pack(demands, self._room, self._chunk(num_writing), self._cells.num_free)
+        return [
+            _work(group, sequence, demand, num_tokens)
+            for (group, sequence), demand, num_tokens in zip(works, demands, granted, strict=True)
+            if num_tokens
+        ]
+
+    def _asked(self, groups: Sequence[SequenceGroup]) -> tuple[list[tuple[SequenceGroup, TokenSequence]], list[Demand]]:
+        works: list[tuple[SequenceGroup, TokenSequence]] = []
+        demands: list[Demand] = []
+        draft_room = self._room // max(1, len(groups))
+        for group in groups:
+            rank = self._admission.rank(group)
+            for sequence, num_tokens in group.due():
+                works.append((group, sequence))
+                demands.append(Demand(num_tokens, rank, group.arrival, _draft(sequence, num_tokens, draft_room)))
+        return works, demands
+
+    def _chunk(self, num_writing: int) -> int:
+        if not num_writing:
+            return self._room
+        return chunk_tokens(self._room, num_writing, self._profile.seconds(0, self._room) / self._room)
+
+
+def _draft(sequence: TokenSequence, num_tokens: int, room: int) -> int:
+    """Lets the sequence's drafter guess on, unless it reads or is to write only one more token; how many it guessed."""
+    if sequence.drafter is None or num_tokens != 1 or not sequence.num_generated:
+        return 0
+    room = min(room, sequence.max_tokens - sequence.num_generated - 1)
+    sequence.draft = sequence.drafter.draft(sequence.tokens, room)[:room] if room > 0 else []
+    return len(sequence.draft)
+
+
+def _work(group: SequenceGroup, sequence: TokenSequence, demand: Demand, granted: int) -> Work:
+    num_tokens = min(granted, demand.num_tokens)
+    is_closing = not sequence.is_live
+    wants_token = not is_closing and sequence.num_computed + num_tokens == len(sequence.tokens)
+    return Work(group, sequence, num_tokens, granted - num_tokens, wants_token)

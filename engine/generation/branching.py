@@ -1,0 +1,69 @@
+"""Carries out on sequences and cells what a beam search decides: beams that go on share what their parents hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from engine.generation.batching import Work
+from engine.generation.context import Context
+from engine.generation.request import Written
+from engine.generation.residence import Residence
+from engine.generation.sequence import Branch, SequenceGroup, TokenSequence
+from engine.generation.vocabulary import Vocabulary
+
+
+class Branching:
+    """Moves the beams of groups on; part of the step loop."""
+
+    def __init__(self, context: Context, residence: Residence, vocabulary: Vocabulary) -> None:
+        self._context, self._residence, self._vocabulary = context, residence, vocabulary
+
+    def advance(self, group: SequenceGroup, works: Sequence[Work], rows: Sequence[int]) -> None:
+        """Lets all beams go on by a token, as soon as the last token of every one was computed in the same batch."""
+        if group.beams is None or group.lead.max_tokens <= 0:
+            return
+        last_rows = {work.sequence: row + work.num_tokens - 1 for work, row in zip(works, rows, strict=True)}
+        waiting = [sequence for sequence in group.live if sequence.num_computed < len(sequence.tokens)]
+        if waiting:
+            # Logits last for a batch only: those that are ahead compute their last token again, with the others.
+            for sequence in group.live:
+                self._residence.trim(sequence, len(sequence.tokens) - 1)
+            return
+        branches = group.beams.advance(self._context, [last_rows[sequence] for sequence in group.live])
+        self._branch(group, branches)
+
+    def written(self, group: SequenceGroup) -> tuple[Written, ...]:
+        """What was found, the best first."""
+        stop = group.request.sampling.stop
+        found = group.beams.answers() if group.beams is not None else ()
+        return tuple(Written(self._vocabulary.text(tokens, stop), tokens, reason) for tokens, reason in found)
+
+    def _branch(self, group: SequenceGroup, branches: Sequence[Branch]) -> None:
+        parents = group.live
+        if not branches:
+            for sequence in parents:
+                sequence.finish_reason = "stop"
+            return
+        group.has_forked = True
+        firsts: dict[int, int] = {}
+        for place, branch in enumerate(branches):
+            firsts.setdefault(branch.parent, place)
+        # Shared before anybody goes on: a parent's cells end where its children begin.
+        children = [
+            self._child(parents[branch.parent], branch.token, place, is_first=firsts[branch.parent] == place)
+            for place, branch in enumerate(branches)
+        ]
+        for place, parent in enumerate(parents):
+            if place not in firsts:
+                self._residence.release(parent)
+        group.sequences = children
+
+    def _child(self, parent: TokenSequence, token: int, number: int, is_first: bool) -> TokenSequence:
+        """A beam behind its parent: the first child takes the parent's own sequence, the others share its cells."""
+        child = replace(parent, number=number, tokens=[*parent.tokens, token], held=None)
+        if is_first:
+            child.held = parent.held
+        else:
+            self._residence.fork(parent, child, parent.num_computed)
+        return child

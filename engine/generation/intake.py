@@ -1,0 +1,94 @@
+"""A request becomes a group of sequences, or is refused in a sentence before anything is computed for it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from engine.core import SamplingParams
+from engine.errors import BadRequest, PromptTooLong, RagdollError
+from engine.generation.model import Model
+from engine.generation.request import Request
+from engine.generation.segment import tokens_of
+from engine.generation.sequence import BeamSearch, Drafter, RowSampler, SequenceGroup, TokenSequence
+from engine.generation.streaming import TextStream
+
+MakeSampler = Callable[[Model, SamplingParams], RowSampler]
+MakeDrafter = Callable[[Request], Drafter | None]
+MakeBeams = Callable[[Model, SamplingParams], BeamSearch]
+
+
+@dataclass(frozen=True, slots=True)
+class Makers:
+    """What chooses the tokens of answers; without `drafter` nothing is guessed, without `beams` no beam is searched."""
+
+    sampler: MakeSampler
+    drafter: MakeDrafter | None = None
+    beams: MakeBeams | None = None
+
+
+class Intake:
+    """Checks requests against the context, and makes what the loop writes on."""
+
+    def __init__(self, model: Model, makers: Makers, num_cells: int, max_sequences: int) -> None:
+        self._model, self._makers = model, makers
+        self._num_cells, self._max_sequences = num_cells, max_sequences
+        self._num_arrived = 0
+
+    def take(self, request: Request, now: float) -> SequenceGroup:
+        """Makes the group of a request.
+
+        Raises:
+            PromptTooLong: It would not even fit alone.
+            BadRequest: There is no prompt, or it cannot be sampled as it asks for.
+        """
+        self._check(request)
+        beams = None
+        if request.sampling.beam_width > 1 and self._makers.beams is not None:
+            beams = self._makers.beams(self._model, request.sampling)
+            sequences = [self._sequence(request, 0, None)]
+        else:
+            sequences = self._answers(request)
+        self._num_arrived += 1
+        return SequenceGroup(request, self._num_arrived, sequences, now, beams)
+
+    def _check(self, request: Request) -> None:
+        sampling = request.sampling
+        num_sequences = max(sampling.num_answers, sampling.beam_width)
+        if not request.num_tokens:
+            raise BadRequest("There is nothing to continue: the prompt is empty.")
+        if not 1 <= num_sequences <= self._max_sequences:
+            raise BadRequest(
+                f"{num_sequences} answers or beams were asked for.",
+                f"Ask for 1 to {self._max_sequences} of them.",
+            )
+        if sampling.beam_width > 1 and self._makers.beams is None:
+            raise BadRequest("This model cannot share what it has read, so it writes along one beam only.")
+        if request.num_tokens + num_sequences > self._num_cells:
+            raise PromptTooLong(
+                f"The question with its passages is {request.num_tokens:,} tokens long, and the context holds "
+                f"{self._num_cells:,}.",
+                "Ask with fewer passages, or raise the context length in the settings.",
+            )
+
+    def _answers(self, request: Request) -> list[TokenSequence]:
+        sequences: list[TokenSequence] = []
+        try:
+            for number in range(request.sampling.num_answers):
+                sequences.append(self._sequence(request, number, self._sampler(request.sampling, number)))
+        except RagdollError:
+            for sequence in sequences:
+                sequence.close()
+            raise
+        return sequences
+
+    def _sampler(self, sampling: SamplingParams, number: int) -> RowSampler:
+        seed = sampling.seed + number if sampling.seed is not None else secrets.randbits(32)
+        return self._makers.sampler(self._model, replace(sampling, seed=seed))
+
+    def _sequence(self, request: Request, number: int, sampler: RowSampler | None) -> TokenSequence:
+        tokens, sampling = tokens_of(request.segments), request.sampling
+        drafter = self._makers.drafter(request) if self._makers.drafter is not None and sampler is not None else None
+        stream = TextStream(sampling.stop)
+        return TokenSequence(number, tokens, len(tokens), sampler, stream, sampling.max_tokens, drafter)
