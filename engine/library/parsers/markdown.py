@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -28,6 +29,9 @@ _LEAVES: dict[str, BlockKind] = {
     "html_block": "paragraph",
 }
 _SPOKEN = ("text", "code_inline")
+# Half of the time goes into what stands inside of a paragraph; nobody asks for it but in headings.
+_INLINE = MarkdownIt("commonmark")
+_BLOCKS = MarkdownIt("commonmark").enable("table").disable("inline")
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
@@ -64,7 +68,8 @@ def _is_shown(text: str, block: Block) -> bool:
 def _marked(text: str, body_start: int) -> Iterator[Block]:
     body = text[body_start:]
     line_starts = [body_start, *(body_start + match.end() for match in re.finditer("\n", body)), len(text)]
-    tokens = MarkdownIt("commonmark").enable("table").parse(body)
+    links: dict[str, Any] = {}
+    tokens = _BLOCKS.parse(body, links)
     items: list[int] = []
     for index, token in enumerate(tokens):
         if token.type == "list_item_open" and token.map:
@@ -75,21 +80,19 @@ def _marked(text: str, body_start: int) -> Iterator[Block]:
             first, last = token.map
             block = trimmed(text, line_starts[first], line_starts[min(last, len(line_starts) - 1)])
             if block:
-                yield _as(block, token, tokens[index + 1 : index + 2], in_list=bool(items))
+                kind = _LEAVES[token.type]
+                if kind == "heading":
+                    label = _spoken(tokens[index + 1].content, links)
+                    yield replace(block, kind=kind, level=int(token.tag[1]), label=label)
+                else:
+                    yield replace(block, kind="list_item" if items and kind == "paragraph" else kind)
 
 
-def _as(block: Block, token: Token, content: list[Token], *, in_list: bool) -> Block:
-    kind = _LEAVES[token.type]
-    if kind == "heading":
-        label = _spoken(content[0]) if content else ""
-        return replace(block, kind=kind, level=int(token.tag[1]), label=label)
-    return replace(block, kind="list_item" if in_list and kind == "paragraph" else kind)
-
-
-def _spoken(inline: Token) -> str:
-    """A heading without its markup: "Using `Arc<T>`" says "Using Arc<T>"."""
-    words = (" " if child.type == "softbreak" else child.content for child in inline.children or () if _is_said(child))
-    return "".join(words) or inline.content
+def _spoken(heading: str, links: dict[str, Any]) -> str:
+    """A heading without its markup: "Using `Arc<T>`" says "Using Arc<T>". `links` are the document's definitions."""
+    children = [child for inline in _INLINE.parseInline(heading, links) for child in inline.children or ()]
+    words = (" " if child.type == "softbreak" else child.content for child in children if _is_said(child))
+    return "".join(words) or heading
 
 
 def _is_said(token: Token) -> bool:

@@ -54,3 +54,8 @@ def test_html_with_words_in_it_is_kept(parsed):
 
 def test_windows_line_ends_do_not_move_the_blocks(parsed):
     assert said(parsed("a.md", b"# A\r\n\r\nText\r\nmore\r\n")) == [("heading", "# A"), ("paragraph", "Text\nmore")]
+
+
+def test_a_heading_knows_the_links_of_its_document(parsed):
+    document = parsed("a.md", "# On [this][1] and [that][2]\n\nText\n\n[1]: http://example.org\n")
+    assert document.pages[0].blocks[0].label == "On this and [that][2]"
