@@ -700,6 +700,23 @@ def test_scans_are_read_when_ocr_has_come_and_not_before(library: SmallLibrary) 
     assert library.parser.paths_read == []
 
 
+def test_scans_are_read_when_a_language_is_chosen_that_is_installed(library: SmallLibrary) -> None:
+    scan = library.write("scan.txt", "SCAN", "Die Kündigungsfrist.")
+    library.settings = LibrarySettings(ocr_languages=("deu",))
+    asked: list[tuple[str, ...]] = []
+    library.parser.can_ocr = lambda languages: asked.append(tuple(languages)) or "eng" in languages  # type: ignore
+    library.add()
+    library.rescan()
+    assert (library.known(scan).state, library.known(scan).needs) == ("skipped", "ocr")
+
+    library.settings = LibrarySettings(ocr_languages=("eng",))
+    library.parser.has_ocr = True
+    library.rescan()
+
+    assert asked[-2:] == [("deu",), ("eng",)]
+    assert library.known(scan).state == "indexed"
+
+
 def test_a_start_after_ocr_has_come_reads_scans(library: SmallLibrary) -> None:
     scan = library.write("scan.txt", "SCAN", "The notice period.")
     library.add()

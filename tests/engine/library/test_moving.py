@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,15 +12,16 @@ import pytest
 
 from engine.catalog import VectorTable
 from engine.config import Settings
-from engine.errors import Cancelled, EmbedderUnavailable
+from engine.errors import Cancelled, DiskFull, EmbedderUnavailable, RagdollError
 from engine.events import Event, IndexFailed
 from engine.library import moving
 from engine.library.moving import AtHand, Mover
+from engine.library.reserve import Reserve
 from engine.library.rows import content_key
 from engine.library.seams import Stores
 from engine.library.windows import PORTION_CHUNKS
 from engine.library.worker import IndexWorker
-from engine.partitions.rows import Vectors
+from engine.partitions.rows import ChunkRow, Vectors
 from tests.helpers.indexing import SmallLibrary
 from tests.helpers.library import FakeEmbedder, FakeStores, vector_of
 
@@ -218,12 +219,19 @@ class Shelf:
     fault: Exception | None = None
     reasons: list[str] = field(default_factory=list)
     num_drops: int = 0
+    reserve: Reserve | None = None
 
     def __post_init__(self) -> None:
         self.switched = threading.Event()
         self.present: Stores = self.library.stores
         self.worker = IndexWorker(
-            self.library.catalog, self.library.parser, lambda: self.present, Settings, self.events.append, moving=self
+            self.library.catalog,
+            self.library.parser,
+            lambda: self.present,
+            Settings,
+            self.events.append,
+            moving=self,
+            reserve=self.reserve,
         )
 
     def next(self) -> Stores | None:
@@ -247,17 +255,23 @@ class Shelf:
         self.num_drops += 1
         moving.drop_removed(self.library.catalog, self.following.table)
 
+    def failures(self) -> list[RagdollError]:
+        return [event.error for event in self.events if isinstance(event, IndexFailed)]
+
+    def hand_over(self) -> None:
+        """The library's own check is about the table that answers, and the vectors of the first model."""
+        self.library.stores.table = self.present.table  # type: ignore[assignment]
+        for rows in self.library.stores.table.rows.values():
+            for row in rows:
+                np.copyto(row.vector, vector_of(row.indexed_text))
+
 
 @pytest.fixture
 def shelf(filled: SmallLibrary) -> Iterator[Shelf]:
     made = Shelf(filled)
     yield made
     made.worker.stop()
-    # The library's own check is about the table that answers.
-    filled.stores.table = made.present.table  # type: ignore[assignment]
-    for rows in filled.stores.table.rows.values():
-        for row in rows:
-            np.copyto(row.vector, vector_of(row.indexed_text))
+    made.hand_over()
 
 
 def test_the_worker_moves_by_itself_and_goes_on_with_the_other_model(shelf: Shelf) -> None:
@@ -327,7 +341,7 @@ def test_a_next_model_that_is_not_there_leaves_the_library_where_it_is(shelf: Sh
     shelf.worker.stop()
 
     assert not shelf.switched.is_set()
-    assert [event for event in shelf.events if isinstance(event, IndexFailed)] == []
+    assert shelf.failures() == []
 
 
 def test_the_library_can_be_moved_to_a_folder_that_held_the_same_model_before(
@@ -343,3 +357,42 @@ def test_the_library_can_be_moved_to_a_folder_that_held_the_same_model_before(
 
     assert len(following.embedder.texts) == num_embedded
     check_moved(filled, following)
+
+
+def test_a_move_that_met_a_full_disk_goes_on_when_there_is_room(
+    filled: SmallLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserve = Reserve(filled.home, 2**20)
+    shelf = Shelf(filled, reserve=reserve)
+    free_bytes, put, full = 0, shelf.following.table.put_documents, threading.Event()
+    monkeypatch.setattr(Reserve, "free_bytes", lambda self: free_bytes)
+    monkeypatch.setattr(moving, "WINDOW_CHUNKS", 1)
+
+    def put_while_there_is_room(documents: Mapping[int, Sequence[ChunkRow]]) -> None:
+        if len(shelf.following.table.rows) >= 2 and not free_bytes:
+            full.set()
+            raise DiskFull("The disk is full.", "Free some space.")
+        put(documents)
+
+    monkeypatch.setattr(shelf.following.table, "put_documents", put_while_there_is_room)
+    shelf.worker.start()
+    try:
+        assert full.wait(HANG_SECONDS)
+        # Behind the move, so it is over; and nothing is tried again while the disk is as it was.
+        shelf.worker.rescan().wait(HANG_SECONDS)
+        shelf.worker.go_on_if_there_is_room()
+        assert shelf.worker.rescan().wait(HANG_SECONDS).unchanged == 5
+        assert filled.catalog.moved() == (2, 5)
+        assert [type(error) for error in shelf.failures()] == [DiskFull]
+        embedded = len(shelf.following.embedder.texts)
+
+        free_bytes = 2**30
+        shelf.worker.go_on_if_there_is_room()
+        assert shelf.switched.wait(HANG_SECONDS)
+    finally:
+        shelf.worker.stop()
+    check_moved(filled, shelf.following)
+    # Of what was moved before nothing is embedded again.
+    assert len(shelf.following.embedder.texts) - embedded <= 6
+    assert reserve.hold()
+    shelf.hand_over()

@@ -13,13 +13,17 @@ import pytest
 
 from engine.catalog import Catalog
 from engine.catalog.database import _told
-from engine.config import SettingsStore
+from engine.config import Settings, SettingsStore
 from engine.errors import CatalogBroken, DiskFull
+from engine.events import Event
 from engine.library.reserve import NAME, Reserve
+from engine.library.worker import IndexWorker
+from tests.helpers.indexing import SmallLibrary
 from tests.helpers.killed_library import KilledLibrary, use_small_portions
 from tests.helpers.library import vector_of
 
 MIB = 2**20
+HANG_SECONDS = 20
 DISK_BYTES = 24 * MIB
 RESERVE_BYTES = 4 * MIB
 FULL = OSError(28, os.strerror(28))
@@ -35,6 +39,17 @@ def failing_once(error: Exception) -> Callable[[], str]:
         return outcome
 
     return work
+
+
+def failing_first(error: Exception, work: Callable[..., None]) -> Callable[..., None]:
+    errors = [error]
+
+    def failing(*arguments: object) -> None:
+        if errors:
+            raise errors.pop()
+        work(*arguments)
+
+    return failing
 
 
 @pytest.fixture
@@ -80,6 +95,47 @@ def test_what_meets_a_full_disk_is_done_again_with_the_reserves_room(reserve: Re
     reserve.hold()
     with pytest.raises(ValueError, match="other"):
         reserve.lent(failing_once(ValueError("other")))
+
+
+def test_a_reserve_that_was_given_up_is_filled_again_when_there_is_room(
+    reserve: Reserve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert reserve.hold()
+    assert reserve.lent(failing_once(FULL)) == "done"
+    with monkeypatch.context() as patch:
+        patch.setattr(Reserve, "free_bytes", lambda self: 3 * MIB)
+        assert not reserve.has_room()
+        assert not (tmp_path / NAME).exists()
+
+    assert reserve.has_room()
+    assert (tmp_path / NAME).stat().st_blocks * 512 >= 2 * MIB
+    # It can be lent a second time.
+    assert reserve.lent(failing_once(FULL)) == "done"
+
+
+def test_a_reserve_that_only_a_removal_needed_is_filled_again_without_another_job(
+    library: SmallLibrary, reserve: Reserve, tmp_path: Path
+) -> None:
+    path = library.write("a.md")
+    events: list[Event] = []
+    worker = IndexWorker(
+        library.catalog, library.parser, lambda: library.stores, Settings, events.append, reserve=reserve
+    )
+    worker.start(resume=False)
+    try:
+        worker.add([str(path)]).wait(HANG_SECONDS)
+        assert reserve.hold()
+        delete = library.stores.table.delete_documents
+        library.stores.table.delete_documents = failing_first(FULL, delete)  # type: ignore[method-assign]
+        assert worker.remove([str(path)]) == 1
+        assert not (tmp_path / NAME).exists()
+        num_events = len(events)
+
+        worker.go_on_if_there_is_room()
+    finally:
+        worker.stop()
+    assert (tmp_path / NAME).exists()
+    assert len(events) == num_events
 
 
 def test_a_catalogue_without_room_for_its_side_files_is_not_called_damaged(
