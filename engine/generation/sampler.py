@@ -55,6 +55,7 @@ class ChainSampler:
         self._grammar: NativeGrammar | None = None
         self._chain: Any = llama.llama_sampler_chain_init(llama.llama_sampler_chain_default_params())
         self._candidates = np.empty(self._num_tokens, _CANDIDATE)
+        self._ids = np.arange(self._num_tokens, dtype=np.int32)
         try:
             if text := grammar_of(params):
                 self._grammar = NativeGrammar(model, text)
@@ -73,10 +74,10 @@ class ChainSampler:
             GenerationError: The grammar lets no token of this model follow.
         """
         logits = self._logits(context, row)
-        token = self._choose(logits)
-        if self._grammar is not None:
-            token = self._shaped(logits, token)
-            self._grammar.accept(token)
+        if self._grammar is None:
+            return int(llama.llama_sampler_sample(self._chain, context.handle, row))
+        token = self._shaped(logits, self._grammar)
+        self._grammar.accept(token)
         llama.llama_sampler_accept(self._chain, token)
         return token
 
@@ -98,13 +99,13 @@ class ChainSampler:
             raise DecodeFailed("The model computed nothing that can be read.", "Its file may be damaged: get it again.")
         return logits
 
-    def _shaped(self, logits: NDArray[np.float32], token: int) -> int:
-        """`token` if the grammar allows it, else one of those that it does.
+    def _shaped(self, logits: NDArray[np.float32], grammar: NativeGrammar) -> int:
+        """A token that the grammar allows: the one chosen freely, if it does, else one chosen among all that it does.
 
         Asking for one token costs nothing and asking for all of them milliseconds, so that comes second.
         """
-        grammar = self._grammar
-        if grammar is None or grammar.allows(token):
+        token = self._choose(logits)
+        if grammar.allows(token):
             return token
         token = self._choose(logits, grammar)
         if not grammar.allows(token):
@@ -113,7 +114,7 @@ class ChainSampler:
 
     def _choose(self, logits: NDArray[np.float32], grammar: NativeGrammar | None = None) -> int:
         candidates = self._candidates
-        candidates["id"] = np.arange(self._num_tokens, dtype=np.int32)
+        candidates["id"] = self._ids
         candidates["logit"] = logits
         data = candidates.ctypes.data_as(llama.llama_token_data_p)
         array = llama.llama_token_data_array(data, self._num_tokens, -1, False)

@@ -1,0 +1,194 @@
+"""Prompt lookup: answers quote their sources, so what follows the last words in a passage is likely to come next.
+
+A draft is verified in one pass with the token before it, and changes no answer but its time
+(https://arxiv.org/abs/2304.04487; the name is from https://github.com/apoorvumang/prompt-lookup-decoding). How long a
+draft is worth its pass follows from two things that are measured while answers are written: how often the token after
+so long a match came true, and what a pass of so many tokens takes. The first costs nothing to know, because every
+written token is compared with what the match foretold, whether that was drafted or not.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from engine.generation.request import Request
+
+MAX_DRAFT_TOKENS = 64
+# What is gained must be more than the error of what was measured.
+MIN_GAIN = 1.05
+MATCH_TOKENS = 2
+MAX_MATCH_TOKENS = 32
+MAX_PLACES = 64
+# What a token more costs, in passes of one token, as long as nothing larger was measured.
+_GUESSED_SHARE = 0.25
+_PASS_WEIGHT = 0.2
+# A pass that something else held up says little about the next one.
+_HELD_UP = 3.0
+_REMEMBERED_PASSES = 256
+_PRIOR_WEIGHT, _MEMORY = 2.0, 0.98
+
+
+@dataclass(slots=True)
+class _Measured:
+    """Passes of about the same size: means, and when the last of them was."""
+
+    tokens: float
+    seconds: float
+    last_pass: int
+
+
+class PassCosts:
+    """What a pass takes by the number of its tokens: sizes that were measured, and straight lines between them.
+
+    A size that was not seen for long is forgotten, so that what once held a pass up does not count for ever.
+    """
+
+    def __init__(self) -> None:
+        self.num_writing = 1
+        self._num_passes = 0
+        self._by_size: dict[int, _Measured] = {}
+        self._sizes: list[float] = []
+        self._seconds: list[float] = []
+
+    def note(self, num_tokens: int, num_writing: int, seconds: float) -> None:
+        """Takes in a pass of `num_tokens` tokens, in which `num_writing` sequences wrote."""
+        self.num_writing = max(1, num_writing)
+        self._num_passes += 1
+        measured = self._by_size.setdefault(_size(num_tokens), _Measured(num_tokens, seconds, 0))
+        bounded = min(seconds, _HELD_UP * measured.seconds)
+        measured.tokens += _PASS_WEIGHT * (num_tokens - measured.tokens)
+        measured.seconds += _PASS_WEIGHT * (bounded - measured.seconds)
+        measured.last_pass = self._num_passes
+        self._draw_lines()
+
+    def seconds(self, num_tokens: int) -> float | None:
+        """What a pass of so many tokens is expected to take; None before any was measured."""
+        sizes, seconds = self._sizes, self._seconds
+        if not sizes:
+            return None
+        if len(sizes) == 1:
+            return seconds[0] * (1 + _GUESSED_SHARE * max(0.0, num_tokens / sizes[0] - 1))
+        above = min(max(bisect_left(sizes, num_tokens), 1), len(sizes) - 1)
+        slope = (seconds[above] - seconds[above - 1]) / (sizes[above] - sizes[above - 1])
+        return seconds[above - 1] + slope * (num_tokens - sizes[above - 1])
+
+    def _draw_lines(self) -> None:
+        oldest = self._num_passes - _REMEMBERED_PASSES
+        self._by_size = {size: known for size, known in self._by_size.items() if known.last_pass >= oldest}
+        known = sorted(self._by_size.values(), key=lambda measured: measured.tokens)
+        self._sizes = [measured.tokens for measured in known]
+        # More tokens never take less: where it looks so, the smaller pass was held up or the larger one lucky.
+        self._seconds = list(accumulate((measured.seconds for measured in known), max))
+
+
+class Acceptance:
+    """How often the token after a match came true, by the length of the match; what came last counts most."""
+
+    def __init__(self) -> None:
+        self._hits: dict[int, float] = defaultdict(float)
+        self._trials: dict[int, float] = defaultdict(float)
+
+    def note(self, match: int, is_hit: bool) -> None:
+        kind = match.bit_length()
+        self._hits[kind] = _MEMORY * self._hits[kind] + is_hit
+        self._trials[kind] = _MEMORY * self._trials[kind] + 1
+
+    def likely(self, match: int) -> float:
+        """How likely the token after a match of so many tokens is; as long as little is known, more so for longer."""
+        kind = match.bit_length()
+        prior = match / (match + 2)
+        return (self._hits[kind] + _PRIOR_WEIGHT * prior) / (self._trials[kind] + _PRIOR_WEIGHT)
+
+
+def _size(num_tokens: int) -> int:
+    """Rounded down to three binary digits, so that what is nearly the same is measured together."""
+    digits = max(0, num_tokens.bit_length() - 3)
+    return num_tokens >> digits << digits
+
+
+def draft_length(
+    likely: Sequence[float], seconds: Callable[[int], float | None], num_writing: int = 1, min_gain: float = MIN_GAIN
+) -> int:
+    """How many tokens to draft, so that most tokens are written in a second: 0 where none pays.
+
+    Args:
+        likely: For each token that could be drafted, how likely it is if those before it come true.
+        seconds: What a pass of so many tokens takes.
+        num_writing: Sequences that write a token each in the pass, this one among them.
+        min_gain: What must be written in a second, in relation to writing without a draft.
+    """
+    alone = seconds(num_writing)
+    if alone is None or alone <= 0:
+        return 0
+    best, best_rate = 0, min_gain * num_writing / alone
+    expected, so_far = float(num_writing), 1.0
+    for length, probability in enumerate(likely, start=1):
+        so_far *= probability
+        expected += so_far
+        taken = seconds(num_writing + length)
+        if taken and expected / taken > best_rate:
+            best, best_rate = length, expected / taken
+    return best
+
+
+class PromptLookup:
+    """Drafts one answer from the passages it may quote and from what it has said; see the module."""
+
+    def __init__(self, request: Request, costs: PassCosts) -> None:
+        self._costs = costs
+        self._acceptance = Acceptance()
+        self._source = list(request.quotable)
+        self._places: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for place in range(2, len(self._source)):
+            self._places[self._source[place - 2], self._source[place - 1]].append(place)
+        self._num_seen = request.num_tokens
+        self._num_quotable = len(self._source)
+        # Where in the source the next token is foretold, and how many tokens before it are those written last.
+        self._place: int | None = None
+        self._match = 0
+
+    def draft(self, tokens: Sequence[int], max_tokens: int) -> list[int]:
+        """At most `max_tokens` tokens to verify behind `tokens`, the prompt and what was written."""
+        while self._num_seen < len(tokens):
+            self._see(tokens)
+        if self._place is None:
+            return []
+        foretold = self._source[self._place : self._place + min(max_tokens, MAX_DRAFT_TOKENS)]
+        likely = [self._acceptance.likely(self._match + index) for index in range(len(foretold))]
+        return foretold[: draft_length(likely, self._costs.seconds, self._costs.num_writing)]
+
+    def _see(self, tokens: Sequence[int]) -> None:
+        """Takes in the next token that was written: as true or false to what was foretold, and into the source."""
+        token = tokens[self._num_seen]
+        self._num_seen += 1
+        is_hit = self._place is not None and self._source[self._place] == token
+        if self._place is not None:
+            self._acceptance.note(self._match, is_hit)
+        self._source.append(token)
+        if is_hit and self._place is not None:
+            self._place, self._match = self._place + 1, min(self._match + 1, MAX_MATCH_TOKENS)
+        else:
+            self._look_up(tokens)
+        # What was just written can be found once something follows it.
+        if len(self._source) - self._num_quotable > MATCH_TOKENS:
+            self._places[self._source[-3], self._source[-2]].append(len(self._source) - 1)
+
+    def _look_up(self, tokens: Sequence[int]) -> None:
+        """Finds the place that the longest stretch before it has in common with what was written."""
+        self._place, self._match = None, 0
+        end = self._num_seen
+        for place in reversed(self._places.get((tokens[end - 2], tokens[end - 1]), [])[-MAX_PLACES:]):
+            match = self._match_before(place, tokens, end)
+            if match > self._match:
+                self._place, self._match = place, match
+
+    def _match_before(self, place: int, tokens: Sequence[int], end: int) -> int:
+        longest = min(MAX_MATCH_TOKENS, place, end)
+        for length in range(MATCH_TOKENS, longest):
+            if self._source[place - 1 - length] != tokens[end - 1 - length]:
+                return length
+        return longest
