@@ -1,0 +1,534 @@
+"""Tests for engine.generation.knowledge, kept_bytes and kept_cells, on a context whose values can be checked."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.generation import cache_files
+from engine.generation.keeping import Found
+from engine.generation.segment import Segment, tokens_of
+from tests.helpers.kept import TOKEN_BYTES, Room, passage, turn
+
+PAGE = 4096
+# What a passage of 32 tokens takes in memory, and rather more than that on disk.
+BLOB = 32 * TOKEN_BYTES + 16
+FILE = BLOB + 500
+PLENTY = 2**20
+A, B, C, D = (passage(document) for document in (1, 2, 3, 4))
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    room = Room(tmp_path / "kept")
+    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    yield room
+    room.close()
+    assert room.ledger.spans() == ()
+    assert room.cells.num_free == room.cells.num_cells
+    assert room.cells.num_free_slots == room.context.num_sequences
+
+
+def homes(room: Room) -> tuple[int, int, int]:
+    figures = room.keeper.figures()
+    return figures.cells.num_nodes, figures.ram.num_nodes, figures.disk.num_nodes
+
+
+def flush(room: Room) -> None:
+    while room.keeper.flush():
+        room.settle()
+
+
+def test_what_was_read_is_found_along_the_path_it_was_read_in(room):
+    assert room.ask([A, B, turn(1)]) == 0
+    assert room.ask([A, B, turn(2)]) == 64
+    assert room.ask([A, C, turn(2)]) == 32
+    assert room.ask([B, A]) == 0
+    room.check()
+
+
+def test_kept_in_cells_it_is_shared_and_takes_none(room):
+    room.ask([A, B])
+    found = room.keeper.find([A, B])
+    assert (found.num_tokens, found.num_cells, len(found.path)) == (64, 0, 2)
+    free, sequence = room.cells.num_free, room.cells.open()
+    assert room.keeper.restore(found, sequence) == 64
+    assert room.cells.num_free == free
+    assert room.context.num_saves == 0
+    room.release(sequence)
+    room.keeper.let_go(found)
+
+
+def test_without_cells_it_goes_to_memory_at_once(room):
+    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.ask([A, B])
+    assert homes(room) == (0, 2, 0)
+    found = room.keeper.find([A, B])
+    assert found.num_cells == 64
+    room.keeper.let_go(found)
+    assert room.ask([A, B, turn(1)]) == 64
+    room.check()
+
+
+def test_a_peek_pins_and_reads_nothing(room):
+    room.ask([A, B])
+    flush(room)
+    room.restart()
+    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    assert room.keeper.peek([A, B, C]) == 64
+    assert room.keeper.peek([B]) == 0
+    assert homes(room) == (0, 0, 2)
+
+
+def test_leaving_cells_saves_once_and_ever_after_is_free(room):
+    room.ask([A])
+    for _ in range(3):
+        room.keeper.set_budgets(0, PLENTY, PLENTY)
+        room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+        assert room.ask([A, turn(1, 10)]) == 32
+        assert homes(room)[:2] == (1, 1)
+    assert room.context.num_saves == 1
+
+
+def test_a_file_is_written_once(room):
+    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.ask([A, B])
+    assert room.keeper.flush() == 2
+    room.settle()
+    assert room.keeper.flush() == 0
+    written = {path: path.stat().st_ino for path in room.folder.rglob("*.kv")}
+    room.keeper.set_budgets(0, 0, PLENTY)
+    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    assert room.ask([A, B]) == 64
+    room.keeper.set_budgets(0, 0, PLENTY)
+    assert {path: path.stat().st_ino for path in room.folder.rglob("*.kv")} == written
+
+
+def test_memory_that_is_needed_goes_to_disk_with_the_whole_path(room):
+    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.ask([A, B, C])
+    room.keeper.set_budgets(0, 0, PLENTY)
+    assert homes(room) == (0, 0, 3)
+    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    assert room.ask([A, B, C]) == 96
+    assert homes(room) == (0, 3, 3)
+    room.check()
+
+
+def test_without_memory_and_cells_nothing_is_kept_and_nothing_fails(room):
+    room.keeper.set_budgets(0, 0, PLENTY)
+    assert room.ask([A, B]) == 0
+    assert room.ask([A, B]) == 0
+    assert len(room.keeper.tree) == 0
+
+
+def test_budgets_are_kept_and_the_paths_that_are_asked_for_most_stay(room):
+    room.keeper.set_budgets(0, PAGE * 2, 0)
+    for _ in range(4):
+        room.ask([A])
+    for document in range(10, 16):
+        room.ask([passage(document)])
+        room.check()
+        assert room.keeper.figures().ram.num_bytes <= PAGE * 2
+    assert room.keeper.peek([A]) == 32
+
+
+def test_only_so_many_sequence_numbers_are_taken(tmp_path):
+    room = Room(tmp_path, num_sequences=8)
+    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    for document in range(10):
+        room.ask([passage(document)])
+    assert room.cells.num_free_slots >= 4
+    assert homes(room)[0] == 4
+    assert sum(room.keeper.peek([passage(document)]) for document in range(10)) == 320
+    room.close()
+
+
+def test_cells_that_are_wanted_back_are_given_and_nothing_is_lost(room):
+    room.ask([A, B, C])
+    assert room.keeper.free_cells(40) == 64
+    assert room.cells.num_used == 32
+    assert homes(room) == (1, 3, 0)
+    assert room.keeper.free_cells(1000) == 32
+    assert room.keeper.free_cells(1) == 0
+    assert room.ask([A, B, C]) == 96
+
+
+def test_cells_that_a_running_prompt_shares_are_no_use_to_free(room):
+    room.ask([A])
+    found, sequence = room.keeper.find([A]), room.cells.open()
+    room.keeper.restore(found, sequence)
+    room.keeper.let_go(found)
+    room.ask([B])
+    assert room.keeper.free_cells(64) == 32
+    assert homes(room)[0] == 1
+    room.release(sequence)
+
+
+def test_what_a_prompt_waits_for_stays_where_it_is(room):
+    room.ask([A, B])
+    found = room.keeper.find([A, B])
+    assert room.keeper.free_cells(64) == 0
+    room.keeper.set_budgets(0, 0, 0)
+    assert homes(room)[0] == 2
+    sequence = room.cells.open()
+    assert room.keeper.restore(found, sequence) == 64
+    room.release(sequence)
+    room.keeper.let_go(found)
+    room.keeper.let_go(found)
+    assert homes(room) == (0, 0, 0)
+    assert len(room.keeper.tree) == 0
+
+
+def test_pins_are_counted(room):
+    room.ask([A])
+    first, second = room.keeper.find([A]), room.keeper.find([A])
+    room.keeper.let_go(first)
+    room.keeper.let_go(first)
+    assert room.keeper.free_cells(32) == 0
+    room.keeper.let_go(second)
+    assert room.keeper.free_cells(32) == 32
+
+
+def test_what_was_not_found_is_harmless_to_let_go_of(room):
+    nothing = room.keeper.find([A])
+    assert nothing == Found()
+    assert room.keeper.is_ready(nothing)
+    room.keeper.let_go(nothing)
+    room.keeper.let_go(Found())
+
+
+def test_it_survives_a_restart(room):
+    for _ in range(3):
+        room.ask([A, B, turn(1)])
+    room.restart()
+    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    assert homes(room) == (0, 0, 3)
+    assert room.ask([A, B, turn(1)]) == 84
+    assert homes(room) == (3, 3, 3)
+    assert max(node.frequency for node in room.keeper.tree) == 4
+    room.check()
+
+
+def test_another_model_finds_nothing_and_the_first_one_its_own_again(room):
+    room.ask([A, B])
+    room.restart(root=b"o" * 16)
+    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    assert room.ask([A, B]) == 0
+    room.restart()
+    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    assert room.ask([A, B]) == 64
+
+
+def test_a_read_is_not_ready_until_it_is(room):
+    room.ask([A])
+    room.restart()
+    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    hold = threading.Event()
+    room.files._put(-1, lambda: hold.wait(30))
+    found = room.keeper.find([A])
+    assert (found.num_tokens, found.num_cells) == (32, 32)
+    assert not room.keeper.is_ready(found)
+    hold.set()
+    room.settle()
+    assert room.keeper.is_ready(found)
+    room.keeper.let_go(found)
+
+
+def test_two_prompts_wait_for_one_read(room):
+    room.ask([A])
+    room.restart()
+    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    first, second = room.keeper.find([A]), room.keeper.find([A])
+    room.settle()
+    for found in (first, second):
+        sequence = room.cells.open()
+        assert room.keeper.restore(found, sequence) == 32
+        room.release(sequence)
+        room.keeper.let_go(found)
+    assert homes(room) == (0, 1, 1)
+
+
+@pytest.mark.parametrize("harm", ["damaged", "short", "gone"])
+def test_a_bad_file_in_the_middle_is_a_miss_from_there_on(room, harm):
+    room.ask([A, B, C])
+    room.restart()
+    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    middle = next(node for node in room.keeper.tree if node.start == 32)
+    path = room.keeper._bytes.disk[middle].path
+    content = path.read_bytes()
+    path.unlink()
+    match harm:
+        case "damaged":
+            path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        case "short":
+            path.write_bytes(content[:-5])
+    assert room.ask([A, B, C]) == 32
+    assert room.ask([A, B, C]) == 96
+    flush(room)
+    room.check()
+
+
+def test_a_parent_that_is_missing_makes_its_children_useless(room):
+    room.ask([A, B])
+    flush(room)
+    parent = next(node for node in room.keeper.tree if node.start == 0)
+    path = room.keeper._bytes.disk[parent].path
+    room.close()
+    path.unlink()
+    room.open()
+    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    assert len(room.keeper.tree) == 0
+    assert room.bytes_on_disk() == 0
+
+
+def test_a_full_disk_is_one_sentence_and_memory_goes_on(room, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache_files, "_write_file", full)
+    room.keeper.set_budgets(0, PAGE * 3, PLENTY)
+    for document in range(30):
+        room.ask([passage(document)])
+        assert room.ledger.held_bytes("ram", "kv") <= PAGE * 3
+    flush(room)
+    assert room.problems.qsize() == 1
+    assert homes(room)[2] == 0
+    assert homes(room)[1] > 0
+    assert room.ask([passage(29)]) == 32
+    room.check()
+
+
+def test_what_could_not_be_written_is_tried_again_later(tmp_path, monkeypatch):
+    seconds = [0.0]
+    room = Room(tmp_path, now=lambda: seconds[0])
+    room.keeper.set_budgets(0, PLENTY, PLENTY)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cache_files, "_write_file", full)
+        room.ask([A])
+        flush(room)
+    assert homes(room) == (0, 1, 0)
+    seconds[0] = cache_files.PAUSE_SECONDS
+    flush(room)
+    assert homes(room) == (0, 1, 1)
+    room.close()
+
+
+def test_a_removed_document_goes_everywhere_with_every_path_through_it(room):
+    room.ask([A, B, turn(1)])
+    room.ask([A, C])
+    flush(room)
+    room.keeper.set_budgets(32, PLENTY, PLENTY)
+    room.keeper.forget([2])
+    assert room.keeper.peek([A, B, turn(1)]) == 32
+    assert room.keeper.peek([A, C]) == 64
+    room.check()
+    room.keeper.forget([1])
+    assert len(room.keeper.tree) == 0
+    assert room.bytes_on_disk() == 0
+    assert room.keeper._bytes.slabs.mapped_bytes == 0
+    room.check()
+
+
+def test_a_document_is_removed_from_files_of_other_models_too(room):
+    room.ask([A, B])
+    room.restart(root=b"o" * 16)
+    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.keeper.forget([2])
+    room.restart()
+    assert room.keeper.peek([A, B]) == 32
+
+
+def test_a_document_removed_while_a_prompt_waits_for_it_is_not_given(room):
+    room.ask([A, B])
+    room.restart()
+    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    found = room.keeper.find([A, B])
+    room.keeper.forget([2])
+    room.settle()
+    sequence = room.cells.open()
+    assert room.keeper.restore(found, sequence) == 32
+    room.release(sequence)
+    room.keeper.let_go(found)
+    assert room.keeper._bytes.slabs.used_bytes == BLOB
+    room.check()
+
+
+def test_a_document_removed_while_it_is_written_leaves_no_file(room):
+    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.ask([A])
+    hold = threading.Event()
+    room.files._put(-1, lambda: hold.wait(30))
+    assert room.keeper.flush() == 1
+    room.keeper.forget([1])
+    hold.set()
+    room.settle()
+    assert room.bytes_on_disk() == 0
+    assert room.keeper._bytes.slabs.mapped_bytes == 0
+    room.check()
+
+
+def test_an_answer_belongs_to_its_conversation_at_once(room):
+    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    prompt, answer = [A, turn(1)], turn(2, 50)
+    found, sequence = room.keeper.find(prompt), room.cells.open()
+    room.read_rest(prompt, sequence)
+    room.keeper.keep(prompt, sequence, 1.0, 52)
+    room.read_rest([*prompt, answer], sequence)
+    room.keeper.keep([*prompt, answer], sequence, 0.0, 0)
+    room.keeper.let_go(found)
+    room.release(sequence)
+    assert all(node.cost_per_token > 0 for node in room.keeper.tree)
+    assert room.ask([*prompt, answer, turn(3)]) == 102
+    figures = room.keeper.figures()
+    assert figures.computed_tokens == 52 + 20
+    assert figures.cells.hit_tokens == 102
+
+
+def test_a_prompt_of_which_all_but_the_last_token_was_kept_missed_nothing(room):
+    room.ask([A, B])
+    sequence = room.cells.open()
+    room.read_rest([A, B], sequence)
+    room.keeper.keep([A, B], sequence, 0.01, 1)
+    room.release(sequence)
+    assert room.keeper.figures().computed_tokens == 64
+    assert [node.num_misses for node in room.keeper.tree] == [1, 1]
+
+
+def test_hits_are_told_by_the_tier_they_were_found_in(room):
+    room.ask([A])
+    room.restart()
+    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    room.ask([A])
+    room.ask([A])
+    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.ask([A])
+    room.ask([A])
+    room.ask([B])
+    figures = room.keeper.figures()
+    assert (figures.disk.hit_tokens, figures.ram.hit_tokens, figures.cells.hit_tokens) == (32, 64, 32)
+    assert figures.computed_tokens == 32
+    assert figures.hit_ratio == pytest.approx(0.8)
+    assert figures.disk.hit_ratio == pytest.approx(0.2)
+
+
+def test_memory_that_fills_up_is_written_behind_before_it_is_needed(room):
+    room.keeper.set_budgets(0, PAGE * 8, PLENTY)
+    for document in range(1, 16):
+        room.ask([passage(document)])
+    for _ in range(3):
+        room.keeper.is_ready(Found())
+        room.keeper.let_go(room.keeper.find([]))
+        room.settle()
+    assert homes(room)[2] > 0
+    assert room.keeper.peek([passage(1)]) == 32
+
+
+def test_flushing_goes_in_portions(room):
+    room.ask([A, B, C, D])
+    assert room.keeper.flush(limit=3) == 3
+    assert room.keeper.flush(limit=3) == 1
+    assert room.keeper.flush(limit=3) == 0
+    room.settle()
+    assert homes(room) == (4, 4, 4)
+
+
+def test_a_disk_too_small_for_all_is_not_written_over_and_over(room):
+    room.keeper.set_budgets(0, PLENTY, 3 * FILE)
+    for document in range(8):
+        room.ask([passage(document)])
+    flush(room)
+    room.check()
+    assert room.files.held_bytes <= 3 * FILE
+    before = {path.name: path.stat().st_ino for path in room.folder.rglob("*.kv")}
+    flush(room)
+    assert {path.name: path.stat().st_ino for path in room.folder.rglob("*.kv")} == before
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_happens_what_is_given_is_right_and_budgets_are_kept(tmp_path, seed):
+    """Random prompts, cancels, removals, budgets, flushes and restarts; a model of the tree tells what may be found."""
+    random_ = random.Random(seed)
+    room = Room(tmp_path, num_cells=1024, num_sequences=24)
+    budgets = (512, 10 * PAGE, 40 * FILE)
+    room.keeper.set_budgets(*budgets)
+    read: set[tuple[Segment, ...]] = set()
+    waiting: list[tuple[list[Segment], Found]] = []
+    for _ in range(250):
+        match random_.choice("aaaaaawwwccbfsdr"):
+            case "a":
+                prompt = some_prompt(random_)
+                room.ask(prompt, random_.random())
+                read |= {tuple(prompt[:length]) for length in range(1, len(prompt) + 1)}
+            case "w":
+                prompt = some_prompt(random_)
+                waiting.append((prompt, room.keeper.find(prompt)))
+            case "c" if waiting:
+                answer_one(room, waiting.pop(random_.randrange(len(waiting))), restores=random_.random() < 0.7)
+            case "b":
+                budgets = (random_.randrange(0, 600), random_.randrange(0, 12) * PAGE, random_.randrange(0, 40) * FILE)
+                room.keeper.set_budgets(*budgets)
+            case "f":
+                room.keeper.free_cells(random_.randrange(200))
+            case "s":
+                room.keeper.flush(random_.choice([None, 2]))
+            case "d":
+                document = random_.randrange(8)
+                room.keeper.forget([document])
+                read = {path for path in read if all(document not in segment.documents for segment in path)}
+            case "r" if not waiting:
+                room.restart()
+                room.keeper.set_budgets(*budgets)
+        prompt = some_prompt(random_)
+        kept = room.keeper.peek(prompt)
+        assert kept == 0 or any(sum(len(s.tokens) for s in path) >= kept for path in read if starts(prompt, path))
+        if not waiting:
+            room.settle()
+            room.keeper.let_go(room.keeper.find([]))
+            room.settle()
+            room.check()
+            assert_within(room, budgets)
+    while waiting:
+        answer_one(room, waiting.pop(), restores=True)
+    assert room.keeper.figures().hit_ratio > 0
+    room.close()
+    assert room.cells.num_free == 1024
+    assert room.ledger.spans() == ()
+
+
+def assert_within(room: Room, budgets: tuple[int, int, int]) -> None:
+    cells, ram_bytes, disk_bytes = budgets
+    assert room.keeper.figures().cells.num_tokens <= cells
+    assert room.ledger.held_bytes("ram", "kv") <= ram_bytes
+    assert room.ledger.held_bytes("disk", "kv") <= disk_bytes
+
+
+def some_prompt(random_: random.Random) -> list[Segment]:
+    opening = [Segment(tuple(range(20)), "instructions")]
+    passages = [passage(random_.randrange(8), 24) for _ in range(random_.randrange(1, 4))]
+    return opening + passages + [turn(random_.randrange(4), random_.choice([6, 30]))]
+
+
+def starts(prompt: list[Segment], path: tuple[Segment, ...]) -> bool:
+    tokens, begun = tokens_of(path), tokens_of(prompt)
+    return tokens == begun[: len(tokens)]
+
+
+def answer_one(room: Room, waiting: tuple[list[Segment], Found], restores: bool) -> None:
+    prompt, found = waiting
+    room.settle()
+    if restores and room.keeper.is_ready(found):
+        room.keeper.free_cells(max(0, found.num_cells - room.cells.num_free))
+        sequence = room.cells.open()
+        room.keeper.restore(found, sequence)
+        room.check_values(prompt, sequence)
+        room.release(sequence)
+    room.keeper.let_go(found)
