@@ -37,7 +37,9 @@ class Branching:
         """What was found, the best first."""
         stop = group.request.sampling.stop
         found = group.beams.answers() if group.beams is not None else ()
-        return tuple(Written(self._vocabulary.text(tokens, stop), tokens, reason) for tokens, reason in found)
+        ends = [() if answer.last_token is None else (answer.last_token,) for answer in found]
+        texts = [self._vocabulary.text((*answer.tokens, *end), stop) for answer, end in zip(found, ends, strict=True)]
+        return tuple(Written(text, each.tokens, each.finish_reason) for text, each in zip(texts, found, strict=True))
 
     def _branch(self, group: SequenceGroup, branches: Sequence[Branch]) -> None:
         parents = group.live
@@ -49,14 +51,15 @@ class Branching:
         firsts: dict[int, int] = {}
         for place, branch in enumerate(branches):
             firsts.setdefault(branch.parent, place)
+        # Those that nobody follows give their sequence numbers to the children of others.
+        for place, parent in enumerate(parents):
+            if place not in firsts:
+                self._residence.release(parent)
         # Shared before anybody goes on: a parent's cells end where its children begin.
         children = [
             self._child(parents[branch.parent], branch.token, place, is_first=firsts[branch.parent] == place)
             for place, branch in enumerate(branches)
         ]
-        for place, parent in enumerate(parents):
-            if place not in firsts:
-                self._residence.release(parent)
         group.sequences = children
 
     def _child(self, parent: TokenSequence, token: int, number: int, is_first: bool) -> TokenSequence:

@@ -59,6 +59,18 @@ class Branch:
     token: int
 
 
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """An answer that a beam search has found: its tokens, without the one that ended it.
+
+    `last_token` is that one where it completed a stop string.
+    """
+
+    tokens: tuple[int, ...]
+    finish_reason: FinishReason
+    last_token: int | None = None
+
+
 class BeamSearch(Protocol):
     """Decides which beams go on; the loop carries it out on sequences that share cells."""
 
@@ -69,8 +81,8 @@ class BeamSearch(Protocol):
         """
         ...
 
-    def answers(self) -> Sequence[tuple[tuple[int, ...], FinishReason]]:
-        """The tokens of what was found, the best first, without the one that ended it; also before it is over."""
+    def answers(self) -> Sequence[Hypothesis]:
+        """What was found, the best first; also before it is over."""
         ...
 
 
