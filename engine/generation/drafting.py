@@ -161,9 +161,6 @@ class PromptLookup:
         likely = [self._acceptance.likely(self._match + index) for index in range(len(foretold))]
         return foretold[: draft_length(likely, self._costs.seconds, self._costs.num_writing)]
 
-    def learn(self, num_drafted: int, num_accepted: int) -> None:
-        """Nothing new: what came true is seen in the tokens, of those that were not drafted too."""
-
     def _see(self, tokens: Sequence[int]) -> None:
         """Takes in the next token that was written: as true or false to what was foretold, and into the source."""
         token = tokens[self._num_seen]

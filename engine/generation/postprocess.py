@@ -103,8 +103,6 @@ class Postprocess:
     def _note_draft(self, work: Work, accepted: int) -> None:
         self._tally.drafted_tokens += work.num_drafted
         self._tally.accepted_tokens += accepted
-        if work.sequence.drafter is not None:
-            work.sequence.drafter.learn(work.num_drafted, accepted)
 
 
 def _end_of(sequence: TokenSequence) -> FinishReason | None:

@@ -46,10 +46,6 @@ class Drafter(Protocol):
         """At most `max_tokens` tokens that are likely to follow `tokens` (the prompt and what was written)."""
         ...
 
-    def learn(self, num_drafted: int, num_accepted: int) -> None:
-        """How the last draft did."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Branch:
