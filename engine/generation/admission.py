@@ -42,6 +42,8 @@ class Admission:
         self._groups, self._cells, self._keeper, self._residence = groups, cells, keeper, residence
         self._profile, self._tally, self._clock = profile, tally, clock
         self._max_running, self._swap_budget_bytes = max_running, swap_budget_bytes
+        # Cells ran out although we counted enough: nobody comes in before somebody has ended.
+        self.is_held_back = False
 
     def make_room(self, max_tokens: int) -> SequenceGroup | None:
         """Frees cells for the next batch of at most `max_tokens`.
@@ -52,7 +54,9 @@ class Admission:
         Returns:
             The only group that is left, where even that has not got what it needs.
         """
-        self._free_kept(min(max_tokens, sum(self._due())))
+        self._free_kept(min(max_tokens, sum(self._due()) + len(self._groups.closing)))
+        if not self._cells.num_free:
+            self.drop_closing()
         while self._cells.num_free < (needed := self._num_needed()):
             if self.drop_closing() or self._let_go_of_waiting():
                 self._free_kept(needed)
@@ -69,7 +73,7 @@ class Admission:
         Returns:
             A group that will not fit even though nobody else runs.
         """
-        while self._groups.waiting:
+        while self._groups.waiting and not (self.is_held_back and self._groups.running):
             chosen = self._next()
             if chosen is None:
                 return None

@@ -128,3 +128,17 @@ class Cells:
         """Lets go of everything, the number too."""
         self.trim(sequence, sequence.start)
         self._free_slots.append(sequence.slot)
+
+    def check_integrity(self, sequences: Iterable[CellSequence]) -> None:
+        """For tests: these sequences hold every cell that is not free, and nobody else holds any.
+
+        Raises:
+            AssertionError: Something leaked, or is held that is free.
+        """
+        holders = np.zeros(self.num_cells, np.int32)
+        for sequence in sequences:
+            np.add.at(holders, np.array(sequence.cells, np.intp), 1)
+        if not np.array_equal(holders, self._holders):
+            raise AssertionError(f"{int(self._holders.sum())} holds are counted, and {int(holders.sum())} are there")
+        if set(self._free) != set(np.flatnonzero(holders == 0).tolist()):
+            raise AssertionError("what is free is not what nobody holds")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from engine.core import SamplingParams
 from engine.errors import BadRequest, PromptTooLong, RagdollError
 from engine.generation.model import Model
 from engine.generation.request import Request
+from engine.generation.sampler import params_of_answer
 from engine.generation.segment import tokens_of
 from engine.generation.sequence import BeamSearch, Drafter, RowSampler, SequenceGroup, TokenSequence
 from engine.generation.streaming import TextStream
@@ -76,16 +76,13 @@ class Intake:
         sequences: list[TokenSequence] = []
         try:
             for number in range(request.sampling.num_answers):
-                sequences.append(self._sequence(request, number, self._sampler(request.sampling, number)))
+                sampler = self._makers.sampler(self._model, params_of_answer(request.sampling, number))
+                sequences.append(self._sequence(request, number, sampler))
         except RagdollError:
             for sequence in sequences:
                 sequence.close()
             raise
         return sequences
-
-    def _sampler(self, sampling: SamplingParams, number: int) -> RowSampler:
-        seed = sampling.seed + number if sampling.seed is not None else secrets.randbits(32)
-        return self._makers.sampler(self._model, replace(sampling, seed=seed))
 
     def _sequence(self, request: Request, number: int, sampler: RowSampler | None) -> TokenSequence:
         tokens, sampling = tokens_of(request.segments), request.sampling

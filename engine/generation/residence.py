@@ -6,8 +6,7 @@ Sequences of a model that cannot share prefixes are moved whole.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -22,8 +21,8 @@ from engine.generation.sequence import SavedPart, SequenceGroup, TokenSequence
 class Residence:
     """Moves sequences of one context; owned by the generation thread."""
 
-    def __init__(self, context: Context, cells: Cells, keeper: Keeper) -> None:
-        self._context, self._cells, self._keeper = context, cells, keeper
+    def __init__(self, context: Context, cells: Cells, keeper: Keeper, clock: Callable[[], float]) -> None:
+        self._context, self._cells, self._keeper, self._clock = context, cells, keeper, clock
         self.can_share = context.model.can_share_prefixes
         self.keeps = self.can_share and not isinstance(keeper, KeepsNothing)
         self.rates = SwapRates()
@@ -65,14 +64,13 @@ class Residence:
 
     def trim(self, sequence: TokenSequence, end: int) -> None:
         """Forgets what was computed from position `end` on: all of it where the model cannot rewind."""
-        held = sequence.held
-        if held is None or held.end <= end:
-            return
-        if self._context.remove(held.slot, end):
-            self._cells.trim(held, end)
-        else:
-            self._context.remove(held.slot)
-            self._cells.trim(held, 0)
+        if sequence.held is not None and sequence.held.end > end:
+            self._forget_from(sequence.held, end)
+
+    def roll_back(self, sequence: TokenSequence) -> None:
+        """Forgets what a batch that failed left in cells behind the last position that was counted."""
+        if sequence.held is not None:
+            self._forget_from(sequence.held, sequence.held.end)
 
     def fork(self, lead: TokenSequence, sequence: TokenSequence, end: int) -> None:
         """Lets `sequence` share what `lead` holds up to the position `end`.
@@ -93,7 +91,7 @@ class Residence:
 
     def save(self, group: SequenceGroup) -> bool:
         """Copies out of the cells what only this request holds; False where that failed and nothing is saved."""
-        since = time.perf_counter()
+        since = self._clock()
         for sequence, start, end in list(self._own(group)):
             part = self._save(sequence, start, end)
             if part is None:
@@ -102,7 +100,7 @@ class Residence:
             sequence.saved.append(part)
             self.saved_bytes += part.num_bytes
         num_bytes = sum(part.num_bytes for sequence in group.sequences for part in sequence.saved)
-        self.rates = self.rates.with_save(num_bytes, time.perf_counter() - since)
+        self.rates = self.rates.with_save(num_bytes, self._clock() - since)
         group.is_swapped = True
         return True
 
@@ -110,6 +108,12 @@ class Residence:
         """Lets go of everything that a request has, in cells and outside."""
         self.leave(group)
         self._forget_saved(group)
+
+    def _forget_from(self, held: CellSequence, end: int) -> None:
+        if not self._context.remove(held.slot, end):
+            self._context.remove(held.slot)
+            end = 0
+        self._cells.trim(held, end)
 
     def _own(self, group: SequenceGroup) -> Iterator[tuple[TokenSequence, int, int]]:
         """Sequences with the positions that are theirs: the prompt counts once, for the lead."""
@@ -153,13 +157,13 @@ class Residence:
 
     def _load_all(self, group: SequenceGroup) -> bool:
         """Whether everything that was saved is in cells again."""
-        since, lead = time.perf_counter(), group.lead
+        since, lead = self._clock(), group.lead
         if not all(self._load(lead, part) for part in lead.saved):
             return False
         if group.has_forked and not self._load_beside(group, lead):
             return False
         num_bytes = sum(part.num_bytes for sequence in group.sequences for part in sequence.saved)
-        self.rates = self.rates.with_load(num_bytes, time.perf_counter() - since)
+        self.rates = self.rates.with_load(num_bytes, self._clock() - since)
         return True
 
     def _load_beside(self, group: SequenceGroup, lead: TokenSequence) -> bool:

@@ -61,6 +61,8 @@ class Timing:
 
 
 REAL_TIME = Timing()
+# Tokens of a batch, sequences that go on writing after it, and seconds.
+NotePass = Callable[[int, int, float], None]
 
 
 class StepLoop:
@@ -76,6 +78,7 @@ class StepLoop:
         make_sampler: MakeSampler = ChainSampler,
         make_drafter: MakeDrafter | None = None,
         make_beams: MakeBeams | None = None,
+        note_pass: NotePass | None = None,
         swap_budget_bytes: int = 1 << 30,
         timing: Timing = REAL_TIME,
     ) -> None:
@@ -89,6 +92,7 @@ class StepLoop:
             make_sampler: What chooses the tokens, one for each answer.
             make_drafter: What guesses the next tokens of an answer; None guesses nothing.
             make_beams: What searches along beams; without it such requests are refused.
+            note_pass: Told of each batch its tokens, the sequences that wrote a token, and what it took.
             swap_budget_bytes: The most RAM that preempted requests are saved in.
             timing: For ageing, and for what is measured.
         """
@@ -103,7 +107,7 @@ class StepLoop:
         vocabulary = Vocabulary(model)
         makers = Makers(make_sampler, make_drafter, make_beams) if can_share else Makers(make_sampler)
         self._intake = Intake(model, makers, cells.num_cells, max_running)
-        self._residence = Residence(context, cells, self._keeper)
+        self._residence = Residence(context, cells, self._keeper, timing.clock)
         self._postprocess = Postprocess(context, self._residence, vocabulary, self._tally, self._events)
         self._branching = Branching(context, self._residence, vocabulary)
         self._admission = Admission(
@@ -127,7 +131,7 @@ class StepLoop:
             self._keeper,
             self._events,
         )
-        self._room = room
+        self._room, self._note_pass = room, note_pass
 
     @property
     def has_work(self) -> bool:
@@ -217,13 +221,14 @@ class StepLoop:
             return
         if len(self._groups.running) > 1:
             self._admission.preempt(max((work.group for work in batch), key=lambda group: group.arrival))
+            self._admission.is_held_back = True
         else:
             self._ending.cut(batch[0].group)
 
     def _roll_back(self, batch: list[Work], error: DecodeFailed) -> None:
         """Forgets what finished ubatches left, and has those of the batch computed alone: one of them fails then."""
         for work in batch:
-            self._residence.trim(work.sequence, work.sequence.num_computed)
+            self._residence.roll_back(work.sequence)
         groups = list(dict.fromkeys(work.group for work in batch if work.group.status is SequenceStatus.RUNNING))
         if self._admission.drop_closing() and len(groups) <= 1:
             return
@@ -242,6 +247,8 @@ class StepLoop:
         largest = max(batch, key=lambda work: work.num_tokens)
         if largest.num_tokens > total // 2 and largest.num_tokens > 1:
             self.profile.note(largest.sequence.num_computed - largest.num_tokens, total, seconds)
+        if self._note_pass is not None:
+            self._note_pass(total, sum(work.wants_token for work in batch), seconds)
         self._tally.note_step(self._timing.clock())
         if self._groups.waiting:
             self._tally.note_busy(self._cells.num_used / self._cells.num_cells)

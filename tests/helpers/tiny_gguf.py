@@ -52,6 +52,52 @@ def write_tiny_model(
     return path
 
 
+def write_tiny_mamba(path: Path, *, layers: int = 2, dim: int = 64, state: int = 8, seed: int = 0) -> Path:
+    """Writes a recurrent model: what it has read is one state, of which no part can be shared or taken back."""
+    inner, rank, kernel = 2 * dim, 4, 4
+    writer = GGUFWriter(path, "mamba")
+    writer.add_name("tiny-mamba")
+    writer.add_block_count(layers)
+    writer.add_context_length(2048)
+    writer.add_embedding_length(dim)
+    writer.add_feed_forward_length(0)
+    writer.add_head_count(0)
+    writer.add_ssm_conv_kernel(kernel)
+    writer.add_ssm_inner_size(inner)
+    writer.add_ssm_state_size(state)
+    writer.add_ssm_time_step_rank(rank)
+    writer.add_layer_norm_rms_eps(1e-5)
+    vocabulary = _write_vocabulary(writer)
+    writer.add_vocab_size(vocabulary)
+    random = np.random.default_rng(seed)
+
+    def matrix(rows: int, columns: int) -> np.ndarray:
+        return (random.standard_normal((rows, columns)) / columns**0.5).astype(np.float32)
+
+    tensors = [("token_embd", matrix(vocabulary, dim)), ("output_norm", np.ones(dim, np.float32))]
+    for layer in range(layers):
+        tensors += [
+            (f"blk.{layer}.attn_norm", np.ones(dim, np.float32)),
+            (f"blk.{layer}.ssm_in", matrix(2 * inner, dim)),
+            (f"blk.{layer}.ssm_conv1d", matrix(inner, kernel)),
+            (f"blk.{layer}.ssm_x", matrix(rank + 2 * state, inner)),
+            (f"blk.{layer}.ssm_dt", matrix(inner, rank)),
+            (f"blk.{layer}.ssm_d", np.ones(inner, np.float32)),
+            (f"blk.{layer}.ssm_out", matrix(dim, inner)),
+        ]
+        # These three have no suffix or another one, and the state decays.
+        writer.add_tensor(f"blk.{layer}.ssm_a", -np.tile(np.arange(1, state + 1, dtype=np.float32), (inner, 1)))
+        writer.add_tensor(f"blk.{layer}.ssm_conv1d.bias", np.zeros(inner, np.float32))
+        writer.add_tensor(f"blk.{layer}.ssm_dt.bias", np.zeros(inner, np.float32))
+    for name, tensor in tensors:
+        writer.add_tensor(name if name.endswith("ssm_d") else f"{name}.weight", tensor)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
 def _write_vocabulary(writer: GGUFWriter) -> int:
     entries = [("<unk>", TokenType.UNKNOWN), ("<s>", TokenType.CONTROL), ("</s>", TokenType.CONTROL)]
     entries += [(f"<0x{byte:02X}>", TokenType.BYTE) for byte in range(256)]

@@ -1,0 +1,588 @@
+"""Tests for engine.generation.step_loop."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.core import SamplingParams
+from engine.errors import BadRequest, DecodeFailed, NoCells, PromptTooLong
+from engine.generation.request import (
+    PromptRead,
+    Request,
+    RequestCancelled,
+    RequestFailed,
+    RequestFinished,
+    TextWritten,
+    Written,
+)
+from engine.generation.segment import Segment
+from engine.generation.sequence import SequenceStatus
+from tests.helpers.loop_desk import GREEDY, FakeKeeper, LoopDesk, decisive_prompts
+from tests.helpers.shared_data import shared_file
+from tests.helpers.tiny_gguf import write_tiny_mamba, write_tiny_model
+
+STORIES = ("Once upon a time there was a", "Lily wanted to play with her", "The dog ran to the big")
+MakeDesk = Callable[..., LoopDesk]
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "llama": write_tiny_model(folder / "llama.gguf"),
+        "qwen2": write_tiny_model(folder / "qwen2.gguf", architecture="qwen2"),
+        "mamba": write_tiny_mamba(folder / "mamba.gguf"),
+    }
+
+
+@pytest.fixture
+def make_desk(paths: dict[str, Path]) -> Iterator[MakeDesk]:
+    desks: list[LoopDesk] = []
+
+    def make(name: str = "llama", **options) -> LoopDesk:
+        path = shared_file("models/stories260K-f32.gguf") if name == "stories" else paths[name]
+        desks.append(LoopDesk(path, **options))
+        return desks[-1]
+
+    yield make
+    for desk in desks:
+        desk.close()
+
+
+@pytest.fixture(scope="module")
+def decisive(paths: dict[str, Path]) -> Callable[..., dict[str, Written]]:
+    """Three prompts of a model with the answers that it writes to them alone."""
+    known: dict[tuple[str, int], dict[str, Written]] = {}
+
+    def find(name: str, max_tokens: int = 24) -> dict[str, Written]:
+        if (name, max_tokens) not in known:
+            path = shared_file("models/stories260K-f32.gguf") if name == "stories" else paths[name]
+            prompts = (f"{story} {end}" for end in string.ascii_letters for story in STORIES)
+            known[name, max_tokens] = decisive_prompts(path, 3, max_tokens, prompts)
+        return known[name, max_tokens]
+
+    return find
+
+
+def ask_all(desk: LoopDesk, prompts: dict[str, Written], sampling: SamplingParams = GREEDY) -> None:
+    for number, prompt in enumerate(prompts):
+        desk.ask(f"r{number}", prompt, sampling=sampling)
+
+
+def answers(desk: LoopDesk, prompts: dict[str, Written]) -> list[Written]:
+    return [desk.finished(f"r{number}").answers[0] for number in range(len(prompts))]
+
+
+def test_a_request_is_read_written_and_finished(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories")
+
+    finished = desk.write(STORIES[0])
+
+    assert desk.text("alone") == finished.answers[0].text
+    assert finished.answers[0].text.startswith(" little girl named")
+    assert len(finished.answers[0].tokens) == GREEDY.max_tokens
+    assert finished.answers[0].finish_reason == "length"
+    reading = desk.reading("alone")
+    assert (reading.cached_tokens, reading.computed_tokens) == (0, len(desk.prompt(STORIES[0])))
+    assert sum(event.num_tokens for event in desk.events if isinstance(event, TextWritten)) == GREEDY.max_tokens
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2", "stories"])
+def test_answers_do_not_depend_on_who_else_is_answered(make_desk: MakeDesk, decisive, name: str) -> None:
+    prompts = decisive(name)
+    desk = make_desk(name)
+
+    ask_all(desk, prompts)
+    desk.run()
+
+    assert answers(desk, prompts) == list(prompts.values())
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2", "stories", "mamba"])
+@pytest.mark.parametrize("kind", ["swap", "recompute"])
+def test_a_preempted_request_writes_what_it_would_have_written(
+    make_desk: MakeDesk, decisive, name: str, kind: str
+) -> None:
+    prompts = decisive(name)
+    desk = make_desk(name, num_cells=256, swap_budget_bytes=1 << 30 if kind == "swap" else 0)
+
+    ask_all(desk, prompts)
+    for _ in range(3):
+        desk.step()
+        for group in list(desk.loop._groups.running)[1:]:
+            desk.loop._admission.preempt(group)
+            desk.check()
+    desk.run()
+
+    assert answers(desk, prompts) == list(prompts.values())
+    counters = desk.loop.counters()
+    assert counters.preempted_by_swap > 0 if kind == "swap" else counters.preempted_by_swap == 0
+    assert counters.preempted_by_recompute == 0 if kind == "swap" else counters.preempted_by_recompute > 0
+    assert counters.swapped_bytes == 0
+
+
+@pytest.mark.parametrize("swap_budget_bytes", [0, 1 << 30])
+def test_cells_that_run_out_delay_the_last_and_change_no_answer(
+    make_desk: MakeDesk, decisive, swap_budget_bytes: int
+) -> None:
+    prompts = decisive("stories", 100)
+    desk = make_desk("stories", num_cells=256, swap_budget_bytes=swap_budget_bytes)
+
+    ask_all(desk, prompts, replace(GREEDY, max_tokens=100))
+    desk.run()
+
+    assert answers(desk, prompts) == list(prompts.values())
+    ends = [event.request_id for event in desk.events if isinstance(event, RequestFinished)]
+    assert ends == ["r0", "r1", "r2"]
+    counters = desk.loop.counters()
+    assert counters.preempted_by_swap + counters.preempted_by_recompute > 0
+
+
+@pytest.mark.parametrize("name", ["stories", "mamba"])
+def test_several_answers_share_the_cells_of_their_prompt(make_desk: MakeDesk, name: str) -> None:
+    sampling = replace(GREEDY, temperature=1.0, num_answers=4)
+    desk = make_desk(name)
+    length = len(desk.prompt(STORIES[0]))
+
+    desk.ask("four", STORIES[0], sampling=sampling)
+    while desk.loop.counters().generated_tokens < 5 * 4:
+        desk.step()
+
+    counters = desk.loop.counters()
+    assert counters.cells_by_request == (("four", length + 4 * 4),)
+    assert counters.cells_used == length + 4 * 4
+    assert counters.cells_saved == 3 * length
+    desk.run()
+    four = desk.finished("four").answers
+    assert len({answer.text for answer in four}) > 1
+    for number, answer in enumerate(four):
+        alone = make_desk(name).write(STORIES[0], replace(sampling, num_answers=1, seed=7 + number))
+        assert alone.answers[0] == answer
+        assert desk.text("four", number) == answer.text
+
+
+@pytest.mark.parametrize("name", ["stories", "mamba"])
+@pytest.mark.parametrize("swap_budget_bytes", [0, 1 << 30])
+def test_several_answers_survive_preemption(make_desk: MakeDesk, name: str, swap_budget_bytes: int) -> None:
+    sampling = replace(GREEDY, temperature=1.0, num_answers=3)
+    undisturbed = make_desk(name).write(STORIES[0], sampling)
+    desk = make_desk(name, swap_budget_bytes=swap_budget_bytes)
+
+    desk.ask("first", STORIES[1])
+    desk.ask("three", STORIES[0], sampling=sampling)
+    for _ in range(9):
+        desk.step()
+    group = desk.loop._groups.find("three")
+    assert group is not None
+    desk.loop._admission.preempt(group)
+    assert desk.loop.counters().num_preempted == 1
+    assert group.status is SequenceStatus.PREEMPTED
+    desk.run()
+
+    assert desk.finished("three").answers == undisturbed.answers
+
+
+def test_a_cancel_ends_at_once_and_frees_everything(make_desk: MakeDesk) -> None:
+    desk = make_desk(n_ubatch=32)
+    desk.ask("reading", "a" * 200)
+    desk.ask("waiting", "b" * 300)
+    desk.step()
+    assert desk.cells.num_used == 32
+
+    desk.loop.cancel("reading")
+    assert desk.cells.num_used == 0
+    desk.loop.cancel("waiting")
+    desk.loop.cancel("reading")
+    desk.loop.cancel("unknown")
+    desk.run()
+
+    assert [type(event) for event in desk.events] == [RequestCancelled, RequestCancelled]
+
+
+def test_a_cancelled_answer_hands_over_what_was_written(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories")
+    desk.ask("long", STORIES[0])
+    for _ in range(6):
+        desk.step()
+
+    desk.loop.cancel("long")
+    desk.run()
+
+    end = desk.end_of("long")
+    assert isinstance(end, RequestCancelled)
+    assert end.answers[0].text == desk.text("long")
+    assert len(end.answers[0].tokens) == 6
+
+
+def test_a_step_computes_one_ubatch_at_most_and_everybody_who_writes_gets_a_token(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", n_ubatch=32)
+    desk.ask("writing", STORIES[0], sampling=replace(GREEDY, max_tokens=40))
+    desk.step()
+    desk.ask("reading", "The cat sat. " * 20)
+
+    tokens_while_reading = 0
+    for _ in range(200):
+        before = desk.cells.num_used
+        new = desk.step()
+        assert desk.cells.num_used - before <= 32
+        tokens_while_reading += sum(event.request_id == "writing" for event in new if isinstance(event, TextWritten))
+        if any(isinstance(event, PromptRead) for event in new):
+            break
+
+    assert tokens_while_reading >= len(desk.prompt("The cat sat. " * 20)) // 32
+
+
+def test_somebody_at_the_window_is_answered_before_scripts_and_idle_work(make_desk: MakeDesk) -> None:
+    desk = make_desk(num_cells=256)
+    for priority in ("idle", "batch", "interactive"):
+        desk.ask(priority, priority[0] * 150, priority)  # type: ignore[arg-type]
+    desk.run()
+
+    read = [event.request_id for event in desk.events if isinstance(event, PromptRead)]
+    assert read == ["interactive", "batch", "idle"]
+
+
+def test_a_more_urgent_request_takes_the_cells_of_a_less_urgent_one(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", num_cells=256)
+    script = "The cat sat on the mat and " * 18
+    alone = make_desk("stories", num_cells=256).write(script)
+    desk.ask("script", script, "batch")
+    while not any(isinstance(event, TextWritten) for event in desk.events):
+        desk.step()
+
+    desk.ask("window", "Once upon a time " * 30)
+    desk.run()
+
+    assert [event.request_id for event in desk.events if isinstance(event, RequestFinished)] == ["window", "script"]
+    assert desk.finished("script").answers == alone.answers
+    assert desk.reading("script").request_id == "script"
+
+
+def test_waiting_makes_a_request_more_urgent(make_desk: MakeDesk) -> None:
+    desk = make_desk(num_cells=256)
+    desk.ask("running", "a" * 150)
+    desk.ask("script", "b" * 150, "batch")
+    desk.step()
+    desk.time.now += 100
+    desk.ask("window", "c" * 150)
+    desk.run()
+
+    assert [e.request_id for e in desk.events if isinstance(e, PromptRead)] == ["running", "script", "window"]
+
+
+def test_what_cannot_be_carried_out_fails_alone_in_a_sentence(make_desk: MakeDesk) -> None:
+    desk = make_desk()
+    desk.ask("fine", "Hello")
+    desk.ask("long", "x" * 600)
+    desk.ask("empty", [])
+    desk.ask("many", "Hello", sampling=replace(GREEDY, num_answers=1000))
+    desk.ask("broken", "Hello", sampling=replace(GREEDY, grammar="root ::= ("))
+    desk.ask("beams", "Hello", sampling=replace(GREEDY, beam_width=4))
+    desk.run()
+
+    assert isinstance(desk.end_of("fine"), RequestFinished)
+    errors = {name: desk.end_of(name) for name in ("long", "empty", "many", "broken", "beams")}
+    kinds = {name: type(end.error) for name, end in errors.items() if isinstance(end, RequestFailed)}
+    assert kinds == {
+        "long": PromptTooLong,
+        "empty": BadRequest,
+        "many": BadRequest,
+        "broken": BadRequest,
+        "beams": BadRequest,
+    }
+
+
+def test_the_same_request_is_not_taken_twice(make_desk: MakeDesk) -> None:
+    desk = make_desk()
+    desk.ask("one", "Hello")
+
+    with pytest.raises(ValueError, match="one"):
+        desk.ask("one", "Hello")
+
+
+def test_an_answer_that_fills_all_cells_ends_by_its_length(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", num_cells=256)
+    desk.ask("endless", STORIES[0], sampling=replace(GREEDY, max_tokens=10_000))
+    desk.run()
+
+    answer = desk.finished("endless").answers[0]
+    assert answer.finish_reason == "length"
+    assert len(answer.tokens) == desk.context.num_cells - len(desk.prompt(STORIES[0])) + 1
+    assert desk.text("endless") == answer.text
+
+
+def test_a_stop_string_is_never_told_and_its_last_token_is_not_the_answers(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories")
+    whole = desk.write(STORIES[0]).answers[0]
+    stopped = desk.write(STORIES[0], replace(GREEDY, stop=("girl named",)), "stopped").answers[0]
+
+    assert stopped.text == " little "
+    assert stopped.finish_reason == "stop"
+    assert stopped.tokens == whole.tokens[: len(stopped.tokens)]
+    assert desk.text("stopped") == stopped.text
+
+
+class _FailsOn:
+    """Lets a context fail a batch that holds a token."""
+
+    def __init__(self, desk: LoopDesk, token: int, error: Exception) -> None:
+        self._decode, self._token, self._error = desk.context.decode, token, error
+        desk.context.decode = self  # type: ignore[method-assign, assignment]
+        self.times = 0
+
+    def __call__(self, stretches):
+        if any(self._token in stretch.tokens for stretch in stretches):
+            self.times += 1
+            if isinstance(self._error, DecodeFailed):
+                # As when some ubatches were finished: their tokens lie in cells that nobody acknowledged.
+                self._decode(stretches)
+            raise self._error
+        return self._decode(stretches)
+
+
+@pytest.mark.parametrize("name", ["llama", "mamba"])
+def test_a_batch_that_cannot_be_computed_fails_only_whose_fault_it_is(make_desk: MakeDesk, decisive, name: str) -> None:
+    first, second, _ = decisive(name)
+    desk = make_desk(name)
+    desk.ask("first", first)
+    desk.step()
+    desk.step()
+    bad = desk.model.tokenize("~")[-1]
+    failing = _FailsOn(desk, bad, DecodeFailed("The model stopped computing.", "Ask again."))
+    desk.ask("bad", "~~~")
+    desk.ask("second", second)
+    desk.run()
+
+    end = desk.end_of("bad")
+    assert isinstance(end, RequestFailed)
+    assert isinstance(end.error, DecodeFailed)
+    assert failing.times == 2
+    assert desk.finished("first").answers[0] == decisive(name)[first]
+    assert desk.finished("second").answers[0] == decisive(name)[second]
+
+
+def test_where_llama_cpp_has_fewer_cells_than_counted_the_last_request_waits(make_desk: MakeDesk, decisive) -> None:
+    prompts = decisive("llama")
+    desk = make_desk()
+    ask_all(desk, prompts)
+    desk.step()
+    decode, refused = desk.context.decode, []
+
+    def decode_few(stretches):
+        if len(stretches) > 1:
+            refused.append(len(stretches))
+            raise NoCells("The context is full.")
+        return decode(stretches)
+
+    desk.context.decode = decode_few  # type: ignore[method-assign]
+    desk.run()
+
+    assert refused
+    assert answers(desk, prompts) == list(prompts.values())
+
+
+def test_what_fits_nowhere_fails_in_a_sentence_and_leaves_the_loop_usable(make_desk: MakeDesk) -> None:
+    desk = make_desk()
+    decode = desk.context.decode
+
+    def decode_nothing(stretches):
+        raise NoCells("The context is full.")
+
+    desk.context.decode = decode_nothing  # type: ignore[method-assign]
+    desk.ask("hopeless", "Hello")
+    desk.run()
+    desk.context.decode = decode  # type: ignore[method-assign]
+
+    end = desk.end_of("hopeless")
+    assert isinstance(end, RequestFailed)
+    assert isinstance(end.error, NoCells)
+    assert desk.write("Hello").answers
+
+
+def segments_of(desk: LoopDesk, *texts: str) -> tuple[Segment, ...]:
+    first, *others = texts
+    return (Segment(desk.prompt(first), "instructions"), *(Segment(tuple(desk.model.tokenize(t))) for t in others))
+
+
+def test_what_the_keeper_has_is_not_read_again(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", keeper=FakeKeeper)
+    segments = segments_of(desk, "Once upon a time ", "there was a dog. ", "He was big.")
+    desk.ask("first", segments)
+    desk.run()
+
+    desk.ask("same", segments)
+    desk.ask("longer", (*segments, Segment(tuple(desk.model.tokenize("And")))))
+    desk.run()
+
+    total = sum(len(segment.tokens) for segment in segments)
+    same, longer = desk.reading("same"), desk.reading("longer")
+    assert (same.cached_tokens, same.computed_tokens) == (total - 1, 1)
+    assert (longer.cached_tokens, longer.computed_tokens) == (total, len(desk.model.tokenize("And")))
+    assert desk.finished("same").answers == desk.finished("first").answers
+
+
+def test_the_next_turn_finds_all_of_the_answer_before_it(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", keeper=FakeKeeper)
+    segments = segments_of(desk, "Once upon a time ", "there was a dog.")
+    desk.ask("turn 1", segments)
+    desk.run()
+
+    answer = desk.finished("turn 1").answers[0]
+    question = Segment(tuple(desk.model.tokenize(" Then he")))
+    desk.ask("turn 2", (*segments, Segment(answer.tokens), question))
+    desk.run()
+
+    assert desk.reading("turn 2").computed_tokens == len(question.tokens)
+
+
+def test_segments_that_were_read_before_a_cancel_are_kept(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", keeper=FakeKeeper, n_ubatch=32)
+    segments = segments_of(desk, "Once upon a time there was", " a dog that ran. " * 20)
+    desk.ask("guess", segments)
+    desk.step()
+    desk.loop.cancel("guess")
+
+    desk.ask("question", segments)
+    desk.run()
+
+    assert desk.reading("question").cached_tokens == len(segments[0].tokens)
+
+
+def test_a_prompt_read_ahead_writes_nothing_and_is_kept(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", keeper=FakeKeeper)
+    segments = segments_of(desk, "Once upon a time ", "there was a dog.")
+    desk.ask("ahead", segments, "idle", replace(GREEDY, max_tokens=0))
+    desk.run()
+    assert desk.finished("ahead").answers[0].tokens == ()
+
+    desk.ask("question", segments)
+    desk.run()
+    assert desk.reading("question").computed_tokens == 1
+
+
+def test_kept_cells_leave_before_anybody_is_preempted(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", keeper=FakeKeeper, num_cells=256)
+    for number in range(4):
+        desk.ask(f"r{number}", segments_of(desk, f"{number} times a dog ran to the park and "))
+        desk.run()
+    desk.ask("long", "The cat sat. " * 20, sampling=replace(GREEDY, max_tokens=60))
+    desk.ask("short", "The cat sat.")
+    desk.run()
+
+    assert isinstance(desk.keeper, FakeKeeper)
+    assert len(desk.keeper.nodes) < 4 * 2
+    assert desk.loop.counters().preempted_by_swap + desk.loop.counters().preempted_by_recompute == 0
+    assert isinstance(desk.end_of("long"), RequestFinished)
+
+
+def test_a_request_waits_for_its_kept_part_to_be_read_from_disk(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", keeper=FakeKeeper)
+    assert desk.keeper
+    desk.keeper.unready = 3
+    desk.ask("question", segments_of(desk, STORIES[0]))
+
+    for _ in range(3):
+        assert desk.step() == []
+        assert desk.cells.num_used == 0
+    desk.run()
+
+    assert desk.finished("question").answers == make_desk("stories").write(STORIES[0]).answers
+
+
+class _Parrot:
+    """Drafts what followed the last token when it occurred before, or `always` the same."""
+
+    def __init__(self, always: int | None) -> None:
+        self._always = always
+        self.num_drafted = self.num_accepted = 0
+
+    def draft(self, tokens: list[int], max_tokens: int) -> list[int]:
+        return self._draft(tokens)[:max_tokens]
+
+    def learn(self, num_drafted: int, num_accepted: int) -> None:
+        self.num_drafted += num_drafted
+        self.num_accepted += num_accepted
+
+    def _draft(self, tokens: list[int]) -> list[int]:
+        if self._always is not None:
+            return [self._always] * 4
+        places = [at for at in range(1, len(tokens) - 1) if tokens[at] == tokens[-1]]
+        return tokens[places[-1] + 1 :][:6] if places else []
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, replace(GREEDY, temperature=1.0)])
+@pytest.mark.parametrize("always", [None, 300])
+def test_drafts_change_no_answer_and_save_steps(
+    make_desk: MakeDesk, sampling: SamplingParams, always: int | None
+) -> None:
+    sampling = replace(sampling, max_tokens=80)
+    plain = make_desk("stories").write(STORIES[0], sampling)
+    drafter = _Parrot(always)
+    passes: list[tuple[int, int]] = []
+    desk = make_desk(
+        "stories",
+        make_drafter=lambda request: drafter,
+        note_pass=lambda num_tokens, num_writing, seconds: passes.append((num_tokens, num_writing)),
+    )
+
+    drafted = desk.write(STORIES[0], sampling)
+
+    assert drafted.answers == plain.answers
+    counters = desk.loop.counters()
+    assert counters.drafted_tokens == drafter.num_drafted > 0
+    assert counters.steps == 80 - counters.accepted_tokens
+    assert (counters.accepted_tokens > 0) == (always is None)
+    assert counters.accepted_tokens == drafter.num_accepted
+    assert passes[0] == (len(desk.prompt(STORIES[0])), 1)
+    assert sum(num_tokens for num_tokens, _ in passes[1:]) == len(passes[1:]) + counters.drafted_tokens
+
+
+def test_a_model_that_cannot_share_prefixes_keeps_and_drafts_nothing(make_desk: MakeDesk) -> None:
+    def no_drafter(request: Request) -> _Parrot:
+        raise AssertionError("nothing is drafted for this model")
+
+    desk = make_desk("mamba", keeper=FakeKeeper, make_drafter=no_drafter)
+    assert not desk.model.can_share_prefixes
+    assert desk.context.num_sequences == 16
+
+    first, second = desk.write("Hello", request_id="a"), desk.write("Hello", request_id="b")
+
+    assert first.answers == second.answers
+    assert isinstance(desk.keeper, FakeKeeper)
+    assert not desk.keeper.kept
+    assert desk.reading("b").cached_tokens == 0
+
+
+def test_counters_tell_what_is_held_and_what_was_done(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", num_cells=256)
+    desk.ask("first", STORIES[0])
+    desk.ask("second", STORIES[1])
+    for _ in range(4):
+        desk.step()
+        desk.time.now += 0.5
+
+    counters = desk.loop.counters()
+    lengths = [len(desk.prompt(text)) for text in STORIES[:2]]
+    assert counters.cells_by_request == (("first", lengths[0] + 3), ("second", lengths[1] + 3))
+    assert counters.cells_used + counters.cells_free == counters.num_cells == 256
+    assert counters.utilisation == counters.cells_used / 256
+    assert (counters.num_running, counters.num_waiting, counters.steps) == (2, 0, 4)
+    assert (counters.prompt_tokens, counters.generated_tokens) == (sum(lengths), 8)
+    assert 0 < counters.tokens_per_second <= 4
+
+
+def test_closing_the_loop_cancels_whoever_is_left(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", keeper=FakeKeeper, num_cells=256)
+    desk.ask("writing", STORIES[0])
+    desk.ask("waiting", "The cat sat. " * 40)
+    desk.step()
+    desk.events += desk.loop.close()
+
+    assert isinstance(desk.end_of("writing"), RequestCancelled)
+    assert isinstance(desk.end_of("waiting"), RequestCancelled)
+    assert not desk.loop.has_work
