@@ -101,6 +101,11 @@ class EmbeddingStage:
         return small < MAX_CHUNKS_WAITING and large < MAX_LARGE_CHUNKS_WAITING
 
     @property
+    def is_short(self) -> bool:
+        """Whether the model has hardly a second's work left; to be asked under the lock."""
+        return sum(len(one.missing) for one in self._underway) < PORTION_CHUNKS
+
+    @property
     def has_urgent_room(self) -> bool:
         """Whether more of what somebody waits for should be read, whatever else is here; to be asked under the lock."""
         underway = sum(len(one.missing) for one in self._underway if one.is_urgent)

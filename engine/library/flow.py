@@ -95,8 +95,11 @@ class Flow:
     @property
     def _wants_read(self) -> bool:
         """To be asked under the lock, like all that it asks."""
-        has_urgent_room = self._ahead.has_urgent and self._stage.has_urgent_room
-        return not self._is_read and self._ahead.has_news and (self._stage.has_room or has_urgent_room)
+        if self._is_read or not self._ahead.has_news:
+            return False
+        if self._ahead.has_urgent and self._stage.has_urgent_room:
+            return True
+        return self._stage.has_room and (self._stage.is_short or self._ahead.has_gathered)
 
     def _take_read(self, work: Work) -> None:
         """What was read goes to the embedder, or is noted if there is nothing to embed."""
