@@ -34,6 +34,8 @@ Tell = Callable[[Head], None]
 _CHUNKS_PER_FRAME = 128
 _OOM_SCORE = 800
 _NICE = 5
+# While files are read: what is read waits for the embedder, whose threads all wait for the one that lost its turn.
+_NICE_WHEN_READING = 15
 _PR_SET_PDEATHSIG = 1
 # Pages nested deeper than any author means; above it a file counts as broken.
 _RECURSION_LIMIT = 20_000
@@ -60,13 +62,18 @@ def _take_stdout() -> BinaryIO:
 def _lay_low(engine_pid: int) -> None:
     """Yields to everyone, is the first to go when memory is short, and never outlives its engine."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform != "win32":
-        os.setpriority(os.PRIO_PROCESS, 0, max(_NICE, os.getpriority(os.PRIO_PROCESS, 0)))
+    _stand_back(_NICE)
     if sys.platform == "linux":
         Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE), encoding="ascii")
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != engine_pid:
             sys.exit(0)
+
+
+def _stand_back(nice: int) -> None:
+    """Lets others go first; there is no way forward again."""
+    if sys.platform != "win32":
+        os.setpriority(os.PRIO_PROCESS, 0, max(nice, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
 def _limit_memory(memory_bytes: int) -> None:
@@ -107,6 +114,7 @@ def _answered(command: Head, tell: Tell) -> Iterator[Answer]:
 
 
 def _read(command: Head, tell: Tell) -> Iterator[Answer]:
+    _stand_back(_NICE_WHEN_READING)
     document = families.parse(Path(command["path"]), _limits(command, tell))
     chunks = chunk(document, _counter(command["tokenizer"]), command["max_tokens"], command["overlap_tokens"])
     check_chunks(len(chunks), command["max_chunks"])

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import psutil
 from engine.errors import Cancelled, ParserGaveUp
 from engine.library.parsers.frames import Head, read_frame, write_frame
 from engine.library.parsers.limits import MAX_OCR_PAGES, OCR_PAGE_SECONDS
+from engine.library.parsers.patience import Patience
 
 Part = tuple[Head, bytes]
 
@@ -78,7 +78,7 @@ class ParserProcess:
         """
         try:
             if not self._is_ready:
-                self._next(time.monotonic() + _START_SECONDS, is_unwanted)
+                self._next(Patience(self.pid, _START_SECONDS), is_unwanted)
                 self._is_ready = True
             return self._answer(command, seconds, is_unwanted)
         except TimeoutError as error:
@@ -100,16 +100,16 @@ class ParserProcess:
         self._reap()
 
     def _answer(self, command: Head, seconds: float, is_unwanted: Callable[[], bool]) -> list[Part]:
-        deadline = time.monotonic() + seconds
+        patience = Patience(self.pid, seconds)
         self._send(command)
         parts: list[Part] = []
         num_ocr_pages = 0
-        while "end" not in (part := self._next(deadline, is_unwanted))[0]:
+        while "end" not in (part := self._next(patience, is_unwanted))[0]:
             if "ocr_page" not in part[0]:
                 parts.append(part)
             elif num_ocr_pages < MAX_OCR_PAGES:
                 num_ocr_pages += 1
-                deadline = time.monotonic() + seconds + OCR_PAGE_SECONDS
+                patience = Patience(self.pid, seconds + OCR_PAGE_SECONDS)
         if part[0]["is_last"]:
             self._reap()
         return parts
@@ -122,15 +122,15 @@ class ParserProcess:
             # The pipe has no reader any more, or `kill` has closed it meanwhile.
             raise EOFError from error
 
-    def _next(self, deadline: float, is_unwanted: Callable[[], bool]) -> Part:
-        """The next frame; TimeoutError when it is too late, EOFError when the child is gone."""
+    def _next(self, patience: Patience, is_unwanted: Callable[[], bool]) -> Part:
+        """The next frame; TimeoutError at the end of patience, EOFError when the child is gone."""
         while True:
             if is_unwanted():
                 raise Cancelled("Reading the file was cancelled.")
             try:
-                part = self._parts.get(timeout=max(0.0, min(_TICK_SECONDS, deadline - time.monotonic())))
+                part = self._parts.get(timeout=max(0.0, min(_TICK_SECONDS, patience.left_seconds)))
             except queue.Empty:
-                if time.monotonic() >= deadline:
+                if patience.left_seconds <= 0:
                     raise TimeoutError from None
                 continue
             if part is None:

@@ -30,6 +30,7 @@ from time import monotonic
 
 from engine.library.parsers.limits import MAX_OCR_PAGES, MAX_OCR_SECONDS, OCR_PAGE_SECONDS
 from engine.library.parsers.ocr import Word
+from engine.library.parsers.patience import Patience
 from engine.library.parsers.shapes import Picture
 
 _PROGRAM = "tesseract"
@@ -82,7 +83,7 @@ class Tesseract:
             self._num_pages += 1
             self._begin_page()
             began = monotonic()
-            words = _recognised(file, self.languages, picture)
+            words = _recognised(file, self.languages, picture, self._begin_page)
             self._seconds += monotonic() - began
             if words is not None:
                 _keep(self._cache, key, words)
@@ -119,24 +120,45 @@ def installed_languages() -> tuple[str, ...]:
     return tuple(name.strip() for name in names if name.strip() not in ("", "osd", "equ"))
 
 
-def _recognised(file: bytes, languages: Sequence[str], picture: Picture) -> tuple[Word, ...] | None:
+def _recognised(
+    file: bytes, languages: Sequence[str], picture: Picture, goes_on: Callable[[], None]
+) -> tuple[Word, ...] | None:
+    """The words in a picture; `goes_on` is told when it takes longer because others have the processor."""
     program = shutil.which(_PROGRAM)
     if program is None:
         return None
     try:
-        result = subprocess.run(
+        process = subprocess.Popen(
             [program, "stdin", "stdout", "-l", "+".join(languages), "tsv"],
-            input=file,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=OCR_PAGE_SECONDS,
-            check=True,
             env={**os.environ, "OMP_THREAD_LIMIT": "1"},
             preexec_fn=_die_with_us(),
         )
-    except (OSError, subprocess.SubprocessError):
+        with process:
+            table = _answer(process, file, goes_on)
+    except OSError:
         return None
-    return tuple(words_of(result.stdout.decode("utf-8", "replace"), picture.width, picture.height))
+    if table is None or process.returncode:
+        return None
+    return tuple(words_of(table.decode("utf-8", "replace"), picture.width, picture.height))
+
+
+def _answer(process: subprocess.Popen[bytes], file: bytes, goes_on: Callable[[], None]) -> bytes | None:
+    """What it writes; None where it took too long, and has been ended."""
+    patience = Patience(process.pid, OCR_PAGE_SECONDS)
+    question: bytes | None = file
+    try:
+        while (seconds := patience.left_seconds) > 0:
+            try:
+                return process.communicate(question, timeout=seconds)[0]
+            except subprocess.TimeoutExpired:
+                question = None
+                goes_on()
+        return None
+    finally:
+        process.kill()
 
 
 def _die_with_us() -> Callable[[], object] | None:

@@ -4,12 +4,14 @@ but what says so."""
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from engine.errors import DocumentEmpty, DocumentNeedsOcr, DocumentUnreadable
-from engine.library.parsers import ocr, tesseract
+from engine.library.parsers import ocr, patience, tesseract
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.shapes import Picture
 from engine.library.parsers.tesseract import Tesseract, chosen, words_of
@@ -169,7 +171,7 @@ def test_without_the_program_nothing_is_ready(monkeypatch: pytest.MonkeyPatch):
 def test_what_was_recognised_is_kept_for_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     calls: list[str] = []
 
-    def recognise(file: bytes, languages: tuple[str, ...], picture: Picture) -> tuple[ocr.Word, ...]:
+    def recognise(file: bytes, languages: tuple[str, ...], *_: object) -> tuple[ocr.Word, ...]:
         calls.append("+".join(languages))
         return LETTER
 
@@ -220,6 +222,43 @@ def test_a_file_has_so_much_time_and_no_more(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tesseract, "MAX_OCR_SECONDS", 15.0)
     reader = Tesseract()
     assert [reader.words(WHITE) is None for _ in range(3)] == [False, False, True]
+
+
+# --- a program that takes its time ---
+
+
+def test_a_picture_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tesseract, "OCR_PAGE_SECONDS", 0.05)
+    monkeypatch.setattr(patience, "seconds_in_line", lambda pid: 0.0)
+    sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+    with subprocess.Popen(sleeper, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert tesseract._answer(process, b"picture", lambda: None) is None
+        assert process.wait() != 0
+
+
+def test_a_picture_that_waits_for_the_processor_is_not_given_up():
+    class Delayed:
+        """Has not answered when it is asked first."""
+
+        pid = 2**22 + 1
+
+        def __init__(self) -> None:
+            self.asked: list[bytes | None] = []
+
+        def communicate(self, question: bytes | None, timeout: float) -> tuple[bytes, None]:
+            self.asked.append(question)
+            if len(self.asked) == 1:
+                raise subprocess.TimeoutExpired("tesseract", timeout)
+            return b"table", None
+
+        def kill(self) -> None:
+            pass
+
+    process, told = Delayed(), list[str]()
+
+    assert tesseract._answer(process, b"picture", lambda: told.append("goes on")) == b"table"  # type: ignore[arg-type]
+    assert (process.asked, told) == ([b"picture", None], ["goes on"])
 
 
 # --- with Tesseract itself ---
