@@ -15,7 +15,7 @@ from engine.protocol import MemoryReply
 
 def memory(ledger: Ledger, hardware: Hardware, parts: Parts, num_waiting: int) -> MemoryReply:
     """Who holds what, now; `num_waiting` questions have not ended."""
-    told = (parts.loader.decision,) if parts.loader.decision else ()
+    told = tuple(filter(None, (parts.loader.decision, parts.loader.problem)))
     return take_snapshot(ledger, hardware, _counters(parts, num_waiting), told, _children(parts))
 
 
@@ -28,7 +28,7 @@ def bytes_below(folder: Path) -> int:
 def _counters(parts: Parts, num_waiting: int) -> dict[str, float]:
     stores = parts.stores.opened()
     of_index = stores.index.counters() if stores is not None else {}
-    of_questions = {"tokens_per_s": parts.loader.tokens_per_s, "questions_waiting": float(num_waiting)}
+    of_questions = {"tokens_per_s": 0.0, "questions_waiting": float(num_waiting)} | dict(parts.generation.counters)
     return of_questions | of_index | parts.sweep_costs.counters()
 
 

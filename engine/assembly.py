@@ -74,9 +74,13 @@ def assemble(
     pool = ParserPool(library.parser_processes, *takes, recognised)
     phases = Phases(told.publish)
     stores = StoresOpener(home, catalog, settings, ledger, phases)
-    loader = ModelLoader(settings, home.data, ledger, told.publish, phases=phases)
+    loader = ModelLoader(settings, home.data, home.cache / "kv", ledger, told.publish, phases=phases)
     generation = GenerationWorker(
-        loader, lambda document_ids: catalog.paths_of(document_ids).keys(), extractive_answer, told.publish
+        loader,
+        lambda document_ids: catalog.paths_of(document_ids).keys(),
+        extractive_answer,
+        told.publish,
+        lambda: settings().generation.reorder_loss,
     )
     sweep_costs = SweepCosts()
     searching = SearcherOpener(stores, catalog, settings, ledger, sweep_costs)

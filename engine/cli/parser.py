@@ -56,6 +56,7 @@ def _declare_questions(command: AddCommand) -> None:
     _add_filters(ask)
     ask.add_argument("--max-tokens", type=_positive, metavar="N")
     ask.add_argument("--seed", type=_seed, metavar="N")
+    ask.add_argument("--answers", type=_positive, metavar="N", help="write so many answers to the question")
     ask.add_argument("--batch", metavar="FILE.jsonl", help='lines of {"id", "question"}')
 
 

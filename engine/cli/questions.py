@@ -55,6 +55,7 @@ def ask(options: argparse.Namespace, out: Output) -> None:
             "sampling": _sampling(options, engine.settings),
         }
         if options.batch:
+            asking["priority"] = "batch"
             lines = read_batch(options.batch, "question", "query")
             ends = engine.ask_each([text for _, text in lines], **asking)
             for (line_id, _), end in zip(lines, ends, strict=True):
@@ -70,7 +71,7 @@ def ask(options: argparse.Namespace, out: Output) -> None:
 
 
 def _sampling(options: argparse.Namespace, settings: Settings) -> SamplingParams:
-    chosen = {"max_tokens": options.max_tokens, "seed": options.seed}
+    chosen = {"max_tokens": options.max_tokens, "seed": options.seed, "num_answers": options.answers}
     defaults = asdict(settings.generation.sampling())
     return SamplingParams(**{**defaults, **{name: value for name, value in chosen.items() if value is not None}})
 

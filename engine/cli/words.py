@@ -55,6 +55,8 @@ def tell_passages(passages: Sequence[Passage], out: Output) -> None:
 def tell_answer(end: AnswerFinished, out: Output) -> None:
     answer = end.answer
     out.line(answer.text.strip() or "Not found in your files.")
+    for number, text in enumerate(answer.alternatives, start=2):
+        out.line(f"\n--- answer {number} ---\n{text.strip()}")
     out.line()
     for index in dict.fromkeys(citation.passage for citation in answer.citations):
         out.line(f"[{index + 1}] {_place(answer.passages[index])}")

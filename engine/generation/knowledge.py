@@ -181,6 +181,10 @@ class KnowledgeKeeper:
         """Writes what has no file yet and gives everything back; a later keeper of the same root finds it."""
         while self.flush():
             pass
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Gives everything back without writing anything."""
         for found in list(self._holds.values()):
             self.let_go(found)
         self._bytes.close()

@@ -130,6 +130,10 @@ class KnowledgeTree:
             self._forget(each)
         return gone[::-1]
 
+    def documents(self) -> frozenset[int]:
+        """All documents of which some node holds text."""
+        return frozenset(self._by_document)
+
     def holders(self, documents: Iterable[int]) -> list[Node]:
         """The nodes that hold text of any of the documents."""
         found = {node for document in documents for node in self._by_document.get(document, ())}

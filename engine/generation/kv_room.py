@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from engine.config import GIB, GenerationSettings
+from engine.config import GIB, MIB, GenerationSettings
 from engine.core import KVType, ModelShape
 from engine.memory.hardware import Hardware
 from engine.memory.placement import context_cells
@@ -16,6 +16,8 @@ CELLS_SHARE = 1 / 8
 RAM_SHARE = 1 / 8
 DISK_SHARE = 1 / 10
 MAX_DISK_BYTES = 16 * GIB
+# All answers, and everything that is kept in cells, need a sequence number each.
+LOGITS_BYTES, MIN_SEQUENCES, MAX_SEQUENCES = 128 * MIB, 32, 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +64,9 @@ def _ram_share(hardware: Hardware, share: float) -> int:
 
 def _disk_share(hardware: Hardware) -> int:
     return int(min(hardware.disk_free_bytes * DISK_SHARE, MAX_DISK_BYTES))
+
+
+def num_sequences(vocabulary_size: int) -> int:
+    """How many sequence numbers a context has: each costs a row of logits, in the output and in the compute buffer."""
+    affordable = LOGITS_BYTES // (2 * 4 * max(1, vocabulary_size))
+    return max(MIN_SEQUENCES, min(MAX_SEQUENCES, affordable))

@@ -1,6 +1,6 @@
-"""llama.cpp behind two small classes: `Model` (weights and vocabulary) and `Context` (KV cells and compute buffers).
+"""llama.cpp behind small classes: `Model` (weights and vocabulary), and over it contexts (context.py) and samplers.
 
-One thread owns every call in here, and in sampler.py: concurrent calls crash. ctypes releases the GIL meanwhile.
+One thread owns every call in here and there: concurrent calls crash. ctypes releases the GIL meanwhile.
 llama-cpp-python's high-level `Llama` serves one request at a time and hides the cells, so it is not used.
 """
 
@@ -11,23 +11,22 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import llama_cpp.llama_cpp as llama
 
-from engine.errors import DecodeFailed, ModelLoadFailed, NoCells
+from engine.errors import ModelLoadFailed
 
 log = logging.getLogger(__name__)
 
 _LEVELS = {1: logging.DEBUG, 2: logging.DEBUG, 3: logging.INFO, 4: logging.INFO}
-_COMPUTE_BUFFER = re.compile(r"(\S+)\s+compute buffer size\s*=\s*([\d.]+)\s*MiB")
-_NO_CELL_FREE = 1
+_BUFFER = re.compile(r"(\S+)\s+(compute|output) buffer size\s*=\s*([\d.]+)\s*MiB")
 
 
 class LlamaLog:
-    """llama.cpp's log lines, handed to ours; the newest error and the compute buffers it tells of are kept."""
+    """llama.cpp's log lines, handed to ours; the newest error and the buffers it tells of are kept."""
 
     def __init__(self) -> None:
         self.last_error = ""
@@ -42,9 +41,11 @@ class LlamaLog:
         line = text.decode("utf-8", "replace").rstrip()
         if level == 4 and line:
             self.last_error = line
-        match = _COMPUTE_BUFFER.search(line)
+        match = _BUFFER.search(line)
         if match:
-            self.compute_buffers[match[1]] = int(float(match[2]) * 2**20)
+            # The output buffer lies beside the first of the others and bears the same name.
+            name = match[1] if match[2] == "compute" else f"{match[1]} output"
+            self.compute_buffers[name] = int(float(match[3]) * 2**20)
         log.log(_LEVELS.get(level, logging.DEBUG), "%s", line)
 
 
@@ -172,84 +173,3 @@ class Model:
             llama.llama_model_free(self._handle)
             self._handle = None
 
-
-class Context:
-    """KV cells and compute buffers over a model; sequences live in it by number."""
-
-    def __init__(self, model: Model, num_cells: int, n_batch: int, num_threads: int) -> None:
-        """Allocates the cells.
-
-        Raises:
-            ModelLoadFailed: There is no room for them.
-        """
-        params = llama.llama_context_default_params()
-        params.n_ctx = num_cells
-        params.n_batch = min(n_batch, num_cells)
-        params.n_ubatch = min(n_batch, num_cells)
-        params.n_seq_max = 1
-        params.n_threads = params.n_threads_batch = num_threads
-        # With the default (False) a partial seq_cp asserts and kills the process.
-        params.kv_unified = True
-        params.no_perf = True
-        native_log.compute_buffers.clear()
-        handle = llama.llama_init_from_model(model.handle, params)
-        if not handle:
-            detail = f" ({native_log.last_error})" if native_log.last_error else ""
-            raise ModelLoadFailed(
-                f"There is no room for a context of {num_cells:,} tokens{detail}.",
-                "Lower the context length in the settings, or choose a smaller model.",
-            )
-        self.compute_bytes = dict(native_log.compute_buffers)
-        self._handle: Any = handle
-        self._memory: Any = llama.llama_get_memory(handle)
-        self._n_batch = int(params.n_batch)
-        self._batch = llama.llama_batch_init(self._n_batch, 0, 1)
-
-    @property
-    def handle(self) -> Any:
-        return self._handle
-
-    @property
-    def num_cells(self) -> int:
-        return int(llama.llama_n_ctx(self._handle))
-
-    @property
-    def n_batch(self) -> int:
-        """The most tokens one `decode` takes."""
-        return self._n_batch
-
-    def decode(self, tokens: Sequence[int], position: int, sequence: int = 0) -> None:
-        """Computes `tokens` at `position`…; logits are kept for the last one.
-
-        Raises:
-            NoCells: No KV cell is free; nothing has changed.
-            DecodeFailed: Anything else; the sequence is trimmed back to `position`.
-        """
-        batch = self._batch
-        batch.n_tokens = len(tokens)
-        for index, token in enumerate(tokens):
-            batch.token[index] = token
-            batch.pos[index] = position + index
-            batch.n_seq_id[index] = 1
-            batch.seq_id[index][0] = sequence
-            batch.logits[index] = index == len(tokens) - 1
-        result = llama.llama_decode(self._handle, batch)
-        if result == _NO_CELL_FREE:
-            raise NoCells("The context is full.", "Start a new chat or raise the context length in the settings.")
-        if result != 0:
-            # After 2 or below −1 the finished ubatches remain in the cells.
-            self.trim(position, sequence)
-            raise DecodeFailed(f"The model stopped computing (llama_decode returned {result}).", "Ask again.")
-
-    def trim(self, position: int, sequence: int = 0) -> bool:
-        """Forgets the sequence from `position` on; False where the model cannot (recurrent ones), and all is kept."""
-        return bool(llama.llama_memory_seq_rm(self._memory, sequence, position, -1))
-
-    def clear(self) -> None:
-        llama.llama_memory_clear(self._memory, True)
-
-    def close(self) -> None:
-        if self._handle:
-            llama.llama_batch_free(self._batch)
-            llama.llama_free(self._handle)
-            self._handle = None

@@ -22,7 +22,7 @@ CACHED_TEXTS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """One model's way to be spoken to.
+    """One model's way to be spoken to; `name` is what people call it.
 
     `tokenize` is told whether control tokens count as such. `context_tokens` is the room for one prompt and its
     answer. `fingerprint` names the model whose tokens these are ("" for none). `bos` begins every prompt, if given.
@@ -34,6 +34,7 @@ class Speaker:
     fingerprint: str = ""
     bos: int | None = None
     vocabulary_size: int = 0
+    name: str = ""
     _tokens_of_text: Callable[[str, bool], tuple[int, ...]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -78,7 +79,7 @@ class Speaker:
         return tuple(segment for segment in segments if segment.tokens)
 
 
-def speaker_of(model: Model, fingerprint: str, context_tokens: int) -> Speaker:
+def speaker_of(model: Model, name: str, fingerprint: str, context_tokens: int) -> Speaker:
     """How a loaded model is spoken to; call it, and use it, on the thread that owns llama.cpp."""
     return Speaker(
         template=_template(model),
@@ -87,6 +88,7 @@ def speaker_of(model: Model, fingerprint: str, context_tokens: int) -> Speaker:
         fingerprint=fingerprint,
         bos=model.bos if model.adds_bos else None,
         vocabulary_size=model.num_tokens,
+        name=name,
     )
 
 

@@ -40,7 +40,8 @@ class Desk:
         self._said: queue.Queue[Event] = queue.Queue()
         self.ledger = Ledger()
         self.known: set[int] | None = None
-        self.loader = ModelLoader(lambda: Settings(), data_folder, self.ledger, self._take)
+        self.settings = Settings()
+        self.loader = ModelLoader(lambda: self.settings, data_folder, data_folder / "kv", self.ledger, self._take)
         self.worker = GenerationWorker(self.loader, self._known, quote_answer, self._take)
         self.worker.start()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.config import GIB, GenerationSettings
 from engine.core import ModelShape
-from engine.generation.kv_room import MAX_DISK_BYTES, kv_room, shape_with
+from engine.generation.kv_room import LOGITS_BYTES, MAX_DISK_BYTES, kv_room, num_sequences, shape_with
 from engine.memory.hardware import Device, Hardware
 
 # 4 layers of 100 MB, a cell of 64 KiB.
@@ -53,3 +53,9 @@ def test_what_is_kept_is_limited_by_the_settings_or_by_the_machine():
 def test_a_cell_of_eight_bits_takes_little_more_than_half():
     assert sum(shape_with(SHAPE, "q8_0").kv_cell_bytes) == sum(SHAPE.kv_cell_bytes) * 34 // 64
     assert shape_with(SHAPE, "f16") == SHAPE
+
+
+def test_a_large_vocabulary_leaves_room_for_fewer_sequences():
+    assert num_sequences(32_000) == 256
+    assert num_sequences(150_000) * 150_000 * 8 <= LOGITS_BYTES
+    assert num_sequences(10**9) == 32

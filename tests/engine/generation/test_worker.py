@@ -161,12 +161,14 @@ def test_a_model_file_cut_short_fails_with_a_sentence_and_leaves_nothing(desk, t
 def test_every_byte_of_a_model_is_in_the_ledger_while_it_is_loaded(desk, tiny_model: Path):
     desk.worker.use(UseModel(tiny_model))
     desk.model_state("loaded")
-    assert desk.ledger.held_bytes("ram", "weights") == desk.loader.writer().shape.weight_bytes
-    assert desk.ledger.held_bytes("ram", "kv") == desk.loader.writer().shape.kv_bytes(2048)
+    shape = desk.loader.loaded_now.shape
+    cells = [span.num_bytes for span in desk.ledger.spans("ram") if span.what == "8,192 cells"]
+    assert desk.ledger.held_bytes("ram", "weights") == shape.weight_bytes
+    assert cells == [shape.kv_bytes(4 * 2048)]
     assert desk.ledger.held_bytes("ram", "workspace") > 0
     desk.worker.use(UseModel(None))
     desk.model_state("none")
-    assert desk.ledger.spans() == ()
+    assert desk.ledger.spans("ram") == ()
 
 
 def test_a_model_named_in_the_settings_is_loaded_by_the_first_question(desk, tiny_model: Path):
@@ -178,18 +180,16 @@ def test_a_model_named_in_the_settings_is_loaded_by_the_first_question(desk, tin
 def test_the_context_is_what_the_model_was_trained_for_and_no_more_than_the_settings_allow(desk, tmp_path: Path):
     desk.worker.use(UseModel(write_tiny_model(tmp_path / "long.gguf", context=65536)))
     desk.model_state("loaded")
-    assert any(span.what == "8,192 cells" for span in desk.ledger.spans("ram"))
+    assert desk.loader.loaded_now.speaker.context_tokens == 8192
 
 
 def test_cells_shared_with_the_last_prompt_are_not_read_again(desk, tiny_model: Path):
     desk.worker.use(UseModel(tiny_model))
     desk.ask("Same question?", "a", max_tokens=1)
     desk.end_of("a")
-    cache = desk.loader.writer().cache
-    before = cache.num_tokens
     desk.ask("Same question?", "b", max_tokens=1)
     end = desk.end_of("b")
-    assert cache.num_tokens == before
+    assert end.timings.prompt_tokens - 20 < end.timings.cached_tokens < end.timings.prompt_tokens
     assert end.answer.text == written(desk, "a")
 
 
@@ -205,11 +205,11 @@ def test_an_unexpected_failure_of_a_load_frees_everything_and_questions_still_en
     close_model, close_context = loader.Model.close, loader.Context.close
     monkeypatch.setattr(loader.Model, "close", lambda self: (freed.append("model"), close_model(self)))
     monkeypatch.setattr(loader.Context, "close", lambda self: (freed.append("context"), close_context(self)))
-    monkeypatch.setattr(loader, "Writer", _broken_writer)
+    monkeypatch.setattr(loader, "StepLoop", _broken_loop)
     desk.worker.use(UseModel(tiny_model))
-    assert "no writer" in desk.model_state("failed").sentence
+    assert "no loop" in desk.model_state("failed").sentence
     assert freed == ["context", "model"]
-    assert desk.ledger.spans() == ()
+    assert desk.ledger.spans("ram") == ()
     desk.ask("How?")
     assert isinstance(desk.end_of(), AnswerFailed)
 
@@ -226,7 +226,7 @@ def test_taking_away_a_model_that_failed_clears_its_state(desk, tmp_path: Path):
 def test_a_load_that_still_waits_when_the_worker_stops_is_given_up(tmp_path: Path, tiny_model: Path):
     events: list[Event] = []
     ledger = Ledger()
-    model_loader = loader.ModelLoader(Settings, tmp_path, ledger, events.append)
+    model_loader = loader.ModelLoader(Settings, tmp_path, tmp_path / "kv", ledger, events.append)
     worker = GenerationWorker(model_loader, lambda ids: ids, lambda quotes: ("", ()), events.append)
     worker.use(UseModel(tiny_model))
     worker.stop()
@@ -238,5 +238,5 @@ def test_a_load_that_still_waits_when_the_worker_stops_is_given_up(tmp_path: Pat
     assert ledger.spans() == ()
 
 
-def _broken_writer(*_: object) -> None:
-    raise RuntimeError("no writer")
+def _broken_loop(*_: object, **__: object) -> None:
+    raise RuntimeError("no loop")

@@ -1,0 +1,154 @@
+"""One question on its way through the step loop: from its prompt, over the text that people see, to its answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from engine.core import Answer, Citation, Evidence, Quote
+from engine.events import (
+    AnswerCancelled,
+    AnswerEnded,
+    AnswerFailed,
+    AnswerFinished,
+    AnswerStateChanged,
+    Publish,
+    TokensGenerated,
+)
+from engine.generation.citations import Renumbering, citations_of_quotes, parse_citations, renumbered
+from engine.generation.conversation import EvidencePassage, Turn, transcript_of
+from engine.generation.prompt import Prompt
+from engine.generation.request import (
+    PromptRead,
+    Request,
+    RequestFailed,
+    RequestFinished,
+    StepEvent,
+    TextWritten,
+    Written,
+)
+from engine.generation.speaker import Speaker
+from engine.inflight import QuestionInFlight
+
+QuoteAnswer = Callable[[Sequence[Quote]], tuple[str, tuple[Citation, ...]]]
+
+
+class Answering:
+    """What the worker holds of a question until it has ended; on the generation thread."""
+
+    def __init__(
+        self,
+        in_flight: QuestionInFlight,
+        evidence: Evidence,
+        prompt: Prompt,
+        speaker: Speaker,
+        publish: Publish,
+    ) -> None:
+        self.in_flight = in_flight
+        self._evidence, self._prompt, self._speaker, self._publish = evidence, prompt, speaker, publish
+        self._stream = Renumbering(prompt.order)
+        self.has_begun = False
+
+    @property
+    def question_id(self) -> str:
+        return self.in_flight.question.question_id
+
+    @property
+    def request(self) -> Request:
+        question, prompt = self.in_flight.question, self._prompt
+        # There may be more cells than the model was trained to read.
+        room = max(1, self._speaker.context_tokens - prompt.num_tokens)
+        sampling = replace(question.sampling, max_tokens=min(question.sampling.max_tokens, room))
+        return Request(question.question_id, prompt.segments, sampling, question.priority, prompt.quotable)
+
+    def begin(self) -> None:
+        """It has got cells."""
+        if not self.has_begun:
+            self.has_begun = True
+            self._publish(AnswerStateChanged(self.question_id, "writing"))
+
+    def take(self, event: StepEvent) -> AnswerEnded | None:
+        """Tells what is new of it; how the question ended, if it did."""
+        match event:
+            case PromptRead():
+                self._note_reading(event)
+            case TextWritten(answer=0):
+                self._note_text(event)
+            case RequestFinished() | RequestFailed():
+                return self._end(event)
+            case TextWritten():
+                pass
+            case _:
+                return AnswerCancelled(self.question_id)
+        return None
+
+    def _note_reading(self, event: PromptRead) -> None:
+        self.begin()
+        timeline = self.in_flight.timeline
+        timeline.marks["prefill_started"] = time.monotonic() - event.seconds
+        timeline.cached_tokens = event.cached_tokens
+        timeline.prompt_tokens = event.cached_tokens + event.computed_tokens
+
+    def _note_text(self, event: TextWritten) -> None:
+        timeline = self.in_flight.timeline
+        timeline.mark("first_token")
+        timeline.generated_tokens += event.num_tokens
+        self._tell(self._stream.feed(event.text))
+
+    def _tell(self, text: str) -> None:
+        if text:
+            self._publish(TokensGenerated(self.question_id, text))
+
+    def _end(self, event: RequestFinished | RequestFailed) -> AnswerEnded:
+        if isinstance(event, RequestFailed):
+            return AnswerFailed(self.question_id, event.error)
+        self._tell(self._stream.finish())
+        timeline = self.in_flight.timeline
+        timeline.mark("first_token")
+        timeline.generated_tokens = len(event.answers[0].tokens)
+        timeline.mark("ended")
+        return AnswerFinished(self.question_id, self._answer(event.answers), timeline.timings())
+
+    def _answer(self, answers: Sequence[Written]) -> Answer:
+        """With its citations; the reader's quotes stand in for citations that cannot be parsed."""
+        question, evidence, prompt = self.in_flight.question, self._evidence, self._prompt
+        written = answers[0]
+        text = renumbered(written.text, prompt.order)
+        citations = parse_citations(text, len(prompt.passages)) or citations_of_quotes(evidence.quotes, len(text))
+        # As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of.
+        turn = Turn(question.text, prompt.passages, written.text, written.tokens, self._speaker.fingerprint)
+        return Answer(
+            text=text,
+            quotes=evidence.quotes,
+            citations=citations,
+            passages=evidence.passages,
+            scope=replace(evidence.scope, passages_used=len(prompt.passages)),
+            model=self._speaker.name,
+            finish_reason=written.finish_reason,
+            segments=transcript_of(turn),
+            alternatives=tuple(renumbered(other.text, prompt.order) for other in answers[1:]),
+        )
+
+
+def quoted(
+    in_flight: QuestionInFlight, evidence: Evidence, quote_answer: QuoteAnswer, publish: Publish
+) -> AnswerFinished:
+    """The answer without a model: what the reader quotes."""
+    question, timeline = in_flight.question, in_flight.timeline
+    text, citations = quote_answer(evidence.quotes)
+    timeline.mark("first_token")
+    publish(TokensGenerated(question.question_id, text))
+    timeline.mark("ended")
+    passages = tuple(EvidencePassage.of(passage) for passage in evidence.passages)
+    answer = Answer(
+        text=text,
+        quotes=evidence.quotes,
+        citations=citations,
+        passages=evidence.passages,
+        scope=evidence.scope,
+        model=None,
+        finish_reason="stop",
+        segments=transcript_of(Turn(question.text, passages, text)),
+    )
+    return AnswerFinished(question.question_id, answer, timeline.timings())

@@ -1,0 +1,94 @@
+"""A model that is loaded and ready to answer: its context and cells, what keeps them, and the loop that uses them.
+
+Made, used and closed on the generation thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from engine.closing import close_all
+from engine.core import ModelShape
+from engine.generation.context import Context
+from engine.generation.knowledge import KnowledgeKeeper
+from engine.generation.model import Model
+from engine.generation.prompt import Peek
+from engine.generation.speaker import Speaker
+from engine.generation.step_loop import StepLoop
+
+# Kept KV leaves cells only when they are wanted; the rest is free at once for a question that comes.
+KEPT_CELLS_SHARE = 0.75
+# Nodes that are written at a time while nobody asks anything.
+FLUSHED_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """`shape` has the bytes of a cell as it is. `keeper` is None where a model's prefixes cannot be shared."""
+
+    shape: ModelShape
+    model: Model
+    context: Context
+    speaker: Speaker
+    loop: StepLoop
+    keeper: KnowledgeKeeper | None
+
+    @property
+    def peek(self) -> Peek | None:
+        """How much of a prompt's beginning is kept."""
+        return self.keeper.peek if self.keeper is not None else None
+
+    def apply(self, ram_bytes: int, disk_bytes: int) -> None:
+        """Bounds what is kept."""
+        if self.keeper is not None:
+            self.keeper.set_budgets(int(self.context.num_cells * KEPT_CELLS_SHARE), ram_bytes, disk_bytes)
+
+    def documents(self) -> frozenset[int]:
+        """Those of which something is kept."""
+        return self.keeper.tree.documents() if self.keeper is not None else frozenset()
+
+    def forget(self, documents: Collection[int]) -> None:
+        """Nothing that holds text of these documents is kept any longer."""
+        if self.keeper is not None:
+            self.keeper.forget(documents)
+
+    def flush(self) -> bool:
+        """Has some of what is kept written to the disk; False when all of it is there."""
+        return self.keeper is not None and self.keeper.flush(FLUSHED_AT_ONCE) > 0
+
+    def counters(self) -> dict[str, float]:
+        """Rates and gauges for the Memory page, by name."""
+        loop = self.loop.counters()
+        figures: dict[str, float] = {
+            "tokens_per_s": loop.tokens_per_second,
+            "kv_cells_used": loop.cells_used,
+            "kv_cells_free": loop.cells_free,
+            "preemptions": loop.preempted_by_swap + loop.preempted_by_recompute,
+        }
+        if loop.drafted_tokens:
+            figures["drafts_accepted_ratio"] = loop.accepted_tokens / loop.drafted_tokens
+        return figures | self._kept()
+
+    def close(self) -> None:
+        """Gives everything back; what is kept is written to the disk first."""
+        keeper = () if self.keeper is None else (self.keeper.close,)
+        close_all(self.loop.close, *keeper, self.context.close, self.model.close)
+
+    def abandon(self) -> None:
+        """As `close`, but writes nothing: something went wrong, and it may be with what is in the cells."""
+        keeper = () if self.keeper is None else (self.keeper.abandon,)
+        close_all(self.loop.close, *keeper, self.context.close, self.model.close)
+
+    def _kept(self) -> dict[str, float]:
+        if self.keeper is None:
+            return {}
+        figures = self.keeper.figures()
+        return {
+            "kv_found_in_cells_ratio": figures.cells.hit_ratio,
+            "kv_found_in_memory_ratio": figures.ram.hit_ratio,
+            "kv_found_on_disk_ratio": figures.disk.hit_ratio,
+            "kv_kept_in_cells_bytes": figures.cells.num_bytes,
+            "kv_kept_in_memory_bytes": figures.ram.num_bytes,
+            "kv_kept_on_disk_bytes": figures.disk.num_bytes,
+        }
