@@ -54,6 +54,8 @@ class Admission:
         Returns:
             The only group that is left, where even that has not got what it needs.
         """
+        if self._cells.num_free >= max_tokens:
+            return None
         self._free_kept(min(max_tokens, sum(self._due()) + len(self._groups.closing)))
         if not self._cells.num_free:
             self.drop_closing()

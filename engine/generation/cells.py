@@ -97,6 +97,12 @@ class Cells:
         """
         if num_cells > len(self._free):
             raise NoCells("The context is full.", "Start a new chat or raise the context length in the settings.")
+        if num_cells == 1:
+            # Every token of every answer comes by here.
+            cell = self._free.pop()
+            self._holders[cell] = 1
+            sequence.cells.append(cell)
+            return
         taken = [self._free.pop() for _ in range(num_cells)]
         self._holders[taken] = 1
         sequence.cells += taken

@@ -217,7 +217,8 @@ class SequenceGroup:
             return
         for sequence in self.sequences:
             if sequence.finish_reason is None:
-                yield sequence, len(sequence.tokens) - sequence.num_computed
+                held = sequence.held
+                yield sequence, len(sequence.tokens) - (held.start + len(held.cells) if held else 0)
 
 
 @dataclass(slots=True)

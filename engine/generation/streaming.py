@@ -23,6 +23,8 @@ class TextStream:
         if self.is_stopped:
             return ""
         self._held += self._decoder.decode(piece)
+        if not self._stop:
+            return self._release(len(self._held))
         cut = self._first_stop()
         if cut is not None:
             self.is_stopped = True

@@ -1,0 +1,126 @@
+"""Tests for engine.generation.scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine.generation.scheduler import (
+    AGEING_SECONDS,
+    MIN_CHUNK_TOKENS,
+    STALL_SECONDS,
+    Candidate,
+    Demand,
+    Resident,
+    chunk_tokens,
+    next_admission,
+    pack,
+    passed_over,
+    rank,
+    victim,
+    watermark,
+)
+
+WRITING = Demand(1, 0, 1)
+READING = Demand(100, 0, 2)
+
+
+def test_everybody_who_writes_gets_a_token_before_anybody_reads() -> None:
+    assert pack([READING, WRITING, replace(WRITING, arrival=3)], 64, 64, 1000) == [62, 1, 1]
+
+
+def test_a_prompt_gets_no_more_than_the_chunk() -> None:
+    assert pack([WRITING, READING], 64, 16, 1000) == [1, 16]
+
+
+def test_prompts_are_read_in_order_of_urgency_and_arrival() -> None:
+    late, urgent = replace(READING, arrival=3), replace(READING, arrival=9)
+    script = replace(READING, rank=1, arrival=1)
+    assert pack([script, urgent, late, READING], 250, 250, 1000) == [0, 50, 100, 100]
+
+
+def test_drafts_come_after_all_tokens_and_before_prompts() -> None:
+    assert pack([replace(WRITING, num_drafted=5), WRITING, READING], 10, 10, 1000) == [6, 1, 3]
+    assert pack([replace(WRITING, num_drafted=5), WRITING], 4, 4, 1000) == [3, 1]
+
+
+def test_no_more_is_computed_than_cells_are_free() -> None:
+    assert pack([WRITING, WRITING, READING], 64, 64, 1) == [1, 0, 0]
+    assert pack([WRITING, READING], 64, 64, 11) == [1, 10]
+    assert pack([WRITING], 64, 64, 0) == [0]
+
+
+def test_reading_ahead_waits_while_anybody_needs_an_answer() -> None:
+    idle = replace(READING, rank=2)
+    assert pack([idle], 64, 64, 1000) == [64]
+    assert pack([idle, WRITING], 64, 64, 1000) == [0, 1]
+    assert pack([idle, replace(READING, rank=1)], 64, 64, 1000) == [0, 64]
+
+
+def test_a_chunk_is_an_ubatch_unless_somebody_would_wait_for_it() -> None:
+    assert chunk_tokens(512, 0, 1.0) == 512
+    assert chunk_tokens(512, 3, STALL_SECONDS / 100.5) == 100
+    assert chunk_tokens(512, 3, STALL_SECONDS / 10) == MIN_CHUNK_TOKENS
+    assert chunk_tokens(512, 3, STALL_SECONDS / 10_000) == 512
+    assert chunk_tokens(16, 3, STALL_SECONDS) == 16
+    assert chunk_tokens(512, 3, 0.0) == 512
+
+
+def test_waiting_makes_everything_urgent_in_the_end() -> None:
+    assert [rank(priority, 0) for priority in ("interactive", "batch", "idle")] == [0, 1, 2]
+    assert rank("idle", AGEING_SECONDS) == 1
+    assert rank("idle", 5 * AGEING_SECONDS) == 0
+
+
+FIRST, SECOND, THIRD = (Candidate(name, arrival, 0) for arrival, name in enumerate(("first", "second", "third")))
+
+
+def test_the_first_of_the_most_urgent_comes_next() -> None:
+    assert next_admission([], 4) is None
+    assert next_admission([THIRD, FIRST, SECOND], 4) == FIRST
+    assert next_admission([replace(FIRST, rank=1), SECOND], 4) == SECOND
+
+
+def test_a_preempted_request_comes_before_everybody_new_of_its_rank() -> None:
+    preempted = replace(THIRD, is_preempted=True)
+    kept = replace(FIRST, cached_tokens=100)
+    assert next_admission([kept, SECOND, preempted], 4) == preempted
+    assert next_admission([kept, replace(preempted, rank=1)], 4) == kept
+
+
+def test_whose_prompt_is_kept_comes_first_in_relation_to_what_has_to_be_computed() -> None:
+    half = replace(SECOND, cached_tokens=100, compute_tokens=100)
+    most = replace(THIRD, cached_tokens=90, compute_tokens=10)
+    assert next_admission([FIRST, half, most], 4) == most
+    assert passed_over([FIRST, half, most, replace(FIRST, request_id="script", rank=1)], most) == ["first", "second"]
+
+
+def test_only_a_window_of_requests_may_overtake() -> None:
+    kept = replace(THIRD, cached_tokens=100)
+    assert next_admission([FIRST, SECOND, kept], 1) == FIRST
+
+
+def test_nobody_is_passed_over_more_than_the_window() -> None:
+    waiting = [replace(FIRST, compute_tokens=100)]
+    rounds = 0
+    while True:
+        newer = Candidate(f"newer {rounds}", 10 + rounds, 0, cached_tokens=100)
+        chosen = next_admission([*waiting, newer], 4)
+        if chosen == waiting[0]:
+            break
+        assert passed_over([*waiting, newer], newer) == ["first"]
+        waiting = [replace(waiting[0], times_passed=waiting[0].times_passed + 1)]
+        rounds += 1
+    assert rounds == 4
+
+
+def test_the_victim_is_the_latest_of_the_least_urgent() -> None:
+    residents = [Resident("a", 1, 0), Resident("b", 2, 1), Resident("c", 3, 1), Resident("d", 4, 0)]
+    assert victim(residents) == residents[2]
+    assert victim([]) is None
+
+
+@pytest.mark.parametrize(("num_cells", "num_writing", "cells"), [(10_000, 0, 100), (10_000, 20, 160), (256, 0, 2)])
+def test_the_watermark_leaves_room_for_those_who_write(num_cells: int, num_writing: int, cells: int) -> None:
+    assert watermark(num_cells, num_writing) == cells
