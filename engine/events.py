@@ -40,7 +40,7 @@ class IndexProgressed:
 
 @dataclass(frozen=True, slots=True)
 class IndexFinished:
-    """What a job did. `skipped` and `failed` hold (path, reason)."""
+    """What a job did. `skipped` and `failed` hold (path, reason); `in_part` too, of what was left out when indexed."""
 
     indexed: int
     unchanged: int
@@ -50,6 +50,7 @@ class IndexFinished:
     chunks: int
     seconds: float
     was_cancelled: bool = False
+    in_part: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ def tell_index(finished: IndexFinished, out: Output) -> None:
         f"{finished.indexed} documents indexed ({finished.chunks} chunks), {finished.unchanged} unchanged, "
         f"in {finished.seconds:.1f} s."
     )
-    for title, problems in (("skipped", finished.skipped), ("failed", finished.failed)):
+    titles = {"indexed in part": finished.in_part, "skipped": finished.skipped, "failed": finished.failed}
+    for title, problems in titles.items():
         for path, reason in problems:
             out.line(f"  {title}: {path}: {reason}")
 

@@ -23,6 +23,7 @@ class Tally:
     chunks: int = 0
     skipped: list[Problem] = field(default_factory=list)
     failed: list[Problem] = field(default_factory=list)
+    in_part: list[Problem] = field(default_factory=list)
 
     def surveyed(self, report: SurveyReport, *, is_asked: bool = True) -> None:
         """What needs no reading: documents as they were, those found bad before, and what is no document.
@@ -37,6 +38,7 @@ class Tally:
         for document in report.documents:
             if document.state == "indexed":
                 self.unchanged += 1
+                self._note_remark(document, document.reason)
             elif document.state == "skipped":
                 self.skipped.append((document.path, document.reason))
             elif document.state == "failed":
@@ -46,6 +48,7 @@ class Tally:
         for ready in documents:
             self.indexed += 1
             self.chunks += len(ready.keys)
+            self._note_remark(ready.document, ready.read.remark)
 
     def unreadable(self, outcome: Unreadable) -> None:
         listed = self.skipped if outcome.error.state == "skipped" else self.failed
@@ -53,6 +56,10 @@ class Tally:
 
     def out_of_reach(self, document: Document, reason: str) -> None:
         self.skipped.append((document.path, reason))
+
+    def _note_remark(self, document: Document, remark: str) -> None:
+        if remark:
+            self.in_part.append((document.path, remark))
 
     def finished(self, seconds: float, was_cancelled: bool = False) -> IndexFinished:
         return IndexFinished(
@@ -64,4 +71,5 @@ class Tally:
             chunks=self.chunks,
             seconds=seconds,
             was_cancelled=was_cancelled,
+            in_part=tuple(self.in_part),
         )

@@ -16,13 +16,14 @@ from engine.errors import Cancelled, DocumentEmpty, DocumentEncrypted, DocumentN
 from engine.partitions.rows import ChunkRow, Vectors
 
 DIMENSIONS = 16
+LEFT_OUT = "2 of its 3 pages were left out."
 
 
 @dataclass
 class FakeParser:
     """A chunk for each line of a file. "BROKEN" in it has the parser give up; `gate`, closed, has it wait.
 
-    "LOCKED x" at its start takes the password x, "SCAN" takes OCR.
+    "LOCKED x" at its start takes the password x, "SCAN" takes OCR; of "PARTLY" something is left out.
     """
 
     gate: threading.Event = field(default_factory=threading.Event)
@@ -68,7 +69,7 @@ class FakeParser:
             raise DocumentEmpty("There is no text in it.")
         lines = [line for line in text.splitlines() if line.strip()]
         chunks = tuple(Chunk(number, None, 0, len(line), "", line) for number, line in enumerate(lines))
-        return ReadDocument("text", "", 0, chunks)
+        return ReadDocument("text", "", 0, chunks, remark=LEFT_OUT if "PARTLY" in text else "")
 
 
 @dataclass

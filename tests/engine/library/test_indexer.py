@@ -28,7 +28,7 @@ from engine.library.jobs import IndexRoots
 from engine.library.recording import VANISHED
 from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS
 from tests.helpers.indexing import SmallLibrary
-from tests.helpers.library import vector_of
+from tests.helpers.library import LEFT_OUT, vector_of
 
 
 def test_a_folder_is_indexed(library: SmallLibrary) -> None:
@@ -245,6 +245,16 @@ def test_a_mended_file_is_indexed(library: SmallLibrary) -> None:
 
     assert library.rescan().indexed == 1
     assert library.known(path).reason == ""
+
+
+def test_what_was_left_out_of_an_indexed_file_is_told_also_when_it_is_asked_for_again(library: SmallLibrary) -> None:
+    path = library.write("a.md", "PARTLY")
+    library.write("b.md", "whole")
+
+    first, again = library.add(), library.add()
+
+    assert (first.indexed, again.unchanged) == (2, 2)
+    assert first.in_part == again.in_part == ((str(path), LEFT_OUT),)
 
 
 def test_a_file_that_is_too_large_is_not_even_hashed(library: SmallLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
