@@ -20,6 +20,8 @@ from engine.generation.residence import Residence
 from engine.generation.scheduler import Candidate, Resident, next_admission, passed_over, rank, victim, watermark
 from engine.generation.sequence import Groups, SequenceGroup, SequenceStatus
 
+# While nobody comes or goes, there is room only where kept KV was unpinned, or where waiting made more urgent.
+_STEPS_BETWEEN_TRIES = 16
 # How many may overtake the one whose turn it is because more of their prompt is kept, and how often.
 LOOKAHEAD = 4
 
@@ -42,8 +44,8 @@ class Admission:
         self._groups, self._cells, self._keeper, self._residence = groups, cells, keeper, residence
         self._profile, self._tally, self._clock = profile, tally, clock
         self._max_running, self._swap_budget_bytes = max_running, swap_budget_bytes
-        # Cells ran out although we counted enough: nobody comes in before somebody has ended.
-        self.is_held_back = False
+        self._is_held_back = False
+        self._num_steps_to_skip = 0
 
     def make_room(self, max_tokens: int) -> SequenceGroup | None:
         """Frees cells for the next batch of at most `max_tokens`.
@@ -75,15 +77,32 @@ class Admission:
         Returns:
             A group that will not fit even though nobody else runs.
         """
-        while self._groups.waiting and not (self.is_held_back and self._groups.running):
+        if self._num_steps_to_skip and self._groups.running:
+            self._num_steps_to_skip -= 1
+            return None
+        while self._groups.waiting and not (self._is_held_back and self._groups.running):
             chosen = self._next()
             if chosen is None:
                 return None
             if not self._has_room_for(chosen):
+                self._num_steps_to_skip = _STEPS_BETWEEN_TRIES
                 return None if self._groups.running else chosen
             self._note_passed(chosen)
             self._settle(chosen)
         return None
+
+    def look_again(self) -> None:
+        """Somebody came or went: whoever found no room may find some now."""
+        self._num_steps_to_skip = 0
+
+    def hold_back(self) -> None:
+        """Cells ran out although we counted enough: nobody comes in before somebody has ended."""
+        self._is_held_back = True
+
+    def note_end(self) -> None:
+        """Somebody has ended."""
+        self._is_held_back = False
+        self.look_again()
 
     def rank(self, group: SequenceGroup) -> int:
         waited = group.waited_seconds
@@ -106,6 +125,7 @@ class Admission:
         self.let_go(group)
         self._groups.running.remove(group)
         self._groups.waiting.insert(0, group)
+        self.look_again()
         group.status, group.waiting_since = SequenceStatus.PREEMPTED, self._clock()
 
     def let_go(self, group: SequenceGroup) -> bool:
@@ -177,22 +197,28 @@ class Admission:
         return self._keeper.is_ready(group.found)
 
     def _has_room_for(self, group: SequenceGroup) -> bool:
-        """Whether a group fits now, after everything left that may leave for it."""
+        """Whether a group fits now, after everything left that may leave for it: nothing does in vain."""
         if self._num_sequences() + group.num_sequences > self._max_running and self._groups.running:
             return False
         while (lack := self._cells_for(group) - self._num_available()) > 0 or self._lacks_slots(group):
+            less_urgent = [other for other in self._groups.running if self.rank(other) > self.rank(group)]
+            if self._cells_for(group) > self._num_reachable(less_urgent):
+                return False
             if self._keeper.free_cells(max(1, lack)):
                 # What left the cells may have been what was found for this one.
                 self.let_go(group)
                 self._is_ready(group)
-                continue
-            if self.drop_closing() or self._let_go_of_waiting(group):
-                continue
-            less_urgent = [other for other in self._groups.running if self.rank(other) > self.rank(group)]
-            if not less_urgent:
-                return False
-            self._preempt_one(less_urgent)
+            elif not (self.drop_closing() or self._let_go_of_waiting(group)):
+                if not less_urgent:
+                    return False
+                self._preempt_one(less_urgent)
         return True
+
+    def _num_reachable(self, less_urgent: list[SequenceGroup]) -> int:
+        """At most so many cells are available when these and all that is kept have left."""
+        staying = [group for group in self._groups.running if group not in less_urgent]
+        held = [sequence.held for group in staying for sequence in group.sequences if sequence.held is not None]
+        return self._cells.num_cells - self._cells.num_distinct(held) - sum(group.num_unread for group in staying)
 
     def _lacks_slots(self, group: SequenceGroup) -> bool:
         """One more than its own is for what is loaded by itself."""

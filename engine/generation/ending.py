@@ -92,7 +92,7 @@ class Ending:
         for sequence in group.sequences:
             sequence.close()
         self._groups.remove(group)
-        self._admission.is_held_back = False
+        self._admission.note_end()
         self._events.append(event)
 
     def _keep_beginning(self, group: SequenceGroup) -> None:

@@ -149,6 +149,7 @@ class StepLoop:
             raise ValueError(f"request {request.request_id} is being carried out already")
         try:
             self._groups.waiting.append(self._intake.take(request, self._timing.clock()))
+            self._admission.look_again()
         except RagdollError as error:
             self._events.append(RequestFailed(request.request_id, error))
 
@@ -221,7 +222,7 @@ class StepLoop:
             return
         if len(self._groups.running) > 1:
             self._admission.preempt(max((work.group for work in batch), key=lambda group: group.arrival))
-            self._admission.is_held_back = True
+            self._admission.hold_back()
         else:
             self._ending.cut(batch[0].group)
 
@@ -244,6 +245,7 @@ class StepLoop:
             if not work.group.has_read_prompt:
                 work.group.computed_tokens += work.num_tokens
                 work.group.prefill_seconds += seconds * work.num_tokens / total
+        self._note_idle(batch, seconds)
         largest = max(batch, key=lambda work: work.num_tokens)
         if largest.num_tokens > total // 2 and largest.num_tokens > 1:
             self.profile.note(largest.sequence.num_computed - largest.num_tokens, total, seconds)
@@ -252,6 +254,13 @@ class StepLoop:
         self._tally.note_step(self._timing.clock())
         if self._groups.waiting:
             self._tally.note_busy(self._cells.num_used / self._cells.num_cells)
+
+    def _note_idle(self, batch: list[Work], seconds: float) -> None:
+        """Whoever has cells and got nothing computed has waited, and becomes more urgent by it."""
+        served = {work.group.request_id for work in batch}
+        for group in self._groups.running:
+            if group.request_id not in served:
+                group.waited_seconds += seconds
 
     # Postprocess: tokens, text and ends.
 
