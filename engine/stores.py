@@ -22,7 +22,7 @@ from engine.library.moving import drop_removed
 from engine.memory.hardware import probe
 from engine.memory.ledger import Ledger
 from engine.partitions.kernels import best_kernel, quantize
-from engine.partitions.partition import Origin
+from engine.partitions.layout import Origin
 from engine.partitions.store import PartitionStore
 from engine.partitions.table import ChunkTable
 from engine.phases import Phases

@@ -17,7 +17,7 @@ from engine.memory.ledger import Ledger
 from engine.partitions.packed import Documents, Packed, Quantize, packed_chunks
 from engine.partitions.rows import ChunkRow
 from engine.partitions.shards import Contents, Shards
-from engine.partitions.sweep import Snapshot
+from engine.partitions.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 

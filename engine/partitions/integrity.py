@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from engine.errors import LibraryError
 from engine.partitions.packed import Documents, Mask, Numbers, row_id
 from engine.partitions.reconcile import Rows
-from engine.partitions.sweep import Snapshot
+from engine.partitions.snapshot import Snapshot
 
 _EXAMPLES = 5
 

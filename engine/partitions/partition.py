@@ -2,107 +2,36 @@
 
 It is a cache of the table's rows with one `shard` number, so nothing in it must survive: a file that is missing,
 damaged or of another origin is written again from LanceDB. It gets its name only when it is complete on the disk.
-
-    header      one or more pages: magic, length, CRC-32, and JSON that says what the file is and where it came from
-    index       document ids (int64), content keys (uint64), centroid (float32): read when the file is opened
-    block       row ids (uint64), scales (float32), rows (int8): what is resident, read at one go
-    exact       rows (float16): never resident; the few that rescoring wants are gathered from a mapping of the file
-
-Each section begins on a page of its own and has its own CRC-32. The exact rows are far too many to be summed up
-before use; there the cosine itself must agree with the one that int8 gave.
+Beside it may lie codes of the same rows, which are then scanned instead of its int8 rows.
 """
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
-import struct
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import Cancelled
-from engine.partitions.buffers import Buffer, aligned
+from engine.partitions.buffers import Buffer
+from engine.partitions.codes import CodesFile
+from engine.partitions.layout import Header, Origin, PartitionDamaged, Shape, read_header
 from engine.partitions.packed import Documents, Mask, Numbers, Packed
-from engine.partitions.positioned import read_at, read_into
+from engine.partitions.positioned import read_into
 from engine.partitions.rows import Vectors
 
-MAGIC = b"RAGDOLLP"
-SUFFIX = ".shard"
-
-_FORMAT = 1
-_PAGE_BYTES = 4096
-_PREFIX = struct.Struct("<8sII")
 # Between two pieces a read can be called off.
 _PIECE_BYTES = 4 * 2**20
+_PIECE_ROWS = 4096
 # A row from the page cache takes some 5 µs to map, one from a fast disk 50 µs or more.
 _PROBED_ROWS, _COLD_SECONDS_PER_ROW = 8, 30e-6
-
-
-class PartitionDamaged(Exception):
-    """The file cannot be read, or does not hold what it should; it is to be written anew from the table."""
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a file's rows come from; a file of another origin is none of ours."""
-
-    embedder: str
-    table_id: str
-    dimensions: int
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """What a file says of itself. `table_version` is the LanceDB version its rows were taken from, at the latest."""
-
-    format: int
-    number: int
-    count: int
-    dimensions: int
-    embedder: str
-    table_id: str
-    table_version: int
-    radius: float
-    index_crc: int
-    block_crc: int
-    exact_crc: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Where things lie in a file, and in the buffer that its block is read into; all in bytes."""
-
-    count: int
-    dimensions: int
-
-    @property
-    def index_bytes(self) -> int:
-        return 16 * self.count + 4 * self.dimensions
-
-    @property
-    def scales_at(self) -> int:
-        return aligned(8 * self.count)
-
-    @property
-    def rows_at(self) -> int:
-        return self.scales_at + aligned(4 * self.count)
-
-    @property
-    def block_bytes(self) -> int:
-        return self.rows_at + self.count * self.dimensions
-
-    @property
-    def exact_bytes(self) -> int:
-        return 2 * self.count * self.dimensions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,8 +50,10 @@ class Partition:
         """Takes the open file over: the descriptor is closed with the last reference to this."""
         self.path, self.header, self._descriptor = path, header, descriptor
         self.shape = Shape(header.count, header.dimensions)
-        self._index_at, self._block_at, self._exact_at = _offsets(self.shape, header_bytes)
+        self._index_at, self._block_at, self._exact_at = self.shape.offsets(header_bytes)
         self._is_verified = False
+        # Set when there are codes of these very rows, and back when they cannot be used.
+        self.codes: CodesFile | None = None
         documents, self.centroid = self._read_index()
         self._documents, first = np.unique(documents, return_index=True)
         self._bounds = np.append(first, header.count)
@@ -138,9 +69,7 @@ class Partition:
         except OSError as error:
             raise PartitionDamaged(f"{path.name} cannot be opened: {error}") from error
         try:
-            header, header_bytes = _read_header(descriptor, path.name)
-            _check_origin(header, origin, path.name)
-            _check_size(header, header_bytes, os.fstat(descriptor).st_size, path.name)
+            header, header_bytes = read_header(descriptor, origin, path.name)
         except (OSError, ValueError, TypeError) as error:
             os.close(descriptor)
             raise PartitionDamaged(f"{path.name} cannot be read: {error}") from error
@@ -166,6 +95,11 @@ class Partition:
     @property
     def disk_bytes(self) -> int:
         return self._exact_at + self.shape.exact_bytes
+
+    @property
+    def total_disk_bytes(self) -> int:
+        """With its codes."""
+        return self.disk_bytes + (0 if self.codes is None else self.codes.num_bytes)
 
     @property
     def outline_bytes(self) -> int:
@@ -216,6 +150,31 @@ class Partition:
             buffer.array(shape.scales_at, (count,), np.float32),
             buffer.array(shape.rows_at, (count, shape.dimensions), np.int8),
         )
+
+    @property
+    def resident_bytes(self) -> int:
+        """What a sweep needs of it in memory."""
+        return self.shape.block_bytes if self.codes is None else self.codes.num_bytes
+
+    def ids_of(self, positions: NDArray[np.int64]) -> Numbers:
+        """The ids of these rows. Raises PartitionDamaged as `exact` does."""
+        self._check_whole()
+        ids: Numbers = np.frombuffer(self._mapping, np.uint64, self.count, self._block_at)[positions]
+        return ids
+
+    def int8_of(self, positions: NDArray[np.int64]) -> Vectors:
+        """What the int8 rows say these (n, d) vectors are. Raises PartitionDamaged as `exact` does."""
+        self._check_whole()
+        shape = self.shape
+        scales = np.frombuffer(self._mapping, np.float32, self.count, self._block_at + shape.scales_at)
+        rows = np.frombuffer(self._mapping, np.int8, self.count * shape.dimensions, self._block_at + shape.rows_at)
+        return rows.reshape(self.count, -1)[positions].astype(np.float32) * scales[positions][:, None]
+
+    def pieces(self) -> Iterator[Vectors]:
+        """All vectors in order, some thousands at a time. Raises PartitionDamaged as `exact` does."""
+        for start in range(0, self.count, _PIECE_ROWS):
+            yield self.exact(np.arange(start, min(start + _PIECE_ROWS, self.count)))
+            self.forget_pages()
 
     def exact(self, positions: NDArray[np.int64]) -> Vectors:
         """The (n, d) vectors of these rows, in rising order, read from the disk and not kept.
@@ -304,119 +263,3 @@ class Partition:
             raise PartitionDamaged(f"{self.path.name} cannot be read: {error}") from error
         if num_bytes < len(target):
             raise PartitionDamaged(f"{self.path.name} is cut short")
-
-
-def write_partition(path: Path, packed: Packed, origin: Origin, number: int, table_version: int) -> None:
-    """Writes a partition beside `path` and renames it there when it is safe on the disk.
-
-    Args:
-        path: A file there before is replaced; who has it open reads on in the old one.
-        packed: At least one row.
-        origin: Goes into the header.
-        number: The rows' shard number.
-        table_version: Of LanceDB, in which all these rows are or were.
-
-    Raises:
-        OSError: Nothing was written under that name (the disk is full, say).
-    """
-    packed = packed.by_document()
-    centroid, radius = _centroid(packed.exact)
-    index = b"".join((packed.documents.tobytes(), packed.keys.tobytes(), centroid.tobytes()))
-    block = _block(packed)
-    exact = np.ascontiguousarray(packed.exact).view(np.uint8).data
-    header = Header(
-        _FORMAT, number, len(packed), origin.dimensions, origin.embedder, origin.table_id, table_version, radius,
-        zlib.crc32(index), zlib.crc32(block), zlib.crc32(exact),
-    )  # fmt: skip
-    beside = path.with_suffix(".tmp")
-    try:
-        _write_durably(beside, (_header_bytes(header), index, block), exact)
-        os.replace(beside, path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def _write_durably(path: Path, sections: Sequence[bytes | bytearray], last: memoryview) -> None:
-    """Sections that fill whole pages, then the last one as it is."""
-    with path.open("wb") as file:
-        for section in sections:
-            file.write(section)
-            file.write(bytes(_paged(len(section)) - len(section)))
-        file.write(last)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes names in a folder durable, where the system lets a folder be opened for that."""
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _block(packed: Packed) -> bytearray:
-    shape = Shape(len(packed), packed.rows.shape[1])
-    block = bytearray(shape.block_bytes)
-    np.frombuffer(block, np.uint64, shape.count)[:] = packed.ids
-    np.frombuffer(block, np.float32, shape.count, shape.scales_at)[:] = packed.scales
-    rows = np.frombuffer(block, np.int8, shape.count * shape.dimensions, shape.rows_at)
-    rows.reshape(packed.rows.shape)[:] = packed.rows
-    return block
-
-
-def _centroid(exact: NDArray[np.float16]) -> tuple[NDArray[np.float32], float]:
-    """The mean of the vectors, and the distance of the farthest one from it."""
-    centroid: NDArray[np.float32] = exact.mean(axis=0, dtype=np.float32)
-    # |x − c|² = 1 − 2 x·c + |c|² for a unit vector, without a second copy of all of them in float32.
-    nearness = float(min((piece.astype(np.float32) @ centroid).min() for piece in _pieces(exact)))
-    return centroid, float(np.sqrt(max(0.0, 1.0 - 2.0 * nearness + float(centroid @ centroid))))
-
-
-def _pieces(rows: NDArray[np.float16], size: int = 4096) -> Iterator[NDArray[np.float16]]:
-    return (rows[start : start + size] for start in range(0, len(rows), size))
-
-
-def _header_bytes(header: Header) -> bytes:
-    words = json.dumps(asdict(header)).encode()
-    return _PREFIX.pack(MAGIC, len(words), zlib.crc32(words)) + words
-
-
-def _read_header(descriptor: int, name: str) -> tuple[Header, int]:
-    start = read_at(descriptor, _PREFIX.size, 0)
-    if len(start) < _PREFIX.size or not start.startswith(MAGIC):
-        raise PartitionDamaged(f"{name} is no partition")
-    _, length, crc = _PREFIX.unpack(start)
-    # A length that is nonsense must not be believed.
-    words = read_at(descriptor, min(length, os.fstat(descriptor).st_size), _PREFIX.size)
-    if zlib.crc32(words) != crc:
-        raise PartitionDamaged(f"{name} has a damaged header")
-    fields: dict[str, Any] = json.loads(words)
-    if fields.get("format") != _FORMAT:
-        raise PartitionDamaged(f"{name} was written by another version")
-    return Header(**fields), _paged(_PREFIX.size + length)
-
-
-def _check_origin(header: Header, origin: Origin, name: str) -> None:
-    if Origin(header.embedder, header.table_id, header.dimensions) != origin:
-        raise PartitionDamaged(f"{name} belongs to another table or embedding model")
-
-
-def _check_size(header: Header, header_bytes: int, file_bytes: int, name: str) -> None:
-    shape = Shape(header.count, header.dimensions)
-    if header.count < 1 or file_bytes != _offsets(shape, header_bytes)[2] + shape.exact_bytes:
-        raise PartitionDamaged(f"{name} is cut short")
-
-
-def _offsets(shape: Shape, header_bytes: int) -> tuple[int, int, int]:
-    """Where index, block and exact rows begin in a file."""
-    block_at = header_bytes + _paged(shape.index_bytes)
-    return header_bytes, block_at, block_at + _paged(shape.block_bytes)
-
-
-def _paged(num_bytes: int) -> int:
-    return -(-num_bytes // _PAGE_BYTES) * _PAGE_BYTES

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-
-from engine.partitions.buffers import Buffer
-from engine.partitions.partition import Partition
 
 
 class Reading:
-    """A partition on its way into a buffer. The buffer is its until `wait` or `cancel` has returned."""
+    """A partition on its way into memory. Its room is not to be touched until `wait` or `cancel` has returned."""
 
     def __init__(self, future: Future[None], cancelled: threading.Event) -> None:
         self._future, self._cancelled = future, cancelled
 
     def wait(self) -> None:
-        """Returns when the buffer is filled. Raises PartitionDamaged, or Cancelled after `cancel`."""
+        """Returns when it is there. Raises what the filling raised, or Cancelled after `cancel`."""
         self._future.result()
 
     def cancel(self) -> None:
-        """Calls the reading off and returns when nothing writes to the buffer any more."""
+        """Calls the reading off and returns when nothing is written any more."""
         self._cancelled.set()
         if not self._future.cancel():
             self._future.exception()
@@ -32,10 +30,10 @@ class Prefetcher:
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
 
-    def read(self, partition: Partition, buffer: Buffer) -> Reading:
-        """Begins to fill the buffer with the partition's block."""
+    def read(self, fill: Callable[[threading.Event], None]) -> Reading:
+        """Begins to `fill` some room, which ends early when the event is set."""
         cancelled = threading.Event()
-        return Reading(self._pool.submit(partition.read_block, buffer, cancelled), cancelled)
+        return Reading(self._pool.submit(fill, cancelled), cancelled)
 
     def close(self) -> None:
         self._pool.shutdown()

@@ -19,11 +19,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from engine.config import write_atomically
+from engine.partitions.durable import SUFFIX_MEANWHILE
+from engine.partitions.layout import SUFFIX, Origin, PartitionDamaged
 from engine.partitions.packed import Identities, Mask, Packed, Quantize, empty, joined, packed
-from engine.partitions.partition import SUFFIX, Origin, Partition, PartitionDamaged
+from engine.partitions.partition import Partition
 from engine.partitions.rows import Vectors
 from engine.partitions.shards import Contents
-from engine.partitions.sweep import Snapshot
+from engine.partitions.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +123,7 @@ def rows_of(number: int, rows: Rows, dimensions: int, quantize: Quantize) -> Pac
 def _opened(folder: Path, origin: Origin) -> dict[int, Partition]:
     """The files that can be used, by number; the others are deleted, with what a kill left half written."""
     folder.mkdir(parents=True, exist_ok=True)
-    for leftover in folder.glob("*.tmp"):
+    for leftover in folder.glob(f"*{SUFFIX_MEANWHILE}"):
         leftover.unlink(missing_ok=True)
     partitions = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):

@@ -7,11 +7,13 @@ is searched the next can be read into the room of one that was searched already.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from engine.memory.ledger import Lease, Ledger
 from engine.partitions.buffers import Buffer
+from engine.partitions.codes import Codes, CodesFile
 from engine.partitions.partition import Block, Partition
 
 # A sweep ago counts for so much of a sweep now.
@@ -20,19 +22,34 @@ _USE_DECAY = 0.9
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """Room for one partition."""
+    """Room for one partition: for its codes where it has any, else for its int8 rows."""
 
     partition: Partition
-    buffer: Buffer
+    of_codes: CodesFile | None
+    buffer: Buffer | None
     lease: Lease
+    codes: Codes | None = None
     is_loaded: bool = False
 
     @property
     def num_bytes(self) -> int:
-        return self.partition.shape.block_bytes
+        return self.partition.shape.block_bytes if self.of_codes is None else self.of_codes.num_bytes
+
+    def fill(self, cancelled: threading.Event) -> None:
+        """Reads what it is for. Raises PartitionDamaged, CodesDamaged, Cancelled."""
+        if self.of_codes is not None:
+            self.codes = self.of_codes.load()
+        elif self.buffer is not None:
+            self.partition.read_block(self.buffer, cancelled)
 
     def block(self) -> Block:
+        """The int8 rows, where it is for those."""
+        assert self.buffer is not None
         return self.partition.block(self.buffer)
+
+    def is_of(self, partition: Partition) -> bool:
+        """Whether this is what a sweep wants of this very file."""
+        return self.partition is partition and self.of_codes is partition.codes
 
     def loaded(self) -> None:
         self.is_loaded = True
@@ -60,7 +77,7 @@ class Residency:
     def slot_of(self, partition: Partition) -> Slot | None:
         """Where this very file is in memory."""
         slot = self._slots.get(partition.number)
-        return slot if slot is not None and slot.is_loaded and slot.partition is partition else None
+        return slot if slot is not None and slot.is_loaded and slot.is_of(partition) else None
 
     def note_use(self, partitions: Iterable[Partition]) -> None:
         """A sweep will look at these."""
@@ -79,7 +96,7 @@ class Residency:
             needed: Slots that must stay as they are.
             at_any_cost: Take the room even beyond the budget, which is too small to hold even one.
         """
-        largest = partition.shape.block_bytes
+        largest = partition.resident_bytes
         reusable: Buffer | None = None
         while self.num_bytes + largest > self.budget_bytes:
             victim = min(
@@ -99,9 +116,9 @@ class Residency:
         self._evict(slot)
 
     def keep_only(self, partitions: Collection[Partition]) -> None:
-        """Lets go of files that were replaced or removed."""
+        """Lets go of files that were replaced or removed, and of int8 rows that have codes by now."""
         for slot in tuple(self._slots.values()):
-            if slot.partition not in partitions:
+            if slot.partition not in partitions or not slot.is_of(slot.partition):
                 self._evict(slot)
 
     def fit(self) -> None:
@@ -114,18 +131,27 @@ class Residency:
             self._evict(slot)
 
     def _occupy(self, partition: Partition, reusable: Buffer | None) -> Slot:
-        num_bytes = partition.shape.block_bytes
-        if reusable is None or reusable.capacity_bytes < num_bytes:
-            # Address space costs nothing: a slot can take the next partition too when that is a little larger.
-            reusable = Buffer(num_bytes + num_bytes // 8)
-        reusable.trim(num_bytes)
+        if (outdated := self._slots.get(partition.number)) is not None:
+            self._evict(outdated)
+        codes = partition.codes
+        buffer = _room(partition.shape.block_bytes, reusable) if codes is None else None
+        num_bytes = partition.shape.block_bytes if codes is None else codes.num_bytes
         lease = self._ledger.take("index", f"partition {partition.number}", "ram", num_bytes, "loading")
-        slot = Slot(partition, reusable, lease)
+        slot = Slot(partition, codes, buffer, lease)
         self._slots[partition.number] = slot
         return slot
 
-    def _evict(self, slot: Slot) -> Buffer:
+    def _evict(self, slot: Slot) -> Buffer | None:
         if self._slots.get(slot.partition.number) is slot:
             del self._slots[slot.partition.number]
         slot.lease.release()
         return slot.buffer
+
+
+def _room(num_bytes: int, reusable: Buffer | None) -> Buffer:
+    """A buffer for so many bytes: the one that can be used again, if it is large enough."""
+    if reusable is None or reusable.capacity_bytes < num_bytes:
+        # Address space costs nothing: a slot can take the next partition too when that is a little larger.
+        reusable = Buffer(num_bytes + num_bytes // 8)
+    reusable.trim(num_bytes)
+    return reusable

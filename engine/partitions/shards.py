@@ -18,7 +18,7 @@ import numpy as np
 from engine.partitions.open_rows import OpenRows
 from engine.partitions.packed import Documents, Mask, Packed, empty
 from engine.partitions.partition import Partition
-from engine.partitions.sweep import Sealed, Snapshot
+from engine.partitions.snapshot import Sealed, Snapshot
 
 # Dead and late rows in a file before it is written anew.
 REWRITE_SHARE = 0.2

@@ -23,17 +23,20 @@ import numpy as np
 
 from engine.memory.ledger import Ledger
 from engine.partitions.buffers import trim_heap
+from engine.partitions.coding import Coding
 from engine.partitions.following import Following
 from engine.partitions.integrity import check
 from engine.partitions.kernels import Kernel
+from engine.partitions.layout import Origin
 from engine.partitions.packed import Quantize
-from engine.partitions.partition import Origin
+from engine.partitions.partition import Partition
 from engine.partitions.prefetcher import Prefetcher
 from engine.partitions.reconcile import Note, Rows, load
 from engine.partitions.residency import Residency
 from engine.partitions.rows import Found, Sweep, Vectors
 from engine.partitions.shards import Shards
-from engine.partitions.sweep import Snapshot, Sweeper, Swept
+from engine.partitions.snapshot import Snapshot
+from engine.partitions.sweep import Sweeper, Swept
 from engine.partitions.table import Follower
 from engine.partitions.upkeep import Caretaker, Upkeep
 
@@ -104,6 +107,7 @@ class PartitionStore:
         self._shards = Shards(origin.dimensions)
         self._prefetcher, self._residency = Prefetcher(), Residency(ledger)
         self._sweeper = Sweeper(kernel, self._prefetcher, self._residency)
+        self._coding = Coding(folder, origin, ledger)
         self._upkeep = Upkeep(self._shards, table, folder, origin, quantize, ledger)
         self._caretaker = Caretaker(self._look_after)
         self._following = Following(self._shards, quantize, ledger, self._caretaker.wake, self._write_note)
@@ -130,6 +134,7 @@ class PartitionStore:
             self._residency.clear()
             self._following.close()
         self._prefetcher.close()
+        self._sweeper.close()
         self._kernel.release()
         for lease in (self._scratch_lease, self._outline_lease, self._disk_lease):
             lease.release()
@@ -172,6 +177,8 @@ class PartitionStore:
 
     def _missing(self, snapshot: Snapshot, swept: Swept) -> set[int]:
         """The shards that LanceDB must answer for; damaged ones are looked after."""
+        if swept.has_lost_codes:
+            self._caretaker.wake()
         if swept.damaged:
             log.warning("Damaged partitions are written anew: %s", [part.path.name for part in swept.damaged])
             self._shards.mark_missing(swept.damaged)
@@ -188,6 +195,7 @@ class PartitionStore:
             self._budget_bytes = budget_bytes
             self._allot(self._shards.snapshot())
             self._residency.fit()
+            trim_heap()
 
     def set_mode(self, mode: IndexMode) -> None:
         """Where the index lives from now on; the change is made in the background, and searching goes on."""
@@ -199,8 +207,8 @@ class PartitionStore:
     def index_bytes(self) -> int:
         """What the whole index would take in memory."""
         snapshot = self._shards.snapshot()
-        blocks = sum(sealed.partition.shape.block_bytes for sealed in snapshot.sealed)
-        return blocks + self._shards.open_bytes + snapshot.outline_bytes
+        blocks = sum(sealed.partition.resident_bytes for sealed in snapshot.sealed)
+        return blocks + self._shards.open_bytes + snapshot.outline_bytes + self._coding.num_bytes
 
     def counters(self) -> dict[str, float]:
         """For the Memory page."""
@@ -212,8 +220,9 @@ class PartitionStore:
 
     def _allot(self, snapshot: Snapshot) -> None:
         """Gives the partitions what the budget leaves beside that which is there in any case."""
-        self._outline_lease.resize(snapshot.outline_bytes)
-        others = self._shards.open_bytes + snapshot.outline_bytes
+        outline_bytes = snapshot.outline_bytes + self._coding.num_bytes
+        self._outline_lease.resize(outline_bytes)
+        others = self._shards.open_bytes + outline_bytes
         self._residency.budget_bytes = max(0, self._budget_bytes - others)
 
     # --- looking after the files ---
@@ -243,14 +252,15 @@ class PartitionStore:
             else:
                 self._move_to_memory(stop)
             self._following.note_bytes()
-            self._disk_lease.resize(sum(sealed.partition.disk_bytes for sealed in self._shards.snapshot().sealed))
+            self._disk_lease.resize(sum(partition.total_disk_bytes for partition in self._sealed()))
         return bool(self._shards.due())
 
     def _move_to_memory(self, stop: threading.Event) -> None:
         if not self._following.is_in_step:
             self._read()
         self._table.drop_vector_index()
-        if self._upkeep.carry_out(stop):
+        changed = self._upkeep.carry_out(stop)
+        if changed + self._coding.carry_out(self._sealed(), stop):
             trim_heap()
 
     def _move_to_disk(self) -> None:
@@ -266,7 +276,11 @@ class PartitionStore:
 
     def _read(self) -> None:
         self._following.read(lambda: load(self._table, self._folder, self._origin, self._quantize))
+        self._coding.attach(self._sealed())
         trim_heap()
+
+    def _sealed(self) -> list[Partition]:
+        return [sealed.partition for sealed in self._shards.snapshot().sealed]
 
     def _write_note(self) -> None:
         """Spares the next start a look at every row; without the note it takes that look. While nothing is written."""

@@ -1,82 +1,33 @@
 """A sweep: a batch of queries against all partitions, the resident ones first while the next cold one is read.
 
-Every partition is scanned exactly, in int8; the best candidates of each query over all partitions are then scored again
-with their exact vectors, which are gathered from the disk. Loading a partition costs as much as a dozen queries, so
-all queries of a batch share each load.
+A partition is scanned by its codes where it has any, else exactly in int8; the best candidates of each query over all
+partitions are then scored again with their exact vectors, which are gathered from the disk. Loading a partition costs
+as much as many queries, so all queries of a batch share each load.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from engine.partitions.codebook import Codebook
+from engine.partitions.codes import Codes, CodesDamaged
 from engine.partitions.kernels import Kernel
-from engine.partitions.open_rows import View
-from engine.partitions.packed import Documents, Mask, Numbers, row_id
-from engine.partitions.partition import Partition, PartitionDamaged
+from engine.partitions.layout import PartitionDamaged
+from engine.partitions.packed import Documents
+from engine.partitions.partition import Partition
 from engine.partitions.prefetcher import Prefetcher, Reading
 from engine.partitions.residency import Residency, Slot
 from engine.partitions.rows import Found, Vectors
+from engine.partitions.scanners import Scanners
+from engine.partitions.snapshot import Snapshot, Wanted
+from engine.partitions.walk import Walk
 
-# int8 mistakes the order of near neighbours; among so many more than are wanted, the wanted ones are: twelve candidates
-# for ten rows give a recall of 1.000 at 100,000 and at 1,000,000 vectors, and each costs 2 µs warm and 50 µs cold.
-MARGIN = 20
-# int8 is off by less than 0.01 for unit vectors. More means that rows and exact rows are not of one file.
-TOLERANCE = 0.05
-# Below this share it is cheaper to copy the wanted rows together than to scan them all.
-_FEW = 1 / 8
+log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sealed:
-    """A partition and which of its rows are still the table's; None means all."""
-
-    partition: Partition
-    alive: Mask | None
-
-    def wanted(self, documents: Documents | None) -> Wanted | None:
-        """Its rows in these documents; None where there is none, so that it need not even be read."""
-        if documents is None:
-            return Wanted(self.partition, self.alive)
-        mask = self.partition.in_documents(documents)
-        if mask is not None and self.alive is not None:
-            mask &= self.alive
-        return Wanted(self.partition, mask) if mask is not None and mask.any() else None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Wanted:
-    """What a sweep looks at in a partition."""
-
-    partition: Partition
-    mask: Mask | None
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """All rows as they were at one moment.
-
-    `missing` are the numbers of the shards whose rows only LanceDB has, `open_numbers` of those that have rows in
-    memory; `newest` is the number that new rows come with.
-    """
-
-    sealed: tuple[Sealed, ...]
-    open: tuple[View, ...]
-    missing: tuple[int, ...]
-    open_numbers: tuple[int, ...] = ()
-    newest: int = 0
-
-    @property
-    def outline_bytes(self) -> int:
-        """What is in memory of every partition, resident or not."""
-        return sum(
-            sealed.partition.outline_bytes + (0 if sealed.alive is None else sealed.alive.nbytes)
-            for sealed in self.sealed
-        )
+# Where so few rows are wanted they are looked at one by one: 3 MB of them, and 16 ms for a batch of 16 queries.
+_FEW_ROWS, _FEW_PAIRS = 4096, 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +38,7 @@ class Swept:
     damaged: tuple[Partition, ...]
     num_loads: int
     num_skipped: int
+    has_lost_codes: bool = False
 
 
 class Sweeper:
@@ -94,6 +46,10 @@ class Sweeper:
 
     def __init__(self, kernel: Kernel, prefetcher: Prefetcher, residency: Residency) -> None:
         self._kernel, self._prefetcher, self._residency = kernel, prefetcher, residency
+        self._scanners = Scanners()
+
+    def close(self) -> None:
+        self._scanners.close()
 
     def sweep(
         self,
@@ -119,41 +75,63 @@ class Sweeper:
         wanted = [part for sealed in snapshot.sealed if (part := sealed.wanted(documents)) is not None]
         self._residency.keep_only({sealed.partition for sealed in snapshot.sealed})
         self._residency.note_use(part.partition for part in wanted)
-        walk = _Walk(self._kernel, queries, limit + max(MARGIN, limit // 4))
+        coded = [part for part in wanted if part.partition.codes is not None]
+        num_coded = sum(part.num_rows for part in coded)
+        walk = Walk(self._kernel, self._scanners, queries, limit, num_coded)
         for view in snapshot.open:
             walk.scan_view(view, documents)
-        num_loads = self._walk_sealed(walk, wanted, cold_slack if len(queries) == 1 else None, limit)
+        if documents is not None and num_coded <= min(_FEW_ROWS, _FEW_PAIRS // len(queries)):
+            for part in coded:
+                walk.look_at(part)
+            wanted = [part for part in wanted if part not in coded]
+        cold = self._walk_sealed(walk, wanted, cold_slack if len(queries) == 1 else None)
         self._residency.fit()
-        return Swept(walk.ranked(limit), tuple(walk.damaged), num_loads, walk.num_skipped)
+        return Swept(walk.ranked(), tuple(walk.damaged), cold.num_loads, walk.num_skipped, cold.has_lost_codes)
 
-    def _walk_sealed(self, walk: _Walk, wanted: Sequence[Wanted], cold_slack: float | None, limit: int) -> int:
-        """Scans resident partitions, then the others as they arrive; returns how many were read."""
+    def _walk_sealed(self, walk: Walk, wanted: Sequence[Wanted], cold_slack: float | None) -> _Cold:
+        """Scans resident partitions, then the others as they arrive."""
         slots = {part: slot for part in wanted if (slot := self._residency.slot_of(part.partition)) is not None}
         # The least used first: its room is the first to be read into.
         resident = sorted(slots, key=lambda part: self._residency.use_of(part.partition.number))
         cold = _Cold([part for part in wanted if part not in slots], self._residency, self._prefetcher)
         try:
-            for place, part in enumerate(resident):
-                cold.begin(needed=[slots[other] for other in resident[place:]])
-                walk.scan_block(part, slots[part])
-            cold.pending = walk.likely(cold.pending, limit, cold_slack)
+            cold.begin(needed=list(slots.values()))
+            _scan_codes(walk, [(part, slots[part]) for part in resident])
+            in_int8 = [part for part in resident if slots[part].codes is None]
+            for place, part in enumerate(in_int8):
+                cold.begin(needed=[slots[other] for other in in_int8[place:]])
+                walk.scan_block(part, slots[part].block())
+            cold.pending = walk.likely(cold.pending, cold_slack)
             while (arrival := cold.next()) is not None:
                 part, slot = arrival
                 if slot is None:
                     walk.damaged.append(part.partition)
                     continue
                 cold.begin(needed=[slot])
-                walk.scan_block(part, slot)
+                if slot.codes is None:
+                    walk.scan_block(part, slot.block())
+                else:
+                    _scan_codes(walk, [(part, slot)])
         finally:
             cold.cancel()
-        return cold.num_loads
+        return cold
+
+
+def _scan_codes(walk: Walk, resident: Sequence[tuple[Wanted, Slot]]) -> None:
+    """Scans those that have codes, all by one codebook at a time."""
+    by_book: dict[Codebook, list[tuple[Wanted, Codes]]] = {}
+    for part, slot in resident:
+        if slot.of_codes is not None and slot.codes is not None:
+            by_book.setdefault(slot.of_codes.book, []).append((part, slot.codes))
+    for book, parts in by_book.items():
+        walk.scan_codes(book, parts)
 
 
 class _Cold:
     """The partitions that are still to be read, of which one at most is being read."""
 
     def __init__(self, pending: list[Wanted], residency: Residency, prefetcher: Prefetcher) -> None:
-        self.pending, self.num_loads = pending, 0
+        self.pending, self.num_loads, self.has_lost_codes = pending, 0, False
         self._residency, self._prefetcher = residency, prefetcher
         self._reading: tuple[Wanted, Slot, Reading] | None = None
 
@@ -165,7 +143,7 @@ class _Cold:
         slot = self._residency.make_room(part.partition, needed, at_any_cost=at_any_cost)
         if slot is not None:
             del self.pending[0]
-            self._reading = part, slot, self._prefetcher.read(part.partition, slot.buffer)
+            self._reading = part, slot, self._prefetcher.read(slot.fill)
 
     def next(self) -> tuple[Wanted, Slot | None] | None:
         """The next one, when it is there: with no slot where it could not be read. None when all have come."""
@@ -178,11 +156,21 @@ class _Cold:
         except PartitionDamaged:
             self._residency.drop(slot)
             return part, None
+        except CodesDamaged as error:
+            self._read_rows_instead(part, slot, error)
+        else:
+            slot.loaded()
+            self.num_loads += 1
+            return part, slot
         finally:
             self._reading = None
-        slot.loaded()
-        self.num_loads += 1
-        return part, slot
+        return self.next()
+
+    def _read_rows_instead(self, part: Wanted, slot: Slot, error: CodesDamaged) -> None:
+        log.warning("Codes are made anew, and int8 rows searched until then: %s", error)
+        self._residency.drop(slot)
+        part.partition.codes, self.has_lost_codes = None, True
+        self.pending.insert(0, part)
 
     def cancel(self) -> None:
         if self._reading is not None:
@@ -190,150 +178,3 @@ class _Cold:
             reading.cancel()
             self._residency.drop(slot)
             self._reading = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Candidates:
-    """The best rows of one source: (q, k) each. The ids are kept, because the block may be gone by the end."""
-
-    source: Partition | View
-    positions: NDArray[np.int64]
-    ids: Numbers
-    scores: NDArray[np.float32]
-
-
-class _Walk:
-    """One sweep's queries and what they have found so far."""
-
-    def __init__(self, kernel: Kernel, queries: Vectors, pool: int) -> None:
-        self._kernel, self._pool = kernel, pool
-        self._queries: Vectors = np.ascontiguousarray(queries, dtype=np.float32)
-        self._candidates: list[_Candidates] = []
-        self.damaged: list[Partition] = []
-        self.num_skipped = 0
-
-    def scan_view(self, view: View, documents: Documents | None) -> None:
-        mask = view.alive
-        if documents is not None:
-            within = np.isin(view.packed.documents, documents)
-            mask = within if mask is None else within & mask
-        packed = view.packed
-        self._scan(view, packed.ids, packed.rows, packed.scales, mask)
-
-    def scan_block(self, part: Wanted, slot: Slot) -> None:
-        block = slot.block()
-        self._scan(part.partition, block.ids, block.rows, block.scales, part.mask)
-
-    def _scan(
-        self,
-        source: Partition | View,
-        ids: Numbers,
-        rows: NDArray[np.int8],
-        scales: NDArray[np.float32],
-        mask: Mask | None,
-    ) -> None:
-        chosen = None
-        if mask is not None and (count := int(np.count_nonzero(mask))) < len(rows) * _FEW:
-            if not count:
-                return
-            chosen, mask = np.flatnonzero(mask), None
-            rows, scales = rows[chosen], scales[chosen]
-        positions, scores = self._kernel.scan(rows, scales, self._queries, min(self._pool, len(rows)), mask)
-        positions = positions if chosen is None else chosen[positions]
-        self._candidates.append(_Candidates(source, positions, ids[positions], scores))
-
-    def likely(self, cold: list[Wanted], limit: int, slack: float | None) -> list[Wanted]:
-        """Those that may hold a row better than the `limit` best so far; all of them where `slack` is None."""
-        scores = np.concatenate([found.scores[0] for found in self._candidates]) if self._candidates else np.zeros(0)
-        if slack is None or len(scores) < limit:
-            return cold
-        enough = float(np.partition(scores, -limit)[-limit])
-        query = self._queries[0]
-        kept = [
-            part
-            for part in cold
-            if float(query @ part.partition.centroid) + slack * part.partition.header.radius >= enough
-        ]
-        self.num_skipped = len(cold) - len(kept)
-        return kept
-
-    def ranked(self, limit: int) -> list[list[Found]]:
-        """The best rows of each query by their exact cosine.
-
-        A partition that turns out to be damaged has none, and must not have kept those of others from being chosen.
-        """
-        num_damaged = -1
-        while num_damaged != len(self.damaged):
-            num_damaged = len(self.damaged)
-            self._candidates = [found for found in self._candidates if found.source not in self.damaged]
-            ranked = self._rescored(limit)
-        return ranked
-
-    def _rescored(self, limit: int) -> list[list[Found]]:
-        if not self._candidates:
-            return [[] for _ in self._queries]
-        scores = np.concatenate([found.scores for found in self._candidates], axis=1)
-        ids = np.concatenate([found.ids for found in self._candidates], axis=1)
-        exact, documents = np.full(scores.shape, -np.inf, np.float32), np.zeros(scores.shape, np.int64)
-        chosen = _best(scores, self._pool)
-        start = 0
-        for found in self._candidates:
-            columns = slice(start, start + found.scores.shape[1])
-            self._score(found, chosen[:, columns], exact[:, columns], documents[:, columns])
-            start = columns.stop
-        order = np.argsort(-exact, axis=1, kind="stable")[:, :limit]
-        return [
-            _found(ids[query, best], documents[query, best], exact[query, best]) for query, best in enumerate(order)
-        ]
-
-    def _score(self, found: _Candidates, chosen: Mask, exact: Vectors, documents: Documents) -> None:
-        """Writes exact cosines and documents where `chosen` says so, unless the source turns out to be damaged."""
-        queries, columns = np.nonzero(chosen)
-        if not len(queries):
-            return
-        positions, inverse = np.unique(found.positions[queries, columns], return_inverse=True)
-        try:
-            vectors = _exact(found.source, positions)
-            cosines = np.einsum("id,id->i", vectors[inverse], self._queries[queries])
-            # Written so that what is no number disagrees as well.
-            if not np.all(np.abs(cosines - found.scores[queries, columns]) <= TOLERANCE):
-                raise PartitionDamaged("exact rows and int8 rows are not of one file")
-        except PartitionDamaged as error:
-            if isinstance(found.source, View):
-                raise AssertionError("rows in memory have changed") from error
-            self.damaged.append(found.source)
-            return
-        exact[queries, columns] = cosines
-        documents[queries, columns] = _documents(found.source, positions)[inverse]
-
-
-def _exact(source: Partition | View, positions: NDArray[np.int64]) -> Vectors:
-    if isinstance(source, View):
-        return source.packed.exact[positions].astype(np.float32)
-    vectors = source.exact(positions)
-    source.forget_pages()
-    return vectors
-
-
-def _documents(source: Partition | View, positions: NDArray[np.int64]) -> Documents:
-    return source.packed.documents[positions] if isinstance(source, View) else source.documents_of(positions)
-
-
-def _best(scores: NDArray[np.float32], count: int) -> Mask:
-    """Which of the (q, n) scores are among the `count` best of their row, and finite."""
-    chosen = np.zeros(scores.shape, np.bool_)
-    if scores.shape[1] > count:
-        best = np.argpartition(-scores, count - 1, axis=1)[:, :count]
-        np.put_along_axis(chosen, best, True, axis=1)
-    else:
-        chosen[:] = True
-    return chosen & np.isfinite(scores)
-
-
-def _found(ids: Numbers, documents: Documents, scores: NDArray[Any]) -> list[Found]:
-    rows = [
-        Found(row_id(id_), document, score)
-        for id_, document, score in zip(ids.tolist(), documents.tolist(), scores.tolist(), strict=True)
-        if score > -np.inf
-    ]
-    return sorted(rows, key=lambda row: (-row.score, row.row_id))

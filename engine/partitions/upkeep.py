@@ -13,10 +13,12 @@ from pathlib import Path
 
 from engine.errors import LibraryError
 from engine.memory.ledger import Ledger
+from engine.partitions.layout import Origin, PartitionDamaged
 from engine.partitions.packed import Packed, Quantize, joined
-from engine.partitions.partition import Origin, Partition, PartitionDamaged, write_partition
+from engine.partitions.partition import Partition
 from engine.partitions.reconcile import Rows, path_of, rows_of
 from engine.partitions.shards import Draft, Due, Shards
+from engine.partitions.writing import write_partition
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from engine.config import MemorySettings
 from engine.library.rows import CHUNKS_PER_SHARD
 from engine.memory.ledger import Ledger
 from engine.partitions.kernels import Kernel, quantize
+from engine.partitions.layout import Origin
 from engine.partitions.opening import TABLE
-from engine.partitions.partition import Origin
 from engine.partitions.rows import Found
 from engine.partitions.schema import chunk_schema
 from engine.partitions.store import PartitionStore

@@ -27,7 +27,7 @@ from engine.library.worker import IndexWorker
 from engine.memory.ledger import Ledger
 from engine.partitions import upkeep
 from engine.partitions.kernels import NumpyKernel, quantize
-from engine.partitions.partition import Origin
+from engine.partitions.layout import Origin
 from engine.partitions.rows import ChunkRow, Vectors
 from engine.partitions.store import PartitionStore
 from engine.partitions.table import ChunkTable

@@ -13,8 +13,8 @@ import pytest
 from engine.library.rows import row_id
 from engine.memory.ledger import Ledger
 from engine.partitions.kernels import NumpyKernel, quantize
+from engine.partitions.layout import Origin
 from engine.partitions.packed import Identities, number
-from engine.partitions.partition import Origin
 from engine.partitions.rows import ChunkRow, Found, Vectors
 from engine.partitions.store import IndexMode, PartitionStore
 from engine.partitions.table import Follower

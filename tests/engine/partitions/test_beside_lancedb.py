@@ -15,7 +15,7 @@ from engine.partitions import open_rows
 from engine.partitions import reader as reader_module
 from engine.partitions import table as table_module
 from engine.partitions.kernels import NumpyKernel, quantize
-from engine.partitions.partition import Origin
+from engine.partitions.layout import Origin
 from engine.partitions.store import PartitionStore
 from engine.partitions.table import ChunkTable
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY

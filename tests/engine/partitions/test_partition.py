@@ -13,8 +13,10 @@ from engine.errors import Cancelled
 from engine.partitions import partition as partition_module
 from engine.partitions.buffers import Buffer
 from engine.partitions.kernels import quantize
+from engine.partitions.layout import Origin, PartitionDamaged
 from engine.partitions.packed import Packed, packed
-from engine.partitions.partition import Origin, Partition, PartitionDamaged, write_partition
+from engine.partitions.partition import Partition
+from engine.partitions.writing import write_partition
 
 ORIGIN = Origin("model@1", "table", 24)
 

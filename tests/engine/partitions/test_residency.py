@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,15 @@ from engine.errors import Cancelled
 from engine.memory.ledger import Ledger
 from engine.partitions.buffers import Buffer
 from engine.partitions.kernels import NumpyKernel, quantize
+from engine.partitions.layout import Origin
 from engine.partitions.packed import packed
-from engine.partitions.partition import Origin, Partition, write_partition
+from engine.partitions.partition import Partition
 from engine.partitions.prefetcher import Prefetcher
 from engine.partitions.residency import Residency
 from engine.partitions.rows import Vectors
-from engine.partitions.sweep import Sealed, Snapshot, Sweeper
+from engine.partitions.snapshot import Sealed, Snapshot
+from engine.partitions.sweep import Sweeper
+from engine.partitions.writing import write_partition
 
 DIMENSIONS = 128
 ORIGIN = Origin("model@1", "table", DIMENSIONS)
@@ -161,11 +165,11 @@ def test_partitions_that_were_replaced_are_let_go(sweeper: Sweeper, residency: R
 
 def test_a_reading_that_is_called_off_leaves_the_buffer_alone(prefetcher: Prefetcher, partitions: list[Partition]):
     buffer = Buffer(partitions[0].shape.block_bytes)
-    reading = prefetcher.read(partitions[0], buffer)
+    reading = prefetcher.read(partial(partitions[0].read_block, buffer))
     reading.cancel()
     reading.cancel()
     before = bytes(buffer.bytes[:1000])
-    prefetcher.read(partitions[0], Buffer(partitions[0].shape.block_bytes)).wait()
+    prefetcher.read(partial(partitions[0].read_block, Buffer(partitions[0].shape.block_bytes))).wait()
     assert bytes(buffer.bytes[:1000]) == before
 
 

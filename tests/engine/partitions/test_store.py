@@ -15,12 +15,12 @@ import pytest
 from engine.errors import LibraryError
 from engine.memory.ledger import Ledger
 from engine.partitions import open_rows, upkeep
+from engine.partitions.layout import Origin
 from engine.partitions.packed import Identities
-from engine.partitions.partition import Origin
 from engine.partitions.reconcile import Note
 from engine.partitions.rows import Sweep, Vectors
+from engine.partitions.snapshot import Snapshot
 from engine.partitions.store import PartitionStore
-from engine.partitions.sweep import Snapshot
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY
 from tests.helpers.partitions import (
     PLENTY,

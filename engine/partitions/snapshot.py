@@ -1,0 +1,63 @@
+"""A snapshot: all rows as they were at one moment, for a sweep to look at while others change them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.partitions.open_rows import View
+from engine.partitions.packed import Documents, Mask
+from engine.partitions.partition import Partition
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sealed:
+    """A partition and which of its rows are still the table's; None means all."""
+
+    partition: Partition
+    alive: Mask | None
+
+    def wanted(self, documents: Documents | None) -> Wanted | None:
+        """Its rows in these documents; None where there is none, so that it need not even be read."""
+        if documents is None:
+            return Wanted(self.partition, self.alive)
+        mask = self.partition.in_documents(documents)
+        if mask is not None and self.alive is not None:
+            mask &= self.alive
+        return Wanted(self.partition, mask) if mask is not None and mask.any() else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """What a sweep looks at in a partition."""
+
+    partition: Partition
+    mask: Mask | None
+
+    @property
+    def num_rows(self) -> int:
+        return self.partition.count if self.mask is None else int(np.count_nonzero(self.mask))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All rows as they were at one moment.
+
+    `missing` are the numbers of the shards whose rows only LanceDB has, `open_numbers` of those that have rows in
+    memory; `newest` is the number that new rows come with.
+    """
+
+    sealed: tuple[Sealed, ...]
+    open: tuple[View, ...]
+    missing: tuple[int, ...]
+    open_numbers: tuple[int, ...] = ()
+    newest: int = 0
+
+    @property
+    def outline_bytes(self) -> int:
+        """What is in memory of every partition, resident or not."""
+        return sum(
+            sealed.partition.outline_bytes + (0 if sealed.alive is None else sealed.alive.nbytes)
+            for sealed in self.sealed
+        )
