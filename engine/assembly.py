@@ -9,6 +9,7 @@ from pathlib import Path
 from engine.catalog import Catalog
 from engine.closing import close_all
 from engine.config import Home, Settings
+from engine.events import LibraryChanged
 from engine.generation.loader import ModelLoader
 from engine.generation.worker import GenerationWorker, UseModel
 from engine.library.parsers.pool import ParserPool
@@ -46,6 +47,8 @@ class Parts:
     def start(self, model: str, *, warm: bool, watches: bool) -> None:
         """Starts the workers; `model` is the file that answers from the first question on, "" for none."""
         self.generation.start()
+        # What a kill kept from being forgotten.
+        self.generation.forget_removed()
         self.retrieval.start()
         self.indexer.start(resume=warm)
         if watches:
@@ -82,6 +85,7 @@ def assemble(
         told.publish,
         lambda: settings().generation.reorder_loss,
     )
+    told.subscribe(lambda event: generation.forget_removed() if isinstance(event, LibraryChanged) else None)
     sweep_costs = SweepCosts()
     searching = SearcherOpener(stores, catalog, settings, ledger, sweep_costs)
     retrieval = RetrievalWorker(

@@ -131,6 +131,7 @@ class Engine:
             resolve(EmbedderSettings(model=str(changes["embedder.model"])))
         settings = self._settings.change(changes)
         self._parts.stores.apply_settings()
+        self._parts.generation.apply_settings()
         if "embedder.model" in changes:
             self._parts.indexer.consider_move()
         self._parts.watcher.wake()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from app.models.memory import MemoryModel
 
 MAX_DECISIONS = 8
-MAX_COUNTERS = 12
+MAX_COUNTERS = 24
 
 
 class MemoryPage(Page):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from engine.config import GIB, MIB, GenerationSettings
 from engine.core import KVType, ModelShape
@@ -28,6 +30,20 @@ class KVRoom:
     num_cells: int
     ram_bytes: int
     disk_bytes: int
+
+
+def usable_kv_type(metadata: Mapping[str, Any], wanted: KVType) -> KVType:
+    """What a model's keys and values can be kept as; 32 numbers of a head share a scale in q8_0, or it cannot be.
+
+    `metadata` is that of its GGUF header.
+    """
+    architecture = metadata.get("general.architecture", "")
+    heads = metadata.get(f"{architecture}.attention.head_count", 1)
+    width = metadata.get(f"{architecture}.embedding_length", 0) // max(
+        1, max(heads) if isinstance(heads, list) else heads
+    )
+    lengths = (metadata.get(f"{architecture}.attention.{part}_length", width) for part in ("key", "value"))
+    return wanted if all(length % 32 == 0 for length in lengths) else "f16"
 
 
 def shape_with(shape: ModelShape, kv_type: KVType) -> ModelShape:

@@ -18,7 +18,7 @@ import psutil
 
 from engine.closing import close_all
 from engine.config import Settings
-from engine.core import ModelShape, Tier
+from engine.core import KVType, ModelShape, Tier
 from engine.errors import ModelError, RagdollError
 from engine.events import ModelStateChanged, Publish
 from engine.generation.beam import Beams
@@ -28,7 +28,7 @@ from engine.generation.context import Context, ContextSpec
 from engine.generation.drafting import PassCosts, PromptLookup
 from engine.generation.fingerprint import root_key
 from engine.generation.knowledge import KnowledgeKeeper
-from engine.generation.kv_room import KVRoom, kv_room, num_sequences, shape_with
+from engine.generation.kv_room import KVRoom, kv_room, num_sequences, shape_with, usable_kv_type
 from engine.generation.loaded import KEPT_CELLS_SHARE, LoadedModel
 from engine.generation.model import Model, start_backend
 from engine.generation.speaker import speaker_of
@@ -36,7 +36,7 @@ from engine.generation.step_loop import StepLoop
 from engine.memory.hardware import Device, Hardware, probe, probe_devices
 from engine.memory.ledger import Lease, Ledger
 from engine.memory.placement import Placement, place
-from engine.models.gguf import read_shape
+from engine.models.gguf import parts_of, read_header, read_shape
 from engine.phases import Phases
 
 log = logging.getLogger(__name__)
@@ -146,6 +146,8 @@ class ModelLoader:
 
     def forget_removed(self, known: Callable[[Collection[int]], Collection[int]]) -> None:
         """Nothing is kept any longer, in memory or on disk, of documents that are not in the library."""
+        if self._files is None and not self._kept_folder.is_dir():
+            return
         held = self._cache_files().documents()
         if self._loaded is not None:
             held |= self._loaded.documents()
@@ -182,7 +184,9 @@ class ModelLoader:
 
     def _load(self, path: Path, n_gpu_layers: int | None) -> LoadedModel:
         settings = self._settings()
-        shape = shape_with(read_shape(path), settings.generation.kv_type)
+        shape = read_shape(path)
+        kv_type = usable_kv_type(read_header(parts_of(path)[0]).metadata, settings.generation.kv_type)
+        shape = shape_with(shape, kv_type)
         room = self._room(shape)
         placement = self._place(shape, room.num_cells, n_gpu_layers)
         self.decision, self.problem = placement.sentence, ""
@@ -191,7 +195,7 @@ class ModelLoader:
         with ExitStack() as undo:
             model = Model(path, placement.n_gpu_layers, self._progress(path, shape))
             undo.callback(model.close)
-            context = Context(model, _spec(shape, room, placement, settings))
+            context = Context(model, _spec(shape, room, placement, settings, kv_type))
             undo.callback(context.close)
             self._take_context(shape, placement, context)
             self.devices = probe_devices()
@@ -295,7 +299,7 @@ class ModelLoader:
         self.devices = probe_devices()
 
 
-def _spec(shape: ModelShape, room: KVRoom, placement: Placement, settings: Settings) -> ContextSpec:
+def _spec(shape: ModelShape, room: KVRoom, placement: Placement, settings: Settings, kv_type: KVType) -> ContextSpec:
     chosen = settings.generation
     suits = UBATCH_OF_DEVICE if placement.n_gpu_layers else UBATCH_OF_PROCESSOR
     return ContextSpec(
@@ -304,7 +308,7 @@ def _spec(shape: ModelShape, room: KVRoom, placement: Placement, settings: Setti
         n_ubatch=chosen.n_ubatch or suits,
         num_threads=_num_threads(settings),
         num_sequences=num_sequences(shape.vocabulary_size),
-        kv_type=chosen.kv_type,
+        kv_type=kv_type,
     )
 
 

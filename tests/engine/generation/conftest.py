@@ -45,14 +45,17 @@ class Desk:
         self.worker = GenerationWorker(self.loader, self._known, quote_answer, self._take)
         self.worker.start()
 
-    def ask(self, text: str, question_id: str = "q", transcript=(), **sampling) -> QuestionInFlight:
+    def ask(self, text: str, question_id: str = "q", transcript=(), evidence=EVIDENCE, **sampling) -> QuestionInFlight:
         params = SamplingParams(**{"max_tokens": 24, "temperature": 0.0, "seed": 7, **sampling})
         in_flight = QuestionInFlight(Question(question_id, text, transcript=transcript, sampling=params))
-        self.worker.submit(in_flight, EVIDENCE)
+        self.worker.submit(in_flight, evidence)
         return in_flight
 
     def end_of(self, question_id: str = "q") -> Event:
         return self.wait_for(lambda event: isinstance(event, ENDS) and event.question_id == question_id)
+
+    def end_of_any(self) -> Event:
+        return self.wait_for(lambda event: isinstance(event, ENDS))
 
     def model_state(self, state: str) -> ModelStateChanged:
         return self.wait_for(lambda event: isinstance(event, ModelStateChanged) and event.state == state)

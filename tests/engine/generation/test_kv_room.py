@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.config import GIB, GenerationSettings
 from engine.core import ModelShape
-from engine.generation.kv_room import LOGITS_BYTES, MAX_DISK_BYTES, kv_room, num_sequences, shape_with
+from engine.generation.kv_room import LOGITS_BYTES, MAX_DISK_BYTES, kv_room, num_sequences, shape_with, usable_kv_type
 from engine.memory.hardware import Device, Hardware
 
 # 4 layers of 100 MB, a cell of 64 KiB.
@@ -59,3 +61,23 @@ def test_a_large_vocabulary_leaves_room_for_fewer_sequences():
     assert num_sequences(32_000) == 256
     assert num_sequences(150_000) * 150_000 * 8 <= LOGITS_BYTES
     assert num_sequences(10**9) == 32
+
+
+@pytest.mark.parametrize(
+    ("about_heads", "kv_type"),
+    [
+        ({"attention.head_count": 32}, "q8_0"),
+        ({"attention.head_count": 40}, "f16"),
+        ({"attention.head_count": [0, 32, 32]}, "q8_0"),
+        ({"attention.head_count": 40, "attention.key_length": 64, "attention.value_length": 128}, "q8_0"),
+        ({"attention.head_count": 32, "attention.value_length": 80}, "f16"),
+    ],
+)
+def test_eight_bits_are_used_where_a_head_is_made_of_whole_blocks(about_heads: dict, kv_type: str):
+    metadata = {f"llama.{key}": value for key, value in about_heads.items()}
+    metadata |= {
+        "general.architecture": "llama",
+        "llama.embedding_length": 4096 if 40 not in metadata.values() else 5040,
+    }
+    assert usable_kv_type(metadata, "q8_0") == kv_type
+    assert usable_kv_type(metadata, "f16") == "f16"

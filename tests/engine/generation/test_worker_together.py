@@ -1,0 +1,248 @@
+"""Tests for engine.generation.worker: many questions at once, what is kept between them, and what goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.core import Question, SamplingParams
+from engine.errors import GenerationError
+from engine.events import (
+    AnswerCancelled,
+    AnswerFailed,
+    AnswerFinished,
+    AnswerStateChanged,
+    ModelStateChanged,
+    TokensGenerated,
+)
+from engine.generation.loader import StepLoop
+from engine.generation.worker import UseModel
+from engine.inflight import QuestionInFlight
+from engine.models.gguf import read_shape
+from tests.engine.generation.conftest import ENDS, EVIDENCE, Desk
+from tests.helpers.tiny_gguf import write_tiny_mamba, write_tiny_model
+
+LONG = 'root ::= "a" root'
+
+
+@pytest.fixture
+def model_desk(desk: Desk, tiny_model: Path) -> Desk:
+    desk.worker.use(UseModel(tiny_model))
+    desk.model_state("loaded")
+    return desk
+
+
+@pytest.fixture
+def next_start(tmp_path: Path) -> Iterator[Desk]:
+    """Another desk over the same folder, when the first has stopped."""
+    desks: list[Desk] = []
+
+    def start() -> Desk:
+        desks.append(Desk(tmp_path))
+        return desks[0]
+
+    yield start
+    desks[0].worker.stop()
+
+
+def told(desk: Desk, *kinds: type) -> list[str]:
+    return [event.question_id for event in desk.events if isinstance(event, kinds)]
+
+
+def test_answers_are_written_side_by_side(model_desk):
+    for name in ("a", "b", "c"):
+        model_desk.ask(f"How, {name}?", name, max_tokens=60, grammar=LONG)
+    ends = [model_desk.end_of(name) for name in ("a", "b", "c")]
+    assert all(isinstance(end, AnswerFinished) and len(end.answer.text) == 60 for end in ends)
+    names = told(model_desk, TokensGenerated)
+    assert set(names[: names.index("c") + 4]) == {"a", "b", "c"}
+    assert {"a", "b"} & set(names[names.index("c") :])
+
+
+def test_every_question_of_a_crowd_ends_once_and_as_it_would_alone(model_desk):
+    alone = {}
+    for name in ("one", "two"):
+        model_desk.ask(name, f"alone-{name}", max_tokens=12)
+        alone[name] = model_desk.end_of(f"alone-{name}").answer.text
+    for number in range(12):
+        model_desk.ask(("one", "two")[number % 2], f"q{number}", max_tokens=12)
+    texts = [model_desk.end_of(f"q{number}").answer.text for number in range(12)]
+    assert texts == [alone["one"], alone["two"]] * 6
+    ended = told(model_desk, *ENDS)
+    assert len(ended) == len(set(ended)) == 14
+
+
+def test_several_answers_to_a_question(model_desk):
+    model_desk.ask("How?", num_answers=3, temperature=1.0, max_tokens=12)
+    end = model_desk.end_of()
+    texts = (end.answer.text, *end.answer.alternatives)
+    assert len(texts) == 3
+    assert len(set(texts)) > 1
+    pieces = [event.text for event in model_desk.events if isinstance(event, TokensGenerated)]
+    assert "".join(pieces) == end.answer.text
+
+
+def test_a_change_of_the_model_waits_for_the_answers_before_it(model_desk):
+    model_desk.ask("How?", "a", max_tokens=40, grammar=LONG)
+    model_desk.worker.use(UseModel(None))
+    model_desk.ask("How?", "b")
+    assert model_desk.end_of("a").answer.model == "tiny-llama"
+    assert model_desk.end_of("b").answer.model is None
+    assert AnswerStateChanged("b", "queued", 0) in model_desk.events
+
+
+def test_a_question_that_waits_behind_a_change_of_the_model_can_be_cancelled(model_desk):
+    running = model_desk.ask("How?", "a", max_tokens=100_000, grammar=LONG)
+    model_desk.wait_for(lambda event: isinstance(event, TokensGenerated))
+    model_desk.worker.use(UseModel(None))
+    model_desk.ask("How?", "b").cancelled.set()
+    assert isinstance(model_desk.end_of("b"), AnswerCancelled)
+    running.cancelled.set()
+    assert isinstance(model_desk.end_of("a"), AnswerCancelled)
+
+
+def test_a_next_turn_reads_only_what_is_new(model_desk):
+    model_desk.ask("First?", "a", max_tokens=40, grammar='root ::= "A mutex is what they share [1]."')
+    first = model_desk.end_of("a")
+    model_desk.ask("Second?", "b", transcript=first.answer.segments, max_tokens=4)
+    second = model_desk.end_of("b")
+    written = len(first.answer.segments[1]["tokens"])
+    assert second.timings.cached_tokens == first.timings.prompt_tokens + written
+    assert second.timings.prompt_tokens > second.timings.cached_tokens
+
+
+def test_what_was_read_is_found_again_after_a_restart(model_desk, next_start, tiny_model):
+    model_desk.ask("How?", max_tokens=2)
+    before = model_desk.end_of()
+    model_desk.worker.stop()
+    again = next_start()
+    again.worker.use(UseModel(tiny_model))
+    again.ask("How?", max_tokens=2)
+    after = again.end_of()
+    assert after.timings.cached_tokens > after.timings.prompt_tokens - 20
+    assert after.answer.text == before.answer.text
+
+
+def test_nothing_is_kept_of_a_document_that_was_removed(model_desk, tmp_path: Path):
+    model_desk.ask("How?", "a", max_tokens=2)
+    model_desk.end_of("a")
+    model_desk.known = {1}
+    model_desk.worker.forget_removed()
+    model_desk.ask("How?", "b", max_tokens=2)
+    end = model_desk.end_of("b")
+    assert 0 < end.timings.cached_tokens < end.timings.prompt_tokens - 100
+    model_desk.known = set()
+    model_desk.worker.forget_removed()
+    model_desk.worker.stop()
+    assert model_desk.loader.loaded_now is None
+    assert all(b"share state" not in file.read_bytes() for file in (tmp_path / "kv").rglob("*.kv"))
+
+
+def test_files_of_removed_documents_go_without_a_model_too(model_desk, next_start, tmp_path: Path):
+    model_desk.ask("How?", max_tokens=2)
+    model_desk.end_of()
+    model_desk.worker.stop()
+    files = set((tmp_path / "kv").rglob("*.kv"))
+    again = next_start()
+    again.known = {1}
+    again.worker.forget_removed()
+    again.ask("How?")
+    again.end_of()
+    assert 0 < len(set((tmp_path / "kv").rglob("*.kv"))) < len(files)
+
+
+def test_passages_are_read_in_the_order_that_is_kept_and_cited_as_people_know_them(desk, tiny_model):
+    desk.worker._reorder_loss = lambda: 1.0
+    desk.worker.use(UseModel(tiny_model))
+    turned = EVIDENCE.passages[::-1]
+    desk.ask("How?", "a", evidence=EVIDENCE.__class__(turned, (), EVIDENCE.scope), max_tokens=1)
+    desk.end_of("a")
+    desk.ask("Why?", "b", grammar='root ::= "A mutex [1], not [2]."')
+    end = desk.end_of("b")
+    assert end.timings.cached_tokens > end.timings.prompt_tokens / 2
+    assert end.answer.text == "A mutex [3], not [2]."
+    assert [citation.passage for citation in end.answer.citations] == [2, 1]
+    assert end.answer.passages == EVIDENCE.passages
+    assert [read["document_id"] for read in end.answer.segments[0]["passages"]] == [3, 2, 1]
+    assert end.answer.segments[1]["text"] == "A mutex [1], not [2]."
+
+
+def test_a_model_that_cannot_share_prefixes_answers_all_the_same(desk, tmp_path: Path):
+    desk.worker.use(UseModel(write_tiny_mamba(tmp_path / "mamba.gguf")))
+    for name in ("a", "b"):
+        desk.ask("How?", name, max_tokens=6)
+        end = desk.end_of(name)
+        assert isinstance(end, AnswerFinished)
+        assert end.timings.cached_tokens == 0
+
+
+def test_keys_and_values_of_eight_bits_are_used_where_a_models_heads_allow_it(desk, tiny_model, tmp_path: Path):
+    chosen = desk.settings.generation.model_copy(update={"kv_type": "q8_0"})
+    desk.settings = desk.settings.model_copy(update={"generation": chosen})
+    wide = write_tiny_model(tmp_path / "wide.gguf", heads=2, kv_heads=1)
+    for model, share in ((wide, 34 / 64), (tiny_model, 1)):
+        desk.worker.use(UseModel(model))
+        desk.ask("How?", max_tokens=4)
+        assert isinstance(desk.end_of(), AnswerFinished)
+        cells = [span.num_bytes for span in desk.ledger.spans("ram") if span.what.endswith(" cells")]
+        assert cells == [read_shape(model).kv_bytes(4 * 2048) * share]
+
+
+@pytest.mark.expects_warnings
+def test_questions_of_a_loop_that_breaks_fail_with_a_sentence_and_the_next_is_answered(model_desk, monkeypatch):
+    step = StepLoop.step
+    model_desk.ask("How?", "a", max_tokens=100_000, grammar=LONG)
+    model_desk.ask("How?", "b", max_tokens=100_000, grammar=LONG)
+    model_desk.wait_for(lambda event: isinstance(event, TokensGenerated) and event.question_id == "b")
+    monkeypatch.setattr(StepLoop, "step", lambda self: 1 / 0)
+    ends = [model_desk.end_of(name) for name in ("a", "b")]
+    monkeypatch.setattr(StepLoop, "step", step)
+    assert all(isinstance(end, AnswerFailed) and isinstance(end.error, GenerationError) for end in ends)
+    assert "division by zero" in str(ends[0].error)
+    model_desk.ask("How?", "c", max_tokens=4)
+    assert isinstance(model_desk.end_of("c"), AnswerFinished)
+    assert sum(isinstance(event, ModelStateChanged) and event.state == "loaded" for event in model_desk.events) == 2
+
+
+def test_a_grammar_that_is_none_fails_its_own_question_alone(model_desk):
+    model_desk.ask("How?", "a", max_tokens=30, grammar=LONG)
+    model_desk.ask("How?", "b", grammar="no grammar (")
+    assert isinstance(model_desk.end_of("b"), AnswerFailed)
+    assert isinstance(model_desk.end_of("a"), AnswerFinished)
+
+
+def test_the_figures_of_cells_and_of_what_is_kept_are_there_for_others(model_desk):
+    model_desk.ask("How?", "a", max_tokens=2)
+    model_desk.end_of("a")
+    model_desk.ask("How?", "b", max_tokens=2)
+    model_desk.end_of("b")
+    model_desk.worker.stop()
+    assert model_desk.worker.counters["kv_cells_used"] + model_desk.worker.counters["kv_cells_free"] == 4 * 2048
+    assert model_desk.worker.counters["kv_found_in_cells_ratio"] > 0.4
+
+
+def test_questions_that_wait_when_the_worker_stops_are_cancelled(tmp_path: Path):
+    desk = Desk(tmp_path)
+    questions = [desk.ask("How?", name) for name in ("a", "b")]
+    for in_flight in questions:
+        in_flight.cancelled.set()
+    desk.worker.stop()
+    assert sorted(told(desk, AnswerFinished, AnswerCancelled)) == ["a", "b"]
+
+
+def test_a_question_of_a_script_waits_for_one_of_a_person(desk, tiny_model):
+    chosen = desk.settings.generation.model_copy(update={"parallel_answers": 1})
+    desk.settings = desk.settings.model_copy(update={"generation": chosen})
+    desk.worker.use(UseModel(tiny_model))
+    desk.model_state("loaded")
+    for number in range(6):
+        sampling = SamplingParams(max_tokens=300, temperature=0.0, grammar=LONG)
+        question = Question(f"batch{number}", f"Question {number}?", sampling=sampling, priority="batch")
+        desk.worker.submit(QuestionInFlight(question), EVIDENCE)
+    desk.wait_for(lambda event: isinstance(event, TokensGenerated))
+    desk.ask("How?", "person", max_tokens=4)
+    for _ in range(6):
+        desk.end_of_any()
+    assert "person" in told(desk, *ENDS)[:3]
