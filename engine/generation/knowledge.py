@@ -156,7 +156,7 @@ class KnowledgeKeeper:
         """Removes everything that holds text of the documents, and every path through it, in every tier."""
         for node in self.tree.holders(documents):
             if not node.is_gone:
-                self._drop(node)
+                self._drop(node, remembers=False)
         self._files.forget(documents)
 
     def flush(self, limit: int | None = None) -> int:
@@ -167,7 +167,8 @@ class KnowledgeKeeper:
         self._catch_up()
         if not self._files.takes_more:
             return 0
-        waiting = [node for node in self.tree if self._saved_at.get(node) != self._mark(node)]
+        used = (node for node in self.tree if node.last_used)
+        waiting = [node for node in used if self._saved_at.get(node) != self._mark(node)]
         fresh = [node for node in waiting if node not in self._bytes.disk][:limit]
         for node in fresh:
             self._write(node)
@@ -252,7 +253,7 @@ class KnowledgeKeeper:
         if node.start >= cached_tokens:
             self._computed_tokens += node.num_tokens
             self.tree.missed(node, self._profile.seconds(cached_tokens, computed_tokens) / computed_tokens)
-        elif node.frequency:
+        elif node.last_used:
             return
         else:
             # Who computed it did not say so: it costs what it would alone.
@@ -321,9 +322,9 @@ class KnowledgeKeeper:
         if not node.is_gone and node not in self._cells and node not in self._bytes:
             self._drop(node)
 
-    def _drop(self, node: Node) -> None:
+    def _drop(self, node: Node, remembers: bool = True) -> None:
         """Takes a node and every path through it out of every tier."""
-        for gone in self.tree.remove(node):
+        for gone in self.tree.remove(node, remembers):
             self._cells.release(gone)
             self._bytes.remove(gone)
             self._from_disk.discard(gone)

@@ -17,6 +17,8 @@ from engine.generation.segment import Segment
 # What is shorter is computed as fast as it is found, and a file, a sequence number and a header each cost more.
 MIN_PIECE_TOKENS = 16
 KEY_BYTES = 16
+# Of so many nodes that left it is still known how they were used, should they come back.
+MAX_REMEMBERED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class KnowledgeTree:
         self.root = Node(root_key, None, Piece(()), 0)
         self._by_key: dict[bytes, Node] = {root_key: self.root}
         self._by_document: dict[int, set[Node]] = {}
+        # Frequency, cost and misses of nodes that left, the oldest first.
+        self._remembered: dict[bytes, tuple[int, float, int]] = {}
         self._tick = 0
 
     def __len__(self) -> int:
@@ -97,7 +101,7 @@ class KnowledgeTree:
         """The child of `parent` that holds `piece`, made if need be; documents of the same text come together."""
         node = parent.children.get(piece.tokens)
         if node is None:
-            node = Node(key_after(parent.key, piece.tokens), parent, piece, parent.end)
+            node = self._made(key_after(parent.key, piece.tokens), parent, piece)
             parent.children[piece.tokens] = node
             self._by_key[node.key] = node
         elif not piece.documents <= node.piece.documents:
@@ -117,8 +121,11 @@ class KnowledgeTree:
         node.num_misses += 1
         node.cost_per_token += (seconds_per_token - node.cost_per_token) / node.num_misses
 
-    def remove(self, node: Node) -> list[Node]:
-        """Takes a node and every path through it out of the tree; returns them, children before their parents."""
+    def remove(self, node: Node, remembers: bool = True) -> list[Node]:
+        """Takes a node and every path through it out of the tree; returns them, children before their parents.
+
+        What left for want of room is remembered: whether it is dear is told by how often it had to be read.
+        """
         gone, waiting = [], [node]
         while waiting:
             each = waiting.pop()
@@ -127,6 +134,8 @@ class KnowledgeTree:
         if node.parent is not None:
             node.parent.children.pop(node.piece.tokens, None)
         for each in gone:
+            if remembers:
+                self._remember(each)
             self._forget(each)
         return gone[::-1]
 
@@ -138,6 +147,15 @@ class KnowledgeTree:
         """The nodes that hold text of any of the documents."""
         found = {node for document in documents for node in self._by_document.get(document, ())}
         return sorted(found, key=lambda node: node.start)
+
+    def _made(self, key: bytes, parent: Node, piece: Piece) -> Node:
+        frequency, cost, num_misses = self._remembered.pop(key, (0, 0.0, 0))
+        return Node(key, parent, piece, parent.end, frequency, cost, num_misses)
+
+    def _remember(self, node: Node) -> None:
+        self._remembered[node.key] = node.frequency, node.cost_per_token, node.num_misses
+        if len(self._remembered) > MAX_REMEMBERED:
+            del self._remembered[next(iter(self._remembered))]
 
     def _forget(self, node: Node) -> None:
         node.is_gone = True

@@ -432,6 +432,18 @@ def test_memory_that_fills_up_is_written_behind_before_it_is_needed(room):
     assert room.keeper.peek([passage(1)]) == 32
 
 
+def test_files_that_were_not_used_are_not_touched(room):
+    room.ask([A, B])
+    room.restart()
+    room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    before = {path: path.stat().st_mtime_ns for path in room.folder.rglob("*.kv")}
+    room.ask([A])
+    room.close()
+    after = {path: path.stat().st_mtime_ns for path in before}
+    assert sorted(after[path] > before[path] for path in before) == [False, True]
+    room.open()
+
+
 def test_flushing_goes_in_portions(room):
     room.ask([A, B, C, D])
     assert room.keeper.flush(limit=3) == 3

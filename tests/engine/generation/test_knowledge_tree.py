@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from engine.generation import knowledge_tree
 from engine.generation.knowledge_tree import MIN_PIECE_TOKENS, KnowledgeTree, Piece, key_after, path_of, pieces_of
 from engine.generation.segment import Segment
 from tests.helpers.kept import ROOT, passage, turn
@@ -82,6 +83,30 @@ def test_use_and_misses_are_counted_and_costs_averaged():
     assert abs(node.cost_per_token - 0.2) < 1e-12
     assert (node.num_misses, node.frequency, other.frequency) == (2, 1, 1)
     assert other.last_used > node.last_used
+
+
+def test_what_left_and_comes_back_is_remembered_unless_it_was_forgotten():
+    tree = KnowledgeTree(ROOT)
+    node = grow(tree, A)
+    tree.missed(node, 0.5)
+    tree.used(node)
+    tree.remove(node)
+    back = grow(tree, A)
+    assert (back.frequency, back.cost_per_token, back.num_misses) == (1, 0.5, 1)
+    tree.missed(back, 0.1)
+    assert abs(back.cost_per_token - 0.3) < 1e-12
+    tree.remove(back, remembers=False)
+    assert grow(tree, A).frequency == 0
+
+
+def test_only_so_many_are_remembered(monkeypatch):
+    monkeypatch.setattr(knowledge_tree, "MAX_REMEMBERED", 2)
+    tree = KnowledgeTree(ROOT)
+    for piece in (A, B, C):
+        node = grow(tree, piece)
+        tree.used(node)
+        tree.remove(node)
+    assert [grow(tree, piece).frequency for piece in (A, B, C)] == [0, 1, 1]
 
 
 def test_short_segments_become_part_of_what_follows():
