@@ -121,6 +121,7 @@ class Ending:
 
     def _keep_written(self, group: SequenceGroup, sequence: TokenSequence) -> None:
         """Leaves the prompt and the answer to the keeper; nothing of it was missed, whatever it took to write."""
-        if sequence.held is not None:
-            written = tuple(sequence.tokens[group.prompt_length : sequence.num_computed])
+        written = tuple(sequence.tokens[group.prompt_length : sequence.num_computed])
+        # After a preemption even the prompt may not be in cells again.
+        if sequence.held is not None and written:
             self._keeper.keep([*group.request.segments, Segment(written)], sequence.held, 0.0, 0)

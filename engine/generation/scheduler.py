@@ -136,4 +136,4 @@ def victim(residents: Sequence[Resident]) -> Resident | None:
 
 def watermark(num_cells: int, num_writing: int) -> int:
     """Cells that admission leaves free, so that those who are writing do not run out right after it."""
-    return max(num_cells // 100, 8 * num_writing)
+    return max(num_cells // 100, 2 * num_writing)
