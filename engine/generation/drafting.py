@@ -25,10 +25,10 @@ MAX_MATCH_TOKENS = 32
 MAX_PLACES = 64
 # What a token more costs, in passes of one token, as long as nothing larger was measured.
 _GUESSED_SHARE = 0.25
-_PASS_WEIGHT = 0.2
-# A pass that something else held up says little about the next one.
-_HELD_UP = 3.0
+# A pass that something else held up says little about the next one, and one that was not says much.
+_FASTER_WEIGHT, _SLOWER_WEIGHT, _HELD_UP = 0.3, 0.1, 3.0
 _REMEMBERED_PASSES = 256
+_ROWS = 4
 _PRIOR_WEIGHT, _MEMORY = 2.0, 0.98
 
 
@@ -59,9 +59,9 @@ class PassCosts:
         self.num_writing = max(1, num_writing)
         self._num_passes += 1
         measured = self._by_size.setdefault(_size(num_tokens), _Measured(num_tokens, seconds, 0))
-        bounded = min(seconds, _HELD_UP * measured.seconds)
-        measured.tokens += _PASS_WEIGHT * (num_tokens - measured.tokens)
-        measured.seconds += _PASS_WEIGHT * (bounded - measured.seconds)
+        weight = _FASTER_WEIGHT if seconds < measured.seconds else _SLOWER_WEIGHT
+        measured.tokens += weight * (num_tokens - measured.tokens)
+        measured.seconds += weight * (min(seconds, _HELD_UP * measured.seconds) - measured.seconds)
         measured.last_pass = self._num_passes
         self._draw_lines()
 
@@ -105,8 +105,8 @@ class Acceptance:
 
 
 def _size(num_tokens: int) -> int:
-    """Rounded down to three binary digits, so that what is nearly the same is measured together."""
-    digits = max(0, num_tokens.bit_length() - 3)
+    """Exact while every token counts; large passes are measured together with those of nearly their size."""
+    digits = max(0, num_tokens.bit_length() - 6)
     return num_tokens >> digits << digits
 
 
@@ -114,6 +114,9 @@ def draft_length(
     likely: Sequence[float], seconds: Callable[[int], float | None], num_writing: int = 1, min_gain: float = MIN_GAIN
 ) -> int:
     """How many tokens to draft, so that most tokens are written in a second: 0 where none pays.
+
+    Processors compute rows in fours and devices in more, so that a pass of five takes much longer than one of four:
+    a pass of more than four tokens has a multiple of four.
 
     Args:
         likely: For each token that could be drafted, how likely it is if those before it come true.
@@ -129,7 +132,8 @@ def draft_length(
     for length, probability in enumerate(likely, start=1):
         so_far *= probability
         expected += so_far
-        taken = seconds(num_writing + length)
+        size = num_writing + length
+        taken = seconds(size) if size < _ROWS or size % _ROWS == 0 else None
         if taken and expected / taken > best_rate:
             best, best_rate = length, expected / taken
     return best
