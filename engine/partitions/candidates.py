@@ -6,12 +6,14 @@ code as the codebook was calibrated for, and a few more than are wanted of those
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.partitions.halves import widened
 from engine.partitions.layout import PartitionDamaged
 from engine.partitions.open_rows import View
 from engine.partitions.packed import Documents, Mask, Numbers, row_id
@@ -20,8 +22,8 @@ from engine.partitions.rows import Found, Vectors
 
 # int8 is off by less than 0.01 for unit vectors. More means that rows and exact rows are not of one file.
 TOLERANCE = 0.05
-# So many pairs of query and row are multiplied at a time: 25 MB of them.
-_PAIRS_AT_ONCE = 16_384
+# So many rows are gathered, and so many pairs of query and row multiplied, at a time: they stay in the cache.
+_ROWS_AT_ONCE = 1024
 
 Positions = NDArray[np.int64]
 Scores = NDArray[np.float32]
@@ -41,6 +43,21 @@ class Candidates:
     kind: int
     pool: int
     ids: Numbers | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Picked:
+    """The rows of one source that are scored exactly: pair i is of `queries[i]` and `positions[rows[i]]`.
+
+    `columns` say where the pairs stand among all candidates, `scores` what they were found with.
+    """
+
+    found: Candidates
+    queries: Positions
+    columns: Positions
+    scores: Scores
+    positions: Positions
+    rows: Positions
 
 
 class Rescoring:
@@ -66,15 +83,13 @@ class Rescoring:
         if not self._candidates:
             return [[] for _ in self._queries]
         chosen = self._chosen()
-        exact, documents = np.full(chosen.shape, -np.inf, np.float32), np.zeros(chosen.shape, np.int64)
-        for found, columns in self._columns():
-            self._score(found, chosen[:, columns], exact[:, columns], documents[:, columns])
-        best = _best(exact, limit)
-        ids = self._ids(best)
-        return [
-            _found(ids[query, of_query], documents[query, of_query], exact[query, of_query])
-            for query, of_query in enumerate(best)
-        ]
+        exact = np.full(chosen.shape, -np.inf, np.float32)
+        picked = [_picked(found, columns, chosen[:, columns]) for found, columns in self._columns()]
+        for some, vectors in self._gathered([one for one in picked if len(one.rows)]):
+            self._score(some, widened(vectors), exact)
+        return self._named(exact, _best(exact, limit))
+
+    # --- which ---
 
     def _columns(self) -> list[tuple[Candidates, slice]]:
         """Where each source's candidates stand when all are side by side."""
@@ -98,66 +113,111 @@ class Rescoring:
                 start = end
         return chosen
 
-    def _score(self, found: Candidates, chosen: Mask, exact: Vectors, documents: Documents) -> None:
-        """Writes exact cosines and documents where `chosen` says so, unless the source turns out to be damaged."""
-        queries, columns = np.nonzero(chosen)
-        if not len(queries):
-            return
-        positions, inverse = np.unique(found.positions[queries, columns], return_inverse=True)
-        try:
-            vectors = _exact(found.source, positions)
-            cosines = self._cosines(vectors, inverse, queries)
-            if not _agree(found, positions, vectors, cosines, found.scores[queries, columns]):
-                raise PartitionDamaged("exact rows and int8 rows are not of one file")
-        except PartitionDamaged as error:
-            if isinstance(found.source, View):
-                raise AssertionError("rows in memory have changed") from error
-            self.damaged.append(found.source)
-            return
-        exact[queries, columns] = cosines
-        documents[queries, columns] = _documents(found.source, positions)[inverse]
+    # --- their scores ---
+
+    def _gathered(self, picked: list[_Picked]) -> Iterator[tuple[list[_Picked], NDArray[np.float16]]]:
+        """The rows of some sources after the others, as many as it takes to convert and multiply them at one go."""
+        some, halves, is_cold = list[_Picked](), list[NDArray[np.float16]](), False
+        for place, one in enumerate(picked):
+            try:
+                rows, was_cold = _halves(one)
+            except PartitionDamaged:
+                self._note_damage(one.found)
+                continue
+            if was_cold and not is_cold:
+                _announce(picked[place + 1 :])
+                is_cold = True
+            some.append(one)
+            halves.append(rows)
+            if sum(map(len, halves)) >= _ROWS_AT_ONCE:
+                yield some, np.concatenate(halves)
+                some, halves = [], []
+        if some:
+            yield some, np.concatenate(halves)
+
+    def _score(self, some: list[_Picked], vectors: Vectors, exact: Scores) -> None:
+        """Writes exact cosines, but of sources that turn out to be damaged."""
+        lengths = np.einsum("id,id->i", vectors, vectors)
+        start = 0
+        for one in some:
+            of_one = slice(start, start + len(one.positions))
+            start = of_one.stop
+            cosines = self._cosines(vectors[of_one], one.rows, one.queries)
+            if _agree(one, vectors[of_one], lengths[of_one], cosines):
+                exact[one.queries, one.columns] = cosines
+            else:
+                self._note_damage(one.found)
 
     def _cosines(self, vectors: Vectors, rows: Positions, queries: Positions) -> Scores:
         """Of each pair by itself, so that it is the same whatever else is asked."""
+        if len(self._queries) == 1:
+            of_one: Scores = np.einsum("id,d->i", vectors, self._queries[0])[rows]
+            return of_one
         cosines = np.empty(len(rows), np.float32)
-        for start in range(0, len(rows), _PAIRS_AT_ONCE):
-            some = slice(start, start + _PAIRS_AT_ONCE)
-            cosines[some] = np.einsum("id,id->i", vectors[rows[some]], self._queries[queries[some]])
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            pairs = slice(start, start + _ROWS_AT_ONCE)
+            cosines[pairs] = np.einsum("id,id->i", vectors[rows[pairs]], self._queries[queries[pairs]])
         return cosines
 
-    def _ids(self, best: Mask) -> Numbers:
-        ids = np.zeros(best.shape, np.uint64)
+    def _note_damage(self, found: Candidates) -> None:
+        assert isinstance(found.source, Partition), "rows in memory have changed"
+        self.damaged.append(found.source)
+
+    # --- who they are ---
+
+    def _named(self, exact: Scores, best: Mask) -> list[list[Found]]:
+        ids, documents = np.zeros(best.shape, np.uint64), np.zeros(best.shape, np.int64)
         for found, columns in self._columns():
             queries, places = np.nonzero(best[:, columns])
-            positions = found.positions[queries, places]
-            if found.ids is not None:
-                ids[:, columns][queries, places] = found.ids[queries, places]
-            elif isinstance(found.source, Partition) and len(positions):
-                ids[:, columns][queries, places] = found.source.ids_of(positions)
-        return ids
+            if len(queries):
+                at, positions = (queries, places + columns.start), found.positions[queries, places]
+                documents[at] = _documents(found.source, positions)
+                ids[at] = found.ids[queries, places] if found.ids is not None else _ids(found.source, positions)
+        return [
+            _found(ids[query, of_query], documents[query, of_query], exact[query, of_query])
+            for query, of_query in enumerate(best)
+        ]
 
 
-def _agree(found: Candidates, positions: Positions, vectors: Vectors, cosines: Scores, scores: Scores) -> bool:
+def _picked(found: Candidates, columns: slice, chosen: Mask) -> _Picked:
+    queries, places = np.nonzero(chosen)
+    positions, rows = np.unique(found.positions[queries, places], return_inverse=True)
+    return _Picked(found, queries, places + columns.start, found.scores[queries, places], positions, rows)
+
+
+def _agree(one: _Picked, vectors: Vectors, lengths: Scores, cosines: Scores) -> bool:
     """Whether what was scored again is what was found. Written so that what is no number disagrees as well."""
-    if found.kind == 0:
-        return bool(np.all(np.abs(cosines - scores) <= TOLERANCE))
+    if one.found.kind == 0:
+        return bool(np.all(np.abs(cosines - one.scores) <= TOLERANCE))
     # Codes promise too little of a single row; but vectors are one long, and else as the int8 rows say.
-    odd = ~(np.abs(np.einsum("id,id->i", vectors, vectors) - 1) <= TOLERANCE)
-    if not odd.any() or isinstance(found.source, View):
+    odd = ~(np.abs(lengths - 1) <= TOLERANCE)
+    if not odd.any() or isinstance(one.found.source, View):
         return True
-    return bool(np.all(np.abs(vectors[odd] - found.source.int8_of(positions[odd])) <= TOLERANCE))
+    return bool(np.all(np.abs(vectors[odd] - one.found.source.int8_of(one.positions[odd])) <= TOLERANCE))
 
 
-def _exact(source: Partition | View, positions: Positions) -> Vectors:
+def _halves(one: _Picked) -> tuple[NDArray[np.float16], bool]:
+    """The rows, and whether they came slowly."""
+    source = one.found.source
     if isinstance(source, View):
-        return source.packed.exact[positions].astype(np.float32)
-    vectors = source.exact(positions)
+        return source.packed.exact[one.positions], False
+    halves = source.halves(one.positions)
     source.forget_pages()
-    return vectors
+    return halves
+
+
+def _announce(picked: list[_Picked]) -> None:
+    for one in picked:
+        if isinstance(one.found.source, Partition):
+            one.found.source.announce(one.positions)
 
 
 def _documents(source: Partition | View, positions: Positions) -> Documents:
     return source.packed.documents[positions] if isinstance(source, View) else source.documents_of(positions)
+
+
+def _ids(source: Partition | View, positions: Positions) -> Numbers:
+    return source.packed.ids[positions] if isinstance(source, View) else source.ids_of(positions)
 
 
 def _best(scores: Scores, count: int) -> Mask:
