@@ -96,6 +96,7 @@ def assemble(
         told.failed,
         SentenceVectors(ledger),
         sweep_costs.batch_size,
+        expect=generation.expect,
     )
     indexer = IndexWorker(catalog, pool, stores, settings, told.publish, moving=stores, reserve=reserve)
     watcher = Watcher(

@@ -100,7 +100,8 @@ class GenerationSettings(_Table):
 
     What was read is kept, so that it need not be read again: as numbers of `kv_type`, in memory up to `kv_ram_bytes`
     and on the disk up to `kv_disk_bytes` (None: by what the machine has). Passages are read in the order that is kept
-    where that costs at most `reorder_loss` of the best order's worth.
+    where that costs at most `reorder_loss` of the best order's worth. `read_ahead`: a prompt is read while the search
+    for its passages goes on (None: where the model does not run on the processor that searches).
     """
 
     max_context: int = Field(8192, ge=128)
@@ -112,13 +113,19 @@ class GenerationSettings(_Table):
     kv_ram_bytes: int | None = Field(None, ge=0)
     kv_disk_bytes: int | None = Field(None, ge=0)
     reorder_loss: float = Field(0.1, ge=0, le=1)
+    read_ahead: bool | None = None
     num_threads: int = Field(0, ge=0)
     n_gpu_layers: int | None = Field(None, ge=0)
     temperature: float = Field(0.2, ge=0, le=5)
     top_k: int = Field(40, ge=0)
     top_p: float = Field(0.95, gt=0, le=1)
     min_p: float = Field(0.05, ge=0, le=1)
-    repeat_penalty: float = Field(1.1, gt=0, le=3)
+    # 1 leaves out none; less leaves out both what is too expected and what is too surprising.
+    typical_p: float = Field(1.0, gt=0, le=1)
+    # Of tokens that were written lately: their logits are divided by the first, and lessened by the others.
+    repeat_penalty: float = Field(1.1, ge=0.01, le=3)
+    presence_penalty: float = Field(0.0, ge=-2, le=2)
+    frequency_penalty: float = Field(0.0, ge=-2, le=2)
     seed: int | None = Field(None, ge=0)
 
     def sampling(self) -> SamplingParams:
@@ -128,7 +135,10 @@ class GenerationSettings(_Table):
             top_k=self.top_k,
             top_p=self.top_p,
             min_p=self.min_p,
+            typical_p=self.typical_p,
             repeat_penalty=self.repeat_penalty,
+            presence_penalty=self.presence_penalty,
+            frequency_penalty=self.frequency_penalty,
             seed=self.seed,
         )
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from engine.core import Answer, Citation, Evidence, Quote
+from engine.core import Answer, Citation, Evidence, Passage, Quote
 from engine.events import (
     AnswerCancelled,
     AnswerEnded,
@@ -35,7 +35,10 @@ QuoteAnswer = Callable[[Sequence[Quote]], tuple[str, tuple[Citation, ...]]]
 
 
 class Answering:
-    """What the worker holds of a question until it has ended; on the generation thread."""
+    """What the worker holds of a question until it has ended; on the generation thread.
+
+    `cached_ahead` is how much of the prompt was kept when it was read ahead, None where it was not.
+    """
 
     def __init__(
         self,
@@ -49,10 +52,15 @@ class Answering:
         self._evidence, self._prompt, self._speaker, self._publish = evidence, prompt, speaker, publish
         self._stream = Renumbering(prompt.order)
         self.has_begun = False
+        self.cached_ahead: int | None = None
 
     @property
     def question_id(self) -> str:
         return self.in_flight.question.question_id
+
+    @property
+    def passages(self) -> tuple[Passage, ...]:
+        return self._evidence.passages
 
     @property
     def request(self) -> Request:
@@ -87,7 +95,8 @@ class Answering:
         self.begin()
         timeline = self.in_flight.timeline
         timeline.marks["prefill_started"] = time.monotonic() - event.seconds
-        timeline.cached_tokens = event.cached_tokens
+        # What was read ahead for this very question was not there before.
+        timeline.cached_tokens = event.cached_tokens if self.cached_ahead is None else self.cached_ahead
         timeline.prompt_tokens = event.cached_tokens + event.computed_tokens
 
     def _note_text(self, event: TextWritten) -> None:

@@ -25,7 +25,10 @@ FLUSHED_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """`shape` has the bytes of a cell as it is. `keeper` is None where a model's prefixes cannot be shared."""
+    """`shape` has the bytes of a cell as it is. `keeper` is None where a model's prefixes cannot be shared.
+
+    `reads_ahead`: reading while a search goes on takes nothing from the search.
+    """
 
     shape: ModelShape
     model: Model
@@ -33,6 +36,7 @@ class LoadedModel:
     speaker: Speaker
     loop: StepLoop
     keeper: KnowledgeKeeper | None
+    reads_ahead: bool = False
 
     @property
     def peek(self) -> Peek | None:

@@ -217,7 +217,11 @@ class ModelLoader:
             )
             speaker = speaker_of(model, shape.name, root.hex(), room.context_tokens)
             undo.pop_all()
-        return LoadedModel(shape, model, context, speaker, loop, keeper)
+        reads_ahead = settings.generation.read_ahead
+        if reads_ahead is None:
+            # Else it would take the processor from the search, and from the quotes that people see first.
+            reads_ahead = placement.n_gpu_layers > 0
+        return LoadedModel(shape, model, context, speaker, loop, keeper, reads_ahead and keeper is not None)
 
     def _keeper(self, root: bytes, model: Model, context: Context, cells: Cells) -> KnowledgeKeeper | None:
         """None where the beginning of one prompt is of no use to another."""

@@ -12,30 +12,25 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.core import Evidence, Priority
-from engine.errors import GenerationError, ModelError, RagdollError
+from engine.core import Evidence, Passage
+from engine.errors import ModelError, RagdollError
 from engine.events import (
     AnswerCancelled,
-    AnswerEnded,
     AnswerFailed,
     AnswerStateChanged,
     ModelStateChanged,
     Publish,
 )
-from engine.generation.answering import Answering, QuoteAnswer, quoted
-from engine.generation.conversation import documents_in_transcript, turns_of_transcript
-from engine.generation.loaded import LoadedModel
+from engine.generation.answering import QuoteAnswer, quoted
 from engine.generation.loader import ModelLoader
-from engine.generation.prompt import Prompt, Reordering, answer_reserve, compose
-from engine.generation.request import StepEvent
+from engine.generation.under_way import KnownDocuments, UnderWay, reported_as
 from engine.inflight import QuestionInFlight
 
 log = logging.getLogger(__name__)
-KnownDocuments = Callable[[Collection[int]], Collection[int]]
 
 # With nothing to compute, but kept KV on its way from the disk, it is looked for so often.
 WAITING_FOR_DISK_SECONDS = 0.002
@@ -43,7 +38,6 @@ WAITING_FOR_DISK_SECONDS = 0.002
 IDLE_SECONDS = 2.0
 FLUSH_PAUSE_SECONDS = 0.02
 COUNTERS_SECONDS = 0.5
-_URGENCY: tuple[Priority, ...] = ("interactive", "batch", "idle")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +55,14 @@ class UseModel:
     is_urgent: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """A question whose search goes on, with the passages that it has found so far."""
+
+    in_flight: QuestionInFlight
+    passages: tuple[Passage, ...]
+
+
 class _ForgetRemoved:
     """Documents may have left the library: nothing of them is kept any longer."""
 
@@ -74,7 +76,7 @@ class _Stop:
 
 
 _InTurn = _Task | UseModel | _Stop
-_AtOnce = _ForgetRemoved | _ApplySettings
+_AtOnce = _Expected | _ForgetRemoved | _ApplySettings
 
 
 class GenerationWorker:
@@ -99,13 +101,11 @@ class GenerationWorker:
         """
         self._loader, self._publish = loader, publish
         self._known_documents, self._quote_answer = known_documents, quote_answer
-        self._reorder_loss = reorder_loss
+        self._under_way = UnderWay(known_documents, reorder_loss, publish)
         self._inbox: queue.SimpleQueue[_InTurn | _AtOnce] = queue.SimpleQueue()
         self._waiting: deque[_InTurn] = deque()
-        self._answering: dict[str, Answering] = {}
         self._positions: dict[str, int] = {}
-        self._is_stopped = self._is_stalled = False
-        self._num_steps = 0
+        self._is_stopped = False
         self._idle_seconds: float | None = None
         self._counted_at = float("-inf")
         self.counters: Mapping[str, float] = {}
@@ -122,6 +122,10 @@ class GenerationWorker:
         if ahead:
             self._publish(AnswerStateChanged(in_flight.question.question_id, "queued", ahead))
         self._inbox.put(_Task(in_flight, evidence))
+
+    def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage]) -> None:
+        """Says what a question will probably come with, so that its prompt can be read while its search goes on."""
+        self._inbox.put(_Expected(in_flight, tuple(passages)))
 
     def use(self, command: UseModel) -> None:
         """Queues a change of model; how it went comes as ModelStateChanged."""
@@ -176,20 +180,31 @@ class GenerationWorker:
 
     def _patience(self) -> float | None:
         """How many seconds to wait for something to come; None for as long as it takes."""
-        if self._answering:
-            return WAITING_FOR_DISK_SECONDS if self._is_stalled else 0
+        if self._under_way.is_busy:
+            return WAITING_FOR_DISK_SECONDS if self._under_way.is_stalled else 0
         return 0 if self._waiting else self._idle_seconds
 
     def _use_idle_time(self) -> None:
         """Nobody asks: what was read is written to the disk, in small portions."""
-        if not self._answering and not self._waiting and (loaded := self._loader.loaded_now) is not None:
+        if not self._under_way.is_busy and not self._waiting and (loaded := self._loader.loaded_now) is not None:
             self._idle_seconds = FLUSH_PAUSE_SECONDS if self._guarded(loaded.flush) else None
 
     def _carry_out(self, command: _AtOnce) -> None:
-        if isinstance(command, _ForgetRemoved):
+        if isinstance(command, _Expected):
+            self._guarded(lambda: self._expect(command))
+        elif isinstance(command, _ForgetRemoved):
             self._guarded(lambda: self._loader.forget_removed(self._known_documents))
         else:
             self._guarded(self._loader.apply_settings)
+
+    def _expect(self, expected: _Expected) -> None:
+        loaded = self._loader.loaded_now
+        if loaded is not None and not self._waiting:
+            try:
+                self._under_way.expect(expected.in_flight, expected.passages, loaded)
+            except RagdollError as error:
+                # Told to the question when it comes.
+                log.debug("not read ahead: %s", error)
 
     def _guarded(self, work: Callable[[], object]) -> bool:
         """Whether there is more of this work; an unexpected failure of what nobody waits for is logged."""
@@ -201,7 +216,7 @@ class GenerationWorker:
 
     def _begin_waiting(self) -> None:
         """Begins what has come, in order; a change of the model waits until all answers before it have ended."""
-        while self._waiting and (isinstance(self._waiting[0], _Task) or not self._answering):
+        while self._waiting and (isinstance(self._waiting[0], _Task) or not len(self._under_way)):
             item = self._waiting.popleft()
             if isinstance(item, _Task):
                 self._begin(item)
@@ -211,6 +226,7 @@ class GenerationWorker:
                 self._is_stopped = True
 
     def _use(self, command: UseModel) -> None:
+        self._under_way.forget_ahead()
         try:
             if command.path is None:
                 self._loader.unload()
@@ -228,8 +244,6 @@ class GenerationWorker:
             self._publish(ModelStateChanged("failed", str(command.path or ""), sentence=sentence))
         self._count(now=True)
 
-    # --- a question ---
-
     def _begin(self, task: _Task) -> None:
         question_id = task.in_flight.question.question_id
         try:
@@ -238,101 +252,44 @@ class GenerationWorker:
             elif (loaded := self._loader.loaded()) is None:
                 self._publish(quoted(task.in_flight, task.evidence, self._quote_answer, self._publish))
             else:
-                self._hand_to_loop(task, loaded)
+                self._under_way.hand_in(task.in_flight, task.evidence, loaded)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
-            self._publish(AnswerFailed(question_id, _reported(error)))
-
-    def _hand_to_loop(self, task: _Task, loaded: LoadedModel) -> None:
-        answering = Answering(task.in_flight, task.evidence, self._prompt(task, loaded), loaded.speaker, self._publish)
-        loaded.loop.submit(answering.request)
-        self._answering[answering.question_id] = answering
-
-    def _prompt(self, task: _Task, loaded: LoadedModel) -> Prompt:
-        question, speaker = task.in_flight.question, loaded.speaker
-        known = self._known_documents(documents_in_transcript(question.transcript))
-        return compose(
-            question.text,
-            task.evidence.passages,
-            turns_of_transcript(question.transcript, known),
-            speaker,
-            answer_reserve(question.sampling.max_tokens, speaker.context_tokens),
-            Reordering(loaded.peek, self._reorder_loss()) if loaded.peek else None,
-        )
-
-    # --- all questions ---
+            self._publish(AnswerFailed(question_id, reported_as(error)))
 
     def _cancel_unwanted(self) -> None:
         """Cancels those whose flag rose, also while they wait for their turn behind a change of the model."""
-        loaded = self._loader.loaded_now
-        for answering in self._answering.values():
-            if loaded is not None and answering.in_flight.cancelled.is_set():
-                loaded.loop.cancel(answering.question_id)
+        if (loaded := self._loader.loaded_now) is not None:
+            self._under_way.cancel_unwanted(loaded)
         unwanted = [item for item in self._waiting if isinstance(item, _Task) and item.in_flight.cancelled.is_set()]
         for task in unwanted:
             self._waiting.remove(task)
             self._publish(AnswerCancelled(task.in_flight.question.question_id))
 
     def _step(self) -> None:
-        """One step of the loop, and what there is to tell of it."""
         loaded = self._loader.loaded_now
-        if loaded is None or not self._answering:
+        if loaded is None or not self._under_way.is_busy:
             return
         try:
-            events = loaded.loop.step()
-            counters = loaded.loop.counters()
+            self._under_way.step(loaded)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
-            self._start_over(error)
-            return
-        for question_id, _ in counters.cells_by_request:
-            self._answering[question_id].begin()
-        for event in events:
-            self._tell(event)
-        self._is_stalled = not events and counters.steps == self._num_steps
-        self._num_steps, self._idle_seconds = counters.steps, IDLE_SECONDS
+            # The loop is of no use any more; the next question finds the model loaded again.
+            self._under_way.fail_all(error)
+            self._guarded(self._loader.start_over)
+        self._idle_seconds = IDLE_SECONDS
         self._count()
-
-    def _tell(self, event: StepEvent) -> None:
-        answering = self._answering[event.request_id]
-        try:
-            end = answering.take(event)
-        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
-            end = AnswerFailed(event.request_id, _reported(error))
-        if end is not None:
-            self._end(end)
-
-    def _end(self, end: AnswerEnded) -> None:
-        # Before anybody hears of it, who could ask under the same id again.
-        del self._answering[end.question_id]
-        self._publish(end)
 
     def _tell_positions(self) -> None:
         """How many questions come before each that has not begun; told when it changes."""
-        asked = [answering.in_flight for answering in self._answering.values() if not answering.has_begun]
-        asked.sort(key=lambda in_flight: _URGENCY.index(in_flight.question.priority))
-        asked += [item.in_flight for item in self._waiting if isinstance(item, _Task)]
+        asked = [*self._under_way.waiting(), *(item.in_flight for item in self._waiting if isinstance(item, _Task))]
         positions = {in_flight.question.question_id: ahead for ahead, in_flight in enumerate(asked)}
         for question_id, ahead in positions.items():
             if self._positions.get(question_id) != ahead:
                 self._publish(AnswerStateChanged(question_id, "queued", ahead))
         self._positions = positions
 
-    def _start_over(self, error: Exception) -> None:
-        """The loop is of no use any more: its questions fail, and the next one finds the model loaded again."""
-        reported = _reported(error)
-        for question_id in list(self._answering):
-            self._end(AnswerFailed(question_id, reported))
-        self._guarded(self._loader.start_over)
-
     def _count(self, now: bool = False) -> None:
         """Takes the figures for the Memory page, which other threads read."""
-        if now or time.monotonic() - self._counted_at >= COUNTERS_SECONDS or not self._answering:
+        if now or time.monotonic() - self._counted_at >= COUNTERS_SECONDS or not self._under_way.is_busy:
             loaded = self._loader.loaded_now
             self.counters = loaded.counters() if loaded is not None else {}
             self._counted_at = time.monotonic()
-
-
-def _reported(error: Exception) -> RagdollError:
-    if isinstance(error, RagdollError):
-        return error
-    log.error("answering failed", exc_info=error)
-    return GenerationError(f"Writing the answer failed unexpectedly: {error}.", "Ask again.")

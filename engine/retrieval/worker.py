@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
-from engine.core import Evidence, Filters, Quote
+from engine.core import Evidence, Filters, Passage, Quote
 from engine.errors import RagdollError
 from engine.events import AnswerStateChanged, PassagesFound, Publish
 from engine.inflight import QuestionInFlight
@@ -26,6 +26,7 @@ from engine.retrieval.sentence_vectors import SentenceVectors
 log = logging.getLogger(__name__)
 
 HandOver = Callable[[QuestionInFlight, Evidence], None]
+Expect = Callable[[QuestionInFlight, Sequence[Passage]], None]
 Cancelled = Callable[[QuestionInFlight], None]
 Failed = Callable[[QuestionInFlight, RagdollError], None]
 
@@ -54,6 +55,7 @@ class RetrievalWorker:
         on_failed: Failed,
         sentence_vectors: SentenceVectors,
         lookup_size: Callable[[], int] = lambda: MAX_BATCH,
+        expect: Expect = lambda in_flight, passages: None,
     ) -> None:
         """Prepares the thread.
 
@@ -66,10 +68,12 @@ class RetrievalWorker:
             on_failed: Ends a question that could not be searched.
             sentence_vectors: What the reader has embedded before; closed with the worker.
             lookup_size: How many texts of a long lookup to search at once.
+            expect: Is told the passages that a question will probably be handed over with, before they are read.
         """
         self._open_searcher, self._hand_over, self._publish = open_searcher, hand_over, publish
         self._on_cancelled, self._on_failed = on_cancelled, on_failed
         self._sentence_vectors, self._lookup_size = sentence_vectors, lookup_size
+        self._expect = expect
         self._queue: queue.Queue[QuestionInFlight | _Lookup | _WarmUp | None] = queue.Queue()
         self._closing = threading.Lock()
         self._is_closed = False
@@ -208,6 +212,7 @@ class RetrievalWorker:
             return
         question = in_flight.question
         self._publish(AnswerStateChanged(question.question_id, "reading"))
+        self._expect(in_flight, result.passages)
         try:
             result, quotes = self._quoted(searcher, _query(in_flight), result)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question

@@ -42,7 +42,8 @@ class Desk:
         self.known: set[int] | None = None
         self.settings = Settings()
         self.loader = ModelLoader(lambda: self.settings, data_folder, data_folder / "kv", self.ledger, self._take)
-        self.worker = GenerationWorker(self.loader, self._known, quote_answer, self._take)
+        self.reorder_loss = 0.0
+        self.worker = GenerationWorker(self.loader, self._known, quote_answer, self._take, lambda: self.reorder_loss)
         self.worker.start()
 
     def ask(self, text: str, question_id: str = "q", transcript=(), evidence=EVIDENCE, **sampling) -> QuestionInFlight:

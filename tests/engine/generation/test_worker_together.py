@@ -154,7 +154,7 @@ def test_files_of_removed_documents_go_without_a_model_too(model_desk, next_star
 
 
 def test_passages_are_read_in_the_order_that_is_kept_and_cited_as_people_know_them(desk, tiny_model):
-    desk.worker._reorder_loss = lambda: 1.0
+    desk.reorder_loss = 1.0
     desk.worker.use(UseModel(tiny_model))
     turned = EVIDENCE.passages[::-1]
     desk.ask("How?", "a", evidence=EVIDENCE.__class__(turned, (), EVIDENCE.scope), max_tokens=1)
@@ -246,3 +246,77 @@ def test_a_question_of_a_script_waits_for_one_of_a_person(desk, tiny_model):
     for _ in range(6):
         desk.end_of_any()
     assert "person" in told(desk, *ENDS)[:3]
+
+
+@pytest.fixture
+def ahead_desk(desk: Desk, tiny_model: Path) -> Desk:
+    """One that reads ahead although the model runs on the processor."""
+    chosen = desk.settings.generation.model_copy(update={"read_ahead": True})
+    desk.settings = desk.settings.model_copy(update={"generation": chosen})
+    desk.worker.use(UseModel(tiny_model))
+    desk.model_state("loaded")
+    return desk
+
+
+def expected(desk: Desk, passages, question_id: str = "q") -> QuestionInFlight:
+    sampling = SamplingParams(max_tokens=8, temperature=0.0)
+    in_flight = QuestionInFlight(Question(question_id, "How?", sampling=sampling))
+    desk.worker.expect(in_flight, passages)
+    return in_flight
+
+
+def test_a_prompt_is_read_while_the_search_goes_on(ahead_desk):
+    in_flight = expected(ahead_desk, EVIDENCE.passages)
+    ahead_desk.ask("Other?", "other", max_tokens=30, grammar=LONG)
+    ahead_desk.end_of("other")
+    read = ahead_desk.loader.loaded_now.loop.counters().prompt_tokens
+    ahead_desk.worker.submit(in_flight, EVIDENCE)
+    end = ahead_desk.end_of()
+    assert isinstance(end, AnswerFinished)
+    assert end.timings.cached_tokens == 0
+    computed = ahead_desk.loader.loaded_now.loop.counters()
+    assert computed.prompt_tokens - computed.cached_tokens < read + 10
+
+
+def test_a_question_that_comes_while_its_prompt_is_being_read_waits_for_that(ahead_desk):
+    in_flight = expected(ahead_desk, EVIDENCE.passages)
+    ahead_desk.worker.submit(in_flight, EVIDENCE)
+    end = ahead_desk.end_of()
+    ahead_desk.ask("How?", "again", max_tokens=8)
+    assert end.answer.text == ahead_desk.end_of("again").answer.text
+    counters = ahead_desk.loader.loaded_now.loop.counters()
+    assert counters.cached_tokens >= 2 * (end.timings.prompt_tokens - 1)
+
+
+def test_a_wrong_guess_costs_the_question_nothing(ahead_desk):
+    in_flight = expected(ahead_desk, EVIDENCE.passages[:1])
+    ahead_desk.worker.submit(in_flight, EVIDENCE)
+    end = ahead_desk.end_of()
+    ahead_desk.ask("How?", "again", max_tokens=8)
+    assert end.answer.text == ahead_desk.end_of("again").answer.text
+    assert end.answer.scope.passages_used == 3
+
+
+def test_a_question_cancelled_while_its_prompt_is_read_ahead_ends_once(ahead_desk):
+    in_flight = expected(ahead_desk, EVIDENCE.passages)
+    in_flight.cancelled.set()
+    ahead_desk.worker.submit(in_flight, EVIDENCE)
+    assert isinstance(ahead_desk.end_of(), AnswerCancelled)
+    ahead_desk.ask("How?", "next", max_tokens=2)
+    assert isinstance(ahead_desk.end_of("next"), AnswerFinished)
+    assert told(ahead_desk, *ENDS) == ["q", "next"]
+
+
+def test_a_guess_whose_question_never_comes_is_in_nobodys_way(ahead_desk, tiny_model):
+    expected(ahead_desk, EVIDENCE.passages, "lost")
+    ahead_desk.worker.use(UseModel(tiny_model))
+    ahead_desk.ask("How?", max_tokens=2)
+    assert isinstance(ahead_desk.end_of(), AnswerFinished)
+
+
+def test_nothing_is_read_ahead_on_the_processor_that_searches(model_desk):
+    expected(model_desk, EVIDENCE.passages)
+    model_desk.ask("Why?", "other", max_tokens=2)
+    model_desk.end_of("other")
+    counters = model_desk.loader.loaded_now.loop.counters()
+    assert counters.prompt_tokens == model_desk.events[-1].timings.prompt_tokens

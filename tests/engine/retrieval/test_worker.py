@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from engine.core import Evidence, Question, Scope
+from engine.core import Evidence, Passage, Question, Scope
 from engine.errors import EmbedderUnavailable, LibraryError, RagdollError
 from engine.events import AnswerStateChanged, Event, PassagesFound
 from engine.inflight import QuestionInFlight
@@ -52,6 +52,7 @@ class Desk:
     searcher: FakeSearcher
     open_searcher: Callable[[], FakeSearcher] | None = None
     handed: list[tuple[str, Evidence]] = field(default_factory=list)
+    expected: list[tuple[int, Sequence[Passage]]] = field(default_factory=list)
     ended: dict[str, str | RagdollError] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -64,6 +65,7 @@ class Desk:
             lambda in_flight: self._end(in_flight, "cancelled"),
             self._end,
             SentenceVectors(Ledger()),
+            expect=lambda in_flight, passages: self.expected.append((len(self.handed), passages)),
         )
 
     def _hand_over(self, in_flight: QuestionInFlight, evidence: Evidence) -> None:
@@ -113,6 +115,13 @@ def test_a_question_is_searched_read_and_handed_over(desk: Desk):
     assert desk.states(question_id) == ["queued", "searching", "reading", "found"]
     assert desk.searcher.batches == [[Query("the lock guards the data", "Rust", 3)]]
     assert list(in_flight.timeline.marks) == ["asked", "retrieval_started", "retrieval_ended"]
+
+
+def test_what_a_question_will_probably_come_with_is_told_before_it_is_read(desk: Desk):
+    desk.searcher.gate.set()
+    desk.ask("rain is wet")
+    desk.wait(1)
+    assert desk.expected == [(0, desk.handed[0][1].passages)]
 
 
 def test_questions_that_wait_are_searched_together(desk: Desk):

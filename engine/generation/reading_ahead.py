@@ -1,0 +1,99 @@
+"""Reading ahead: a prompt is read while the search for its passages goes on, from what has been found so far.
+
+RAGCache's speculative pipelining (https://arxiv.org/abs/2404.12457, section 5.3): a guess that turns out right has
+been read when the search ends, or is being read; one that turns out wrong is cancelled within a ubatch, and what it
+has read whole is kept like anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.core import Passage, SamplingParams
+from engine.generation.prompt import Prompt
+from engine.generation.request import PromptRead, Request, StepEvent, TextWritten
+from engine.generation.step_loop import StepLoop
+from engine.inflight import QuestionInFlight
+
+# Guesses whose question never came, because its search failed, are dropped beyond so many.
+MAX_GUESSES = 32
+# Nobody else's id ends so.
+_SUFFIX = "\0ahead"
+
+
+@dataclass(slots=True, eq=False)
+class Guess:
+    """A question's prompt, if these turn out to be its passages; `has_ended` once it is no longer being read."""
+
+    in_flight: QuestionInFlight
+    passages: tuple[Passage, ...]
+    prompt: Prompt
+    has_ended: bool = False
+    cached_tokens: int | None = None
+
+
+class ReadingAhead:
+    """The guesses of one loop; on the generation thread."""
+
+    def __init__(self) -> None:
+        self._guesses: dict[str, Guess] = {}
+
+    @property
+    def is_busy(self) -> bool:
+        return any(not guess.has_ended for guess in self._guesses.values())
+
+    def begin(self, loop: StepLoop, in_flight: QuestionInFlight, passages: Sequence[Passage], prompt: Prompt) -> None:
+        """Has the prompt read, and nothing written."""
+        question = in_flight.question
+        self.drop(loop, question.question_id)
+        self._guesses[question.question_id] = Guess(in_flight, tuple(passages), prompt)
+        only_reading = SamplingParams(max_tokens=0, temperature=0.0)
+        loop.submit(Request(_id_of(question.question_id), prompt.segments, only_reading, question.priority))
+        read = [question_id for question_id, guess in self._guesses.items() if guess.has_ended]
+        for forgotten in read[:-MAX_GUESSES]:
+            self.drop(loop, forgotten)
+
+    def settle(self, loop: StepLoop, question_id: str, passages: Sequence[Passage]) -> Guess | None:
+        """The guess, if these are the passages; a wrong one is given up."""
+        guess = self._guesses.get(question_id)
+        if guess is not None and guess.passages != tuple(passages):
+            self.drop(loop, question_id)
+            return None
+        if guess is not None and guess.has_ended:
+            del self._guesses[question_id]
+        return guess
+
+    def drop(self, loop: StepLoop, question_id: str) -> None:
+        """Ends the reading of a guess that nobody needs; harmless where there is none."""
+        if self._guesses.pop(question_id, None) is not None:
+            loop.cancel(_id_of(question_id))
+
+    def cancelled(self) -> list[str]:
+        """The questions with a guess that nobody wants an answer to any more."""
+        return [question_id for question_id, guess in self._guesses.items() if guess.in_flight.cancelled.is_set()]
+
+    def clear(self) -> None:
+        """The loop has gone."""
+        self._guesses.clear()
+
+    def take(self, event: StepEvent) -> str | None:
+        """Takes in what the loop says of a guess; the question whose reading has ended, if one has."""
+        question_id = event.request_id.removesuffix(_SUFFIX)
+        guess = self._guesses.get(question_id)
+        if guess is None or isinstance(event, TextWritten):
+            return None
+        if isinstance(event, PromptRead):
+            guess.cached_tokens = event.cached_tokens
+            return None
+        guess.has_ended = True
+        return question_id
+
+
+def is_ahead(event: StepEvent) -> bool:
+    """Whether it is said of a guess, and of no question."""
+    return event.request_id.endswith(_SUFFIX)
+
+
+def _id_of(question_id: str) -> str:
+    return question_id + _SUFFIX

@@ -1,0 +1,151 @@
+"""The questions that are being answered: handed to the loop, moved on step by step, and ended exactly once each.
+
+Beside them run guesses: prompts that are read while their search goes on (reading_ahead.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from engine.core import Evidence, Passage, Priority, Question
+from engine.errors import GenerationError, RagdollError
+from engine.events import AnswerEnded, AnswerFailed, Publish
+from engine.generation.answering import Answering
+from engine.generation.conversation import documents_in_transcript, turns_of_transcript
+from engine.generation.loaded import LoadedModel
+from engine.generation.prompt import Prompt, Reordering, answer_reserve, compose
+from engine.generation.reading_ahead import ReadingAhead, is_ahead
+from engine.generation.request import StepEvent
+from engine.inflight import QuestionInFlight
+
+log = logging.getLogger(__name__)
+KnownDocuments = Callable[[Collection[int]], Collection[int]]
+_URGENCY: tuple[Priority, ...] = ("interactive", "batch", "idle")
+
+
+class UnderWay:
+    """On the generation thread; all of them are answered by the one model that is loaded."""
+
+    def __init__(self, known_documents: KnownDocuments, reorder_loss: Callable[[], float], publish: Publish) -> None:
+        self._known_documents, self._reorder_loss, self._publish = known_documents, reorder_loss, publish
+        self._answering: dict[str, Answering] = {}
+        self._ahead = ReadingAhead()
+        self._num_steps = 0
+        self.is_stalled = False
+
+    def __len__(self) -> int:
+        return len(self._answering)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is anything to compute, for a question or ahead of one."""
+        return bool(self._answering) or self._ahead.is_busy
+
+    def waiting(self) -> Iterator[QuestionInFlight]:
+        """Those that have not begun, the most urgent first."""
+        asked = [answering.in_flight for answering in self._answering.values() if not answering.has_begun]
+        yield from sorted(asked, key=lambda in_flight: _URGENCY.index(in_flight.question.priority))
+
+    def hand_in(self, in_flight: QuestionInFlight, evidence: Evidence, loaded: LoadedModel) -> None:
+        """Has a question answered; how it ends is told by a later step.
+
+        Raises:
+            RagdollError: It cannot be answered, and is not under way.
+        """
+        question = in_flight.question
+        guess = self._ahead.settle(loaded.loop, question.question_id, evidence.passages)
+        prompt = guess.prompt if guess is not None else self._prompt(question, evidence.passages, loaded)
+        answering = Answering(in_flight, evidence, prompt, loaded.speaker, self._publish)
+        if guess is not None:
+            answering.cached_ahead = guess.cached_tokens
+        if guess is None or guess.has_ended:
+            loaded.loop.submit(answering.request)
+        self._answering[question.question_id] = answering
+
+    def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage], loaded: LoadedModel) -> None:
+        """Has a question's prompt read while its search goes on, if nobody else waits."""
+        if loaded.reads_ahead and not in_flight.cancelled.is_set() and not any(self.waiting()):
+            prompt = self._prompt(in_flight.question, passages, loaded)
+            self._ahead.begin(loaded.loop, in_flight, passages, prompt)
+
+    def cancel_unwanted(self, loaded: LoadedModel) -> None:
+        """Cancels those whose flag rose."""
+        for answering in self._answering.values():
+            if answering.in_flight.cancelled.is_set():
+                loaded.loop.cancel(answering.question_id)
+        for question_id in self._ahead.cancelled():
+            self._ahead.drop(loaded.loop, question_id)
+            self._end_reading(question_id, loaded)
+
+    def step(self, loaded: LoadedModel) -> None:
+        """One step of the loop, and what there is to tell of it. Raises what the loop does when it breaks."""
+        events = loaded.loop.step()
+        counters = loaded.loop.counters()
+        for request_id, _ in counters.cells_by_request:
+            if request_id in self._answering:
+                self._answering[request_id].begin()
+        for event in events:
+            if is_ahead(event):
+                self._note_ahead(event, loaded)
+            else:
+                self._tell(event)
+        self.is_stalled = not events and counters.steps == self._num_steps
+        self._num_steps = counters.steps
+
+    def fail_all(self, error: Exception) -> None:
+        """The loop has broken."""
+        reported = reported_as(error)
+        for question_id in list(self._answering):
+            self._end(AnswerFailed(question_id, reported))
+        self.forget_ahead()
+
+    def forget_ahead(self) -> None:
+        """The loop has gone, and what was read ahead with it."""
+        self._ahead.clear()
+
+    def _prompt(self, question: Question, passages: Sequence[Passage], loaded: LoadedModel) -> Prompt:
+        known = self._known_documents(documents_in_transcript(question.transcript))
+        return compose(
+            question.text,
+            passages,
+            turns_of_transcript(question.transcript, known),
+            loaded.speaker,
+            answer_reserve(question.sampling.max_tokens, loaded.speaker.context_tokens),
+            Reordering(loaded.peek, self._reorder_loss()) if loaded.peek else None,
+        )
+
+    def _note_ahead(self, event: StepEvent, loaded: LoadedModel) -> None:
+        question_id = self._ahead.take(event)
+        if question_id is not None:
+            self._end_reading(question_id, loaded)
+
+    def _end_reading(self, question_id: str, loaded: LoadedModel) -> None:
+        """A question that waited for its own prompt to be read can be answered now."""
+        answering = self._answering.get(question_id)
+        if answering is not None:
+            guess = self._ahead.settle(loaded.loop, question_id, answering.passages)
+            answering.cached_ahead = guess.cached_tokens if guess is not None else None
+            loaded.loop.submit(answering.request)
+
+    def _tell(self, event: StepEvent) -> None:
+        answering = self._answering[event.request_id]
+        try:
+            end = answering.take(event)
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
+            end = AnswerFailed(event.request_id, reported_as(error))
+        if end is not None:
+            self._end(end)
+
+    def _end(self, end: AnswerEnded) -> None:
+        # Before anybody hears of it, who could ask under the same id again.
+        del self._answering[end.question_id]
+        self._publish(end)
+
+
+def reported_as(error: Exception) -> RagdollError:
+    """What people are told of an error; one that is a fault of ours is logged."""
+    if isinstance(error, RagdollError):
+        return error
+    log.error("answering failed", exc_info=error)
+    return GenerationError(f"Writing the answer failed unexpectedly: {error}.", "Ask again.")
