@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.generation.knowledge_tree import key_after
+from engine.generation.knowledge_tree import Piece, key_after
 
 MAGIC, VERSION = b"RAGDOLKV", 1
 USAGE_OFFSET = 16
@@ -90,7 +90,7 @@ def decode(data: bytes) -> CacheHeader | None:
     tokens = tuple(np.frombuffer(data, "<i4", num_tokens, at).tolist())
     documents = frozenset(np.frombuffer(data, "<i8", num_documents, at + 4 * num_tokens).tolist())
     frequency, cost = _USAGE.unpack_from(data, USAGE_OFFSET)
-    if key_after(parent, tokens) != key:
+    if key_after(parent, Piece(tokens)) != key:
         return None
     usable_cost = cost if 0 <= cost < float("inf") else 0.0
     return CacheHeader(root, parent, key, start, tokens, documents, num_bytes, checksum, frequency, usable_cost)

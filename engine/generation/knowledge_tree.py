@@ -27,6 +27,11 @@ class Piece:
 
     tokens: tuple[int, ...]
     documents: frozenset[int] = frozenset()
+    # What it is found by: taken once, because hashing a thousand numbers takes longer than all else that a look does.
+    digest: bytes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", _digest(array("i", self.tokens).tobytes()))
 
 
 @dataclass(slots=True, eq=False)
@@ -48,7 +53,7 @@ class Node:
     pins: int = 0
     last_used: int = 0
     is_gone: bool = False
-    children: dict[tuple[int, ...], Node] = field(default_factory=dict)
+    children: dict[bytes, Node] = field(default_factory=dict)
 
     @property
     def num_tokens(self) -> int:
@@ -90,7 +95,7 @@ class KnowledgeTree:
         """The nodes along `pieces` until the first that is missing; one of which only a part is known is missing."""
         node, path = self.root, []
         for piece in pieces:
-            child = node.children.get(piece.tokens)
+            child = node.children.get(piece.digest)
             if child is None:
                 break
             path.append(child)
@@ -99,10 +104,10 @@ class KnowledgeTree:
 
     def add(self, parent: Node, piece: Piece) -> Node:
         """The child of `parent` that holds `piece`, made if need be; documents of the same text come together."""
-        node = parent.children.get(piece.tokens)
+        node = parent.children.get(piece.digest)
         if node is None:
-            node = self._made(key_after(parent.key, piece.tokens), parent, piece)
-            parent.children[piece.tokens] = node
+            node = self._made(key_after(parent.key, piece), parent, piece)
+            parent.children[piece.digest] = node
             self._by_key[node.key] = node
         elif not piece.documents <= node.piece.documents:
             node.piece = Piece(piece.tokens, node.piece.documents | piece.documents)
@@ -132,7 +137,7 @@ class KnowledgeTree:
             gone.append(each)
             waiting += each.children.values()
         if node.parent is not None:
-            node.parent.children.pop(node.piece.tokens, None)
+            node.parent.children.pop(node.piece.digest, None)
         for each in gone:
             if remembers:
                 self._remember(each)
@@ -195,9 +200,13 @@ def path_of(node: Node) -> list[Node]:
     return path[::-1]
 
 
-def key_after(parent_key: bytes, tokens: Sequence[int]) -> bytes:
-    """The key of what follows `parent_key`: a hash over the model, the KV type and every token so far.
+def key_after(parent_key: bytes, piece: Piece) -> bytes:
+    """The key of a piece after `parent_key`: a hash over the model, the KV type and every token so far.
 
     The parent's key stands for all that came before, so where pieces end is part of it, as it is of their bytes.
     """
-    return hashlib.blake2b(parent_key + array("i", tokens).tobytes(), digest_size=KEY_BYTES).digest()
+    return _digest(parent_key + piece.digest)
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=KEY_BYTES).digest()

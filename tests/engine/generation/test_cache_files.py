@@ -17,7 +17,7 @@ from engine.errors import DiskFull
 from engine.generation import cache_files, cache_format
 from engine.generation.cache_files import PAUSE_SECONDS, SILENCE_SECONDS, CacheFile, CacheFiles
 from engine.generation.cache_format import CacheHeader, decode, header_length
-from engine.generation.knowledge_tree import key_after
+from engine.generation.knowledge_tree import Piece, key_after
 from engine.memory.ledger import Ledger
 
 ROOT, OTHER = b"r" * 16, b"o" * 16
@@ -77,7 +77,7 @@ def blob_of(num_bytes: int = 5000, seed: int = 0) -> np.ndarray:
 
 def header_of(*, parent: bytes = ROOT, start: int = 0, number: int = 1, root: bytes = ROOT, documents=(7,), size=5000):
     tokens = tuple(range(number * 100, number * 100 + 20))
-    key = key_after(parent, tokens)
+    key = key_after(parent, Piece(tokens))
     return CacheHeader(root, parent, key, start, tokens, frozenset(documents), size, frequency=3, cost_per_token=0.25)
 
 
