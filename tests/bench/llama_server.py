@@ -17,6 +17,7 @@ from typing import IO
 
 from tests.bench.peers import PeerFailed
 
+DEFAULT_SLOTS = 4
 _MAX_START_SECONDS = 120.0
 _MAX_ANSWER_SECONDS = 1800.0
 # Becomes its argument after asking Linux (prctl 1 is PR_SET_PDEATHSIG) to be killed when its parent is.
@@ -25,11 +26,15 @@ _TIED = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.arg
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """One answer as its reader saw it: seconds from the request to each token, and how much was not read again."""
+    """One answer as its reader saw it: seconds from the request to each token, and how much was not read again.
+
+    `tokens` is empty where a peer tells only text.
+    """
 
     token_seconds: tuple[float, ...]
     cached_tokens: int
     started: float
+    tokens: tuple[int, ...] = ()
 
     @property
     def first_token_seconds(self) -> float:
@@ -43,31 +48,30 @@ class Streamed:
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """What both sides are set to alike; all else is the server's own choice.
+    """What both sides are set to alike; all else, its batches above all, is the server's own choice.
 
-    `num_cells` are those of all slots together. `cache_mib` is its prompt cache in RAM: 8,192 by default.
+    `num_cells` are those of all slots together. `num_slots` None is the server's default: four that share all cells;
+    a number gives each slot cells of its own. `cache_mib` is its prompt cache in RAM, as large as by default.
     """
 
-    num_slots: int
     num_cells: int
     num_threads: int
-    n_batch: int = 512
+    num_slots: int | None = None
     cache_mib: int = 8192
 
     def arguments(self, binary: Path, model: Path, port: int) -> list[str]:
-        settings = {
+        settings: dict[str, object] = {
             "-m": model,
             "--host": "127.0.0.1",
             "--port": port,
-            "-np": self.num_slots,
             "-c": self.num_cells,
             "-t": self.num_threads,
             "-tb": self.num_threads,
-            "-b": max(2048, self.n_batch),
-            "-ub": self.n_batch,
             "-fa": "on",
             "--cache-ram": self.cache_mib,
         }
+        if self.num_slots is not None:
+            settings["-np"] = self.num_slots
         # Nothing else is fitted to the machine, so that a second start is like the first.
         return [str(binary), *(str(part) for pair in settings.items() for part in pair), "--fit", "off", "--no-ui"]
 
@@ -130,7 +134,7 @@ class LlamaServer:
 
     def complete_all(self, prompts: Sequence[Sequence[int]], max_tokens: Sequence[int]) -> list[Streamed]:
         """All at once, as many side by side as there are slots."""
-        with ThreadPoolExecutor(self.options.num_slots) as pool:
+        with ThreadPoolExecutor(self.options.num_slots or DEFAULT_SLOTS) as pool:
             return list(pool.map(self.complete, prompts, max_tokens))
 
     def _wait_until_healthy(self) -> None:
@@ -161,7 +165,7 @@ class LlamaServer:
 
 def read_stream(lines: Iterable[bytes], started: float, on_token: Callable[[float], None]) -> Streamed:
     """Reads server-sent events up to the one that says `stop`; several tokens in one event share its time."""
-    seconds: list[float] = []
+    seconds, tokens = list[float](), list[int]()
     for line in lines:
         if not line.startswith(b"data: "):
             continue
@@ -169,8 +173,9 @@ def read_stream(lines: Iterable[bytes], started: float, on_token: Callable[[floa
         if "error" in event:
             raise PeerFailed(f"llama-server gave up: {event['error']}")
         if event.get("stop"):
-            return Streamed(tuple(seconds), int(event["timings"].get("cache_n", 0)), started)
-        for _ in event["tokens"]:
+            return Streamed(tuple(seconds), int(event["timings"].get("cache_n", 0)), started, tuple(tokens))
+        for token in event["tokens"]:
+            tokens.append(token)
             seconds.append(time.perf_counter() - started)
             on_token(seconds[-1])
     raise PeerFailed("llama-server closed the connection in the middle of an answer.")

@@ -18,7 +18,7 @@ from tests.bench.llama_server import LlamaServer, ServerOptions, read_stream
 from tests.bench.peers import PeerFailed
 from tests.bench.test_bench_model import SMALL
 
-OPTIONS = ServerOptions(num_slots=2, num_cells=512, num_threads=1)
+OPTIONS = ServerOptions(num_cells=512, num_threads=1, num_slots=2)
 # Answers /health at the second try and then one question, as llama-server does.
 SERVER = """
 import http.server, json, sys
@@ -92,6 +92,7 @@ def test_tokens_are_timed_as_they_come() -> None:
 
     assert len(streamed.token_seconds) == 3
     assert list(streamed.token_seconds) == told == sorted(told)
+    assert streamed.tokens == (5, 6, 7)
     assert streamed.cached_tokens == 40
 
 

@@ -1,0 +1,173 @@
+"""Our own side of the benches of generation: the engine's loop, cells and keeper as the application puts them together.
+
+Without drafts: a random model repeats itself, and lookup would earn on that what it does not earn on real answers.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from engine.core import SamplingParams
+from engine.errors import RagdollError
+from engine.generation.beam import Beams
+from engine.generation.cache_files import CacheFiles
+from engine.generation.cells import Cells
+from engine.generation.context import Context, ContextSpec
+from engine.generation.fingerprint import root_key
+from engine.generation.knowledge import KnowledgeKeeper
+from engine.generation.loaded import KEPT_CELLS_SHARE
+from engine.generation.loader import UBATCH_OF_PROCESSOR
+from engine.generation.model import Model
+from engine.generation.request import (
+    PromptRead,
+    Request,
+    RequestCancelled,
+    RequestFailed,
+    RequestFinished,
+    StepEvent,
+    TextWritten,
+    Written,
+)
+from engine.generation.segment import Segment
+from engine.generation.step_loop import StepLoop
+from engine.memory.ledger import Ledger
+
+N_BATCH = 512
+
+
+def num_threads() -> int:
+    """As the engine takes by itself; the peers are given as many."""
+    return psutil.cpu_count(logical=False) or 1
+
+
+def greedy(max_tokens: int, **others: int) -> SamplingParams:
+    """The likeliest token, nothing else: the same on both sides."""
+    return SamplingParams(max_tokens=max_tokens, temperature=0.0, repeat_penalty=1.0, **others)
+
+
+@dataclass(slots=True)
+class Answered:
+    """What became of a request, on the clock of `time.perf_counter`; a time for each token that was told."""
+
+    submitted: float
+    token_times: list[float] = field(default_factory=list)
+    read: PromptRead | None = None
+    answers: tuple[Written, ...] = ()
+    has_ended: bool = False
+
+    @property
+    def first_token_seconds(self) -> float:
+        return self.token_times[0] - self.submitted
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where what was read is kept, and how much of it; the bounds of cells are the application's."""
+
+    folder: Path
+    ram_bytes: int
+    disk_bytes: int
+
+
+class OurGeneration:
+    """A loaded model that answers in this thread; what is kept is written to its folder at the end of its block."""
+
+    def __init__(self, model: Path, num_cells: int, num_sequences: int = 256, kept: Kept | None = None) -> None:
+        self._path, self._kept = model, kept
+        spec = ContextSpec(num_cells, N_BATCH, UBATCH_OF_PROCESSOR, num_threads(), num_sequences)
+        with ExitStack() as undo:
+            self.model = Model(model, 0, lambda share: True)
+            undo.callback(self.model.close)
+            self.context = Context(self.model, spec)
+            undo.callback(self.context.close)
+            self.cells = Cells(num_cells, num_sequences)
+            self.keeper = self._make_keeper(undo) if kept is not None else None
+            self.loop = StepLoop(self.model, self.context, self.cells, self.keeper, make_beams=Beams)
+            undo.callback(self.loop.close)
+            self._closing = undo.pop_all()
+        self.answered: dict[str, Answered] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.__exit__(kind, error, trace)
+
+    def submit(self, request_id: str, segments: Sequence[Segment], sampling: SamplingParams) -> None:
+        self.answered[request_id] = Answered(time.perf_counter())
+        self.loop.submit(Request(request_id, tuple(segments), sampling))
+
+    def step(self) -> None:
+        """One batch; what it told is noted down."""
+        for event in self.loop.step():
+            self._note(event, time.perf_counter())
+
+    def ask(self, request_id: str, segments: Sequence[Segment], sampling: SamplingParams) -> Answered:
+        """Answers one request, with nobody else there."""
+        self.submit(request_id, segments, sampling)
+        while self.loop.has_work:
+            self.step()
+        return self.answered[request_id]
+
+    def answer_all(
+        self, asked: Iterable[tuple[str, Sequence[Segment]]], sampling: SamplingParams, at_once: int
+    ) -> list[Answered]:
+        """Answers all, so many of them at a time; the next one is asked when one has ended."""
+        waiting, ids = iter(asked), list[str]()
+        while True:
+            while self._num_open(ids) < at_once and (one := next(waiting, None)) is not None:
+                ids.append(one[0])
+                self.submit(*one, sampling)
+            if not self.loop.has_work:
+                return [self.answered[request_id] for request_id in ids]
+            self.step()
+
+    def _num_open(self, ids: Sequence[str]) -> int:
+        return sum(not self.answered[request_id].has_ended for request_id in ids)
+
+    def _make_keeper(self, undo: ExitStack) -> KnowledgeKeeper:
+        assert self._kept is not None
+        files = CacheFiles(self._kept.folder, Ledger(), _tell_problem)
+        undo.callback(files.close)
+        root = root_key(self._path, "f16", self.context.num_cells)
+        keeper = KnowledgeKeeper(root, self.context, self.cells, Ledger(), files)
+        undo.callback(keeper.close)
+        kept_cells = int(self.cells.num_cells * KEPT_CELLS_SHARE)
+        keeper.set_budgets(kept_cells, self._kept.ram_bytes, self._kept.disk_bytes)
+        return keeper
+
+    def _note(self, event: StepEvent, now: float) -> None:
+        answered = self.answered[event.request_id]
+        match event:
+            case PromptRead():
+                answered.read = event
+            case TextWritten():
+                answered.token_times += [now] * event.num_tokens
+            case RequestFinished() | RequestCancelled():
+                answered.answers, answered.has_ended = event.answers, True
+            case RequestFailed():
+                raise event.error
+
+
+def _tell_problem(error: RagdollError) -> None:
+    print(f"  {error}", file=sys.stderr)
+
+
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """Says on stderr what is going on and how long it took: a whole run takes many minutes."""
+    begun = time.monotonic()
+    print(f"  {what} …", file=sys.stderr, end="", flush=True)
+    yield
+    print(f" {time.monotonic() - begun:.1f} s", file=sys.stderr, flush=True)

@@ -1,0 +1,146 @@
+"""Questions over documents that recur: which passages each gets, in which order and with which scores, seeded.
+
+Every question wants four of 200 documents. Popularity follows Zipf's law, its exponent such that so much as RAGCache
+saw in real questions falls on the most popular 3 %: 60 % of all places. Retrieval gives passages in no stable order:
+it depends on the question, not on the document. Tokens are random words of the bench models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.generation.segment import Segment
+from tests.bench.bench_model import BOS, plain_tokens
+
+SEED = 20_240_418
+DOCUMENTS, DOCUMENT_TOKENS, PER_QUESTION = 200, 256, 4
+TOP_DOCUMENTS, TOP_SHARE = 6, 0.6
+INSTRUCTION_TOKENS, QUESTION_TOKENS = 64, 16
+# Scores of passages that are all worth reading lie close together.
+_BEST_SCORE, _SCORE_SPREAD = 0.75, 0.25
+# When a search of 0.8 s tells of what it has by then, and how many searches have found everything by which stage.
+STAGE_SECONDS = (0.2, 0.4, 0.6, 0.8)
+SETTLED_BY_STAGE = (0.4, 0.25, 0.2, 0.15)
+_CALIBRATION_QUESTIONS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One question: what stands before its passages, they themselves as they were found (best first), and its text."""
+
+    before: tuple[Segment, ...]
+    passages: tuple[Segment, ...]
+    scores: tuple[float, ...]
+    question: Segment
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The prompt with passages in the order in which they came."""
+        return (*self.before, *self.passages, self.question)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a search has found so many seconds after it began."""
+
+    seconds: float
+    passages: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    stages: tuple[Stage, ...]
+
+
+class Recurring:
+    """The same questions for the same vocabulary."""
+
+    def __init__(self, vocabulary: int) -> None:
+        self._words = plain_tokens(vocabulary)
+        self._instructions = Segment((BOS, *self._tokens(INSTRUCTION_TOKENS - 1, 1)), "instructions")
+
+    @cached_property
+    def exponent(self) -> float:
+        """Of Zipf's law, such that the most popular documents get their share of places drawn without repetition."""
+        return zipf_exponent(DOCUMENTS, PER_QUESTION, TOP_DOCUMENTS, TOP_SHARE)
+
+    def drawn(self, count: int) -> NDArray[np.int64]:
+        """(count, 4) documents by popularity's rank."""
+        return draw(count, DOCUMENTS, PER_QUESTION, self.exponent, SEED)
+
+    def top_share(self, count: int) -> float:
+        """Which share of places the most popular 3 % take in the first questions."""
+        return float((self.drawn(count) < TOP_DOCUMENTS).mean())
+
+    def stream(self, count: int) -> Iterator[Ask]:
+        """The questions one after the other; the first ones are the same for any count."""
+        for number, documents in enumerate(self.drawn(count)):
+            yield self._ask(("stream", number), [self._document(int(document)) for document in documents])
+
+    def second_questions(self, number: int, count: int = 2) -> tuple[Ask, ...]:
+        """Over four documents that are in no other question: in one order, the same again, and in another one.
+
+        With a larger `count`, a further question in yet another order is the last.
+        """
+        documents = [self._document(DOCUMENTS + number * PER_QUESTION + place) for place in range(PER_QUESTION)]
+        orders = ((0, 1, 2, 3), (0, 1, 2, 3), (2, 0, 3, 1), (3, 1, 0, 2))[: count + 1]
+        return tuple(
+            self._ask(("second", number, place), [documents[index] for index in order])
+            for place, order in enumerate(orders)
+        )
+
+    def turn(self, number: int, history: tuple[Segment, ...]) -> Ask:
+        """A turn of a chat: a passage that is new to it, and a question, after all that was said before."""
+        passage = self._document(10 * DOCUMENTS + number)
+        ask = self._ask(("turn", number), [passage])
+        return Ask(history or ask.before, ask.passages, ask.scores, ask.question)
+
+    def searches(self, count: int) -> Iterator[tuple[Ask, Search]]:
+        """Questions with the search that finds their passages: until it has settled, one of them is another."""
+        random = np.random.default_rng((SEED, 3))
+        for number, ask in enumerate(self.stream(count)):
+            settled = int(random.choice(len(STAGE_SECONDS), p=SETTLED_BY_STAGE))
+            wrong = (*ask.passages[:-1], self._document(20 * DOCUMENTS + number))
+            stages = (
+                Stage(seconds, ask.passages if stage >= settled else wrong)
+                for stage, seconds in enumerate(STAGE_SECONDS)
+            )
+            yield ask, Search(tuple(stages))
+
+    def _ask(self, name: tuple[object, ...], passages: list[Segment]) -> Ask:
+        seed = [SEED, *str(name).encode()]
+        scores = _BEST_SCORE - _SCORE_SPREAD * np.sort(np.random.default_rng(seed).random(len(passages)))
+        question = Segment(self._tokens(QUESTION_TOKENS, *seed))
+        return Ask((self._instructions,), tuple(passages), tuple(scores.tolist()), question)
+
+    def _document(self, number: int) -> Segment:
+        return Segment(self._tokens(DOCUMENT_TOKENS, 2, number), "passage", frozenset((number,)))
+
+    def _tokens(self, count: int, *seed: int) -> tuple[int, ...]:
+        return tuple(np.random.default_rng((SEED, *seed)).choice(self._words, count).tolist())
+
+
+def draw(questions: int, documents: int, per_question: int, exponent: float, seed: int) -> NDArray[np.int64]:
+    """(questions, per_question) distinct documents each, by Zipf's law; a larger exponent moves the same draws up.
+
+    Gumbel noise on the logarithm of the weights draws without repetition. The order within a question is another draw.
+    """
+    random = np.random.default_rng(seed)
+    noise = random.gumbel(size=(questions, documents))
+    order = np.argsort(-(noise - exponent * np.log(np.arange(1, documents + 1))), axis=1)[:, :per_question]
+    return random.permuted(order, axis=1)
+
+
+def zipf_exponent(documents: int, per_question: int, top: int, share: float) -> float:
+    """The exponent with which the `top` most popular documents take `share` of the places (by bisection)."""
+    low, high = 0.0, 4.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        drawn = draw(_CALIBRATION_QUESTIONS, documents, per_question, middle, SEED + 1)
+        low, high = (middle, high) if (drawn < top).mean() < share else (low, middle)
+    return (low + high) / 2

@@ -1,0 +1,372 @@
+"""How soon an answer begins when documents recur, beside llama-server with its prompt cache and llama-cpp-python's.
+
+    python -m tests.bench.ttft_reuse [--quick] [--json FILE] [--peers FOLDER] [--no-peers]
+
+A model of 1B shape reads 4 of 200 documents (256 tokens each) per question. Popularity follows Zipf's law such that 3 %
+of the documents take 60 % of the places, and passages come in the order that retrieval gives them, which is another one
+each time. All sides get the same questions, cells, threads and greedy sampling; peers read passages as they come, we
+may order them along what is kept, as far as the application's settings let their scores suffer. llama-server has its
+default of 8 GiB for prompts in RAM, llama-cpp-python the same; we have a quarter of it, and a disk. Ratios, theirs ÷
+ours in seconds to the first token where nothing else is said:
+
+- `llama_server`, `llama_cpp_python`: the mean over all questions, one after the other, from empty caches.
+- `throughput_llama_server`: questions in a second when four are always waiting, ours ÷ theirs.
+- `second_question_cold`: our own first question over documents ÷ our second one.
+- `second_question_permuted`, `second_question_same_order`: that second question, in another order of the same
+  documents or in the same one.
+- `turn_10`: in a chat that brings new evidence with each turn, the new tokens of turn 10 ÷ those that were computed.
+- `after_restart`: our own first question ÷ the one over known documents after everything was closed and opened again.
+- `no_reorder`: all questions with passages as they come ÷ with ordering, both ours.
+- `no_speculation`: the same for reading that begins only when the search has ended ÷ during it. The search is a
+  simulated one of four stages, each of which may change the passages.
+
+Exit code 1 when a bound does not hold; `--quick` (a small model, fewer questions) binds nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from engine.config import GIB, GenerationSettings
+from engine.generation.ordering import along_kept
+from engine.generation.segment import Segment, tokens_of
+from tests.bench import peers, report
+from tests.bench.bench_model import ONE_BILLION, QUICK, Shape, bench_model
+from tests.bench.llama_peer import LlamaProcess
+from tests.bench.llama_server import DEFAULT_SLOTS, LlamaServer, ServerOptions
+from tests.bench.our_generation import Kept, OurGeneration, greedy, num_threads, told
+from tests.bench.recurring import Ask, Recurring, Search
+
+ANSWER_TOKENS = 16
+NUM_CELLS = 8192
+RAM_BYTES, DISK_BYTES = 2 * GIB, 16 * GIB
+TURNS = 10
+# At least.
+BOUNDS = {
+    "llama_server": 4.0,
+    "throughput_llama_server": 2.0,
+    "llama_cpp_python": 4.0,
+    "second_question_cold": 25.0,
+    "second_question_permuted": 10.0,
+    "second_question_same_order": 1.0,
+    "turn_10": 0.95,
+    "after_restart": 10.0,
+    "no_reorder": 1.0,
+    "no_speculation": 1.0,
+}
+MAX_DECISION_MS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    shape: Shape
+    questions: int
+    sets: int
+    searches: int
+
+
+FULL, SMALL = Size(ONE_BILLION, questions=60, sets=3, searches=12), Size(QUICK, questions=16, sets=1, searches=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an answer began; `computed_tokens` is None and `tokens` is empty where a side does not tell them."""
+
+    seconds: float
+    computed_tokens: int | None = None
+    tokens: tuple[int, ...] = ()
+
+
+class Side(Protocol):
+    """Somebody who answers questions, and keeps what it likes."""
+
+    def ask(self, ask: Ask) -> Outcome: ...
+
+    def questions_per_second(self, asks: Sequence[Ask]) -> float: ...
+
+
+# --- the sides ---
+
+
+@dataclass
+class Ours:
+    generation: OurGeneration
+    reorder_loss: float = field(default_factory=lambda: GenerationSettings().reorder_loss)
+    decision_seconds: list[float] = field(default_factory=list)
+    num_asked: int = 0
+
+    def ask(self, ask: Ask) -> Outcome:
+        begun = time.perf_counter()
+        segments = self.ordered(ask)
+        self.decision_seconds.append(time.perf_counter() - begun)
+        answered = self.generation.ask(self._name(), segments, greedy(ANSWER_TOKENS))
+        assert answered.read is not None
+        seconds = answered.token_times[0] - begun
+        return Outcome(seconds, answered.read.computed_tokens, answered.answers[0].tokens)
+
+    def questions_per_second(self, asks: Sequence[Ask]) -> float:
+        begun = time.perf_counter()
+        asked = ((self._name(), self.ordered(ask)) for ask in asks)
+        self.generation.answer_all(asked, greedy(ANSWER_TOKENS), DEFAULT_SLOTS)
+        return len(asks) / (time.perf_counter() - begun)
+
+    def first_token_after_search(self, ask: Ask, search: Search, is_speculative: bool) -> float:
+        """Seconds from the start of a search to the first token, reading meanwhile what it has found or not."""
+        begun, guess = time.perf_counter(), list[Segment]()
+        name = ""
+        for stage in search.stages:
+            while time.perf_counter() - begun < stage.seconds:
+                if self.generation.loop.has_work:
+                    self.generation.step()
+                else:
+                    time.sleep(0.001)
+            wanted = self.ordered(replace(ask, passages=stage.passages))[:-1]
+            if is_speculative and stage is not search.stages[-1] and wanted != guess:
+                self.generation.loop.cancel(name)
+                name, guess = self._name(), wanted
+                self.generation.submit(name, guess, greedy(0))
+        final = self.ordered(replace(ask, passages=search.stages[-1].passages))
+        if guess != final[:-1]:
+            self.generation.loop.cancel(name)
+        while self.generation.loop.has_work:
+            self.generation.step()
+        return self.generation.ask(self._name(), final, greedy(1)).token_times[0] - begun
+
+    def ordered(self, ask: Ask) -> list[Segment]:
+        """The prompt as the application composes it."""
+        keeper, before = self.generation.keeper, list(ask.before)
+        assert keeper is not None
+
+        def is_kept(order: Sequence[int]) -> bool:
+            beginning = [*before, *(ask.passages[place] for place in order)]
+            return keeper.peek(beginning) >= len(tokens_of(beginning))
+
+        lengths = [len(passage.tokens) for passage in ask.passages]
+        order = (
+            along_kept(ask.scores, lengths, is_kept, self.reorder_loss) if self.reorder_loss else range(len(lengths))
+        )
+        return [*before, *(ask.passages[place] for place in order), ask.question]
+
+    def _name(self) -> str:
+        self.num_asked += 1
+        return f"question {self.num_asked}"
+
+
+@dataclass
+class Server:
+    server: LlamaServer
+
+    def ask(self, ask: Ask) -> Outcome:
+        prompt = tokens_of(ask.segments)
+        streamed = self.server.complete(prompt, ANSWER_TOKENS)
+        return Outcome(streamed.first_token_seconds, len(prompt) - streamed.cached_tokens, streamed.tokens)
+
+    def questions_per_second(self, asks: Sequence[Ask]) -> float:
+        begun = time.perf_counter()
+        self.server.complete_all([tokens_of(ask.segments) for ask in asks], [ANSWER_TOKENS] * len(asks))
+        return len(asks) / (time.perf_counter() - begun)
+
+
+@dataclass
+class Python:
+    llama: LlamaProcess
+
+    def ask(self, ask: Ask) -> Outcome:
+        return Outcome(self.llama.complete(tokens_of(ask.segments), ANSWER_TOKENS).token_seconds[0])
+
+    def questions_per_second(self, asks: Sequence[Ask]) -> float:
+        begun = time.perf_counter()
+        for ask in asks:
+            self.ask(ask)
+        return len(asks) / (time.perf_counter() - begun)
+
+
+# --- what they are asked ---
+
+
+@dataclass
+class Bench:
+    """Everything that is asked, and what was found out; each side is opened with empty caches when its turn comes."""
+
+    size: Size
+    model: Path
+    work: Path
+    recurring: Recurring
+    server: Path | None
+    found: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def run(self) -> None:
+        sides: dict[str, Callable[[], AbstractContextManager[Side]]] = {"ours": lambda: self._ours("kept")}
+        if self.server is not None:
+            sides |= {"llama_server": self._server, "llama_cpp_python": self._python}
+        for name, opened in sides.items():
+            figures = self.found[name] = {}
+            with opened() as side:
+                figures |= self._stream(name, side)
+                figures |= self._second_questions(name, side)
+                if name != "llama_cpp_python":
+                    figures |= self._chat(name, side)
+                if isinstance(side, Ours):
+                    figures |= _hits(side)
+            if name != "llama_cpp_python":
+                with opened() as side, told(f"{name}: a known question after a restart"):
+                    figures["after_restart_s"] = self._after_restart(side)
+        self._throughput(sides)
+        self._without()
+
+    def _stream(self, name: str, side: Side) -> dict[str, float]:
+        """All questions, one after the other; `computed_share` is what of all prompts had to be read."""
+        asks = list(self.recurring.stream(self.size.questions))
+        with told(f"{name}: {len(asks)} questions, one after the other"):
+            outcomes = [side.ask(ask) for ask in asks]
+        figures = {"ttft_s": statistics.fmean(outcome.seconds for outcome in outcomes)}
+        computed = [outcome.computed_tokens for outcome in outcomes if outcome.computed_tokens is not None]
+        if computed:
+            figures["computed_share"] = sum(computed) / sum(len(tokens_of(ask.segments)) for ask in asks)
+        return figures
+
+    def _second_questions(self, name: str, side: Side) -> dict[str, float]:
+        """Over documents that nobody has asked for: the first question, the second, and one with another order."""
+        seconds: dict[str, list[float]] = {"cold_s": [], "same_order_s": [], "permuted_s": []}
+        with told(f"{name}: second questions over the same documents"):
+            for number in range(self.size.sets):
+                for figure, ask in zip(seconds, self.recurring.second_questions(number), strict=True):
+                    seconds[figure].append(side.ask(ask).seconds)
+        return {figure: statistics.fmean(values) for figure, values in seconds.items()}
+
+    def _chat(self, name: str, side: Side) -> dict[str, float]:
+        """Turns that each bring a passage and a question; what stands before them stays as it was."""
+        with told(f"{name}: a chat of {TURNS} turns"):
+            ask = self.recurring.turn(0, ())
+            outcome = side.ask(ask)
+            for number in range(1, TURNS):
+                ask = self.recurring.turn(number, (*ask.segments, Segment(outcome.tokens)))
+                outcome = side.ask(ask)
+        # The last token of the answer before was told, and never computed.
+        new_tokens = len(tokens_of((*ask.passages, ask.question))) + 1
+        assert outcome.computed_tokens is not None
+        return {"turn_10_s": outcome.seconds, "turn_10_new_share": new_tokens / outcome.computed_tokens}
+
+    def _after_restart(self, side: Side) -> float:
+        sets = range(self.size.sets)
+        return statistics.fmean(side.ask(self.recurring.second_questions(number, 3)[-1]).seconds for number in sets)
+
+    def _throughput(self, sides: dict[str, Callable[[], AbstractContextManager[Side]]]) -> None:
+        for name in ("ours", "llama_server"):
+            if name in sides:
+                opened = self._ours("kept for throughput") if name == "ours" else sides[name]()
+                with opened as side, told(f"{name}: {DEFAULT_SLOTS} questions at a time"):
+                    asks = list(self.recurring.stream(self.size.questions))
+                    self.found[name]["questions_per_s"] = side.questions_per_second(asks)
+
+    def _without(self) -> None:
+        """What ordering and speculation are worth."""
+        ours = self.found["ours"]
+        with self._ours("kept as it comes") as side:
+            side.reorder_loss = 0.0
+            ours["no_reorder_ttft_s"] = self._stream("ours, passages as they come", side)["ttft_s"]
+        for figure, is_speculative in (("searched_ttft_s", True), ("no_speculation_ttft_s", False)):
+            with self._ours(figure) as side, told(f"ours: questions with their search ({figure})"):
+                ours[figure] = statistics.fmean(
+                    side.first_token_after_search(ask, search, is_speculative)
+                    for ask, search in self.recurring.searches(self.size.searches)
+                )
+
+    @contextmanager
+    def _ours(self, folder: str) -> Iterator[Ours]:
+        kept = Kept(self.work / folder, RAM_BYTES, DISK_BYTES)
+        with OurGeneration(self.model, NUM_CELLS, kept=kept) as generation:
+            yield Ours(generation)
+
+    @contextmanager
+    def _server(self) -> Iterator[Server]:
+        assert self.server is not None
+        with LlamaServer(self.server, self.model, ServerOptions(NUM_CELLS, num_threads())) as server:
+            yield Server(server)
+
+    @contextmanager
+    def _python(self) -> Iterator[Python]:
+        with LlamaProcess(self.model, NUM_CELLS, num_threads()) as llama:
+            yield Python(llama)
+
+
+def _hits(side: Ours) -> dict[str, float]:
+    assert side.generation.keeper is not None
+    figures = side.generation.keeper.figures()
+    decisions = sorted(side.decision_seconds)
+    return {
+        "hit_ratio_cells": figures.cells.hit_ratio,
+        "hit_ratio_ram": figures.ram.hit_ratio,
+        "hit_ratio_disk": figures.disk.hit_ratio,
+        "decision_p99_ms": 1e3 * decisions[min(len(decisions) - 1, int(0.99 * len(decisions)))],
+    }
+
+
+def named_ratios(found: dict[str, dict[str, float]]) -> dict[str, float]:
+    """The ratios by the names that are promised; those of peers only where they were measured."""
+    ours = found["ours"]
+    named = {
+        "second_question_cold": ours["cold_s"] / ours["permuted_s"],
+        "turn_10": ours["turn_10_new_share"],
+        "after_restart": ours["cold_s"] / ours["after_restart_s"],
+        "no_reorder": ours["no_reorder_ttft_s"] / ours["ttft_s"],
+        "no_speculation": ours["no_speculation_ttft_s"] / ours["searched_ttft_s"],
+    }
+    if "llama_server" in found:
+        theirs = found["llama_server"]
+        named |= {
+            "llama_server": theirs["ttft_s"] / ours["ttft_s"],
+            "throughput_llama_server": ours["questions_per_s"] / theirs["questions_per_s"],
+            "second_question_permuted": theirs["permuted_s"] / ours["permuted_s"],
+            "second_question_same_order": theirs["same_order_s"] / ours["same_order_s"],
+        }
+    if "llama_cpp_python" in found:
+        named["llama_cpp_python"] = found["llama_cpp_python"]["ttft_s"] / ours["ttft_s"]
+    return named
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.ttft_reuse", description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a small model and fewer questions, within five minutes")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--no-peers", action="store_true", help="only us")
+    peers.add_folder_option(parser)
+    options = parser.parse_args(arguments)
+    size = SMALL if options.quick else FULL
+    try:
+        server = None if options.no_peers else peers.llama_server(options.peers)
+        with tempfile.TemporaryDirectory(prefix="ttft-reuse-") as work:
+            recurring = Recurring(size.shape.vocabulary)
+            bench = Bench(size, bench_model(options.peers, size.shape), Path(work), recurring, server)
+            bench.run()
+    except peers.PeerFailed as error:
+        print(error, file=sys.stderr)
+        return 2
+    return _tell(bench, options.json, is_binding=not options.quick)
+
+
+def _tell(bench: Bench, file: Path | None, *, is_binding: bool) -> int:
+    ours = bench.found["ours"]
+    others = {name: figures for name, figures in bench.found.items() if name != "ours"}
+    print(f"3 % of the documents take {bench.recurring.top_share(bench.size.questions):.0%} of the places")
+    report.show("first tokens", ours, others, {"decision_p99_ms": MAX_DECISION_MS})
+    named = named_ratios(bench.found)
+    for name, ratio in named.items():
+        print(f"  {name:<32} {ratio:>12.3f}   bound {BOUNDS[name]}: {'kept' if ratio >= BOUNDS[name] else 'BROKEN'}")
+    if file is not None:
+        report.write(file, ours, others, named)
+    are_kept = ours["decision_p99_ms"] <= MAX_DECISION_MS and all(named[name] >= BOUNDS[name] for name in named)
+    return 0 if are_kept or not is_binding else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
