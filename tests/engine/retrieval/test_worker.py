@@ -118,7 +118,7 @@ def test_a_question_is_searched_read_and_handed_over(desk: Desk):
 
 
 def test_what_a_question_will_probably_come_with_is_told_before_it_is_read(desk: Desk):
-    desk.searcher.gate.set()
+    desk.worker.start()
     desk.ask("rain is wet")
     desk.wait(1)
     assert desk.expected == [(0, desk.handed[0][1].passages)]
