@@ -91,9 +91,12 @@ class KnowledgeTree:
     def get(self, key: bytes) -> Node | None:
         return self._by_key.get(key)
 
-    def walk(self, pieces: Iterable[Piece]) -> list[Node]:
-        """The nodes along `pieces` until the first that is missing; one of which only a part is known is missing."""
-        node, path = self.root, []
+    def walk(self, pieces: Iterable[Piece], start: Node | None = None) -> list[Node]:
+        """The nodes along `pieces`, from `start` or the root on, until the first that is missing.
+
+        A node of which only a part is wanted is missing.
+        """
+        node, path = start or self.root, []
         for piece in pieces:
             child = node.children.get(piece.digest)
             if child is None:

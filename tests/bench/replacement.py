@@ -1,0 +1,307 @@
+"""What leaves a full knowledge tree: PGDSF beside LRU, LFU and GDSF, on traces, without a model.
+
+    python -m tests.bench.replacement [--quick] [--json FILE]
+
+Three kinds of traces, several seeds, three sizes of the cache. `azure`: documents in the lengths of the prompts of the
+Azure LLM inference trace of conversations (2023), turns in the lengths of its answers; requests do not depend on each
+other. `drift`: the same, but what is popular is dealt anew after every 500 requests: another week, another subject.
+`qa`: people read: three conversations at a time, each about a run of up to ten questions of SQuAD's dev set as they
+stand there, over the paragraph that holds the answer and some beside it; prompts only grow. Popularity follows Zipf's
+law such that 3 % of the documents (of the runs, in `qa`) take 60 % of the requests. New passages of a prompt stand in
+the order that engine.generation.ordering gives them, and turns are kept like any other piece.
+
+What a prompt costs is T(cached, new) of a model of the 1B class on two cores: a pass over the weights, 8 ms for a
+token, and attention to all that stands before it. A ratio above 1 is reading time saved by PGDSF over that saved by
+the peer. A decision is everything that one request asks of the tree and its shelf (the walk, what leaves, what comes)
+in time of the processor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import csv
+import itertools
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from engine.generation.knowledge_tree import KnowledgeTree, Node, Piece
+from engine.generation.ordering import along_kept
+from engine.generation.replacement import POLICIES, Policy, Shelf
+from tests.bench import report
+from tests.bench.squad import read_squad
+from tests.helpers.shared_data import SHARED_DATA
+
+TRACE = SHARED_DATA / "traces" / "azure" / "data" / "AzureLLMInferenceTrace_conv.csv"
+QUESTIONS = SHARED_DATA / "qa" / "squad" / "dev-v1.1.json"
+POPULAR_SHARE, THEIR_REQUESTS = 0.03, 0.60
+CAPACITIES = (0.05, 0.1, 0.2)
+INSTRUCTIONS = Piece(tuple(range(-64, 0)))
+MAX_ORDER_LOSS = 0.1
+QUESTION_TOKENS = 32
+DRIFT_EVERY, OPEN_CONVERSATIONS = 500, 3
+PASS_SECONDS, TOKEN_SECONDS, ATTENTION_SECONDS = 0.06, 8e-3, 4.4e-7
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A question of a conversation: which documents were found, best first, and the tokens of question and answer."""
+
+    conversation: int
+    documents: tuple[int, ...]
+    turn_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Documents as pieces, and what is asked about them."""
+
+    name: str
+    documents: tuple[Piece, ...]
+    requests: tuple[Request, ...]
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(len(document.tokens) for document in self.documents)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one policy made of a trace."""
+
+    wanted_tokens: int = 0
+    hit_tokens: int = 0
+    plain_seconds: float = 0.0
+    seconds: float = 0.0
+    decisions: list[float] = field(default_factory=list)
+
+    @property
+    def saved_seconds(self) -> float:
+        return self.plain_seconds - self.seconds
+
+    def add(self, other: Outcome) -> None:
+        self.wanted_tokens += other.wanted_tokens
+        self.hit_tokens += other.hit_tokens
+        self.plain_seconds += other.plain_seconds
+        self.seconds += other.seconds
+        self.decisions += other.decisions
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.replacement", description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="one seed, few requests")
+    parser.add_argument("--json", type=Path, help="write the figures there")
+    options = parser.parse_args(arguments)
+    if not TRACE.exists() or not QUESTIONS.exists():
+        print(f"The traces are not there: {TRACE} and {QUESTIONS}.")
+        return 2
+    num_seeds, num_requests = (1, 1500) if options.quick else (2, 3000)
+    totals = {name: Outcome() for name in POLICIES}
+    for seed in range(num_seeds):
+        for trace in traces(seed, num_requests):
+            for share in CAPACITIES:
+                outcomes = {name: replay(trace, POLICIES[name], int(share * trace.num_tokens)) for name in POLICIES}
+                _print_run(trace, seed, share, outcomes)
+                for name, outcome in outcomes.items():
+                    totals[name].add(outcome)
+    _report(totals, options.json)
+    return 0
+
+
+def traces(seed: int, num_requests: int) -> Iterator[Trace]:
+    yield azure_trace("azure", seed, num_requests, num_requests)
+    yield azure_trace("drift", seed, num_requests, DRIFT_EVERY)
+    yield qa_trace(seed, num_requests)
+
+
+def azure_trace(name: str, seed: int, num_requests: int, drifts_every: int, num_documents: int = 4000) -> Trace:
+    """1 to 4 documents a request, by popularity alone."""
+    random_ = random.Random(seed)
+    with TRACE.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    lengths = [min(max(int(row["ContextTokens"]), 32), 2048) for row in rows]
+    documents = [_document(number, random_.choice(lengths)) for number in range(num_documents)]
+    requests: list[Request] = []
+    while len(requests) < num_requests:
+        drawn = popular(random_, num_documents)
+        for _ in range(drifts_every):
+            answer_tokens = int(random_.choice(rows)["GeneratedTokens"])
+            found = _distinct(drawn, random_.randint(1, 4))
+            requests.append(Request(len(requests), found, QUESTION_TOKENS + answer_tokens))
+    return Trace(name, tuple(documents), tuple(requests))
+
+
+def qa_trace(seed: int, num_requests: int) -> Trace:
+    """Conversations over SQuAD's paragraphs; answers are as long as a sentence or two."""
+    random_ = random.Random(seed)
+    squad = read_squad(QUESTIONS)
+    documents = [_document(number, len(text.split()) * 4 // 3) for number, text in enumerate(squad.paragraphs)]
+    asked = [question.paragraph for question in squad.questions]
+    conversations = _conversations(random_, asked, len(documents))
+    open_ones = [next(conversations) for _ in range(OPEN_CONVERSATIONS)]
+    requests: list[Request] = []
+    while len(requests) < num_requests:
+        place = random_.randrange(OPEN_CONVERSATIONS)
+        request = next(open_ones[place], None)
+        if request is None:
+            open_ones[place] = next(conversations)
+        else:
+            requests.append(request)
+    return Trace("qa", tuple(documents), tuple(requests))
+
+
+def _conversations(random_: random.Random, asked: list[int], num_documents: int) -> Iterator[Iterator[Request]]:
+    starts = random_.sample(range(len(asked)), len(asked) // 10)
+    for number, place in enumerate(popular(random_, len(starts))):
+        run = asked[starts[place] : starts[place] + random_.randint(1, 10)]
+        yield iter([_question(random_, number, paragraph, num_documents) for paragraph in run])
+
+
+def _question(random_: random.Random, conversation: int, paragraph: int, num_documents: int) -> Request:
+    near = [each for each in range(paragraph - 3, paragraph + 4) if each != paragraph and 0 <= each < num_documents]
+    found = (paragraph, *random_.sample(near, random_.randint(0, 3)))
+    return Request(conversation, found, QUESTION_TOKENS + random_.randint(16, 96))
+
+
+def popular(random_: random.Random, count: int) -> Iterator[int]:
+    """Numbers below `count` by Zipf's law, for ever."""
+    falling = -exponent(count)
+    weights = list(itertools.accumulate(rank**falling for rank in range(1, count + 1)))
+    numbers = random_.sample(range(count), count)
+    while True:
+        yield numbers[bisect.bisect_left(weights, random_.random() * weights[-1])]
+
+
+def exponent(count: int) -> float:
+    """Of Zipf's law over `count` documents, such that the most popular `POPULAR_SHARE` take `THEIR_REQUESTS`."""
+    ranks = np.arange(1, count + 1, dtype=np.float64)
+    low, high = 0.0, 4.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        weights = ranks**-middle
+        taken = weights[: max(1, round(POPULAR_SHARE * count))].sum() / weights.sum()
+        low, high = (low, middle) if taken > THEIR_REQUESTS else (middle, high)
+    return low
+
+
+def seconds_to_read(cached: int, new: int) -> float:
+    """T(cached, new); see the module."""
+    if not new:
+        return 0.0
+    return PASS_SECONDS + new * (TOKEN_SECONDS + ATTENTION_SECONDS * (cached + new / 2))
+
+
+def replay(trace: Trace, policy: Policy, capacity_tokens: int) -> Outcome:
+    """Puts a trace's requests to a tree with one tier; what comes first only warms it."""
+    tree, shelf = KnowledgeTree(b"bench"), Shelf[None](policy)
+    outcome, warm_from = Outcome(), len(trace.requests) // 5
+    told: dict[int, list[Piece]] = {}
+    for number, request in enumerate(trace.requests):
+        history = told.get(request.conversation, [INSTRUCTIONS])
+        new = [piece for piece in map(trace.documents.__getitem__, request.documents) if piece not in history]
+        turn = Piece((-number - 10**6, *range(2 * 10**6, 2 * 10**6 + request.turn_tokens)))
+        pieces = told[request.conversation] = [*history, *_ordered(tree, history, new), turn]
+        begun = time.thread_time()
+        path = tree.walk(pieces)
+        total, cached = sum(len(piece.tokens) for piece in pieces), path[-1].end if path else 0
+        cost = seconds_to_read(cached, total - cached)
+        _keep(tree, shelf, pieces, path, cost / max(1, total - cached), capacity_tokens)
+        decided = time.thread_time() - begun
+        if number >= warm_from:
+            one = Outcome(total, cached, seconds_to_read(0, total), cost, [decided])
+            outcome.add(one)
+    return outcome
+
+
+def _ordered(tree: KnowledgeTree, history: list[Piece], documents: list[Piece]) -> list[Piece]:
+    scores = [1.0 - 0.1 * place for place in range(len(documents))]
+
+    if len(begun := tree.walk(history)) < len(history):
+        return documents
+    end = begun[-1]
+
+    def is_kept(order: tuple[int, ...]) -> bool:
+        return len(tree.walk((documents[each] for each in order), end)) == len(order)
+
+    order = along_kept(scores, [len(piece.tokens) for piece in documents], is_kept, MAX_ORDER_LOSS)
+    return [documents[each] for each in order]
+
+
+def _keep(
+    tree: KnowledgeTree, shelf: Shelf[None], pieces: list[Piece], path: list[Node], cost: float, capacity: int
+) -> None:
+    """Takes a request's pieces in, letting others go; its own path stays."""
+    node = tree.root
+    pinned: set[Node] = set(path)
+    for place, piece in enumerate(pieces):
+        node = tree.add(node, piece)
+        pinned.add(node)
+        if place >= len(path):
+            tree.missed(node, cost)
+        tree.used(node)
+        if node in shelf:
+            shelf.touch(node)
+        elif _make_room(tree, shelf, capacity - node.num_tokens, pinned):
+            shelf.put(node, None)
+        else:
+            tree.remove(node)
+            return
+
+
+def _make_room(tree: KnowledgeTree, shelf: Shelf[None], most_tokens: int, pinned: set[Node]) -> bool:
+    while shelf.num_tokens > most_tokens:
+        victim = shelf.victim(lambda node: node not in pinned)
+        if victim is None:
+            return False
+        shelf.evict(victim[0])
+        tree.remove(victim[0])
+    return True
+
+
+def _document(number: int, num_tokens: int) -> Piece:
+    return Piece((number, *range(10**6, 10**6 + max(16, num_tokens) - 1)), frozenset({number}))
+
+
+def _distinct(drawn: Iterator[int], count: int) -> tuple[int, ...]:
+    found: dict[int, None] = {}
+    while len(found) < count:
+        found[next(drawn)] = None
+    return tuple(found)
+
+
+def _print_run(trace: Trace, seed: int, share: float, outcomes: dict[str, Outcome]) -> None:
+    words = "   ".join(
+        f"{name} {outcome.hit_tokens / outcome.wanted_tokens:6.1%} {outcome.saved_seconds:8,.0f} s"
+        for name, outcome in outcomes.items()
+    )
+    print(f"{trace.name:<6} seed {seed} cache {share:4.0%}: {words}", flush=True)
+
+
+def _report(totals: dict[str, Outcome], file: Path | None) -> None:
+    found = {name: _figures(outcome) for name, outcome in totals.items()}
+    ours = found.pop("pgdsf")
+    named = {name: ours["saved_seconds"] / theirs["saved_seconds"] for name, theirs in found.items()}
+    report.show("Replacement, all traces together", ours, found, {"decision_p99_ms": 1.0})
+    print("  saved reading time, ours ÷ theirs: " + ", ".join(f"{name} {ratio:.3f}" for name, ratio in named.items()))
+    if file is not None:
+        report.write(file, ours, found, named)
+
+
+def _figures(outcome: Outcome) -> dict[str, float]:
+    return {
+        "hit_ratio": outcome.hit_tokens / outcome.wanted_tokens,
+        "saved_seconds": outcome.saved_seconds,
+        "saved_share": outcome.saved_seconds / outcome.plain_seconds,
+        "decision_p50_ms": 1e3 * float(np.percentile(outcome.decisions, 50)),
+        "decision_p99_ms": 1e3 * float(np.percentile(outcome.decisions, 99)),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
