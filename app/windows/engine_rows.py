@@ -28,6 +28,26 @@ def answers() -> tuple[Row, ...]:
             lambda: Decimal(0.0, 2.0, 0.1),
         ),
         Row(
+            "generation.repeat_penalty", _tr("Repeat penalty"),
+            _tr("Above 1 words said lately become less likely; 1 leaves them as they are."),
+            lambda: Decimal(0.1, 3.0, 0.05),
+        ),
+        Row(
+            "generation.presence_penalty", _tr("Presence penalty"),
+            _tr("Makes every word said lately less likely by the same amount; below 0 more likely."),
+            lambda: Decimal(-2.0, 2.0, 0.1),
+        ),
+        Row(
+            "generation.frequency_penalty", _tr("Frequency penalty"),
+            _tr("Makes words less likely the more often they were said lately; below 0 more likely."),
+            lambda: Decimal(-2.0, 2.0, 0.1),
+        ),
+        Row(
+            "generation.typical_p", _tr("Typical P"),
+            _tr("Below 1 leaves out words that are too surprising, or too expected; 1 leaves out none."),
+            lambda: Decimal(0.05, 1.0, 0.05),
+        ),
+        Row(
             "generation.max_answer_tokens", _tr("Longest answer"),
             _tr("Tokens; about three quarters of a word each."), lambda: Number(16, 8192, 64),
         ),

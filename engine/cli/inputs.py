@@ -1,4 +1,4 @@
-"""What a command is given beside its options: the lines of a batch, and a password that others must not read."""
+"""What a command is given in files: lines of a batch, the form of an answer, a password that others must not read."""
 
 from __future__ import annotations
 
@@ -35,6 +35,23 @@ def _batch_line(number: int, line: str, keys: Sequence[str]) -> tuple[Any, str]:
         return entry["id"], next(str(entry[key]) for key in keys if key in entry)
     except (ValueError, KeyError, TypeError, StopIteration) as error:
         raise BadRequest(f"Line {number} of the batch is not of the form {{'id': …, '{keys[0]}': …}}.") from error
+
+
+def read_form(file: str | None, what: str) -> str:
+    """The grammar or JSON schema in a file, "" where none is named.
+
+    Raises:
+        NothingThere: No such file.
+        BadRequest: It is no text.
+    """
+    if file is None:
+        return ""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise NothingThere(f"There is no file {file}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"The {what} {file} cannot be read: {error}.") from error
 
 
 def read_password(file: str | None) -> str:

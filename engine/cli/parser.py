@@ -57,6 +57,10 @@ def _declare_questions(command: AddCommand) -> None:
     ask.add_argument("--max-tokens", type=_positive, metavar="N")
     ask.add_argument("--seed", type=_seed, metavar="N")
     ask.add_argument("--answers", type=_positive, metavar="N", help="write so many answers to the question")
+    ask.add_argument("--beams", type=_positive, metavar="N", help="search along so many beams for the likeliest answer")
+    form = ask.add_mutually_exclusive_group()
+    form.add_argument("--json-schema", metavar="FILE", help="the answer is JSON that fits this schema")
+    form.add_argument("--grammar", metavar="FILE", help="the answer fits this grammar (GBNF)")
     ask.add_argument("--batch", metavar="FILE.jsonl", help='lines of {"id", "question"}')
 
 

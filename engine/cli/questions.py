@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from engine.cli import documents, words
-from engine.cli.inputs import read_batch
+from engine.cli.inputs import read_batch, read_form
 from engine.cli.output import Output
 from engine.config import Settings
 from engine.core import Filters, SamplingParams
@@ -71,7 +71,14 @@ def ask(options: argparse.Namespace, out: Output) -> None:
 
 
 def _sampling(options: argparse.Namespace, settings: Settings) -> SamplingParams:
-    chosen = {"max_tokens": options.max_tokens, "seed": options.seed, "num_answers": options.answers}
+    chosen = {
+        "max_tokens": options.max_tokens,
+        "seed": options.seed,
+        "num_answers": options.answers,
+        "beam_width": options.beams,
+        "grammar": read_form(options.grammar, "grammar"),
+        "json_schema": read_form(options.json_schema, "JSON schema"),
+    }
     defaults = asdict(settings.generation.sampling())
     return SamplingParams(**{**defaults, **{name: value for name, value in chosen.items() if value is not None}})
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config import Home, Settings, SettingsStore, write_atomically
+from engine.config import GenerationSettings, Home, Settings, SettingsStore, write_atomically
 from engine.errors import BadRequest, DiskFull
 
 
@@ -132,3 +132,9 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path):
         write_atomically(file, "text")  # type: ignore[arg-type]
     assert file.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir() if entry.name != "ragdoll-home"] == ["f"]
+
+
+def test_how_answers_are_sampled_follows_the_settings():
+    chosen = {"typical_p": 0.8, "repeat_penalty": 1.3, "presence_penalty": 0.5, "frequency_penalty": -0.5}
+    sampling = GenerationSettings(**chosen).sampling()
+    assert {name: getattr(sampling, name) for name in chosen} == chosen

@@ -216,6 +216,20 @@ def test_engine_settings_are_shown_and_changed_one_by_one(window, client, qtbot)
     assert [wanted.changes for wanted in client.asked(protocol.SETTINGS_SET)] == [{"retrieval.passages": 9}]
 
 
+def test_penalties_are_told_and_changed_like_all_settings(window, client, qtbot):
+    page = settings_page(window, client)
+    for name, value in (("repeat", 1.25), ("presence", 0.5), ("frequency", -0.5)):
+        page.engine_control(f"generation.{name}_penalty").setValue(value)
+        qtbot.waitUntil(lambda: bool(client.asked(protocol.SETTINGS_SET)))
+    page.engine_control("generation.typical_p").setValue(0.9)
+    wanted = {"repeat_penalty": 1.25, "presence_penalty": 0.5, "frequency_penalty": -0.5, "typical_p": 0.9}
+
+    def told() -> dict[str, object]:
+        return {name: value for asked in client.asked(protocol.SETTINGS_SET) for name, value in asked.changes.items()}
+
+    qtbot.waitUntil(lambda: told() == {f"generation.{name}": value for name, value in wanted.items()})
+
+
 def test_a_refused_setting_returns_to_what_is_true(window, client, qtbot):
     page = settings_page(window, client)
     page.engine_control("generation.temperature").setValue(1.5)

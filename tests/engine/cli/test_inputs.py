@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.inputs import read_batch, read_password
+from engine.cli.inputs import read_batch, read_form, read_password
 from engine.cli.parser import make_parser
-from engine.errors import BadRequest
+from engine.errors import BadRequest, NothingThere
 
 
 def test_a_line_separator_inside_a_query_does_not_end_the_line_of_a_batch(tmp_path: Path):
@@ -48,3 +48,23 @@ def test_a_password_is_typed_unseen_where_no_file_is_given(monkeypatch: pytest.M
     monkeypatch.setattr("getpass.getpass", nobody)
     with pytest.raises(BadRequest, match="nobody"):
         read_password(None)
+
+
+def test_the_form_of_an_answer_comes_from_a_file(tmp_path: Path):
+    file = tmp_path / "form.gbnf"
+    file.write_text('root ::= "yes" | "no"', encoding="utf-8")
+    assert read_form(str(file), "grammar") == 'root ::= "yes" | "no"'
+    assert read_form(None, "grammar") == ""
+    with pytest.raises(NothingThere, match="no file"):
+        read_form(str(tmp_path / "none"), "grammar")
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(BadRequest, match=r"The JSON schema .* cannot be read"):
+        read_form(str(file), "JSON schema")
+
+
+def test_an_answer_has_one_form(capsys: pytest.CaptureFixture[str]):
+    parsed = make_parser().parse_args(["ask", "Who?", "--json-schema", "a.json", "--beams", "3"])
+    assert (parsed.json_schema, parsed.grammar, parsed.beams) == ("a.json", None, 3)
+    with pytest.raises(SystemExit):
+        make_parser().parse_args(["ask", "Who?", "--json-schema", "a.json", "--grammar", "b.gbnf"])
+    assert "not allowed with" in capsys.readouterr().err
