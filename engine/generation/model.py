@@ -108,14 +108,18 @@ class Model:
         return int(llama.llama_vocab_n_tokens(self._vocab))
 
     @property
+    def is_recurrent(self) -> bool:
+        """Whether a state of one size sums up all that was read, in some layers at least."""
+        return bool(llama.llama_model_is_recurrent(self._handle) or llama.llama_model_is_hybrid(self._handle))
+
+    @property
     def can_share_prefixes(self) -> bool:
         """Whether a part of a sequence can be forgotten, copied and saved by itself.
 
-        Not where a state sums up all that was read (recurrent and hybrid models), nor where cells that left a
-        sliding window are overwritten: such a sequence is kept and forgotten as a whole.
+        Not where a state sums it up, nor where cells that left a sliding window are overwritten: such a sequence is
+        kept and forgotten as a whole.
         """
-        is_recurrent = llama.llama_model_is_recurrent(self._handle) or llama.llama_model_is_hybrid(self._handle)
-        return not is_recurrent and llama.llama_model_n_swa(self._handle) == 0
+        return not self.is_recurrent and llama.llama_model_n_swa(self._handle) == 0
 
     @property
     def chat_template(self) -> str | None:
@@ -172,4 +176,3 @@ class Model:
         if self._handle:
             llama.llama_model_free(self._handle)
             self._handle = None
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 import llama_cpp.llama_cpp as llama
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from engine.core import Priority, SamplingParams
 from engine.generation.cells import Cells, CellSequence
 from engine.generation.context import Context, ContextSpec
-from engine.generation.keeping import Found
+from engine.generation.keeping import Found, Keeper
 from engine.generation.model import Model
 from engine.generation.request import (
     PromptRead,
@@ -34,6 +35,15 @@ GREEDY = SamplingParams(max_tokens=24, temperature=0.0, repeat_penalty=1.0, seed
 _NEAR_TIE = 0.01
 
 
+class KeptInTests(Keeper, Protocol):
+    """A keeper that shows what it holds, and whom it holds it for."""
+
+    def held(self) -> list[CellSequence]: ...
+
+    @property
+    def pins(self) -> list[Found]: ...
+
+
 class StillTime:
     """Seconds that pass only when a test says so: what is measured is nothing, so guesses stay as they are."""
 
@@ -53,7 +63,7 @@ class LoopDesk:
         num_cells: int = 512,
         n_ubatch: int = 64,
         num_sequences: int = 32,
-        keeper: Callable[[Context, Cells], FakeKeeper] | None = None,
+        keeper: Callable[[Context, Cells], KeptInTests] | None = None,
         **options,
     ) -> None:
         self.model = Model(path, 0, lambda _: True)

@@ -98,6 +98,37 @@ def write_tiny_mamba(path: Path, *, layers: int = 2, dim: int = 64, state: int =
     return path
 
 
+def write_tiny_gemma2(path: Path, *, layers: int = 2, dim: int = 64, window: int = 32, seed: int = 0) -> Path:
+    """Writes a model of which every other layer sees only the last `window` tokens."""
+    heads, kv_heads, ff = 4, 2, 96
+    writer = GGUFWriter(path, "gemma2")
+    writer.add_name("tiny-gemma2")
+    writer.add_block_count(layers)
+    writer.add_context_length(2048)
+    writer.add_embedding_length(dim)
+    writer.add_feed_forward_length(ff)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(kv_heads)
+    writer.add_key_length(dim // heads)
+    writer.add_value_length(dim // heads)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_sliding_window(window)
+    vocabulary = _write_vocabulary(writer)
+    writer.add_vocab_size(vocabulary)
+    for name, tensor in _tensors("gemma2", layers, dim, ff, heads, kv_heads, vocabulary, seed):
+        # The embeddings are the output as well.
+        if name != "output.weight":
+            writer.add_tensor(name, tensor)
+    for layer in range(layers):
+        for name in ("post_attention_norm", "post_ffw_norm"):
+            writer.add_tensor(f"blk.{layer}.{name}.weight", np.ones(dim, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
 def _write_vocabulary(writer: GGUFWriter) -> int:
     entries = [("<unk>", TokenType.UNKNOWN), ("<s>", TokenType.CONTROL), ("</s>", TokenType.CONTROL)]
     entries += [(f"<0x{byte:02X}>", TokenType.BYTE) for byte in range(256)]

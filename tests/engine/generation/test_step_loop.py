@@ -24,7 +24,7 @@ from engine.generation.segment import Segment
 from engine.generation.sequence import SequenceStatus
 from tests.helpers.loop_desk import GREEDY, FakeKeeper, LoopDesk, decisive_prompts
 from tests.helpers.shared_data import shared_file
-from tests.helpers.tiny_gguf import write_tiny_mamba, write_tiny_model
+from tests.helpers.tiny_gguf import write_tiny_gemma2, write_tiny_mamba, write_tiny_model
 
 STORIES = ("Once upon a time there was a", "Lily wanted to play with her", "The dog ran to the big")
 MakeDesk = Callable[..., LoopDesk]
@@ -37,6 +37,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "llama": write_tiny_model(folder / "llama.gguf"),
         "qwen2": write_tiny_model(folder / "qwen2.gguf", architecture="qwen2"),
         "mamba": write_tiny_mamba(folder / "mamba.gguf"),
+        "gemma2": write_tiny_gemma2(folder / "gemma2.gguf"),
     }
 
 
@@ -103,7 +104,7 @@ def test_answers_do_not_depend_on_who_else_is_answered(make_desk: MakeDesk, deci
     assert answers(desk, prompts) == list(prompts.values())
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen2", "stories", "mamba"])
+@pytest.mark.parametrize("name", ["llama", "qwen2", "stories", "mamba", "gemma2"])
 @pytest.mark.parametrize("kind", ["swap", "recompute"])
 def test_a_preempted_request_writes_what_it_would_have_written(
     make_desk: MakeDesk, decisive, name: str, kind: str
@@ -143,7 +144,7 @@ def test_cells_that_run_out_delay_the_last_and_change_no_answer(
     assert counters.preempted_by_swap + counters.preempted_by_recompute > 0
 
 
-@pytest.mark.parametrize("name", ["stories", "mamba"])
+@pytest.mark.parametrize("name", ["stories", "mamba", "gemma2"])
 def test_several_answers_share_the_cells_of_their_prompt(make_desk: MakeDesk, name: str) -> None:
     sampling = replace(GREEDY, temperature=1.0, num_answers=4)
     desk = make_desk(name)
@@ -166,7 +167,7 @@ def test_several_answers_share_the_cells_of_their_prompt(make_desk: MakeDesk, na
         assert desk.text("four", number) == answer.text
 
 
-@pytest.mark.parametrize("name", ["stories", "mamba"])
+@pytest.mark.parametrize("name", ["stories", "mamba", "gemma2"])
 @pytest.mark.parametrize("swap_budget_bytes", [0, 1 << 30])
 def test_several_answers_survive_preemption(make_desk: MakeDesk, name: str, swap_budget_bytes: int) -> None:
     sampling = replace(GREEDY, temperature=1.0, num_answers=3)
@@ -367,7 +368,7 @@ class _FailsOn:
         return self._decode(stretches)
 
 
-@pytest.mark.parametrize("name", ["llama", "mamba"])
+@pytest.mark.parametrize("name", ["llama", "mamba", "gemma2"])
 def test_a_batch_that_cannot_be_computed_fails_only_whose_fault_it_is(make_desk: MakeDesk, decisive, name: str) -> None:
     first, second, _ = decisive(name)
     desk = make_desk(name)
@@ -502,6 +503,45 @@ def test_kept_cells_leave_before_anybody_is_preempted(make_desk: MakeDesk) -> No
     assert isinstance(desk.end_of("long"), RequestFinished)
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_preempted_request_saves_only_what_the_keeper_has_not(make_desk: MakeDesk, decisive, is_lost: bool) -> None:
+    prompts = decisive("stories")
+    desk = make_desk("stories", keeper=FakeKeeper)
+    ask_all(desk, prompts)
+    for _ in range(8):
+        desk.step()
+    group = desk.loop._groups.find("r2")
+    assert group is not None
+    whole = desk.context.state_bytes(group.lead.held.slot)
+
+    desk.loop._admission.preempt(group)
+    assert 0 < desk.loop.counters().swapped_bytes < whole / 2
+    assert isinstance(desk.keeper, FakeKeeper)
+    if is_lost:
+        desk.keeper.free_cells(desk.cells.num_cells)
+    desk.run()
+
+    assert answers(desk, prompts) == list(prompts.values())
+    assert desk.loop.counters().swapped_bytes == 0
+
+
+def test_a_request_cancelled_while_preempted_leaves_nothing_behind(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", keeper=FakeKeeper)
+    desk.ask("gone", STORIES[0])
+    for _ in range(5):
+        desk.step()
+    group = desk.loop._groups.find("gone")
+    assert group is not None
+    desk.loop._admission.preempt(group)
+
+    desk.loop.cancel("gone")
+
+    assert desk.loop.counters().swapped_bytes == 0
+    end = desk.step()[-1]
+    assert isinstance(end, RequestCancelled)
+    assert len(end.answers[0].tokens) == 5
+
+
 def test_nothing_that_is_kept_leaves_for_a_request_that_does_not_fit_anyway(make_desk: MakeDesk) -> None:
     desk = make_desk("stories", keeper=FakeKeeper, num_cells=256)
     desk.ask("kept", segments_of(desk, "a dog ran to the park and "))
@@ -580,13 +620,16 @@ def test_drafts_change_no_answer_and_save_steps(
     assert sum(num_tokens for num_tokens, _ in passes[1:]) == len(passes[1:]) + counters.drafted_tokens
 
 
-def test_a_model_that_cannot_share_prefixes_keeps_and_drafts_nothing(make_desk: MakeDesk) -> None:
+@pytest.mark.parametrize(("name", "num_sequences"), [("mamba", 16), ("gemma2", 32)])
+def test_a_model_that_cannot_share_prefixes_keeps_and_drafts_nothing(
+    make_desk: MakeDesk, name: str, num_sequences: int
+) -> None:
     def no_drafter(request: Request) -> _Parrot:
         raise AssertionError("nothing is drafted for this model")
 
-    desk = make_desk("mamba", keeper=FakeKeeper, make_drafter=no_drafter)
+    desk = make_desk(name, keeper=FakeKeeper, make_drafter=no_drafter)
     assert not desk.model.can_share_prefixes
-    assert desk.context.num_sequences == 16
+    assert desk.context.num_sequences == num_sequences
 
     first, second = desk.write("Hello", request_id="a"), desk.write("Hello", request_id="b")
 

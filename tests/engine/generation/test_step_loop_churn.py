@@ -1,0 +1,159 @@
+"""Tests for engine.generation.step_loop: sixteen answers at a time, for ten thousand steps of coming and going."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from engine.core import Priority
+from engine.generation.cache_files import CacheFiles
+from engine.generation.cells import Cells, CellSequence
+from engine.generation.context import Context
+from engine.generation.counters import LoopCounters
+from engine.generation.keeping import Found
+from engine.generation.knowledge import KnowledgeKeeper
+from engine.generation.request import RequestCancelled, RequestFailed, RequestFinished, StepEvent, Written
+from engine.generation.segment import Segment
+from engine.memory.ledger import Ledger
+from tests.helpers.loop_desk import ENDS, GREEDY, LoopDesk, decisive_prompts
+from tests.helpers.tiny_gguf import write_tiny_model
+
+MAX_TOKENS = 20
+# Tokens in cells, bytes in memory, bytes of files.
+BUDGETS = ((0, 100, 400), (0, 20_000, 100_000), (0, 100_000))
+WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "ran", "to", "see", "what", "Lily", "had", "in", "her", "box")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    return write_tiny_model(folder / "tiny.gguf", layers=1, dim=32, ff=32, heads=2, kv_heads=1)
+
+
+@pytest.fixture(scope="module")
+def alone(path: Path) -> dict[str, Written]:
+    """Prompts of 8 to 200 tokens, and the answers that are written to them when there is nobody else."""
+    chance = random.Random(3)
+    prompts = (" ".join(chance.choices(WORDS, k=chance.randint(2, 40))) for _ in range(1000))
+    return decisive_prompts(path, 24, MAX_TOKENS, prompts)
+
+
+class Crowd:
+    """Asks, changes its mind, and remembers what it asked."""
+
+    def __init__(self, desk: LoopDesk, prompts: list[str], seed: int) -> None:
+        self._desk, self._prompts, self._chance = desk, prompts, random.Random(seed)
+        self.asked: dict[str, str] = {}
+        self._open: list[str] = []
+        self._num_steps = 0
+
+    def act(self) -> None:
+        chance, loop = self._chance, self._desk.loop
+        counters = loop.counters()
+        if counters.num_running + counters.num_preempted < 16 and counters.num_waiting < 4 and chance.random() < 0.5:
+            self._ask()
+        if self._open and chance.random() < 0.01:
+            loop.cancel(chance.choice(self._open))
+        if counters.num_running > 1 and chance.random() < 0.01:
+            loop._admission.preempt(chance.choice(loop._groups.running))
+        ended = {event.request_id for event in self._step() if isinstance(event, ENDS)}
+        self._open = [request_id for request_id in self._open if request_id not in ended]
+        self._desk.time.now += 0.02
+
+    def _step(self) -> list[StepEvent]:
+        self._num_steps += 1
+        if self._num_steps % 16 == 0:
+            return self._desk.step()
+        new = self._desk.loop.step()
+        self._desk.events += new
+        # Without a look into llama.cpp, which takes longer than the step.
+        self._desk.cells.check_integrity(self._desk.held())
+        assert self._desk.cells.num_free + self._desk.cells.num_used == self._desk.cells.num_cells
+        return new
+
+    def _ask(self) -> None:
+        chance, request_id = self._chance, f"r{len(self.asked)}"
+        self.asked[request_id] = chance.choice(self._prompts)
+        tokens = self._desk.prompt(self.asked[request_id])
+        segments = [Segment(tokens[at : at + 24]) for at in range(0, len(tokens), 24)]
+        sampling = replace(GREEDY, max_tokens=MAX_TOKENS, num_answers=chance.choice((1, 1, 1, 3)))
+        self._desk.ask(request_id, segments, chance.choice(get_args(Priority)), sampling)
+        self._open.append(request_id)
+        if isinstance(self._desk.keeper, Kept) and chance.random() < 0.05:
+            self._desk.keeper.set_budgets(*(chance.choice(some) for some in BUDGETS))
+
+
+class Kept(KnowledgeKeeper):
+    """The knowledge tree, with a look at what it holds and at whom it pins nodes for."""
+
+    def held(self) -> list[CellSequence]:
+        return [self._cells.shelf[node] for node in self._cells.shelf.nodes()]
+
+    @property
+    def pins(self) -> list[Found]:
+        return list(self._holds.values())
+
+
+@pytest.fixture
+def make_kept(tmp_path: Path) -> Iterator[Callable[[Context, Cells], Kept]]:
+    ledger, made = Ledger(), list[Kept]()
+    files = CacheFiles(tmp_path, ledger, pytest.fail)
+
+    def make(context: Context, cells: Cells) -> Kept:
+        made.append(Kept(b"root", context, cells, ledger, files))
+        made[0].set_budgets(400, 40_000, 0)
+        return made[0]
+
+    yield make
+    for keeper in made:
+        keeper.abandon()
+    files.close()
+    assert ledger.spans() == ()
+
+
+def crowded(desk: LoopDesk, alone: dict[str, Written], num_steps: int) -> LoopCounters:
+    """Lets a crowd act, and looks how each of its requests ended."""
+    crowd = Crowd(desk, list(alone), seed=5)
+    for _ in range(num_steps):
+        crowd.act()
+    counters = desk.loop.counters()
+    desk.run()
+
+    ends = {event.request_id: event for event in desk.events if isinstance(event, ENDS)}
+    assert len([event for event in desk.events if isinstance(event, ENDS)]) == len(ends) == len(crowd.asked)
+    for request_id, prompt in crowd.asked.items():
+        end = ends[request_id]
+        assert not isinstance(end, RequestFailed), end.error
+        for answer in end.answers:
+            if isinstance(end, RequestFinished):
+                assert answer == alone[prompt]
+            else:
+                assert alone[prompt].tokens[: len(answer.tokens)] == answer.tokens
+    assert sum(isinstance(end, RequestCancelled) for end in ends.values()) > num_steps / 400
+    return counters
+
+
+@pytest.mark.timeout(900)
+def test_nothing_leaks_and_every_answer_is_the_one_written_alone(path: Path, alone: dict[str, Written]) -> None:
+    desk = LoopDesk(path, num_cells=768, num_sequences=48, swap_budget_bytes=8_000)
+
+    counters = crowded(desk, alone, 10_000)
+
+    assert min(counters.preempted_by_swap, counters.preempted_by_recompute) > 20
+    desk.close()
+
+
+@pytest.mark.timeout(900)
+def test_what_is_kept_changes_no_answer_either(path: Path, alone: dict[str, Written], make_kept) -> None:
+    desk = LoopDesk(path, num_cells=768, num_sequences=48, keeper=make_kept, swap_budget_bytes=8_000)
+
+    counters = crowded(desk, alone, 2_000)
+
+    assert counters.cached_tokens > 1000
+    assert counters.preempted_by_swap > 20
+    desk.close()
