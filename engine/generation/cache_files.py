@@ -267,18 +267,22 @@ def _sentence(folder: Path, error: OSError) -> RagdollError:
 
 def _scan(folder: Path) -> Iterable[CacheFile]:
     """All good files; what was left half-written, or is none of ours, is deleted: the folder is only ours."""
-    if not folder.is_dir():
-        return
-    for root in sorted(folder.iterdir()):
-        if not root.is_dir():
-            continue
-        for path in root.iterdir():
+    for root in _entries(folder):
+        for path in _entries(root):
             file = _look_at(path, root.name)
             if file is not None:
                 yield file
             else:
                 with suppress(OSError):
                     path.unlink()
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What lies in a folder; nothing where there is none, or it cannot be read."""
+    try:
+        return [Path(entry) for entry in os.scandir(folder)]
+    except OSError:
+        return []
 
 
 def _look_at(path: Path, root_name: str) -> CacheFile | None:

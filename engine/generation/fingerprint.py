@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from engine.core import KVType
-from engine.errors import ModelNotFound
+from engine.errors import ModelFileInvalid, ModelNotFound
 from engine.generation.knowledge_tree import KEY_BYTES
 from engine.models.gguf import Header, parts_of, read_header
 
@@ -51,8 +51,12 @@ def _fingerprint(files: tuple[tuple[Path, int, int], ...]) -> str:
     digest = hashlib.blake2b(digest_size=KEY_BYTES)
     for path, size_bytes, _ in files:
         digest.update(size_bytes.to_bytes(8, "little"))
-        with path.open("rb") as stream:
-            _add_samples(digest, stream, read_header(path))
+        header = read_header(path)
+        try:
+            with path.open("rb") as stream:
+                _add_samples(digest, stream, header)
+        except OSError as error:
+            raise ModelFileInvalid(f"{path.name} cannot be read: {error.strerror or error}.") from error
     return digest.hexdigest()
 
 

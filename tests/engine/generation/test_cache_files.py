@@ -180,6 +180,15 @@ def test_strangers_and_leftovers_are_deleted_at_the_start(make_desk, desk):
     again.check()
 
 
+def test_a_folder_that_is_none_is_empty_and_said_when_it_is_written_to(make_desk, tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    desk = make_desk(tmp_path / "file")
+    assert desk.files.open(ROOT) == []
+    assert desk.write(header_of(), blob_of()) is None
+    assert len(desk.problems) == 1
+    assert (tmp_path / "file").read_text() == "not a folder"
+
+
 def test_files_of_other_models_go_first_the_longest_unused_before(make_desk, desk):
     old, young = (desk.write(header_of(number=n, root=OTHER, parent=OTHER), blob_of()) for n in (1, 2))
     own = desk.write(header_of(), blob_of())
