@@ -49,7 +49,7 @@ class AppModels(QObject):
         super().__init__(parent)
         self.client = client
         self.settings = settings
-        self.answering = Answering(client, chat_store, self)
+        self.answering = Answering(client, chat_store, self, is_reading=lambda: self.library.progress is not None)
         self.conversation = ConversationModel(self.answering, chat_store, self)
         self.chat_list = ChatListModel(chat_store, self)
         self.library = LibraryModel(client, self)

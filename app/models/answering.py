@@ -40,10 +40,18 @@ class Answering(QObject):
     text_appended = Signal(object, str)  # the TurnView, and the piece that its text has got
     store_failed = Signal(str, str)  # a sentence, a way out; said once until a save succeeds again
 
-    def __init__(self, client: EngineClient, store: ChatStore, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        client: EngineClient,
+        store: ChatStore,
+        parent: QObject | None = None,
+        is_reading: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`is_reading` tells whether files are being read for the library just now."""
         super().__init__(parent)
         self._client = client
         self._store = store
+        self._is_reading = is_reading
         self._open: dict[str, _Open] = {}
         self._unsaved: dict[str, TurnView] = {}
         self._store_is_failing = False
@@ -112,7 +120,10 @@ class Answering(QObject):
         if isinstance(notice, protocol.AnswerTokens):
             self._append(question, notice)
         else:
-            self._put(question.view.turn_id, after(question.view, notice))
+            view = after(question.view, notice)
+            if isinstance(notice, protocol.AnswerFinished):
+                view = replace(view, was_reading=self._is_reading())
+            self._put(view.turn_id, view)
 
     def _on_engine_died(self, sentence: str) -> None:
         for question in list(self._open.values()):

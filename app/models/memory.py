@@ -114,7 +114,7 @@ class MemoryTable(QAbstractTableModel):
             number = seen.get((span.owner, span.what), 0)
             seen[(span.owner, span.what)] = number + 1
             rows.append(MemoryRow(tier.name, span.owner, span.what, span.num_bytes, span.state, number))
-        rows.append(MemoryRow(tier.name, self.tr("other programs"), "", tier.other_bytes, ""))
+        rows.append(MemoryRow(tier.name, self.tr("everything else"), "", tier.other_bytes, ""))
         rows.append(MemoryRow(tier.name, self.tr("free"), "", tier.free_bytes, ""))
         return rows
 

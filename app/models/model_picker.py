@@ -31,6 +31,8 @@ class ModelPickerModel(QObject):
         self._client = client
         self.models: tuple[ModelEntry, ...] = ()
         self.current = ""
+        # What was asked for last; "" is no model, None where nothing was asked of this engine.
+        self._asked: str | None = None
         self._truth = protocol.ModelState(state="none")
         client.became_ready.connect(self.refresh)
         client.notice_received.connect(self._on_notice)
@@ -66,10 +68,12 @@ class ModelPickerModel(QObject):
     def use(self, path: str, n_gpu_layers: int | None = None) -> None:
         """Answers with this model from the next question on; `n_gpu_layers` None lets the plan choose."""
         wanted = protocol.ModelFile(path=path, n_gpu_layers=n_gpu_layers)
+        self._asked = path
         self._client.request(protocol.MODELS_USE, wanted, self._on_done, self._on_error)
 
     def use_none(self) -> None:
         """Answers with quotes only."""
+        self._asked = ""
         self._client.request(protocol.MODELS_UNLOAD, protocol.Nothing(), self._on_done, self._on_error)
 
     def forget(self, path: str) -> None:
@@ -82,14 +86,21 @@ class ModelPickerModel(QObject):
     # --- what the engine says ---
 
     def _on_notice(self, notice: Notice) -> None:
-        if isinstance(notice, protocol.ModelState):
+        if isinstance(notice, protocol.ModelState) and not self._is_of_another(notice):
             was, self._truth = self._truth, notice
             self.state_changed.emit()
             if was.state != notice.state:
                 self.refresh()
 
+    def _is_of_another(self, notice: protocol.ModelState) -> bool:
+        """Whether it tells of a model that was given up because another one was chosen: that it failed is no news."""
+        return notice.state in ("loading", "failed") and self._asked is not None and notice.path != self._asked
+
     def _on_engine_state(self, state: str) -> None:
-        if state in ("restarting", "failed", "stopped") and self._truth.state != "none":
+        if state not in ("restarting", "failed", "stopped"):
+            return
+        self._asked = None
+        if self._truth.state != "none":
             self._truth = protocol.ModelState(state="none")
             self.state_changed.emit()
 
@@ -102,5 +113,6 @@ class ModelPickerModel(QObject):
         self.refresh()
 
     def _on_error(self, error: WireError) -> None:
+        self._asked = None
         self.request_failed.emit(error.sentence, error.way_out)
         self.refresh()

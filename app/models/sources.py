@@ -35,10 +35,11 @@ class SourcesModel(QObject):
         super().__init__(parent)
         self._client = client
         self._standings = standings
-        standings.changed.connect(self.standings_changed)
+        standings.changed.connect(self._on_standings_changed)
         self.turn_id = ""
         self.passages: tuple[Passage, ...] = ()
         self.selected: int | None = None
+        self._is_without_page = False
         # Only the reply to the newest request is wanted: people click faster than a page is rendered.
         self._newest = 0
 
@@ -90,6 +91,7 @@ class SourcesModel(QObject):
         self._select(None)
 
     def _ask(self, passage: Passage, page: int | None, span: tuple[int, int], width_px: int) -> None:
+        self._is_without_page = False
         self._newest += 1
         number = self._newest
         wanted = protocol.PageRequest(
@@ -110,13 +112,24 @@ class SourcesModel(QObject):
     def _on_error(self, number: int, passage: Passage, page: int | None, error: WireError) -> None:
         if number != self._newest:
             return
+        self._is_without_page = True
         sentence = f"{error.sentence} {error.way_out}".strip()
         if page == passage.page and error.kind != _REMOVED:
             self.passage_kept.emit(passage, sentence)
         else:
             self.page_failed.emit(sentence)
 
+    def _on_standings_changed(self) -> None:
+        self.standings_changed.emit()
+        passage, index = self.passage, self.selected
+        if not self._is_without_page or passage is None or index is None:
+            return
+        # What was out of reach may have come back; a page that is shown stays, whatever becomes of its file.
+        if self.standing(passage).state == "here":
+            self.open_passage(index)
+
     def _tell_standing(self, passage: Passage, standing: Standing) -> None:
+        self._is_without_page = True
         if standing.state == "removed":
             self.page_failed.emit(self.tr("This document was removed from the library."))
         else:

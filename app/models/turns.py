@@ -22,7 +22,8 @@ class TurnView:
 
     `model` is None while nothing is finished and when the quotes are the answer. `ahead` counts the questions
     before this one while it is queued. `branch_index` is 0-based among the `num_branches` variants of this turn.
-    `filters` are what the user confined the question to.
+    `filters` are what the user confined the question to. `was_reading`: files were still being read when the answer
+    was complete; that is of interest now, and not stored.
     """
 
     turn_id: str
@@ -42,6 +43,7 @@ class TurnView:
     branch_index: int = 0
     num_branches: int = 1
     filters: Filters = NO_FILTERS
+    was_reading: bool = False
 
     @property
     def id(self) -> str:

@@ -53,6 +53,7 @@ class ConversationView(QScrollArea):
         self.setWidget(self._content)
         self._content.installEventFilter(self)
         self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
+        self.verticalScrollBar().rangeChanged.connect(self._on_range_changed)
         self._shift = QTimer(self, singleShot=True, interval=0)
         self._shift.timeout.connect(self._shift_window)
 
@@ -172,6 +173,11 @@ class ConversationView(QScrollArea):
             self._follows = value >= bar.maximum() - _AT_END_PX and self._shows_last()
         if value < _NEAR_EDGE_PX or value > bar.maximum() - _NEAR_EDGE_PX:
             self._shift.start()
+
+    def _on_range_changed(self) -> None:
+        # The content tells of its new height before the bar knows of it.
+        if self._follows:
+            self._to_end()
 
     def _shows_last(self) -> bool:
         return self._first + len(self._views) >= len(self._turns)

@@ -59,7 +59,7 @@ class FirstRun(QWidget):
         self.choose_files = bits.button(self.tr("Choose files…"), icon="file", clicked=self.files_wanted.emit)
         sentence = bits.label(self.tr("Drag a folder or files here"), "heading")
         sentence.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        kinds = bits.label(self.tr("PDF, Word, Markdown, HTML, text and code"), "small")
+        kinds = bits.label(self.tr("PDF, office files, mail, books, web pages, notes and code"), "small")
         kinds.setAlignment(Qt.AlignmentFlag.AlignCenter)
         inner = bits.column(Picture("drop", "accent", 36), 8, sentence, 4, kinds, 16, spacing=0)
         inner.addLayout(bits.row(None, self.choose_folder, self.choose_files, None))

@@ -32,7 +32,7 @@ KIND_NAMES: tuple[str, ...] = (
     str(QT_TRANSLATE_NOOP("memory", "Embedder")),
     str(QT_TRANSLATE_NOOP("memory", "Knowledge tree")),
     str(QT_TRANSLATE_NOOP("memory", "Ragdoll and work space")),
-    str(QT_TRANSLATE_NOOP("memory", "Other programs")),
+    str(QT_TRANSLATE_NOOP("memory", "Everything else")),
 )
 # An owner belongs to the first kind that has one of these words in its name.
 _WORDS = (

@@ -85,7 +85,7 @@ class PageViewer(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._document = ""
+        self._document, self._spot = "", ""
         self._reply: PageReply | None = None
         self._name = bits.label("", "strong")
         self._where = bits.label("", "small")
@@ -147,6 +147,7 @@ class PageViewer(QWidget):
         """Tells at once which document and where in it was meant, before its page is there."""
         self._reply = None
         self._name_document(document)
+        self._spot = spot
         self._where.setText(spot)
         self._show_notice(self.tr("Opening the page…"))
 
@@ -212,7 +213,7 @@ class PageViewer(QWidget):
 
     def _where_text(self, reply: PageReply) -> str:
         if reply.page is None:
-            return reply.place or (self.tr("Part of the text") if reply.text_start else "")
+            return reply.place or self._spot or (self.tr("Part of the text") if reply.text_start else "")
         if reply.place and reply.place != f"page {reply.page}":
             return self._place_text(reply)
         if not reply.num_pages:

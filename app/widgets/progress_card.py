@@ -13,6 +13,7 @@ from app.widgets.elided import ElidedLabel
 from app.widgets.figures import bytes_text, count_text, printable, seconds_text
 
 _STEPS = 1000
+_LEAST_RATE = 0.5
 
 if TYPE_CHECKING:
     from engine.protocol import IndexProgress
@@ -87,7 +88,8 @@ class ProgressCard(QFrame):
 
     def _rates(self, progress: IndexProgress) -> list[str]:
         facts = []
-        if progress.chunks_per_second is not None:
+        # Before the first chunk is done, none a second would only seem to be what it will be.
+        if progress.chunks_per_second and progress.chunks_per_second >= _LEAST_RATE:
             facts.append(self.tr("%1 chunks/s").replace("%1", count_text(progress.chunks_per_second)))
         if progress.eta_seconds is not None:
             facts.append(self.tr("%1 left").replace("%1", seconds_text(max(1.0, progress.eta_seconds))))

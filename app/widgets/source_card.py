@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, QSize, Qt
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from engine.protocol import Passage
 
 _SNIPPET_CHARS = 220
+_MARKDOWN_NAMES = (".md", ".markdown")
+_MARKDOWN_SIGNS = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|(?:```|~~~).*$)", re.MULTILINE)
 
 
 class ScoreBar(QWidget):
@@ -69,7 +72,7 @@ class SourceCard(OpeningFrame):
         where = " · ".join(part for part in (spot, passage.heading) if part)
         if where:
             layout.addWidget(ElidedLabel(where, "small", Qt.TextElideMode.ElideRight))
-        layout.addWidget(bits.label(snippet(passage.text), wraps=True))
+        layout.addWidget(bits.label(snippet(passage), wraps=True))
 
     def show_standing(self, standing: Standing) -> None:
         """Whether its document is out of reach or was removed."""
@@ -81,9 +84,10 @@ class SourceCard(OpeningFrame):
             theme.restyle(self, selected=is_selected)
 
 
-def snippet(text: str) -> str:
-    """The beginning of a passage on one line, cut at a word."""
-    flat = " ".join(text.split())
+def snippet(passage: Passage) -> str:
+    """The beginning of a passage on one line, cut at a word; of Markdown without the signs of headings and fences."""
+    is_markdown = passage.document.lower().endswith(_MARKDOWN_NAMES)
+    flat = " ".join((_MARKDOWN_SIGNS.sub("", passage.text) if is_markdown else passage.text).split())
     if len(flat) <= _SNIPPET_CHARS:
         return flat
     cut = flat[:_SNIPPET_CHARS]

@@ -154,13 +154,20 @@ class TurnWidget(QWidget):
         is_nothing = turn.state == "finished" and not turn.text and not turn.quotes
         self.nothing.setText(self._nothing_sentence(turn) if is_nothing else "")
         self.nothing.setVisible(is_nothing)
-        self._note.setText(self.tr("No model is chosen, so the answer is these quotes.") if is_extractive else "")
+        self._note.setText(self._note_sentence(turn) if is_extractive else "")
         self._note.setVisible(is_extractive)
 
     def _nothing_sentence(self, turn: TurnView) -> str:
         """That no sentence of the files answers it; what comes nearest may be worth a look all the same."""
         words = self.tr("Not found in your files.")
+        if turn.was_reading:
+            words = self.tr("Not found in what had been read by then. Ask again when all files are.")
         return f"{words} {self.tr('The sources are the passages that come nearest.')}" if turn.passages else words
+
+    def _note_sentence(self, turn: TurnView) -> str:
+        if len(turn.quotes) == 1:
+            return self.tr("No model is chosen, so the answer is this quote.")
+        return self.tr("No model is chosen, so the answer is these quotes.")
 
     def _show_outcome(self, turn: TurnView) -> None:
         if turn.state == "failed":
@@ -214,7 +221,7 @@ class TurnWidget(QWidget):
             place = " · ".join(part for part in (place, words) if part)
         look = theme.current()
         heading = f"<br><span style='color:{look.muted}'>{escape(passage.heading)}</span>" if passage.heading else ""
-        tip = f"<p><b>{escape(place)}</b>{heading}</p><p>{escape(snippet(passage.text))}</p>"
+        tip = f"<p><b>{escape(place)}</b>{heading}</p><p>{escape(snippet(passage))}</p>"
         QToolTip.showText(where, tip, self, msecShowTime=_TOOLTIP_MS)
 
     def _on_copy(self) -> None:

@@ -252,15 +252,22 @@ class ChatPage(QWidget):
         if self._models is None or not self._models.library.is_known:
             return ""
         library, chosen = self._models.library, self._models.conversation.collection
-        if library.progress is not None and not library.num_documents:
+        states = [one.documents_by_state for one in library.collections if chosen in (None, one.name)]
+        num_indexed = sum(state.get("indexed", 0) for state in states)
+        num_waiting = sum(state.get("pending", 0) for state in states)
+        if library.progress is not None and not num_indexed:
             return self.tr("Your files are being read; you can already ask.")
-        counts = [
-            collection.documents_by_state.get("indexed", 0)
-            for collection in library.collections
-            if chosen in (None, collection.name)
-        ]
-        words = self.tr("Answers come from %1 files in %2.")
-        return words.replace("%1", count_text(sum(counts))).replace("%2", chosen or self.tr("your library"))
+        words = (
+            self.tr("Answers come from 1 file in %2.")
+            if num_indexed == 1
+            else self.tr("Answers come from %1 files in %2.")
+        )
+        if library.progress is not None and num_waiting:
+            words = self.tr("%1 of %3 files in %2 have been read so far; you can already ask.")
+        figures = {"%1": count_text(num_indexed), "%3": count_text(num_indexed + num_waiting)}
+        for place, figure in figures.items():
+            words = words.replace(place, figure)
+        return words.replace("%2", chosen or self.tr("your library"))
 
     def _show_collections(self) -> None:
         if self._models is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QButtonGroup, QGridLayout, QStackedWidget, QVBoxLayout, QWidget
 
@@ -151,7 +152,20 @@ def counter_text(name: str, value: float) -> tuple[str, str]:
     return _words(name), count_text(value)
 
 
+# What a name alone would not say.
+_COUNTERS = {
+    "partitions": QT_TRANSLATE_NOOP("memory", "Index parts"),
+    "partitions_resident": QT_TRANSLATE_NOOP("memory", "Index parts in memory"),
+    "partition_loads": QT_TRANSLATE_NOOP("memory", "Index parts read from disk"),
+    "sweep_fixed": QT_TRANSLATE_NOOP("memory", "A search takes"),
+    "sweep_query": QT_TRANSLATE_NOOP("memory", "… and for each question"),
+    "sweep_load": QT_TRANSLATE_NOOP("memory", "… and for each part from disk"),
+}
+
+
 def _words(name: str) -> str:
+    if name in _COUNTERS:
+        return QCoreApplication.translate("memory", str(_COUNTERS[name]))
     words = name.replace("_", " ")
     return words[:1].upper() + words[1:] if not words.startswith("kv ") else f"KV {words[3:]}"
 

@@ -26,6 +26,7 @@ class Notices(QObject):
         self._bar, self._show_problems = bar, show_problems
         self._models: AppModels | None = None
         self._death = ""
+        self._problems = ""
         self._told: set[tuple[str, str]] = set()
         self._has_job_finished = False
 
@@ -77,8 +78,12 @@ class Notices(QObject):
         self._told |= problems
         self._has_job_finished = True
         if are_new:
-            sentence = _problems_sentence(self, finished)
-            self._bar.show_message("warning", sentence, "", self.tr("Show them"), self._show_problems)
+            self._problems = _problems_sentence(self, finished)
+            show = self.tr("Show it") if len(problems) == 1 else self.tr("Show them")
+            self._bar.show_message("warning", self._problems, "", show, self._show_problems)
+        elif finished.indexed and not problems and self._bar.sentence == self._problems:
+            # Somebody has seen to it: unlocked a file, say.
+            self._bar.clear()
 
 
 def _problems_sentence(notices: QObject, finished: IndexFinished) -> str:

@@ -47,6 +47,22 @@ def desk(client, store) -> Desk:
     return Desk(client, store)
 
 
+def test_an_answer_knows_whether_files_were_still_being_read(client, store):
+    desk = Desk(client, store)
+    is_reading = True
+    answering = Answering(client, store, is_reading=lambda: is_reading)
+    model = ConversationModel(answering, store)
+    for expected in (True, False):
+        is_reading = expected
+        model.ask("What notice applies?")
+        turn_id = model.turns[-1].turn_id
+        client.tell(finished(turn_id))
+        assert model.turn(turn_id).was_reading is expected
+    # It is not stored: what is opened later is as it is then.
+    desk.model.open(model.conversation_id)
+    assert [turn.was_reading for turn in desk.model.turns] == [False, False]
+
+
 def test_a_question_is_stored_shown_and_asked(desk):
     turn_id = desk.ask("  What notice applies?  ")
     (ask,) = desk.asked()

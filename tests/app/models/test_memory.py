@@ -41,7 +41,7 @@ def test_the_newest_snapshot_is_shown_as_values_and_as_a_table(memory, client, q
     assert rows(memory) == [
         ["Memory", "model", "layers 0–3", str(2 * GIB), "resident"],
         ["Memory", "kv", "cells", str(GIB), "loading"],
-        ["Memory", "other programs", "", str(GIB), ""],
+        ["Memory", "everything else", "", str(GIB), ""],
         ["Memory", "free", "", str(4 * GIB), ""],
     ]
     assert memory.table.headerData(0, Qt.Orientation.Horizontal) == "Where"
@@ -49,13 +49,13 @@ def test_the_newest_snapshot_is_shown_as_values_and_as_a_table(memory, client, q
 
 def test_a_span_goes_from_the_table_when_its_bytes_are_given_back(memory, client):
     client.tell(protocol.MemorySnapshot(memory=LOADED), protocol.MemorySnapshot(memory=ram()))
-    assert [row[1] for row in rows(memory)] == ["other programs", "free"]
+    assert [row[1] for row in rows(memory)] == ["everything else", "free"]
 
 
 def test_equal_spans_are_two_rows(memory, client):
     twin = Span("kv", "cells", "ram", GIB)
     client.tell(protocol.MemorySnapshot(memory=ram(twin, twin)))
-    assert [row[1] for row in rows(memory)] == ["kv", "kv", "other programs", "free"]
+    assert [row[1] for row in rows(memory)] == ["kv", "kv", "everything else", "free"]
 
 
 def test_the_same_snapshot_again_is_no_change(memory, client, qtbot):

@@ -59,6 +59,38 @@ def test_without_an_engine_no_model_is_loaded(picker, client, qtbot):
     assert picker.state == "none"
 
 
+def test_a_load_that_was_given_up_for_another_model_is_no_failure(picker, client):
+    other = "/models/other.gguf"
+    seen = []
+    picker.state_changed.connect(lambda: seen.append((picker.state, picker.name)))
+    picker.use(TINY.path)
+    client.tell(ModelState(state="loading", path=TINY.path, name="tiny"))
+    picker.use(other)
+    client.tell(
+        ModelState(state="loading", path=TINY.path, name="tiny", fraction=0.2),
+        ModelState(state="failed", path=TINY.path, name="tiny", sentence="It could not be loaded."),
+        ModelState(state="none"),
+        ModelState(state="loading", path=other, name="other"),
+        ModelState(state="failed", path=other, name="other", sentence="It is cut short."),
+    )
+    assert seen == [("loading", "tiny"), ("none", ""), ("loading", "other"), ("failed", "other")]
+    assert picker.sentence == "It is cut short."
+
+
+def test_what_an_engine_that_came_again_loads_by_itself_is_shown(picker, client):
+    picker.use("/models/other.gguf")
+    client.die()
+    client.tell(ModelState(state="failed", path=TINY.path, name="tiny", sentence="It is cut short."))
+    assert picker.state == "failed"
+
+
+def test_a_choice_that_is_refused_leaves_the_model_before_as_it_is(picker, client):
+    picker.use("/models/text.gguf")
+    client.refuse(protocol.MODELS_USE, "This is no GGUF file.", "ModelFileInvalid")
+    client.tell(ModelState(state="loading", path=TINY.path, name="tiny"))
+    assert picker.state == "loading"
+
+
 def test_a_model_can_be_let_go_and_forgotten(picker, client):
     picker.use_none()
     picker.forget(TINY.path)

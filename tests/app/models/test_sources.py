@@ -9,7 +9,10 @@ from app.models.sources import SourcesModel
 from app.models.standings import Standings
 from app.models.turns import TurnView
 from engine import protocol
+from engine.protocol import DocumentState
 from tests.helpers.answers import passage
+from tests.helpers.shown_values import document
+from tests.helpers.told_library import answer_library
 
 TURN = TurnView("t", "?", passages=(passage(0), passage(1), passage(2)))
 
@@ -92,6 +95,32 @@ def test_a_page_that_cannot_be_read_leaves_the_passage_as_it_was_indexed(sources
     with qtbot.wait_signal(sources.page_failed) as failed:
         client.refuse(protocol.PAGE, "There is no page 5.")
     assert failed.args == ["There is no page 5."]
+
+
+def test_a_page_out_of_reach_is_asked_for_again_when_it_comes_back(client, qtbot):
+    library = LibraryModel(client)
+    standings = Standings(client, library)
+    sources = SourcesModel(client, standings)
+    standings.watch(TURN.passages)
+    sources.show_turn(TURN)
+
+    def tell(state: DocumentState) -> None:
+        library.refresh()
+        for _ in range(2):
+            answer_library(client, documents=[document(number, state) for number in (1, 2, 3)])
+
+    tell("offline")
+    with qtbot.wait_signal(sources.passage_kept):
+        sources.open_passage(0)
+    assert client.asked(protocol.PAGE) == []
+    tell("indexed")
+    assert [wanted.document_id for wanted in client.asked(protocol.PAGE)] == [1]
+
+    # A page that is shown stays, whatever becomes of its file.
+    client.answer(protocol.PAGE, page("found"))
+    tell("offline")
+    tell("indexed")
+    assert len(client.asked(protocol.PAGE)) == 1
 
 
 @pytest.mark.parametrize("index", [-1, 3])

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from PySide6.QtCore import QPoint
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
 from app.models.standings import HERE, Standing
 from app.widgets.conversation_view import MAX_TURN_WIDGETS, ConversationView
 from app.widgets.turn_widget import scope_sentence, timing_sentence
-from engine.protocol import Scope
+from engine.protocol import Filters, Scope
 from tests.helpers.shown_values import passage, quote, turn
 
 
@@ -257,3 +258,26 @@ def test_an_answer_that_found_nothing_says_so(view):
     assert nothing.text() == "Not found in your files."
     view.update_turn(turn(2))
     assert not view.turn_views()[1].nothing.isVisible()
+    view.update_turn(turn(1, text="", model=None, was_reading=True))
+    assert nearest.text() == "Not found in what had been read by then. Ask again when all files are."
+
+
+def test_the_line_under_an_answer_of_quotes_counts_them(view):
+    one, two = (tuple(quote(index) for index in range(number)) for number in (1, 2))
+    view.show_turns([turn(1, model=None, quotes=one), turn(2, model=None, quotes=two)])
+    assert [widget._note.text().partition(" is ")[2] for widget in view.turn_views()] == [
+        "chosen, so the answer is this quote.",
+        "chosen, so the answer is these quotes.",
+    ]
+
+
+def test_the_end_stays_in_sight_when_an_answer_brings_more_than_text(view):
+    view.show_turns([turn(number) for number in range(8)] + [turn(9, state="searching", text="", model=None)])
+    settle()
+    filters = Filters(formats=("pdf",))
+    quotes = tuple(quote(index) for index in range(3))
+    view.update_turn(turn(9, model=None, quotes=quotes, passages=(passage(1),), filters=filters))
+    settle()
+    bar = view.verticalScrollBar()
+    assert bar.value() == bar.maximum()
+    assert view.viewport().rect().bottom() >= view.turn_views()[-1].mapTo(view.viewport(), QPoint(0, 0)).y()

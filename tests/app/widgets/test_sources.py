@@ -93,8 +93,20 @@ def test_cards_say_the_number_file_and_page_and_the_whole_passage(qtbot):
 
 
 def test_a_snippet_is_cut_at_a_word_but_chinese_anywhere():
-    assert snippet("word " * 100).endswith("word…")
-    assert len(snippet("通知" * 300)) == 221
+    assert snippet(passage(1, text="word " * 100)).endswith("word…")
+    assert len(snippet(passage(1, text="通知" * 300))) == 221
+
+
+def test_a_snippet_of_markdown_is_without_the_signs_of_headings_and_fences():
+    text = "## Mutexes\n\n```rust,ignore\n# hidden\nlet m = 1;\n```\nC# is #1."
+    assert snippet(replace(passage(1, text=text), document="/docs/a.MD")) == "Mutexes hidden let m = 1; C# is #1."
+    assert snippet(passage(1, text="# hidden")) == "# hidden"
+
+
+def test_a_text_says_where_the_passage_stands_also_once_it_is_there(viewer):
+    viewer.show_opening("/docs/notes.md", "lines 98–136")
+    viewer.show_page(protocol.PageReply(document="/docs/notes.md", page=None, num_pages=0, text="words", text_start=9))
+    assert viewer.where == "lines 98–136"
 
 
 def test_a_picture_is_shown_with_its_marks(viewer):

@@ -370,6 +370,20 @@ def test_problems_are_told_when_they_are_new_and_not_at_every_look(window, clien
     assert not window.message_bar.isVisible()
 
 
+def test_a_problem_that_was_seen_to_is_not_told_any_longer(window, client):
+    problem = protocol.DocumentProblem(path="/docs/a.pdf", reason="The password does not open it.")
+    nothing = protocol.IndexFinished(indexed=0, unchanged=0, removed=0, skipped=(), failed=(), chunks=0, seconds=1.0)
+    client.tell(nothing.model_copy(update={"skipped": (problem,)}))
+    assert window.message_bar.sentence == "1 file could not be indexed."
+    assert window.message_bar._button.text() == "Show it"
+    client.tell(nothing.model_copy(update={"unchanged": 3}))
+    assert window.message_bar.isVisible()
+
+    client.tell(nothing.model_copy(update={"indexed": 1}))
+
+    assert not window.message_bar.isVisible()
+
+
 def test_a_job_without_problems_says_nothing(window, client):
     client.tell(protocol.IndexFinished(indexed=3, unchanged=0, removed=0, skipped=(), failed=(), chunks=9, seconds=1.0))
     assert not window.message_bar.isVisible()

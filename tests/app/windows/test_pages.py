@@ -56,6 +56,16 @@ def test_an_empty_chat_says_what_it_is_answered_from(window, client, models):
     assert window.chat.hero.sentence == "Answers come from 5 files in Rust."
 
 
+def test_an_empty_chat_says_how_far_reading_has_come(window, client):
+    client.tell(protocol.IndexProgress(documents_done=1, documents_total=9, chunks_done=4))
+    tell_library(client, Collection("Rust", (), {"pending": 9}, 0))
+    assert window.chat.hero.sentence == "Your files are being read; you can already ask."
+    tell_library(client, Collection("Rust", (), {"indexed": 1, "pending": 8, "skipped": 1}, 4))
+    assert window.chat.hero.sentence == "1 of 9 files in your library have been read so far; you can already ask."
+    tell_library(client, Collection("Rust", (), {"indexed": 1}, 4))
+    assert window.chat.hero.sentence == "Answers come from 1 file in your library."
+
+
 def test_the_collection_is_chosen_at_the_top_of_the_chat(window, client, models):
     tell_library(client, COLLECTION)
     actions = window.chat.collection_picker.menu().actions()
@@ -121,7 +131,8 @@ def test_decisions_are_said_in_words(window, client):
     [("tokens_per_s", 31.44, ("Tokens", "31.4/s")), ("disk_read_bytes_per_s", 2**20, ("Disk read", "1.0 MiB/s")),
      ("kv_hit_ratio", 0.83, ("KV hit", "83%")), ("cache_bytes", 2048, ("Cache", "2.0 KiB")),
      ("waiting_questions", 3, ("Waiting questions", "3")),
-     ("sweep_load_ms", 9.9, ("Sweep load", "10 ms"))],
+     ("sweep_load_ms", 9.9, ("… and for each part from disk", "10 ms")),
+     ("partitions", 4, ("Index parts", "4"))],
 )  # fmt: skip
 def test_counters_are_read_by_the_end_of_their_names(name, value, words):
     assert counter_text(name, value) == words
