@@ -11,6 +11,7 @@ from engine.closing import close_all
 from engine.config import Home, Settings
 from engine.events import LibraryChanged
 from engine.generation.loader import ModelLoader
+from engine.generation.spare_power import has_power_to_spare
 from engine.generation.worker import GenerationWorker, UseModel
 from engine.library.parsers.pool import ParserPool
 from engine.library.reserve import Reserve
@@ -84,6 +85,7 @@ def assemble(
         extractive_answer,
         told.publish,
         lambda: settings().generation.reorder_loss,
+        has_power_to_spare,
     )
     told.subscribe(lambda event: generation.forget_removed() if isinstance(event, LibraryChanged) else None)
     sweep_costs = SweepCosts()

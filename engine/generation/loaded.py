@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from engine.closing import close_all
 from engine.core import ModelShape
+from engine.generation.cache_files import CacheFiles
 from engine.generation.context import Context
 from engine.generation.knowledge import KnowledgeKeeper
 from engine.generation.model import Model
@@ -19,6 +20,8 @@ from engine.generation.step_loop import StepLoop
 
 # Kept KV leaves cells only when they are wanted; the rest is free at once for a question that comes.
 KEPT_CELLS_SHARE = 0.75
+# Beyond this, what nobody has asked for would push out what somebody has.
+ROOM_SHARE = 0.8
 # Nodes that are written at a time while nobody asks anything.
 FLUSHED_AT_ONCE = 4
 
@@ -36,12 +39,18 @@ class LoadedModel:
     speaker: Speaker
     loop: StepLoop
     keeper: KnowledgeKeeper | None
+    files: CacheFiles
     reads_ahead: bool = False
 
     @property
     def peek(self) -> Peek | None:
         """How much of a prompt's beginning is kept."""
         return self.keeper.peek if self.keeper is not None else None
+
+    @property
+    def has_disk_room(self) -> bool:
+        """Whether more can be kept without something else having to leave."""
+        return self.files.held_bytes < self.files.budget_bytes * ROOM_SHARE
 
     def apply(self, ram_bytes: int, disk_bytes: int) -> None:
         """Bounds what is kept."""

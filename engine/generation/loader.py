@@ -221,7 +221,8 @@ class ModelLoader:
         if reads_ahead is None:
             # Else it would take the processor from the search, and from the quotes that people see first.
             reads_ahead = placement.n_gpu_layers > 0
-        return LoadedModel(shape, model, context, speaker, loop, keeper, reads_ahead and keeper is not None)
+        reads_ahead = reads_ahead and keeper is not None
+        return LoadedModel(shape, model, context, speaker, loop, keeper, self._cache_files(), reads_ahead)
 
     def _keeper(self, root: bytes, model: Model, context: Context, cells: Cells) -> KnowledgeKeeper | None:
         """None where the beginning of one prompt is of no use to another."""

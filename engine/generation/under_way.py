@@ -1,6 +1,7 @@
 """The questions that are being answered: handed to the loop, moved on step by step, and ended exactly once each.
 
-Beside them run guesses: prompts that are read while their search goes on (reading_ahead.py).
+Beside them run guesses: prompts that are read while their search goes on (reading_ahead.py), and when nobody asks
+anything, passages that are likely to be wanted (hot_passages.py).
 """
 
 from __future__ import annotations
@@ -8,19 +9,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from engine.core import Evidence, Passage, Priority, Question
+from engine.core import Evidence, Passage, Priority, Question, SamplingParams
 from engine.errors import GenerationError, RagdollError
 from engine.events import AnswerEnded, AnswerFailed, Publish
 from engine.generation.answering import Answering
 from engine.generation.conversation import documents_in_transcript, turns_of_transcript
+from engine.generation.hot_passages import HotPassages
 from engine.generation.loaded import LoadedModel
 from engine.generation.prompt import Prompt, Reordering, answer_reserve, compose
 from engine.generation.reading_ahead import ReadingAhead, is_ahead
-from engine.generation.request import StepEvent
+from engine.generation.request import PromptRead, Request, StepEvent
+from engine.generation.segment import Segment
 from engine.inflight import QuestionInFlight
 
 log = logging.getLogger(__name__)
 KnownDocuments = Callable[[Collection[int]], Collection[int]]
+# Nobody else's id begins so.
+_HOT_ID = "\0hot"
 _URGENCY: tuple[Priority, ...] = ("interactive", "batch", "idle")
 
 
@@ -31,6 +36,8 @@ class UnderWay:
         self._known_documents, self._reorder_loss, self._publish = known_documents, reorder_loss, publish
         self._answering: dict[str, Answering] = {}
         self._ahead = ReadingAhead()
+        self._hot = HotPassages()
+        self._reads_hot = False
         self._num_steps = 0
         self.is_stalled = False
 
@@ -40,7 +47,7 @@ class UnderWay:
     @property
     def is_busy(self) -> bool:
         """Whether there is anything to compute, for a question or ahead of one."""
-        return bool(self._answering) or self._ahead.is_busy
+        return bool(self._answering) or self._ahead.is_busy or self._reads_hot
 
     def waiting(self) -> Iterator[QuestionInFlight]:
         """Those that have not begun, the most urgent first."""
@@ -62,12 +69,29 @@ class UnderWay:
         if guess is None or guess.has_ended:
             loaded.loop.submit(answering.request)
         self._answering[question.question_id] = answering
+        self._hot.note(prompt)
 
     def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage], loaded: LoadedModel) -> None:
         """Has a question's prompt read while its search goes on, if nobody else waits."""
         if loaded.reads_ahead and not in_flight.cancelled.is_set() and not any(self.waiting()):
             prompt = self._prompt(in_flight.question, passages, loaded)
             self._ahead.begin(loaded.loop, in_flight, passages, prompt)
+
+    def next_hot(self, loaded: LoadedModel) -> tuple[Segment, ...] | None:
+        """What had better be read before anybody asks, if there is room for it on the disk."""
+        if loaded.peek is None or not loaded.has_disk_room:
+            return None
+        return self._hot.next(loaded.speaker, loaded.peek)
+
+    def read_hot(self, beginning: tuple[Segment, ...], loaded: LoadedModel) -> None:
+        """Has it read, behind all questions that come meanwhile."""
+        loaded.loop.submit(Request(_HOT_ID, beginning, SamplingParams(max_tokens=0, temperature=0.0), "idle"))
+        self._reads_hot = True
+
+    def forget_removed(self) -> None:
+        """Passages of documents that have left the library are not read ahead any more."""
+        counted = self._hot.documents()
+        self._hot.forget(counted - frozenset(self._known_documents(counted)))
 
     def cancel_unwanted(self, loaded: LoadedModel) -> None:
         """Cancels those whose flag rose."""
@@ -86,7 +110,9 @@ class UnderWay:
             if request_id in self._answering:
                 self._answering[request_id].begin()
         for event in events:
-            if is_ahead(event):
+            if event.request_id == _HOT_ID:
+                self._reads_hot = isinstance(event, PromptRead)
+            elif is_ahead(event):
                 self._note_ahead(event, loaded)
             else:
                 self._tell(event)
@@ -103,6 +129,8 @@ class UnderWay:
     def forget_ahead(self) -> None:
         """The loop has gone, and what was read ahead with it."""
         self._ahead.clear()
+        self._hot.clear()
+        self._reads_hot = False
 
     def _prompt(self, question: Question, passages: Sequence[Passage], loaded: LoadedModel) -> Prompt:
         known = self._known_documents(documents_in_transcript(question.transcript))

@@ -26,6 +26,7 @@ from engine.events import (
     Publish,
 )
 from engine.generation.answering import QuoteAnswer, quoted
+from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
 from engine.generation.under_way import KnownDocuments, UnderWay, reported_as
 from engine.inflight import QuestionInFlight
@@ -37,6 +38,7 @@ WAITING_FOR_DISK_SECONDS = 0.002
 # Nobody has asked anything for so long: what is kept in memory can be written.
 IDLE_SECONDS = 2.0
 FLUSH_PAUSE_SECONDS = 0.02
+SPARE_POWER_SECONDS = 60.0
 COUNTERS_SECONDS = 0.5
 
 
@@ -89,6 +91,7 @@ class GenerationWorker:
         quote_answer: QuoteAnswer,
         publish: Publish,
         reorder_loss: Callable[[], float] = lambda: 0.0,
+        has_power_to_spare: Callable[[], bool] = lambda: False,
     ) -> None:
         """Prepares the thread.
 
@@ -98,9 +101,11 @@ class GenerationWorker:
             quote_answer: The extractive answer that the reader makes of its quotes.
             publish: Where events go.
             reorder_loss: How much of its worth the order of the passages may lose for what is kept (ordering.py).
+            has_power_to_spare: Whether what nobody has asked for may be computed now (spare_power.py).
         """
         self._loader, self._publish = loader, publish
         self._known_documents, self._quote_answer = known_documents, quote_answer
+        self._has_power_to_spare = has_power_to_spare
         self._under_way = UnderWay(known_documents, reorder_loss, publish)
         self._inbox: queue.SimpleQueue[_InTurn | _AtOnce] = queue.SimpleQueue()
         self._waiting: deque[_InTurn] = deque()
@@ -185,14 +190,27 @@ class GenerationWorker:
         return 0 if self._waiting else self._idle_seconds
 
     def _use_idle_time(self) -> None:
-        """Nobody asks: what was read is written to the disk, in small portions."""
-        if not self._under_way.is_busy and not self._waiting and (loaded := self._loader.loaded_now) is not None:
-            self._idle_seconds = FLUSH_PAUSE_SECONDS if self._guarded(loaded.flush) else None
+        """Nobody asks: what was read is written to the disk, in small portions, and then what is hot is read."""
+        if self._under_way.is_busy or self._waiting or (loaded := self._loader.loaded_now) is None:
+            return
+        self._idle_seconds = FLUSH_PAUSE_SECONDS
+        if not self._guarded(loaded.flush) and not self._guarded(lambda: self._read_hot(loaded)):
+            self._idle_seconds = None
+
+    def _read_hot(self, loaded: LoadedModel) -> bool:
+        """Whether there is something hot to read, now or when the machine has power to spare."""
+        beginning = self._under_way.next_hot(loaded)
+        if beginning is not None and self._has_power_to_spare():
+            self._under_way.read_hot(beginning, loaded)
+        elif beginning is not None:
+            self._idle_seconds = SPARE_POWER_SECONDS
+        return beginning is not None
 
     def _carry_out(self, command: _AtOnce) -> None:
         if isinstance(command, _Expected):
             self._guarded(lambda: self._expect(command))
         elif isinstance(command, _ForgetRemoved):
+            self._guarded(self._under_way.forget_removed)
             self._guarded(lambda: self._loader.forget_removed(self._known_documents))
         else:
             self._guarded(self._loader.apply_settings)

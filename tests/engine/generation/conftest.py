@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,8 +43,15 @@ class Desk:
         self.known: set[int] | None = None
         self.settings = Settings()
         self.loader = ModelLoader(lambda: self.settings, data_folder, data_folder / "kv", self.ledger, self._take)
-        self.reorder_loss = 0.0
-        self.worker = GenerationWorker(self.loader, self._known, quote_answer, self._take, lambda: self.reorder_loss)
+        self.reorder_loss, self.has_power = 0.0, False
+        self.worker = GenerationWorker(
+            self.loader,
+            self._known,
+            quote_answer,
+            self._take,
+            reorder_loss=lambda: self.reorder_loss,
+            has_power_to_spare=lambda: self.has_power,
+        )
         self.worker.start()
 
     def ask(self, text: str, question_id: str = "q", transcript=(), evidence=EVIDENCE, **sampling) -> QuestionInFlight:
@@ -66,6 +74,12 @@ class Desk:
             event = self._said.get(timeout=60)
             if is_wanted(event):
                 return event
+
+    def wait_until(self, is_so) -> None:
+        deadline = time.monotonic() + 60
+        while not is_so():
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
 
     def _known(self, ids):
         return ids if self.known is None else self.known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,10 @@ from engine.events import (
     ModelStateChanged,
     TokensGenerated,
 )
+from engine.generation import worker
+from engine.generation.conversation import EvidencePassage
 from engine.generation.loader import StepLoop
+from engine.generation.segment import tokens_of
 from engine.generation.worker import UseModel
 from engine.inflight import QuestionInFlight
 from engine.models.gguf import read_shape
@@ -320,3 +324,30 @@ def test_nothing_is_read_ahead_on_the_processor_that_searches(model_desk):
     model_desk.end_of("other")
     counters = model_desk.loader.loaded_now.loop.counters()
     assert counters.prompt_tokens == model_desk.events[-1].timings.prompt_tokens
+
+
+def test_what_answers_keep_resting_on_is_read_while_nobody_asks(model_desk, monkeypatch):
+    monkeypatch.setattr(worker, "IDLE_SECONDS", 0.01)
+    model_desk.has_power = True
+    one, two, three = EVIDENCE.passages
+    for number, passages in enumerate(((one, two, three), (one, three, two))):
+        evidence = replace(EVIDENCE, passages=passages)
+        model_desk.ask("How?", f"q{number}", evidence=evidence, max_tokens=1)
+        model_desk.end_of(f"q{number}")
+    loaded = model_desk.loader.loaded_now
+    opening = model_desk.worker._under_way._hot._opening
+    wanted = [(opening, loaded.speaker.segment(EvidencePassage.of(each).block(1))) for each in (two, three)]
+    model_desk.wait_until(lambda: all(loaded.peek(each) == len(tokens_of(each)) for each in wanted))
+    model_desk.ask("How?", "two", evidence=replace(EVIDENCE, passages=(two,)), max_tokens=1)
+    end = model_desk.end_of("two")
+    assert end.timings.cached_tokens == len(tokens_of(wanted[0]))
+    assert told(model_desk, *ENDS) == ["q0", "q1", "two"]
+
+
+def test_nothing_is_read_unasked_on_a_machine_without_power_to_spare(model_desk, monkeypatch):
+    monkeypatch.setattr(worker, "IDLE_SECONDS", 0.01)
+    for number in range(2):
+        model_desk.ask("How?", f"q{number}", max_tokens=1)
+        model_desk.end_of(f"q{number}")
+    model_desk.wait_until(lambda: model_desk.worker._idle_seconds == worker.SPARE_POWER_SECONDS)
+    assert not model_desk.worker._under_way.is_busy

@@ -1,0 +1,66 @@
+"""Hot passages: those that answers keep resting on are read while nobody asks anything, so that they are there.
+
+RAGCache (https://arxiv.org/abs/2404.12457) finds that few documents take most requests. A passage is read right after
+the instructions, as if it were the first of a prompt: there the order of a later one can follow it (ordering.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from engine.generation.conversation import EvidencePassage
+from engine.generation.prompt import Peek, Prompt
+from engine.generation.segment import Segment
+from engine.generation.speaker import Speaker
+
+# Once is chance.
+MIN_USES = 2
+MAX_PASSAGES = 512
+
+
+class HotPassages:
+    """Counts what the prompts of one model's questions held; on the generation thread."""
+
+    def __init__(self) -> None:
+        self._uses: Counter[EvidencePassage] = Counter()
+        self._opening: Segment | None = None
+
+    def note(self, prompt: Prompt) -> None:
+        """A question was asked with this prompt."""
+        if prompt.segments and prompt.segments[0].kind == "instructions":
+            self._opening = prompt.segments[0]
+        self._uses.update(prompt.passages)
+        if len(self._uses) > 2 * MAX_PASSAGES:
+            # Halved, so that what was hot a while ago cools down.
+            self._uses = Counter({passage: uses // 2 for passage, uses in self._uses.most_common(MAX_PASSAGES)})
+
+    def next(self, speaker: Speaker, peek: Peek) -> tuple[Segment, ...] | None:
+        """The beginning of a prompt with the most used passage that is not kept there; None when all hot ones are."""
+        for passage in self._hot():
+            beginning = self._beginning(passage, speaker)
+            if beginning and peek(beginning) < sum(len(segment.tokens) for segment in beginning):
+                return beginning
+        return None
+
+    def forget(self, documents: frozenset[int]) -> None:
+        """These have left the library."""
+        for passage in [passage for passage in self._uses if passage.document_id in documents]:
+            del self._uses[passage]
+
+    def documents(self) -> frozenset[int]:
+        """Whose passages are counted."""
+        return frozenset(passage.document_id for passage in self._uses)
+
+    def clear(self) -> None:
+        """Another model begins: its prompts begin otherwise."""
+        self._opening = None
+
+    def _hot(self) -> Iterator[EvidencePassage]:
+        for passage, uses in self._uses.most_common():
+            if uses < MIN_USES:
+                return
+            yield passage
+
+    def _beginning(self, passage: EvidencePassage, speaker: Speaker) -> tuple[Segment, ...]:
+        return () if self._opening is None else (self._opening, speaker.segment(passage.block(1)))

@@ -1,0 +1,72 @@
+"""Tests for engine.generation.hot_passages."""
+
+from __future__ import annotations
+
+from engine.generation.conversation import EvidencePassage
+from engine.generation.hot_passages import MAX_PASSAGES, HotPassages
+from engine.generation.prompt import Prompt
+from engine.generation.segment import Segment
+from engine.generation.speaker import Speaker
+
+OPENING = Segment((1, 2, 3), "instructions")
+SPEAKER = Speaker(None, lambda text, is_markup: list(text.encode()), 4096)
+ONE, TWO, THREE = (EvidencePassage(number, f"{number}.md", None, f"Text {number}.") for number in (1, 2, 3))
+
+
+def prompt(*passages: EvidencePassage) -> Prompt:
+    return Prompt((OPENING,), passages, (), 3, 0)
+
+
+def nothing_kept(segments) -> int:
+    return 0
+
+
+def hot_after(*prompts: Prompt) -> HotPassages:
+    hot = HotPassages()
+    for each in prompts:
+        hot.note(each)
+    return hot
+
+
+def test_nothing_is_hot_at_first_nor_what_was_used_once():
+    assert HotPassages().next(SPEAKER, nothing_kept) is None
+    assert hot_after(prompt(ONE, TWO)).next(SPEAKER, nothing_kept) is None
+
+
+def test_the_most_used_passage_is_read_first_behind_the_instructions():
+    hot = hot_after(prompt(ONE, TWO), prompt(TWO, THREE), prompt(THREE, TWO))
+    assert hot.next(SPEAKER, nothing_kept) == (OPENING, SPEAKER.segment(TWO.block(1)))
+
+
+def test_what_is_kept_already_is_not_read_again():
+    hot = hot_after(prompt(ONE, TWO), prompt(TWO, ONE), prompt(TWO))
+    two = SPEAKER.segment(TWO.block(1))
+
+    def two_kept(segments) -> int:
+        return 3 + len(two.tokens) if two in segments else 3
+
+    assert hot.next(SPEAKER, two_kept) == (OPENING, SPEAKER.segment(ONE.block(1)))
+    assert hot.next(SPEAKER, lambda segments: 10**6) is None
+
+
+def test_a_removed_document_is_not_read():
+    hot = hot_after(prompt(ONE), prompt(ONE))
+    assert hot.documents() == {1}
+    hot.forget(frozenset({1}))
+    assert hot.next(SPEAKER, nothing_kept) is None
+
+
+def test_after_a_change_of_the_model_its_own_instructions_are_waited_for():
+    hot = hot_after(prompt(ONE), prompt(ONE))
+    hot.clear()
+    assert hot.next(SPEAKER, nothing_kept) is None
+    hot.note(prompt())
+    assert hot.next(SPEAKER, nothing_kept) is not None
+
+
+def test_what_was_hot_long_ago_makes_way():
+    hot = hot_after(*[prompt(ONE)] * 9)
+    for number in range(10, 10 + 8 * MAX_PASSAGES):
+        hot.note(prompt(EvidencePassage(number, "n", None, str(number))))
+    assert len(hot.documents()) <= 2 * MAX_PASSAGES
+    assert hot.next(SPEAKER, nothing_kept) is None
