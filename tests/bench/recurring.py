@@ -130,10 +130,9 @@ def draw(questions: int, documents: int, per_question: int, exponent: float, see
 
     Gumbel noise on the logarithm of the weights draws without repetition. The order within a question is another draw.
     """
-    random = np.random.default_rng(seed)
-    noise = random.gumbel(size=(questions, documents))
+    noise = np.random.default_rng((seed, 1)).gumbel(size=(questions, documents))
     order = np.argsort(-(noise - exponent * np.log(np.arange(1, documents + 1))), axis=1)[:, :per_question]
-    return random.permuted(order, axis=1)
+    return np.random.default_rng((seed, 2)).permuted(order, axis=1)
 
 
 def zipf_exponent(documents: int, per_question: int, top: int, share: float) -> float:

@@ -120,26 +120,30 @@ class Ours:
         return len(asks) / (time.perf_counter() - begun)
 
     def first_token_after_search(self, ask: Ask, search: Search, is_speculative: bool) -> float:
-        """Seconds from the start of a search to the first token, reading meanwhile what it has found or not."""
-        begun, guess = time.perf_counter(), list[Segment]()
-        name = ""
+        """Seconds from the start of a search to the first token; what it has found so far is read meanwhile or not.
+
+        As reading_ahead.py does it: a guess is the whole prompt with nothing to write, given up when it proves wrong.
+        """
+        begun, name, guess = time.perf_counter(), "", list[Segment]()
         for stage in search.stages:
-            while time.perf_counter() - begun < stage.seconds:
-                if self.generation.loop.has_work:
-                    self.generation.step()
-                else:
-                    time.sleep(0.001)
-            wanted = self.ordered(replace(ask, passages=stage.passages))[:-1]
-            if is_speculative and stage is not search.stages[-1] and wanted != guess:
+            self._pass_time(begun + stage.seconds)
+            wanted = self.ordered(replace(ask, passages=stage.passages))
+            if guess and wanted != guess:
                 self.generation.loop.cancel(name)
+            if is_speculative and wanted != guess:
                 name, guess = self._name(), wanted
                 self.generation.submit(name, guess, greedy(0))
-        final = self.ordered(replace(ask, passages=search.stages[-1].passages))
-        if guess != final[:-1]:
-            self.generation.loop.cancel(name)
         while self.generation.loop.has_work:
             self.generation.step()
+        final = self.ordered(replace(ask, passages=search.stages[-1].passages))
         return self.generation.ask(self._name(), final, greedy(1)).token_times[0] - begun
+
+    def _pass_time(self, until: float) -> None:
+        while (left := until - time.perf_counter()) > 0:
+            if self.generation.loop.has_work:
+                self.generation.step()
+            else:
+                time.sleep(left)
 
     def ordered(self, ask: Ask) -> list[Segment]:
         """The prompt as the application composes it."""

@@ -1,0 +1,209 @@
+"""How fast many answers are written together, beside llama-server and beside cells that are reserved in advance.
+
+    python -m tests.bench.batching [--quick] [--json FILE] [--peers FOLDER] [--no-peers]
+
+First, 1 to 16 answers at a time, by our step loop and by llama-server with as many slots: tokens in a second while all
+of them are being written, on the same model, threads and lengths, greedy and without drafts. Then a backlog of
+requests with lengths as in the Azure conversation trace on a context that cannot hold them all: our loop, which gives
+a cell to a token when it comes, and contiguous reservation with the same kernels (reserving.py). Prompts are a
+sixteenth of the trace's, because most of a prompt is found and not read, answers are half of the trace's. Last, how
+many cells n = 4 answers and a beam of 6 save by sharing those of their prompt. Ratios:
+
+- `llama_server`: our tokens in a second ÷ theirs, the worst of all numbers of answers.
+- `cell_utilisation`: the mean share of our cells that hold a token while somebody waits for cells.
+- `reservation_max`, `reservation_pow2`, `reservation_oracle`: our tokens in a second ÷ those with the reservation.
+
+Exit code 1 when a bound does not hold; `--quick` (a small model, fewer requests) binds nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from engine.generation.loader import UBATCH_OF_PROCESSOR
+from engine.generation.segment import Segment
+from tests.bench import azure, peers, report
+from tests.bench.azure import Length
+from tests.bench.bench_model import BOS, ONE_BILLION, QUICK, Shape, bench_model, plain_tokens
+from tests.bench.llama_server import LlamaServer, ServerOptions
+from tests.bench.our_generation import OurGeneration, greedy, num_threads, told
+from tests.bench.reserving import Batched, Reserving, policies
+
+SEED = 20_230_617
+TOGETHER = (1, 2, 4, 8, 16)
+PROMPT_TOKENS, ANSWER_TOKENS = 64, 64
+CELLS_PER_ANSWER = 256
+LONGEST, BACKLOG_CELLS = 2048, 4096
+SCALE = azure.Scale(prompt_divisor=16, answer_divisor=2, most=LONGEST)
+SHARING_PROMPT_TOKENS, SHARING_ANSWER_TOKENS = 256, 64
+# At least.
+BOUNDS = {
+    "llama_server": 0.95,
+    "cell_utilisation": 0.96,
+    "reservation_max": 2.0,
+    "reservation_pow2": 1.0,
+    "reservation_oracle": 1.0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    shape: Shape
+    rounds: int
+    requests: int
+
+
+FULL, SMALL = Size(ONE_BILLION, rounds=3, requests=80), Size(QUICK, rounds=1, requests=60)
+
+
+@dataclass
+class Bench:
+    size: Size
+    model: Path
+    server: Path | None
+    ours: dict[str, float] = field(default_factory=dict)
+    theirs: dict[str, float] = field(default_factory=dict)
+
+    def run(self) -> None:
+        self._together()
+        if azure.CONVERSATIONS.is_file():
+            self._backlog()
+        else:
+            print(f"No backlog: {azure.CONVERSATIONS} is not there.", file=sys.stderr)
+        self._sharing()
+
+    def _together(self) -> None:
+        """Both sides take turns; the best round of each counts."""
+        for count in TOGETHER:
+            cells = CELLS_PER_ANSWER * count
+            with OurGeneration(self.model, cells, num_sequences=64) as ours:
+                if self.server is None:
+                    self._rounds(count, ours, None)
+                else:
+                    with LlamaServer(self.server, self.model, ServerOptions(cells, num_threads(), count)) as server:
+                        self._rounds(count, ours, server)
+
+    def _rounds(self, count: int, ours: OurGeneration, server: LlamaServer | None) -> None:
+        name = f"tokens_per_s_{count}"
+        for number in range(self.size.rounds):
+            texts = prompts(self.size.shape, [PROMPT_TOKENS] * count, (count, number))
+            with told(f"ours: {count} at a time"):
+                asked = ((f"{number}/{place}", (Segment(text),)) for place, text in enumerate(texts))
+                answered = ours.answer_all(asked, greedy(ANSWER_TOKENS), count)
+            speed = steady_rate([one.token_times for one in answered])
+            self.ours[name] = max(speed, self.ours.get(name, 0.0))
+            if server is not None:
+                with told(f"llama_server: {count} at a time"):
+                    streamed = server.complete_all(texts, [ANSWER_TOKENS] * count)
+                speed = steady_rate([one.token_times for one in streamed])
+                self.theirs[name] = max(speed, self.theirs.get(name, 0.0))
+
+    def _backlog(self) -> None:
+        lengths = azure.sample(azure.read_lengths(azure.CONVERSATIONS), self.size.requests, SCALE, SEED)
+        texts = prompts(self.size.shape, [length.prompt for length in lengths], (0,))
+        with OurGeneration(self.model, BACKLOG_CELLS) as ours:
+            with told(f"ours: a backlog of {len(lengths)} requests"):
+                found = {"": self._paged(ours, texts, lengths)}
+            for name, reserve in policies(LONGEST).items():
+                with told(f"the same, with cells reserved: {name}"):
+                    reserving = Reserving(ours.context, reserve, UBATCH_OF_PROCESSOR)
+                    found[f"_{name}"] = reserving.answer_all(texts, lengths)
+            ours.context.clear()
+        for name, batched in found.items():
+            self.ours[f"backlog{name}_tokens_per_s"] = batched.tokens_per_second
+            self.ours[f"backlog{name}_utilisation"] = batched.utilisation
+
+    def _paged(self, ours: OurGeneration, texts: Sequence[Sequence[int]], lengths: Sequence[Length]) -> Batched:
+        begun = time.perf_counter()
+        for number, (text, length) in enumerate(zip(texts, lengths, strict=True)):
+            ours.submit(f"backlog {number}", (Segment(tuple(text)),), greedy(length.answer))
+        while ours.loop.has_work:
+            ours.step()
+        seconds = time.perf_counter() - begun
+        tokens = sum(len(one.token_times) for one in ours.answered.values())
+        return Batched(tokens / seconds, ours.loop.counters().busy_utilisation)
+
+    def _sharing(self) -> None:
+        """Cells saved at a time ÷ those that would be held without sharing, on average over the answer's steps."""
+        text = prompts(self.size.shape, [SHARING_PROMPT_TOKENS], (1,))[0]
+        with OurGeneration(self.model, 4 * BACKLOG_CELLS, num_sequences=64) as ours:
+            for name, sampling in (
+                ("cells_saved_by_4_answers", greedy(SHARING_ANSWER_TOKENS, num_answers=4)),
+                ("cells_saved_by_beam_6", greedy(SHARING_ANSWER_TOKENS, beam_width=6)),
+            ):
+                with told(f"ours: {name.replace('_', ' ')}"):
+                    ours.submit(name, (Segment(text),), sampling)
+                    shares = []
+                    while ours.loop.has_work:
+                        ours.step()
+                        counters = ours.loop.counters()
+                        if counters.cells_saved:
+                            shares.append(counters.cells_saved / (counters.cells_saved + counters.cells_used))
+                self.ours[name] = statistics.fmean(shares) if shares else 0.0
+
+
+def prompts(shape: Shape, lengths: Iterable[int], seed: Sequence[int]) -> list[tuple[int, ...]]:
+    """Random words of the bench models, as many as said, from the beginning of a text on."""
+    random = np.random.default_rng((SEED, *seed))
+    words = plain_tokens(shape.vocabulary)
+    return [(BOS, *random.choice(words, length - 1).tolist()) for length in lengths]
+
+
+def steady_rate(token_times: Sequence[Sequence[float]]) -> float:
+    """Tokens in a second while all answers are being written: from the last first token to the first last one."""
+    begun, ended = max(times[0] for times in token_times), min(times[-1] for times in token_times)
+    tokens = sum(begun < time <= ended for times in token_times for time in times)
+    return tokens / (ended - begun) if ended > begun else 0.0
+
+
+def named_ratios(ours: dict[str, float], theirs: dict[str, float]) -> dict[str, float]:
+    """The ratios by the names that are promised, as far as they were measured."""
+    named = {}
+    if theirs:
+        named["llama_server"] = min(ours[name] / theirs[name] for name in theirs)
+    if "backlog_utilisation" in ours:
+        named["cell_utilisation"] = ours["backlog_utilisation"]
+        for name in policies(LONGEST):
+            named[f"reservation_{name}"] = ours["backlog_tokens_per_s"] / ours[f"backlog_{name}_tokens_per_s"]
+    return named
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.batching", description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a small model and fewer requests, within five minutes")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--no-peers", action="store_true", help="only us and the reservations")
+    peers.add_folder_option(parser)
+    options = parser.parse_args(arguments)
+    size = SMALL if options.quick else FULL
+    try:
+        server = None if options.no_peers else peers.llama_server(options.peers)
+        bench = Bench(size, bench_model(options.peers, size.shape), server)
+        bench.run()
+    except peers.PeerFailed as error:
+        print(error, file=sys.stderr)
+        return 2
+    return _tell(bench, options.json, is_binding=not options.quick)
+
+
+def _tell(bench: Bench, file: Path | None, *, is_binding: bool) -> int:
+    others = {"llama_server": bench.theirs} if bench.theirs else {}
+    report.show("batching", bench.ours, others)
+    named = named_ratios(bench.ours, bench.theirs)
+    for name, ratio in named.items():
+        print(f"  {name:<32} {ratio:>12.3f}   bound {BOUNDS[name]}: {'kept' if ratio >= BOUNDS[name] else 'BROKEN'}")
+    if file is not None:
+        report.write(file, bench.ours, others, named)
+    return 0 if all(named[name] >= BOUNDS[name] for name in named) or not is_binding else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""Tests for tests.bench.recurring and the arithmetic of tests.bench.ttft_reuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.generation.segment import tokens_of
+from tests.bench import ttft_reuse
+from tests.bench.recurring import (
+    DOCUMENT_TOKENS,
+    PER_QUESTION,
+    QUESTION_TOKENS,
+    TOP_DOCUMENTS,
+    TOP_SHARE,
+    Recurring,
+    draw,
+)
+
+OURS = {
+    "ttft_s": 2.0,
+    "cold_s": 10.0,
+    "same_order_s": 0.2,
+    "permuted_s": 0.25,
+    "turn_10_new_share": 1.0,
+    "after_restart_s": 0.5,
+    "no_reorder_ttft_s": 3.0,
+    "searched_ttft_s": 2.0,
+    "no_speculation_ttft_s": 2.5,
+    "questions_per_s": 0.5,
+}
+SERVER = {"ttft_s": 9.0, "permuted_s": 10.0, "same_order_s": 0.3, "questions_per_s": 0.2}
+
+
+@pytest.fixture(scope="module")
+def recurring() -> Recurring:
+    return Recurring(4_000)
+
+
+def test_the_most_popular_documents_take_their_share_of_places(recurring: Recurring) -> None:
+    assert recurring.top_share(2_000) == pytest.approx(TOP_SHARE, abs=0.03)
+
+
+def test_no_question_gets_a_document_twice() -> None:
+    drawn = draw(questions=300, documents=20, per_question=4, exponent=2.0, seed=1)
+
+    assert all(len(set(documents)) == 4 for documents in drawn.tolist())
+
+
+def test_the_order_within_a_question_says_nothing_of_popularity() -> None:
+    drawn = draw(questions=4_000, documents=200, per_question=4, exponent=1.4, seed=1)
+
+    means = (drawn < TOP_DOCUMENTS).mean(axis=0)
+    assert np.ptp(means) < 0.05
+
+
+def test_the_same_questions_come_again(recurring: Recurring) -> None:
+    few, many = list(recurring.stream(3)), list(Recurring(4_000).stream(6))
+
+    assert few == many[:3]
+    assert len({ask.question for ask in many}) == 6
+
+
+def test_passages_come_best_first_and_as_long_as_said(recurring: Recurring) -> None:
+    for ask in recurring.stream(5):
+        assert sorted(ask.scores, reverse=True) == list(ask.scores)
+        assert [len(passage.tokens) for passage in ask.passages] == [DOCUMENT_TOKENS] * PER_QUESTION
+        assert len(ask.question.tokens) == QUESTION_TOKENS
+
+
+def test_second_questions_are_over_the_same_documents_in_the_order_that_was_said(recurring: Recurring) -> None:
+    first, same, permuted, after = recurring.second_questions(0, 3)
+
+    assert first.passages == same.passages != permuted.passages
+    assert set(first.passages) == set(permuted.passages) == set(after.passages)
+    assert len({first.question, same.question, permuted.question, after.question}) == 4
+    assert not set(first.passages) & set(recurring.second_questions(1)[0].passages)
+
+
+def test_a_turn_follows_all_that_was_said(recurring: Recurring) -> None:
+    first = recurring.turn(0, ())
+    second = recurring.turn(1, first.segments)
+
+    assert second.segments[: len(first.segments)] == first.segments
+    new = tokens_of(second.segments)[len(tokens_of(first.segments)) :]
+    assert len(new) == DOCUMENT_TOKENS + QUESTION_TOKENS
+
+
+def test_every_search_settles_on_what_the_question_gets(recurring: Recurring) -> None:
+    searches = list(recurring.searches(20))
+
+    assert all(search.stages[-1].passages == ask.passages for ask, search in searches)
+    assert any(search.stages[0].passages != ask.passages for ask, search in searches)
+    assert any(search.stages[0].passages == ask.passages for ask, search in searches)
+
+
+def test_ratios_have_the_names_that_were_promised() -> None:
+    named = ttft_reuse.named_ratios({"ours": OURS, "llama_server": SERVER, "llama_cpp_python": {"ttft_s": 8.0}})
+
+    assert named.keys() == ttft_reuse.BOUNDS.keys()
+    assert named["llama_server"] == 4.5
+    assert named["throughput_llama_server"] == 2.5
+    assert named["llama_cpp_python"] == 4.0
+    assert named["second_question_cold"] == named["second_question_permuted"] == 40.0
+    assert named["second_question_same_order"] == pytest.approx(1.5)
+    assert named["after_restart"] == 20.0
+    assert (named["no_reorder"], named["no_speculation"]) == (1.5, 1.25)
+
+
+def test_without_peers_there_are_no_ratios_to_them() -> None:
+    assert "llama_server" not in ttft_reuse.named_ratios({"ours": OURS})
