@@ -173,7 +173,7 @@ class CacheFiles:
     def documents(self) -> frozenset[int]:
         """All documents of which some file holds text; the ones that are no more can be forgotten at the start."""
         with self._lock:
-            return frozenset(document for file in self._files.values() for document in file.header.documents)
+            return frozenset(document for file in self._files.values() for document in file.header.piece.documents)
 
     def forget(self, documents: Collection[int]) -> None:
         """Deletes every file that holds text of a document, and every path through it, whatever the model."""
@@ -182,7 +182,7 @@ class CacheFiles:
         removed = set(documents)
         gone: set[bytes] = set()
         for file in files:
-            if file.header.parent in gone or not removed.isdisjoint(file.header.documents):
+            if file.header.parent in gone or not removed.isdisjoint(file.header.piece.documents):
                 gone.add(file.header.key)
                 self.remove(file)
 

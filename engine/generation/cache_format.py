@@ -36,8 +36,7 @@ class CacheHeader:
     parent: bytes
     key: bytes
     start: int
-    tokens: tuple[int, ...]
-    documents: frozenset[int]
+    piece: Piece
     num_bytes: int
     checksum: int = 0
     frequency: int = 0
@@ -45,24 +44,25 @@ class CacheHeader:
 
     @property
     def header_bytes(self) -> int:
-        return _header_bytes(len(self.tokens), len(self.documents))
+        return _header_bytes(len(self.piece.tokens), len(self.piece.documents))
 
     @property
     def file_bytes(self) -> int:
         return self.header_bytes + self.num_bytes
 
     def encode(self) -> bytes:
+        tokens, documents = np.array(self.piece.tokens, "<i4"), np.array(sorted(self.piece.documents), "<i8")
         body = _BODY.pack(
             self.root,
             self.parent,
             self.key,
             self.start,
-            len(self.tokens),
-            len(self.documents),
+            len(tokens),
+            len(documents),
             self.checksum,
             self.num_bytes,
         )
-        body += np.array(self.tokens, "<i4").tobytes() + np.array(sorted(self.documents), "<i8").tobytes()
+        body += tokens.tobytes() + documents.tobytes()
         usage = encode_usage(self.frequency, self.cost_per_token)
         return _PREAMBLE.pack(MAGIC, VERSION, zlib.crc32(body)) + usage + body
 
@@ -89,11 +89,12 @@ def decode(data: bytes) -> CacheHeader | None:
     at = _BODY_OFFSET + _BODY.size
     tokens = tuple(np.frombuffer(data, "<i4", num_tokens, at).tolist())
     documents = frozenset(np.frombuffer(data, "<i8", num_documents, at + 4 * num_tokens).tolist())
+    piece = Piece(tokens, documents)
     frequency, cost = _USAGE.unpack_from(data, USAGE_OFFSET)
-    if key_after(parent, Piece(tokens)) != key:
+    if key_after(parent, piece) != key:
         return None
     usable_cost = cost if 0 <= cost < float("inf") else 0.0
-    return CacheHeader(root, parent, key, start, tokens, documents, num_bytes, checksum, frequency, usable_cost)
+    return CacheHeader(root, parent, key, start, piece, num_bytes, checksum, frequency, usable_cost)
 
 
 def _header_bytes(num_tokens: int, num_documents: int) -> int:

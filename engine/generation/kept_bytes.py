@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from engine.generation.cache_files import CacheFile, CacheFiles, Transfer
 from engine.generation.cache_format import CacheHeader
-from engine.generation.knowledge_tree import KnowledgeTree, Node, Piece, path_of
+from engine.generation.knowledge_tree import KnowledgeTree, Node, path_of
 from engine.generation.replacement import Policy, Shelf
 from engine.generation.slabs import Blob, Slabs
 
@@ -157,7 +157,7 @@ class KeptBytes:
             if parent is None or parent.end != header.start:
                 self.files.remove(file)
                 continue
-            node = self._tree.add(parent, Piece(header.tokens, header.documents))
+            node = self._tree.add(parent, header.piece)
             node.frequency, node.cost_per_token, node.num_misses = header.frequency, header.cost_per_token, 1
             self.disk.put(node, file)
 
@@ -213,8 +213,7 @@ class KeptBytes:
             parent.key,
             node.key,
             node.start,
-            node.piece.tokens,
-            node.piece.documents,
+            node.piece,
             blob.num_bytes,
             frequency=node.frequency,
             cost_per_token=node.cost_per_token,

@@ -76,9 +76,9 @@ def blob_of(num_bytes: int = 5000, seed: int = 0) -> np.ndarray:
 
 
 def header_of(*, parent: bytes = ROOT, start: int = 0, number: int = 1, root: bytes = ROOT, documents=(7,), size=5000):
-    tokens = tuple(range(number * 100, number * 100 + 20))
-    key = key_after(parent, Piece(tokens))
-    return CacheHeader(root, parent, key, start, tokens, frozenset(documents), size, frequency=3, cost_per_token=0.25)
+    piece = Piece(tuple(range(number * 100, number * 100 + 20)), frozenset(documents))
+    key = key_after(parent, piece)
+    return CacheHeader(root, parent, key, start, piece, size, frequency=3, cost_per_token=0.25)
 
 
 def reopened(make_desk, desk: Desk) -> Desk:
@@ -120,7 +120,7 @@ def test_after_a_restart_the_files_tell_everything_parents_first(make_desk, desk
     again = reopened(make_desk, desk)
     found = again.files.open(ROOT)
     assert [file.header.key for file in found] == [parent.key, child.key]
-    assert (found[0].header.tokens, found[0].header.documents) == (parent.tokens, parent.documents)
+    assert found[0].header.piece == parent.piece
     assert (found[0].header.frequency, found[0].header.cost_per_token) == (3, 0.25)
     assert (again.read(found[0]) == blob_of()).all()
     again.check()
