@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QAbstractSpinBox, QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QSpinBox, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QSpinBox, QWidget
 
 from app.widgets import bits
 
@@ -13,27 +13,39 @@ _GIB = 2**30
 
 
 class Control(QObject):
-    """Base of all: `widget` is what is shown; `show_value` tells nobody, `changed` is only what the user did."""
+    """What all are: `widget` is what is shown; `show_value` tells nobody, `changed` is only what the user did."""
 
     changed = Signal()
 
-    def __init__(self, widget: QWidget) -> None:
+    def __init__(self, widget: QWidget, read: Callable[[], object], put: Callable[[object], None]) -> None:
+        """`read` takes the value from the widget, `put` shows one in it."""
         super().__init__(widget)
         self.widget = widget
+        self._read, self._show = read, put
 
     def value(self) -> object:
-        raise NotImplementedError
+        return self._read()
 
     def show_value(self, value: object) -> None:
         self.widget.blockSignals(True)
-        self._put(value)
+        self._show(value)
         self.widget.blockSignals(False)
 
-    def _put(self, value: object) -> None:
-        raise NotImplementedError
+
+class _Figure(Control):
+    """A number that is typed or stepped."""
+
+    def __init__(
+        self, spin: QSpinBox | QDoubleSpinBox, read: Callable[[], object], put: Callable[[object], None]
+    ) -> None:
+        super().__init__(spin, read, put)
+        # Digits of a number that is being typed are no numbers of their own.
+        spin.setKeyboardTracking(False)
+        bits.tame(spin)
+        spin.valueChanged.connect(lambda: self.changed.emit())
 
 
-class Number(Control):
+class Number(_Figure):
     """A whole number; `nothing` is what the lowest one is called, where that has a name ("never")."""
 
     def __init__(self, lowest: int, highest: int, step: int, nothing: str = "", suffix: str = "") -> None:
@@ -43,11 +55,9 @@ class Number(Control):
         self._spin.setGroupSeparatorShown(True)
         self._spin.setSpecialValueText(nothing)
         self._spin.setSuffix(suffix)
-        super().__init__(self._spin)
-        _listen(self, self._spin)
-        self._spin.valueChanged.connect(lambda: self.changed.emit())
+        super().__init__(self._spin, self._value, self._put)
 
-    def value(self) -> object:
+    def _value(self) -> object:
         return self._spin.value()
 
     def _put(self, value: object) -> None:
@@ -55,7 +65,7 @@ class Number(Control):
             self._spin.setValue(round(value))
 
 
-class Decimal(Control):
+class Decimal(_Figure):
     """A number with two digits after the point."""
 
     def __init__(self, lowest: float, highest: float, step: float) -> None:
@@ -63,11 +73,9 @@ class Decimal(Control):
         self._spin.setRange(lowest, highest)
         self._spin.setSingleStep(step)
         self._spin.setDecimals(2)
-        super().__init__(self._spin)
-        _listen(self, self._spin)
-        self._spin.valueChanged.connect(lambda: self.changed.emit())
+        super().__init__(self._spin, self._value, self._put)
 
-    def value(self) -> object:
+    def _value(self) -> object:
         return round(self._spin.value(), 2)
 
     def _put(self, value: object) -> None:
@@ -75,7 +83,7 @@ class Decimal(Control):
             self._spin.setValue(value)
 
 
-class Gibibytes(Control):
+class Gibibytes(_Figure):
     """Bytes, shown in GiB; 0 is None, which is called `nothing`."""
 
     def __init__(self, highest_gib: float, step_gib: float, nothing: str) -> None:
@@ -85,11 +93,9 @@ class Gibibytes(Control):
         self._spin.setDecimals(2)
         self._spin.setSuffix(" GiB")
         self._spin.setSpecialValueText(nothing)
-        super().__init__(self._spin)
-        _listen(self, self._spin)
-        self._spin.valueChanged.connect(lambda: self.changed.emit())
+        super().__init__(self._spin, self._value, self._put)
 
-    def value(self) -> object:
+    def _value(self) -> object:
         return round(self._spin.value() * _GIB) or None
 
     def _put(self, value: object) -> None:
@@ -99,10 +105,10 @@ class Gibibytes(Control):
 class Switch(Control):
     def __init__(self) -> None:
         self._box = QCheckBox()
-        super().__init__(self._box)
+        super().__init__(self._box, self._value, self._put)
         self._box.toggled.connect(lambda: self.changed.emit())
 
-    def value(self) -> object:
+    def _value(self) -> object:
         return self._box.isChecked()
 
     def _put(self, value: object) -> None:
@@ -118,10 +124,10 @@ class Choice(Control):
         self._box.view().setAccessibleName(list_name)
         for value, name in choices:
             self._box.addItem(name, value)
-        super().__init__(self._box)
+        super().__init__(self._box, self._value, self._put)
         self._box.activated.connect(lambda: self.changed.emit())
 
-    def value(self) -> object:
+    def _value(self) -> object:
         return self._box.currentData()
 
     def _put(self, value: object) -> None:
@@ -135,11 +141,11 @@ class Words(Control):
         self._field = QLineEdit()
         self._field.setPlaceholderText(nothing)
         self._field.setAcceptDrops(False)
-        super().__init__(self._field)
+        super().__init__(self._field, self._value, self._put)
         self._field.editingFinished.connect(self._on_edited)
         self._shown: tuple[str, ...] = ()
 
-    def value(self) -> object:
+    def _value(self) -> object:
         return tuple(self._field.text().replace(",", " ").replace("+", " ").split())
 
     def _on_edited(self) -> None:
@@ -151,9 +157,3 @@ class Words(Control):
         words = value if isinstance(value, list | tuple) else ()
         self._shown = tuple(str(word) for word in words)
         self._field.setText(", ".join(self._shown))
-
-
-def _listen(control: Control, spin: QAbstractSpinBox) -> None:
-    # Digits of a number that is being typed are no numbers of their own.
-    spin.setKeyboardTracking(False)
-    bits.tame(spin)
