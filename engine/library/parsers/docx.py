@@ -1,4 +1,4 @@
-"""Word documents: headings, paragraphs, list items and tables in reading order, with text boxes and footnotes.
+"""Word documents: headings, paragraphs, list items and tables in reading order, with text boxes, charts and notes.
 
 Read from the XML itself rather than through python-docx, which loads every picture into memory, skips content
 controls, text boxes and notes, and refuses strict Office Open XML. Elements are told apart by their local names,
@@ -18,6 +18,7 @@ from engine.core import BlockKind, ParsedDocument
 from engine.errors import DocumentUnreadable
 from engine.library.parsers.archive import Package, opened
 from engine.library.parsers.elements import attribute, child, children, elements, local
+from engine.library.parsers.graphics import REFERENCES, write_graphics
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import PageBuilder, row
 
@@ -38,11 +39,12 @@ _BODY_TEXT_LEVEL = 9
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
     with opened(path, limits, "The Word document") as package:
-        root = package.xml(package.main("word/document.xml"))
+        main = package.main("word/document.xml")
+        root = package.xml(main)
         body = child(root, "body")
         if body is None:
             raise DocumentUnreadable("The Word document is damaged: its text is missing.")
-        walk = _Walk(_styles(package), _notes(package))
+        walk = _Walk(package, main, _styles(package), _notes(package))
         walk.blocks(body)
         walk.end_code()
         return ParsedDocument("docx", package.title(), (walk.builder.page(),))
@@ -68,8 +70,11 @@ class _Style:
 class _Walk:
     """One pass over the body in reading order."""
 
-    def __init__(self, styles: dict[str, _Style], notes: dict[tuple[str, str], etree._Element]) -> None:
+    def __init__(
+        self, package: Package, part: str, styles: dict[str, _Style], notes: dict[tuple[str, str], etree._Element]
+    ) -> None:
         self.builder = PageBuilder()
+        self._package, self._part = package, part
         self._styles = styles
         self._notes = notes
         self._code: list[str] = []
@@ -91,6 +96,9 @@ class _Walk:
         self._styled(element, "".join(inline.texts))
         for box in inline.boxes:
             self.blocks(box)
+        for graphic in inline.graphics:
+            self.end_code()
+            write_graphics(self.builder, self._package, self._part, graphic)
         for note in inline.notes:
             if note in self._notes:
                 self.blocks(self._notes[note])
@@ -132,11 +140,12 @@ class _Walk:
 
 
 class _Inline:
-    """What a paragraph holds: its text, and the text boxes and notes anchored in it."""
+    """What a paragraph holds: its text, and the text boxes, charts, diagrams and notes anchored in it."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.boxes: list[etree._Element] = []
+        self.graphics: list[etree._Element] = []
         self.notes: list[tuple[str, str]] = []
 
     def gather(self, container: etree._Element) -> None:
@@ -148,6 +157,8 @@ class _Inline:
                 self.texts.append(_CHARACTERS[name])
             elif name == "txbxContent":
                 self.boxes.append(element)
+            elif name in REFERENCES:
+                self.graphics.append(element)
             elif name in ("footnoteReference", "endnoteReference"):
                 self.notes.append((name.removesuffix("Reference"), attribute(element, "id")))
             elif name not in _REMOVED:

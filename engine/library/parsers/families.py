@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import re
 import stat
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +54,11 @@ FAMILIES = {
     "code": "engine.library.parsers.code",
 }
 
+# What these show, they keep in files of their own; the one in `docProps` is a small picture of the first page.
+_PACKED = ("docx", "pptx", "xlsx", "odt", "odp", "ods", "epub")
+_PICTURE = re.compile(r"(?!docProps/|Thumbnails/).*\.(?:png|jpe?g|gif|bmp|tiff?|webp|emf|wmf|svg)", re.I)
+_PICTURES_WAY_OUT = "Ragdoll reads the pictures of PDFs: save it as one to have them read."
+
 
 def parse(path: Path, limits: Limits, name: str = "") -> ParsedDocument:
     """The file's text with its structure; `name` is what it is called where that is not the path's end.
@@ -61,7 +69,7 @@ def parse(path: Path, limits: Limits, name: str = "") -> ParsedDocument:
     kind = recognise(path, limits, name)
     document = _parser(kind)(path, limits)
     if not any(page.blocks for page in document.pages):
-        raise DocumentEmpty("There is no text in the file.")
+        raise _empty(path, kind)
     return document
 
 
@@ -85,6 +93,15 @@ def recognise(path: Path, limits: Limits, name: str = "") -> Kind:
         raise DocumentUnreadable("Ragdoll is not allowed to read the file.", "Check its permissions.") from error
     except OSError as error:
         raise DocumentUnreadable(f"The file cannot be read from the disk: {error.strerror or error}.") from error
+
+
+def _empty(path: Path, kind: Kind) -> DocumentEmpty:
+    """The refusal of a file without text; pictures may well show some."""
+    if kind.family in _PACKED:
+        with contextlib.suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+            if any(_PICTURE.fullmatch(name) for name in archive.namelist()):
+                return DocumentEmpty("There are pictures in the file but no text.", _PICTURES_WAY_OUT)
+    return DocumentEmpty("There is no text in the file.")
 
 
 def _ends(path: Path, num_bytes: int) -> tuple[bytes, bytes]:

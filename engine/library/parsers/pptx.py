@@ -15,6 +15,7 @@ from engine.core import ParsedDocument, ParsedPage
 from engine.errors import DocumentUnreadable
 from engine.library.parsers.archive import Package, opened
 from engine.library.parsers.elements import attribute, child, children, descendants, elements, local, relation
+from engine.library.parsers.graphics import flat, paragraphs, write_graphics
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import PageBuilder, row
 
@@ -78,7 +79,7 @@ class _Slide:
                 text
                 for shape in _shapes(child(self._package.xml(part), "cSld", "spTree"))
                 if _placeholder(shape) not in _FURNITURE
-                for _, text in _paragraphs(child(shape, "txBody"))
+                for _, text in paragraphs(child(shape, "txBody"))
             ]
             if said:
                 self.builder.add("heading", "Notes", 2)
@@ -86,7 +87,7 @@ class _Slide:
                 self.builder.add("paragraph", text)
 
     def _title(self, shape: etree._Element) -> None:
-        text = " ".join(text for _, text in _paragraphs(child(shape, "txBody")))
+        text = " ".join(text for _, text in paragraphs(child(shape, "txBody")))
         if len(text) <= _MAX_TITLE_CHARACTERS:
             self.builder.add("heading", text, 1)
         else:
@@ -99,37 +100,17 @@ class _Slide:
         if local(shape) == "graphicFrame":
             self._graphic(shape)
             return
-        paragraphs = list(_paragraphs(child(shape, "txBody")))
-        is_list = kind in _BULLETED and len(paragraphs) > 1
-        for is_bulleted, text in paragraphs:
+        texts = list(paragraphs(child(shape, "txBody")))
+        is_list = kind in _BULLETED and len(texts) > 1
+        for is_bulleted, text in texts:
             self.builder.add("list_item" if is_list and is_bulleted else "paragraph", text)
 
     def _graphic(self, frame: etree._Element) -> None:
         """A table, a chart or a diagram."""
         for table in descendants(frame, "tbl"):
             for line in children(table, "tr"):
-                self.builder.add("table_row", row([_flat(child(cell, "txBody")) for cell in children(line, "tc")]))
-        for element in descendants(frame, "chart", "relIds"):
-            name = "id" if local(element) == "chart" else "dm"
-            part = self._package.related(self._part).get(attribute(element, name), "")
-            root = self._package.xml(part) if part else None
-            if local(element) == "chart":
-                self._chart(root)
-            else:
-                self._diagram(root)
-
-    def _chart(self, root: etree._Element | None) -> None:
-        title = child(root, "chart", "title")
-        self.builder.add("paragraph", " ".join(text.text or "" for text in descendants(title, "t")))
-        series = list(descendants(root, "ser"))
-        if series:
-            self.builder.add("table_row", row(["", *_points(child(series[0], "cat"))]))
-        for one in series:
-            self.builder.add("table_row", row([" ".join(_points(child(one, "tx"))), *_points(child(one, "val"))]))
-
-    def _diagram(self, root: etree._Element | None) -> None:
-        for point in descendants(root, "pt"):
-            self.builder.add("list_item", _flat(child(point, "t")))
+                self.builder.add("table_row", row([flat(child(cell, "txBody")) for cell in children(line, "tc")]))
+        write_graphics(self.builder, self._package, self._part, frame)
 
 
 def _shapes(tree: etree._Element | None) -> Iterator[etree._Element]:
@@ -147,33 +128,3 @@ def _placeholder(shape: etree._Element) -> str | None:
     """What a shape is there for ("title"; "" for the body); None where it is not one of the layout's places."""
     place = child(shape, "nvSpPr", "nvPr", "ph")
     return None if place is None else attribute(place, "type")
-
-
-def _paragraphs(body: etree._Element | None) -> Iterator[tuple[bool, str]]:
-    """Each paragraph with text, and whether it may bear a bullet."""
-    for paragraph in children(body, "p"):
-        text = "".join(_runs(paragraph)).strip()
-        if text:
-            yield child(paragraph, "pPr", "buNone") is None, text
-
-
-def _runs(paragraph: etree._Element) -> Iterator[str]:
-    for element in elements(paragraph):
-        name = local(element)
-        if name == "br":
-            yield "\n"
-        elif name == "r" or (name == "fld" and not attribute(element, "type").startswith(("slidenum", "datetime"))):
-            text = child(element, "t")
-            yield (text.text or "") if text is not None else ""
-        elif name not in ("pPr", "endParaRPr", "fld"):
-            # Formulas, and what stands in for them.
-            yield " ".join(text.text or "" for text in descendants(element, "t"))
-
-
-def _flat(body: etree._Element | None) -> str:
-    return " ".join(text for _, text in _paragraphs(body))
-
-
-def _points(data: etree._Element | None) -> list[str]:
-    """The values of a chart's series or axis that it keeps beside its workbook."""
-    return [point.text or "" for point in descendants(data, "v")]

@@ -71,7 +71,7 @@ BINARY = Kind("binary", "a file of binary data")
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ZIP = Kind("zip", "a ZIP archive")
-_MP4 = Kind("mp4", "an MP4 video")
+_MP4 = Kind("mp4", "an MP4 video or sound")
 _TIFF = Kind("tiff", "a TIFF picture")
 _MP3 = Kind("mp3", "an MP3 sound")
 _FONT = Kind("font", "a font")

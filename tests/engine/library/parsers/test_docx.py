@@ -86,6 +86,26 @@ def test_text_boxes_notes_and_content_controls_are_read_in_place(parsed):
     assert [text for _, text in said(document)] == ["In a control.", "Main", "In a box.", "A note.", "End."]
 
 
+def test_a_diagram_is_read_where_it_is_shown(parsed):
+    drawing = (
+        '<w:p><w:r><w:t>Above.</w:t></w:r><w:r><w:drawing><d:relIds xmlns:d="d" xmlns:r="r" r:dm="rId9"/></w:drawing>'
+        "</w:r></w:p>" + paragraph("Below.")
+    )
+    file = io.BytesIO(archive(drawing))
+    with zipfile.ZipFile(file, "a") as package:
+        relation = '<Relationship Id="rId9" Type="x/diagramData" Target="diagrams/data1.xml"/>'
+        package.writestr("word/_rels/document.xml.rels", f"<Relationships>{relation}</Relationships>")
+        points = "".join(f"<pt><t><p><r><t>{word}</t></r></p></t></pt>" for word in ("foo", "bar"))
+        package.writestr("word/diagrams/data1.xml", f"<dataModel><ptLst>{points}<pt/></ptLst></dataModel>")
+
+    assert said(parsed("a.docx", file.getvalue())) == [
+        ("paragraph", "Above."),
+        ("list_item", "foo"),
+        ("list_item", "bar"),
+        ("paragraph", "Below."),
+    ]
+
+
 def test_deleted_text_is_gone_and_alternatives_are_read_once(parsed):
     body = (
         "<w:p><w:del><w:r><w:delText>old</w:delText></w:r></w:del><w:ins><w:r><w:t>new</w:t></w:r></w:ins>"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,20 @@ def test_what_is_not_read_is_named(parsed):
 def test_an_empty_file_is_empty(parsed):
     with pytest.raises(DocumentEmpty, match="The file is empty"):
         parsed("a.pdf", b"")
+
+
+def test_pictures_without_text_are_told_from_nothing(parsed):
+    def package(*names: str) -> bytes:
+        target = io.BytesIO()
+        with zipfile.ZipFile(target, "w") as archive:
+            for name in names:
+                archive.writestr(name, "<document><body><p/></body></document>" if name.endswith("xml") else b"x")
+        return target.getvalue()
+
+    with pytest.raises(DocumentEmpty, match=r"There are pictures in the file but no text\. .*PDF"):
+        parsed("a.docx", package("word/document.xml", "word/media/image1.PNG"))
+    with pytest.raises(DocumentEmpty, match="There is no text in the file"):
+        parsed("a.docx", package("word/document.xml", "docProps/thumbnail.jpeg"))
 
 
 def test_a_large_file_is_refused_unread_with_both_sizes(tmp_path: Path):
