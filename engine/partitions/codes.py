@@ -79,7 +79,9 @@ class CodesFile:
     def load(self) -> Codes:
         """Reads them. Raises CodesDamaged."""
         try:
-            packed = np.fromfile(self.path, np.uint8, offset=_HEADER.size)
+            with self.path.open("rb") as file:
+                file.seek(_HEADER.size)
+                packed = np.frombuffer(file.read(), np.uint8)
         except OSError as error:
             raise CodesDamaged(f"{self.path.name} cannot be read: {error}") from error
         if len(packed) != self.num_bytes or zlib.crc32(packed.data) != self.crc:
