@@ -10,9 +10,10 @@ from engine.catalog import Catalog
 from engine.closing import close_all
 from engine.config import Home, Settings
 from engine.events import LibraryChanged
+from engine.generation.commands import UseModel
 from engine.generation.loader import ModelLoader
 from engine.generation.spare_power import has_power_to_spare
-from engine.generation.worker import GenerationWorker, UseModel
+from engine.generation.worker import GenerationWorker
 from engine.library.parsers.pool import ParserPool
 from engine.library.reserve import Reserve
 from engine.library.watcher import Watcher

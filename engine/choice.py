@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.config import Settings
-from engine.generation.worker import UseModel
+from engine.generation.commands import UseModel
 from engine.memory.hardware import Hardware
 from engine.models import shelf
 from engine.models.gguf import read_shape

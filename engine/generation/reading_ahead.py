@@ -41,7 +41,11 @@ class ReadingAhead:
 
     @property
     def is_busy(self) -> bool:
-        return any(not guess.has_ended for guess in self._guesses.values())
+        return bool(self.reading())
+
+    def reading(self) -> set[str]:
+        """The questions whose prompts are being read."""
+        return {question_id for question_id, guess in self._guesses.items() if not guess.has_ended}
 
     def begin(self, loop: StepLoop, in_flight: QuestionInFlight, passages: Sequence[Passage], prompt: Prompt) -> None:
         """Has the prompt read, and nothing written."""

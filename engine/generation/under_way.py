@@ -38,6 +38,7 @@ class UnderWay:
         self._ahead = ReadingAhead()
         self._hot = HotPassages()
         self._reads_hot = False
+        self._stale: set[str] = set()
         self._num_steps = 0
         self.is_stalled = False
 
@@ -70,6 +71,10 @@ class UnderWay:
             loaded.loop.submit(answering.request)
         self._answering[question.question_id] = answering
         self._hot.note(prompt)
+        documents = {passage.document_id for passage in evidence.passages}
+        if not documents <= set(self._known_documents(documents)):
+            # Removed after it was found.
+            self._stale.add(question.question_id)
 
     def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage], loaded: LoadedModel) -> None:
         """Has a question's prompt read while its search goes on, if nobody else waits."""
@@ -89,9 +94,19 @@ class UnderWay:
         self._reads_hot = True
 
     def forget_removed(self) -> None:
-        """Passages of documents that have left the library are not read ahead any more."""
+        """Passages of documents that have left the library are not read ahead any more.
+
+        Prompts that are under way may hold text of them, which is kept when they are read.
+        """
         counted = self._hot.documents()
         self._hot.forget(counted - frozenset(self._known_documents(counted)))
+        self._stale |= self._ids()
+
+    def has_kept_removed(self) -> bool:
+        """Whether a prompt has ended since that may have left text of a removed document among what is kept."""
+        ended = self._stale - self._ids()
+        self._stale -= ended
+        return bool(ended)
 
     def cancel_unwanted(self, loaded: LoadedModel) -> None:
         """Cancels those whose flag rose."""
@@ -131,6 +146,10 @@ class UnderWay:
         self._ahead.clear()
         self._hot.clear()
         self._reads_hot = False
+
+    def _ids(self) -> set[str]:
+        """Of all prompts that are in the loop."""
+        return {*self._answering, *self._ahead.reading(), *([_HOT_ID] if self._reads_hot else [])}
 
     def _prompt(self, question: Question, passages: Sequence[Passage], loaded: LoadedModel) -> Prompt:
         known = self._known_documents(documents_in_transcript(question.transcript))

@@ -13,8 +13,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 from engine.core import Evidence, Passage
 from engine.errors import ModelError, RagdollError
@@ -26,6 +24,16 @@ from engine.events import (
     Publish,
 )
 from engine.generation.answering import QuoteAnswer, quoted
+from engine.generation.commands import (
+    ApplySettings,
+    AtOnce,
+    Expected,
+    ForgetRemoved,
+    InTurn,
+    Stop,
+    Task,
+    UseModel,
+)
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
 from engine.generation.under_way import KnownDocuments, UnderWay, reported_as
@@ -40,45 +48,6 @@ IDLE_SECONDS = 2.0
 FLUSH_PAUSE_SECONDS = 0.02
 SPARE_POWER_SECONDS = 60.0
 COUNTERS_SECONDS = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    in_flight: QuestionInFlight
-    evidence: Evidence
-
-
-@dataclass(frozen=True, slots=True)
-class UseModel:
-    """Answer with this file from the next question on (None: with quotes); load it now, or when first needed."""
-
-    path: Path | None
-    n_gpu_layers: int | None = None
-    is_urgent: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class _Expected:
-    """A question whose search goes on, with the passages that it has found so far."""
-
-    in_flight: QuestionInFlight
-    passages: tuple[Passage, ...]
-
-
-class _ForgetRemoved:
-    """Documents may have left the library: nothing of them is kept any longer."""
-
-
-class _ApplySettings:
-    """What is kept has new bounds."""
-
-
-class _Stop:
-    """End once everything before this is done."""
-
-
-_InTurn = _Task | UseModel | _Stop
-_AtOnce = _Expected | _ForgetRemoved | _ApplySettings
 
 
 class GenerationWorker:
@@ -107,8 +76,8 @@ class GenerationWorker:
         self._known_documents, self._quote_answer = known_documents, quote_answer
         self._has_power_to_spare = has_power_to_spare
         self._under_way = UnderWay(known_documents, reorder_loss, publish)
-        self._inbox: queue.SimpleQueue[_InTurn | _AtOnce] = queue.SimpleQueue()
-        self._waiting: deque[_InTurn] = deque()
+        self._inbox: queue.SimpleQueue[InTurn | AtOnce] = queue.SimpleQueue()
+        self._waiting: deque[InTurn] = deque()
         self._positions: dict[str, int] = {}
         self._is_stopped = False
         self._idle_seconds: float | None = None
@@ -126,11 +95,11 @@ class GenerationWorker:
         ahead = self._inbox.qsize()
         if ahead:
             self._publish(AnswerStateChanged(in_flight.question.question_id, "queued", ahead))
-        self._inbox.put(_Task(in_flight, evidence))
+        self._inbox.put(Task(in_flight, evidence))
 
     def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage]) -> None:
         """Says what a question will probably come with, so that its prompt can be read while its search goes on."""
-        self._inbox.put(_Expected(in_flight, tuple(passages)))
+        self._inbox.put(Expected(in_flight, tuple(passages)))
 
     def use(self, command: UseModel) -> None:
         """Queues a change of model; how it went comes as ModelStateChanged."""
@@ -139,16 +108,16 @@ class GenerationWorker:
 
     def forget_removed(self) -> None:
         """Has everything forgotten that is kept of documents which are no longer in the library, between two steps."""
-        self._inbox.put(_ForgetRemoved())
+        self._inbox.put(ForgetRemoved())
 
     def apply_settings(self) -> None:
         """Has what is kept bounded by the settings in force, between two steps."""
-        self._inbox.put(_ApplySettings())
+        self._inbox.put(ApplySettings())
 
     def stop(self) -> None:
         """Ends the thread after the questions it has; call it once all of them are cancelled."""
         self._loader.close()
-        self._inbox.put(_Stop())
+        self._inbox.put(Stop())
         if self._thread.is_alive():
             self._thread.join()
 
@@ -177,8 +146,8 @@ class GenerationWorker:
         except queue.Empty:
             return has_come
 
-    def _take(self, item: _InTurn | _AtOnce) -> None:
-        if isinstance(item, _InTurn):
+    def _take(self, item: InTurn | AtOnce) -> None:
+        if isinstance(item, InTurn):
             self._waiting.append(item)
         else:
             self._carry_out(item)
@@ -206,16 +175,19 @@ class GenerationWorker:
             self._idle_seconds = SPARE_POWER_SECONDS
         return beginning is not None
 
-    def _carry_out(self, command: _AtOnce) -> None:
-        if isinstance(command, _Expected):
+    def _carry_out(self, command: AtOnce) -> None:
+        if isinstance(command, Expected):
             self._guarded(lambda: self._expect(command))
-        elif isinstance(command, _ForgetRemoved):
+        elif isinstance(command, ForgetRemoved):
             self._guarded(self._under_way.forget_removed)
-            self._guarded(lambda: self._loader.forget_removed(self._known_documents))
+            self._guarded(self._forget_kept)
         else:
             self._guarded(self._loader.apply_settings)
 
-    def _expect(self, expected: _Expected) -> None:
+    def _forget_kept(self) -> None:
+        self._loader.forget_removed(self._known_documents)
+
+    def _expect(self, expected: Expected) -> None:
         loaded = self._loader.loaded_now
         if loaded is not None and not self._waiting:
             try:
@@ -234,9 +206,9 @@ class GenerationWorker:
 
     def _begin_waiting(self) -> None:
         """Begins what has come, in order; a change of the model waits until all answers before it have ended."""
-        while self._waiting and (isinstance(self._waiting[0], _Task) or not len(self._under_way)):
+        while self._waiting and (isinstance(self._waiting[0], Task) or not len(self._under_way)):
             item = self._waiting.popleft()
-            if isinstance(item, _Task):
+            if isinstance(item, Task):
                 self._begin(item)
             elif isinstance(item, UseModel):
                 self._use(item)
@@ -262,7 +234,7 @@ class GenerationWorker:
             self._publish(ModelStateChanged("failed", str(command.path or ""), sentence=sentence))
         self._count(now=True)
 
-    def _begin(self, task: _Task) -> None:
+    def _begin(self, task: Task) -> None:
         question_id = task.in_flight.question.question_id
         try:
             if task.in_flight.cancelled.is_set():
@@ -278,7 +250,7 @@ class GenerationWorker:
         """Cancels those whose flag rose, also while they wait for their turn behind a change of the model."""
         if (loaded := self._loader.loaded_now) is not None:
             self._under_way.cancel_unwanted(loaded)
-        unwanted = [item for item in self._waiting if isinstance(item, _Task) and item.in_flight.cancelled.is_set()]
+        unwanted = [item for item in self._waiting if isinstance(item, Task) and item.in_flight.cancelled.is_set()]
         for task in unwanted:
             self._waiting.remove(task)
             self._publish(AnswerCancelled(task.in_flight.question.question_id))
@@ -294,11 +266,13 @@ class GenerationWorker:
             self._under_way.fail_all(error)
             self._guarded(self._loader.start_over)
         self._idle_seconds = IDLE_SECONDS
+        if self._under_way.has_kept_removed():
+            self._guarded(self._forget_kept)
         self._count()
 
     def _tell_positions(self) -> None:
         """How many questions come before each that has not begun; told when it changes."""
-        asked = [*self._under_way.waiting(), *(item.in_flight for item in self._waiting if isinstance(item, _Task))]
+        asked = [*self._under_way.waiting(), *(item.in_flight for item in self._waiting if isinstance(item, Task))]
         positions = {in_flight.question.question_id: ahead for ahead, in_flight in enumerate(asked)}
         for question_id, ahead in positions.items():
             if self._positions.get(question_id) != ahead:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from engine.engine import Engine
-from engine.events import Event
+from engine.events import Event, LibraryChanged
+from engine.generation.worker import GenerationWorker
 from tests.helpers.tiny_gguf import write_tiny_model
 
 
@@ -42,6 +43,13 @@ def test_a_listener_that_fails_ends_no_thread(engine: Engine, tmp_path: Path):
 
 
 @pytest.mark.expects_warnings
+def test_what_leaves_the_library_leaves_what_is_kept_of_it(engine: Engine, monkeypatch: pytest.MonkeyPatch):
+    asked: list[GenerationWorker] = []
+    monkeypatch.setattr(GenerationWorker, "forget_removed", lambda worker: asked.append(worker))
+    engine._listeners.publish(LibraryChanged())
+    assert len(asked) == 1
+
+
 def test_parts_that_fail_to_close_keep_no_other_from_closing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     engine = Engine.open(tmp_path / "home")
     for part, name in (

@@ -19,7 +19,8 @@ from engine.events import (
     TokensGenerated,
 )
 from engine.generation import loader
-from engine.generation.worker import GenerationWorker, UseModel
+from engine.generation.commands import UseModel
+from engine.generation.worker import GenerationWorker
 from engine.memory.ledger import Ledger
 from tests.helpers.shared_data import shared_file
 from tests.helpers.tiny_gguf import write_tiny_model

@@ -19,10 +19,10 @@ from engine.events import (
     TokensGenerated,
 )
 from engine.generation import worker
+from engine.generation.commands import UseModel
 from engine.generation.conversation import EvidencePassage
 from engine.generation.loader import StepLoop
 from engine.generation.segment import tokens_of
-from engine.generation.worker import UseModel
 from engine.inflight import QuestionInFlight
 from engine.models.gguf import read_shape
 from tests.engine.generation.conftest import ENDS, EVIDENCE, Desk
@@ -351,3 +351,15 @@ def test_nothing_is_read_unasked_on_a_machine_without_power_to_spare(model_desk,
         model_desk.end_of(f"q{number}")
     model_desk.wait_until(lambda: model_desk.worker._idle_seconds == worker.SPARE_POWER_SECONDS)
     assert not model_desk.worker._under_way.is_busy
+
+
+def test_what_a_running_answer_reads_of_a_removed_document_is_not_kept_either(model_desk):
+    model_desk.ask("How?", "a", max_tokens=40, grammar=LONG)
+    model_desk.wait_for(lambda event: isinstance(event, TokensGenerated))
+    model_desk.known = {1}
+    model_desk.worker.forget_removed()
+    assert isinstance(model_desk.end_of("a"), AnswerFinished)
+    # Found before, and handed over after the removal.
+    model_desk.ask("Why?", "b", max_tokens=2)
+    assert isinstance(model_desk.end_of("b"), AnswerFinished)
+    model_desk.wait_until(lambda: model_desk.loader.loaded_now.documents() <= {1})

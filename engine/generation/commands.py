@@ -1,0 +1,48 @@
+"""What the generation thread is told by others: questions and changes in their turn, the rest between two steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.core import Evidence, Passage
+from engine.inflight import QuestionInFlight
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    in_flight: QuestionInFlight
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class UseModel:
+    """Answer with this file from the next question on (None: with quotes); load it now, or when first needed."""
+
+    path: Path | None
+    n_gpu_layers: int | None = None
+    is_urgent: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A question whose search goes on, with the passages that it has found so far."""
+
+    in_flight: QuestionInFlight
+    passages: tuple[Passage, ...]
+
+
+class ForgetRemoved:
+    """Documents may have left the library: nothing of them is kept any longer."""
+
+
+class ApplySettings:
+    """What is kept has new bounds."""
+
+
+class Stop:
+    """End once everything before this is done."""
+
+
+InTurn = Task | UseModel | Stop
+AtOnce = Expected | ForgetRemoved | ApplySettings
