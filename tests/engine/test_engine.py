@@ -42,7 +42,6 @@ def test_a_listener_that_fails_ends_no_thread(engine: Engine, tmp_path: Path):
             pass
 
 
-@pytest.mark.expects_warnings
 def test_what_leaves_the_library_leaves_what_is_kept_of_it(engine: Engine, monkeypatch: pytest.MonkeyPatch):
     asked: list[GenerationWorker] = []
     monkeypatch.setattr(GenerationWorker, "forget_removed", lambda worker: asked.append(worker))
@@ -50,6 +49,7 @@ def test_what_leaves_the_library_leaves_what_is_kept_of_it(engine: Engine, monke
     assert len(asked) == 1
 
 
+@pytest.mark.expects_warnings
 def test_parts_that_fail_to_close_keep_no_other_from_closing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     engine = Engine.open(tmp_path / "home")
     for part, name in (
