@@ -1,19 +1,20 @@
-"""Tests for the command line as scripts use it: real processes, real documents, JSON on stdout, exit codes."""
+"""Tests for the command line as scripts use it: real documents, JSON on stdout, exit codes, and real processes."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from engine import protocol
 from tests.helpers.corpus import write_corpus
-from tests.helpers.engine_process import PATIENCE_S, EngineProcess
+from tests.helpers.engine_process import CAREFUL, EngineProcess
+from tests.helpers.homes import NewHome
 from tests.helpers.pdf import pdf
+from tests.helpers.ragdoll_command import Done, Ragdoll
 from tests.helpers.shared_data import shared_file
 from tests.helpers.tiny_gguf import write_tiny_model
 
@@ -24,42 +25,13 @@ AS_SOMEBODY_WITHOUT_ALL_RIGHTS = (
 )
 
 
-class Ragdoll:
-    """The command `ragdoll` on one data folder."""
-
-    def __init__(self, home: Path, prefix: tuple[str, ...] = ()) -> None:
-        self.home, self._prefix = home, prefix
-
-    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*self._prefix, sys.executable, "-m", "engine.cli", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S * 2,
-            env={**os.environ, "RAGDOLL_HOME": str(self.home)},
-            check=False,
-        )
-
-    def json(self, *arguments: str | Path):
-        """The one JSON document of a command that succeeds."""
-        done = self.run(*arguments, "--json")
-        assert done.returncode == 0, done.stderr
-        assert "Traceback" not in done.stderr
-        return json.loads(done.stdout)
-
-    def lines(self, *arguments: str | Path) -> list:
-        done = self.run(*arguments)
-        assert done.returncode == 0, done.stderr
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
-
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ragdoll, Path, dict]:
+def library(tmp_path_factory: pytest.TempPathFactory, new_home: NewHome) -> tuple[Ragdoll, Path, dict]:
     """A data folder with the generated corpus in it, and what adding it reported."""
     folder = tmp_path_factory.mktemp("cli")
     write_corpus(folder / "corpus")
-    ragdoll = Ragdoll(folder / "home")
-    return ragdoll, folder / "corpus", ragdoll.json("add", folder / "corpus")
+    ragdoll = Ragdoll(new_home(folder / "home"))
+    return ragdoll, folder / "corpus", ragdoll.run("add", folder / "corpus", "--json").json
 
 
 def test_add_tells_what_it_did_and_a_second_time_nothing_changes(library):
@@ -87,7 +59,7 @@ def test_a_batch_of_searches_gives_a_line_each(library, tmp_path: Path):
     ragdoll, _, _ = library
     batch = tmp_path / "batch.jsonl"
     batch.write_text("".join(json.dumps({"id": n, "query": f"{QUESTION} {n}"}) + "\n" for n in range(70)))
-    lines = ragdoll.lines("search", "--batch", batch)
+    lines = ragdoll.run_here("search", "--batch", batch).lines
     assert [line["id"] for line in lines] == list(range(70))
     assert all(line["passages"] for line in lines)
 
@@ -108,9 +80,8 @@ def test_ask_without_a_model_answers_with_quotes(library):
 def test_ask_with_a_model_writes_and_ends(library, tmp_path: Path):
     ragdoll, _, _ = library
     model = write_tiny_model(tmp_path / "tiny.gguf")
-    first, second = (
-        ragdoll.json("ask", QUESTION, "--model", model, "--max-tokens", "8", "--seed", "3") for _ in range(2)
-    )
+    asked = ("ask", QUESTION, "--model", model, "--max-tokens", "8", "--seed", "3", "--json")
+    first, second = ragdoll.run(*asked).json, ragdoll.run_here(*asked).json
     assert first["model"] == "tiny-llama"
     assert first["timeline"]["generated_tokens"] <= 8
     assert first["timeline"]["prompt_tokens"] > 0
@@ -130,7 +101,7 @@ def test_a_batch_of_questions_gives_a_line_each(library, tmp_path: Path):
     batch = tmp_path / "batch.jsonl"
     questions = {"a": "What is a mutex?", "empty": " ", "b": QUESTION}
     batch.write_text("".join(json.dumps({"id": id_, "question": text}) + "\n" for id_, text in questions.items()))
-    lines = {line["id"]: line for line in ragdoll.lines("ask", "--batch", batch)}
+    lines = {line["id"]: line for line in ragdoll.run_here("ask", "--batch", batch).lines}
     assert list(lines) == list(questions)
     assert all("timeline" in lines[id_] for id_ in ("a", "b"))
     assert lines["empty"]["error"]["sentence"] == "The question is empty."
@@ -171,6 +142,8 @@ def test_a_collection_is_searched_alone(library, tmp_path: Path):
     assert not any(passage["document"].endswith("a.txt") for passage in everywhere)
 
 
+# The load that a choice begins is given up when the command ends.
+@pytest.mark.expects_warnings
 def test_models_are_added_used_and_listed(library, tmp_path: Path):
     ragdoll, _, _ = library
     model = write_tiny_model(tmp_path / "shelf.gguf")
@@ -180,46 +153,66 @@ def test_models_are_added_used_and_listed(library, tmp_path: Path):
     assert ragdoll.json("models", "use", "none")["current"] is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["add", "/nowhere/at/all"], 4),
-        (["remove", "/nowhere/at/all"], 4),
-        (["search", "x", "--collection", "None such"], 4),
-        (["search", "--batch", "/nowhere.jsonl"], 4),
-        (["search", "x", "--in", "/nowhere"], 4),
-        (["search", "x", "--since", "yesterday"], 2),
-        (["search"], 2),
-        (["search", "x", "--top-k", "0"], 2),
-        (["ask"], 2),
-        (["ask", "x", "--model", "/nowhere.gguf"], 1),
-        (["ask", "x", "--model", __file__], 1),
-        (["models", "use"], 2),
-        (["nonsense"], 2),
-        ([], 2),
-    ],
-)
+NOWHERE, BAD_ARGUMENTS, FAILED = 4, 2, 1
+FAILURES = [
+    (["add", "/nowhere/at/all"], NOWHERE),
+    (["remove", "/nowhere/at/all"], NOWHERE),
+    (["search", "x", "--collection", "None such"], NOWHERE),
+    (["search", "--batch", "/nowhere.jsonl"], NOWHERE),
+    (["search", "x", "--in", "/nowhere"], NOWHERE),
+    (["search", "x", "--since", "yesterday"], BAD_ARGUMENTS),
+    (["search"], BAD_ARGUMENTS),
+    (["search", "x", "--top-k", "0"], BAD_ARGUMENTS),
+    (["ask"], BAD_ARGUMENTS),
+    (["ask", "x", "--model", "/nowhere.gguf"], FAILED),
+    (["ask", "x", "--model", __file__], FAILED),
+    (["models", "use"], BAD_ARGUMENTS),
+    (["nonsense"], BAD_ARGUMENTS),
+    ([], BAD_ARGUMENTS),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code"), FAILURES)
 def test_failures_have_their_exit_codes_and_a_sentence(library, arguments: list[str], code: int):
     ragdoll, _, _ = library
-    done = ragdoll.run(*arguments)
-    assert done.returncode == code, done.stderr
-    assert done.stdout == ""
-    assert done.stderr.strip()
-    assert "Traceback" not in done.stderr
+    _is_told(ragdoll.run_here(*arguments), code)
+
+
+@pytest.mark.parametrize(("arguments", "code"), [FAILURES[0], FAILURES[6], FAILURES[9]])
+def test_exit_codes_reach_the_shell(library, arguments: list[str], code: int):
+    ragdoll, _, _ = library
+    _is_told(ragdoll.run(*arguments), code)
+
+
+def _is_told(done: Done, code: int) -> None:
+    assert done.code == code, done.error
+    assert done.out == ""
+    assert done.error.strip()
+    assert "Traceback" not in done.error
+
+
+def test_a_model_that_is_not_there_is_named_with_a_way_out(library):
+    ragdoll, _, _ = library
+    done = ragdoll.run_here("ask", QUESTION, "--model", "/nowhere.gguf")
+    assert done.error == "ragdoll: There is no model file at /nowhere.gguf. Choose another file.\n"
 
 
 def test_a_library_held_by_the_application_is_told_apart(library):
     ragdoll, corpus, _ = library
-    with EngineProcess(ragdoll.home, ragdoll.home.with_name("held.log")) as engine:
-        engine.wait_for(lambda notice: notice.method == "phase")
-        for arguments in (["status"], ["add", corpus], ["search", "x"], ["ask", "x"], ["remove", corpus], ["models"]):
-            done = ragdoll.run(*arguments)
-            assert done.returncode == 3, done.stderr
-            assert "already open" in done.stderr
+    with EngineProcess(ragdoll.home, ragdoll.home.with_name("held.log"), CAREFUL) as engine:
+        engine.result(protocol.LIBRARY)
+        for arguments in (["add", corpus], ["search", "x"], ["ask", "x"], ["remove", corpus], ["models"]):
+            _is_held(ragdoll.run_here(*arguments))
+        _is_held(ragdoll.run("status"))
+
+
+def _is_held(done: Done) -> None:
+    assert done.code == 3, done.error
+    assert "already open" in done.error
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root reads everything, without setpriv")
-def test_of_a_folder_with_every_kind_of_bad_file_all_others_are_indexed(tmp_path: Path):
+def test_of_a_folder_with_every_kind_of_bad_file_all_others_are_indexed(tmp_path: Path, new_home: NewHome):
     folder = tmp_path / "mixed"
     corpus = write_corpus(folder)
     (folder / "really a PDF.txt").write_bytes(pdf(["The wrongly named parrot repeats itself."]))
@@ -231,12 +224,12 @@ def test_of_a_folder_with_every_kind_of_bad_file_all_others_are_indexed(tmp_path
     (folder / "many chunks.txt").write_text("\n\n".join(f"Paragraph {n}. " + "word " * 180 for n in range(200)))
     (folder / "forbidden.txt").write_text("Nobody may read this.")
     (folder / "forbidden.txt").chmod(0)
-    ragdoll = Ragdoll(tmp_path / "home", AS_SOMEBODY_WITHOUT_ALL_RIGHTS)
+    ragdoll = Ragdoll(new_home(tmp_path / "home"), AS_SOMEBODY_WITHOUT_ALL_RIGHTS)
     settings = ragdoll.home / "config" / "engine.toml"
     settings.parent.mkdir(parents=True)
     settings.write_text("[library]\nmax_file_bytes = 500000\nmax_chunks_per_document = 100\n")
 
-    report = ragdoll.json("add", folder)
+    report = ragdoll.run("add", folder, "--json").json
 
     reasons = {Path(p["path"]).name: p["reason"] for kind in ("skipped", "failed") for p in report["documents"][kind]}
     expected = {

@@ -15,21 +15,29 @@ import pytest
 from engine import protocol
 from engine.core import SamplingParams
 from tests.helpers.corpus import write_corpus
-from tests.helpers.engine_process import EngineProcess
+from tests.helpers.engine_process import CAREFUL, EngineProcess
+from tests.helpers.homes import NewHome
 from tests.helpers.tiny_gguf import write_tiny_model
 
 QUESTION = "How do I share state between threads?"
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
+def home(tmp_path: Path, new_home: NewHome) -> Path:
+    return new_home(tmp_path / "home")
 
 
 @pytest.fixture
 def engine(home: Path) -> Iterator[EngineProcess]:
     """A fresh engine of this test alone."""
     with EngineProcess(home) as engine:
+        yield engine
+
+
+@pytest.fixture
+def idle(home: Path) -> Iterator[EngineProcess]:
+    """The same, started carefully: it loads nothing unasked, and so is there in a moment."""
+    with EngineProcess(home, None, CAREFUL) as engine:
         yield engine
 
 
@@ -46,9 +54,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory, corpus: Path) -> Iterator[EngineProcess]:
+def library(tmp_path_factory: pytest.TempPathFactory, corpus: Path, new_home: NewHome) -> Iterator[EngineProcess]:
     """One engine with the corpus indexed, for all tests that leave it alive; starting one takes seconds."""
-    with EngineProcess(tmp_path_factory.mktemp("library") / "home") as engine:
+    with EngineProcess(new_home(tmp_path_factory.mktemp("library") / "home")) as engine:
         assert engine.add(corpus).failed == ()
         # Starts the viewer's parser too, so that no test seems to leave it behind.
         engine.request(protocol.PAGE, protocol.PageRequest(document_id=1))
@@ -74,10 +82,10 @@ def endless(question_id: str) -> protocol.Ask:
     return ask(question_id, sampling=sampling)
 
 
-def test_the_first_word_is_ready_with_the_version(engine: EngineProcess):
-    ready = engine.wait_for_kind(protocol.Ready)
-    assert engine.notices[0] is ready
-    assert (ready.protocol_version, ready.pid) == (protocol.PROTOCOL_VERSION, engine.pid)
+def test_the_first_word_is_ready_with_the_version(idle: EngineProcess):
+    ready = idle.wait_for_kind(protocol.Ready)
+    assert idle.notices[0] is ready
+    assert (ready.protocol_version, ready.pid) == (protocol.PROTOCOL_VERSION, idle.pid)
 
 
 def test_a_ping_is_answered_while_libraries_load(engine: EngineProcess):
@@ -170,9 +178,9 @@ def test_garbage_on_the_pipe_is_passed_over(library: EngineProcess):
     assert library.result(protocol.PING) is not None
 
 
-def test_nothing_but_garbage_ends_the_engine(engine: EngineProcess):
-    engine.send_line(b"garbage\n" * 50)
-    assert engine.process.wait(60) == 0
+def test_nothing_but_garbage_ends_the_engine(idle: EngineProcess):
+    idle.send_line(b"garbage\n" * 50)
+    assert idle.process.wait(60) == 0
 
 
 def test_an_error_is_a_reply_with_a_sentence(library: EngineProcess, tmp_path: Path):
@@ -197,26 +205,28 @@ def test_sigterm_ends_it_politely_and_sigint_is_the_windows_affair(engine: Engin
     assert engine.process.wait(60) == 0
 
 
-def test_shutdown_ends_it(engine: EngineProcess):
-    engine.wait_for_kind(protocol.Ready)
-    engine.result(protocol.SHUTDOWN)
-    engine.process.stdin.close()
-    assert engine.process.wait(60) == 0
+def test_shutdown_ends_it(idle: EngineProcess):
+    idle.wait_for_kind(protocol.Ready)
+    idle.result(protocol.SHUTDOWN)
+    idle.process.stdin.close()
+    assert idle.process.wait(60) == 0
 
 
-def test_a_second_engine_on_the_same_library_answers_every_request_with_the_reason(engine: EngineProcess, home: Path):
-    engine.result(protocol.LIBRARY)
+def test_a_second_engine_on_the_same_library_answers_every_request_with_the_reason(idle: EngineProcess, home: Path):
+    idle.result(protocol.LIBRARY)
     with EngineProcess(home, home.with_name("second.log")) as second:
         reply = second.request(protocol.LIBRARY)
     assert reply.error is not None
     assert reply.error.kind == "LibraryHeld"
 
 
-def test_a_killed_engine_leaves_no_child_behind(engine: EngineProcess, corpus: Path):
-    engine.add(corpus)
-    children = psutil.Process(engine.pid).children(recursive=True)
-    assert children
-    engine.kill()
+def test_a_killed_engine_leaves_no_child_behind(idle: EngineProcess, corpus: Path):
+    idle.result(protocol.ADD, protocol.AddPaths(paths=(str(corpus),)))
+    process = psutil.Process(idle.pid)
+    # A file is read by the process that is to outlive nobody.
+    while not (children := process.children(recursive=True)):
+        time.sleep(0.02)
+    idle.kill()
     _, alive = psutil.wait_procs(children, timeout=30)
     assert not alive
 
@@ -255,7 +265,7 @@ def test_an_engine_killed_while_it_answers_can_be_asked_again(home: Path, corpus
         assert end.answer.model == "tiny-llama"
 
 
-def test_the_process_is_a_considerate_one(engine: EngineProcess):
-    engine.wait_for_kind(protocol.Ready)
-    assert psutil.Process(engine.pid).nice() == psutil.Process(os.getpid()).nice() + 5
-    assert int(Path(f"/proc/{engine.pid}/oom_score_adj").read_text()) == 300
+def test_the_process_is_a_considerate_one(idle: EngineProcess):
+    idle.wait_for_kind(protocol.Ready)
+    assert psutil.Process(idle.pid).nice() == psutil.Process(os.getpid()).nice() + 5
+    assert int(Path(f"/proc/{idle.pid}/oom_score_adj").read_text()) == 300

@@ -13,6 +13,7 @@ import pytest
 from engine import protocol
 from engine.config import Home
 from tests.helpers.engine_process import PATIENCE_S, EngineProcess
+from tests.helpers.homes import NewHome
 
 NUM_NOTES = 24
 
@@ -55,8 +56,8 @@ def docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("folders") / "home"
+def home(tmp_path_factory: pytest.TempPathFactory, new_home: NewHome) -> Path:
+    return new_home(tmp_path_factory.mktemp("folders") / "home")
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from app.widgets.quotes_card import QuoteLine
 from engine import protocol
 from tests.helpers.corpus import Corpus, write_corpus
 from tests.helpers.drops import drop_on, mime_of
+from tests.helpers.homes import NewHome
 from tests.helpers.shared_data import SHARED_DATA
 from tests.helpers.tiny_gguf import write_tiny_model
 
@@ -74,7 +75,8 @@ class Person:
 
 
 @pytest.fixture
-def person(qtbot, ragdoll_home: Path) -> Iterator[Person]:
+def person(qtbot, ragdoll_home: Path, new_home: NewHome) -> Iterator[Person]:
+    new_home(ragdoll_home)
     home = AppHome.find()
     home.create()
     instance = SingleInstance(home.lock_file)

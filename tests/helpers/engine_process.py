@@ -18,17 +18,21 @@ from engine.protocol import Message, Method, Notice
 from engine.wire import Reply
 
 PATIENCE_S = 120.0
+CAREFUL = "--careful"
 
 
 class EngineProcess:
-    """Starts `python -m engine` on a data folder; everything it says is kept in `notices`."""
+    """Starts `python -m engine` on a data folder; everything it says is kept in `notices`.
 
-    def __init__(self, home: Path, log: Path | None = None) -> None:
+    `CAREFUL` among the arguments keeps it from loading libraries before somebody asks for what needs them.
+    """
+
+    def __init__(self, home: Path, log: Path | None = None, *arguments: str) -> None:
         self.log_file = log or home.with_suffix(".log")
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         self._log = self.log_file.open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "engine"],
+            [sys.executable, "-m", "engine", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
