@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -29,6 +29,10 @@ _GUESSED_SHARE = 0.25
 _FASTER_WEIGHT, _SLOWER_WEIGHT, _HELD_UP = 0.3, 0.1, 3.0
 _REMEMBERED_PASSES = 256
 _ROWS = 4
+# How far beyond the largest pass that was measured the line is trusted.
+_KNOWN_AHEAD = 2
+# What is less likely than this to come true adds nothing to a draft.
+_HOPELESS = 0.002
 _PRIOR_WEIGHT, _MEMORY = 2.0, 0.98
 
 
@@ -55,8 +59,13 @@ class PassCosts:
         self._seconds: list[float] = []
 
     def note(self, num_tokens: int, num_writing: int, seconds: float) -> None:
-        """Takes in a pass of `num_tokens` tokens, in which `num_writing` sequences wrote."""
-        self.num_writing = max(1, num_writing)
+        """Takes in a pass of `num_tokens` tokens, in which `num_writing` sequences wrote.
+
+        What reads prompts is left out: a large batch says little about what a few rows cost.
+        """
+        if not num_writing or num_tokens > num_writing * (1 + MAX_DRAFT_TOKENS):
+            return
+        self.num_writing = num_writing
         self._num_passes += 1
         measured = self._by_size.setdefault(_size(num_tokens), _Measured(num_tokens, seconds, 0))
         weight = _FASTER_WEIGHT if seconds < measured.seconds else _SLOWER_WEIGHT
@@ -66,9 +75,9 @@ class PassCosts:
         self._draw_lines()
 
     def seconds(self, num_tokens: int) -> float | None:
-        """What a pass of so many tokens is expected to take; None before any was measured."""
+        """What a pass of so many tokens is expected to take; None where nothing near was measured."""
         sizes, seconds = self._sizes, self._seconds
-        if not sizes:
+        if not sizes or num_tokens > max(_ROWS, _KNOWN_AHEAD * sizes[-1]):
             return None
         if len(sizes) == 1:
             return seconds[0] * (1 + _GUESSED_SHARE * max(0.0, num_tokens / sizes[0] - 1))
@@ -111,12 +120,12 @@ def _size(num_tokens: int) -> int:
 
 
 def draft_length(
-    likely: Sequence[float], seconds: Callable[[int], float | None], num_writing: int = 1, min_gain: float = MIN_GAIN
+    likely: Iterable[float], seconds: Callable[[int], float | None], num_writing: int = 1, min_gain: float = MIN_GAIN
 ) -> int:
     """How many tokens to draft, so that most tokens are written in a second: 0 where none pays.
 
     Processors compute rows in fours and devices in more, so that a pass of five takes much longer than one of four:
-    a pass of more than four tokens has a multiple of four.
+    a pass with a draft has a multiple of four.
 
     Args:
         likely: For each token that could be drafted, how likely it is if those before it come true.
@@ -132,8 +141,9 @@ def draft_length(
     for length, probability in enumerate(likely, start=1):
         so_far *= probability
         expected += so_far
-        size = num_writing + length
-        taken = seconds(size) if size < _ROWS or size % _ROWS == 0 else None
+        if so_far < _HOPELESS:
+            break
+        taken = seconds(num_writing + length) if (num_writing + length) % _ROWS == 0 else None
         if taken and expected / taken > best_rate:
             best, best_rate = length, expected / taken
     return best
@@ -162,7 +172,7 @@ class PromptLookup:
         if self._place is None:
             return []
         foretold = self._source[self._place : self._place + min(max_tokens, MAX_DRAFT_TOKENS)]
-        likely = [self._acceptance.likely(self._match + index) for index in range(len(foretold))]
+        likely = (self._acceptance.likely(self._match + index) for index in range(len(foretold)))
         return foretold[: draft_length(likely, self._costs.seconds, self._costs.num_writing)]
 
     def _see(self, tokens: Sequence[int]) -> None:

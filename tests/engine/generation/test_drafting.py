@@ -17,7 +17,7 @@ PROMPT = tuple(range(1000, 1010))
 def costs_of(first: float, more: float) -> PassCosts:
     """Passes that take `first` for one token and `more` for each further one."""
     costs = PassCosts()
-    for num_tokens in (1, 2, 4, 8, 16, 32, 64, 128):
+    for num_tokens in (1, 2, 4, 8, 16, 32, 64):
         costs.note(num_tokens, 1, first + more * (num_tokens - 1))
     return costs
 
@@ -116,7 +116,7 @@ def test_no_other_length_would_be_faster(more: float, probability: float):
         return sum(probability**index for index in range(length + 1)) / costs.seconds(1 + length)
 
     chosen = draft_length(likely, costs.seconds, min_gain=1.0)
-    sizes = [length for length in range(41) if length < 3 or (length + 1) % 4 == 0]
+    sizes = [0, *range(3, 41, 4)]
     assert chosen in sizes
     assert rate(chosen) >= max(rate(length) for length in sizes) - 1e-12
 
@@ -135,7 +135,15 @@ def test_costs_are_drawn_through_what_was_measured():
     costs = costs_of(1.0, 0.1)
     assert costs.seconds(1) == pytest.approx(1.0)
     assert costs.seconds(3) == pytest.approx(1.2)
-    assert costs.seconds(256) == pytest.approx(26.5)
+    assert costs.seconds(128) == pytest.approx(13.7)
+    assert costs.seconds(129) is None
+
+
+def test_what_reads_a_prompt_says_nothing_of_drafts():
+    costs = costs_of(1.0, 0.1)
+    costs.note(40, 0, 1000.0)
+    costs.note(120, 1, 1000.0)
+    assert costs.seconds(128) == pytest.approx(13.7)
 
 
 def test_a_pass_that_was_held_up_counts_little_and_is_forgotten():
@@ -146,7 +154,8 @@ def test_a_pass_that_was_held_up_counts_little_and_is_forgotten():
     fresh.note(8, 1, 1000.0)
     for _ in range(300):
         fresh.note(1, 1, 1.0)
-    assert fresh.seconds(8) < 10.0
+    assert fresh.seconds(4) < 10.0
+    assert fresh.seconds(8) is None
 
 
 def test_more_tokens_never_seem_to_take_less():
