@@ -88,7 +88,8 @@ class CacheFiles:
         self._serial = itertools.count()
         self._paused_until = self._silent_until = float("-inf")
         self.num_failures = 0
-        self._thread = threading.Thread(target=self._run, name="kept KV")
+        # A process that ends without having closed this must not wait for it: a cache loses nothing that counts.
+        self._thread = threading.Thread(target=self._run, name="kept KV", daemon=True)
         self._thread.start()
 
     @property

@@ -21,6 +21,8 @@ from engine.generation.slabs import Blob, Slabs
 
 # Once so much of the memory is used, nodes are written ahead, so that making room need not wait for the disk.
 _WRITES_BEHIND_FROM = 0.75
+# Of those that are next to leave, so many are looked at.
+_LOOKS_AHEAD = 32
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +103,7 @@ class KeptBytes:
         if self._moves or self.slabs.used_bytes < _WRITES_BEHIND_FROM * self.slabs.budget_bytes:
             return
         if self.files.takes_more:
-            next_out = self.ram.victim(lambda node: not node.pins and node not in self.disk)
+            next_out = self.ram.victim(lambda node: not node.pins and node not in self.disk, among=_LOOKS_AHEAD)
             if next_out is not None:
                 self.write(next_out[0])
 

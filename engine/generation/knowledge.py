@@ -93,13 +93,16 @@ class KnowledgeKeeper:
 
     def find(self, segments: Sequence[Segment]) -> Found:
         self._catch_up()
-        path: list[Node] = []
-        for node in self.tree.walk(pieces_of(segments)):
+        walked, path = self.tree.walk(pieces_of(segments)), list[Node]()
+        # All at once, so that making room for one does not cost the next.
+        for node in walked:
             node.pins += 1
+        for node in walked:
             if node.is_gone or not (node in self._cells or self._fetch(node)):
-                node.pins -= 1
                 break
             path.append(node)
+        for node in walked[len(path) :]:
+            node.pins -= 1
         found = Found(
             path[-1].end if path else 0,
             sum(node.num_tokens for node in path if node not in self._cells),

@@ -77,11 +77,11 @@ class Ranking(Generic[Item]):
     def discard(self, item: Item) -> None:
         self._serials.pop(item, None)
 
-    def lowest(self, acceptable: Callable[[Item], bool]) -> tuple[Item, float] | None:
-        """The acceptable item of the lowest priority, and that; it stays where it is."""
+    def lowest(self, acceptable: Callable[[Item], bool], among: int | None = None) -> tuple[Item, float] | None:
+        """The acceptable item of the lowest priority (`among` so many), and that; it stays where it is."""
         passed: list[tuple[float, int, Item]] = []
         found = None
-        while self._heap and found is None:
+        while self._heap and found is None and len(passed) != among:
             entry = heapq.heappop(self._heap)
             if not self._is_current(entry):
                 continue
@@ -138,13 +138,9 @@ class Shelf(Generic[Place]):
         if not self._num_children[node]:
             self._leaves.put(node, self._priorities[node])
 
-    def would_be(self, node: Node) -> float:
-        """The priority that a node would have here."""
-        return self._policy(node, self.clock)
-
-    def victim(self, acceptable: Callable[[Node], bool] = lambda _: True) -> tuple[Node, float] | None:
-        """The leaf that leaves next, and its priority: a leaf is what has no children *here*."""
-        return self._leaves.lowest(acceptable)
+    def victim(self, acceptable: Callable[[Node], bool], among: int | None = None) -> tuple[Node, float] | None:
+        """The leaf that leaves next (`among` so many), and its priority: a leaf is what has no children *here*."""
+        return self._leaves.lowest(acceptable, among)
 
     def evict(self, node: Node) -> Place:
         """Takes out a victim; the clock rises to its priority."""

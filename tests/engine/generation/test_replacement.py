@@ -93,6 +93,8 @@ def test_what_may_not_leave_is_passed_over_and_stays():
     assert victim(shelf, lambda node: node not in nodes[:3]) is nodes[3]
     assert victim(shelf, lambda node: False) is None
     assert victim(shelf) is nodes[0]
+    assert shelf.victim(lambda node: node is nodes[3], among=3) is None
+    assert shelf.victim(lambda node: node is nodes[3], among=4) == (nodes[3], 3)
 
 
 def test_the_peers_go_by_time_by_count_and_by_size():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import weakref
 
 import pytest
 
@@ -46,6 +47,16 @@ def test_an_empty_slab_goes_back_at_once(ledger):
     slabs.free(first)
     assert (held(ledger), slabs.mapped_bytes, slabs.used_bytes) == (0, 0, 0)
     assert ledger.spans() == ()
+
+
+def test_what_is_given_back_is_unmapped_for_good(ledger):
+    slabs = Slabs(ledger, 4 * SLAB, SLAB)
+    blob = slabs.allocate(1000)
+    mapping = weakref.ref(blob._slab.buffer)
+    slabs.free(blob)
+    assert blob.num_bytes == 0
+    del blob
+    assert mapping() is None
 
 
 def test_no_byte_over_the_budget_is_mapped(ledger):
