@@ -70,7 +70,8 @@ class LlamaProcess:
 
 def answer(settings: dict[str, Any]) -> None:
     """Answers line by line until there are no more."""
-    from llama_cpp import Llama, LlamaRAMCache
+    from llama_cpp import Llama
+    from llama_cpp.llama_cache import LlamaRAMCache
 
     llama = Llama(
         settings["model"],

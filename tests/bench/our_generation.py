@@ -49,9 +49,11 @@ def num_threads() -> int:
     return psutil.cpu_count(logical=False) or 1
 
 
-def greedy(max_tokens: int, **others: int) -> SamplingParams:
+def greedy(max_tokens: int, *, num_answers: int = 1, beam_width: int = 1) -> SamplingParams:
     """The likeliest token, nothing else: the same on both sides."""
-    return SamplingParams(max_tokens=max_tokens, temperature=0.0, repeat_penalty=1.0, **others)
+    return SamplingParams(
+        max_tokens=max_tokens, temperature=0.0, repeat_penalty=1.0, num_answers=num_answers, beam_width=beam_width
+    )
 
 
 @dataclass(slots=True)
