@@ -17,7 +17,16 @@ from engine.generation.keeping import Found, Keeper
 from engine.generation.preemption import choose
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.residence import Residence
-from engine.generation.scheduler import Candidate, Resident, next_admission, passed_over, rank, victim, watermark
+from engine.generation.scheduler import (
+    Candidate,
+    Resident,
+    is_read_soon,
+    next_admission,
+    passed_over,
+    rank,
+    victim,
+    watermark,
+)
 from engine.generation.sequence import Groups, SequenceGroup, SequenceStatus
 
 # While nobody comes or goes, there is room only where kept KV was unpinned, or where waiting made more urgent.
@@ -27,7 +36,10 @@ LOOKAHEAD = 4
 
 
 class Admission:
-    """Moves groups between waiting and running; part of the step loop."""
+    """Moves groups between waiting and running; part of the step loop.
+
+    `lacks_cells`: somebody waits for nothing but cells.
+    """
 
     def __init__(
         self,
@@ -39,12 +51,14 @@ class Admission:
         tally: Tally,
         clock: Callable[[], float],
         max_running: int,
+        step_tokens: int,
         swap_budget_bytes: int,
     ) -> None:
         self._groups, self._cells, self._keeper, self._residence = groups, cells, keeper, residence
         self._profile, self._tally, self._clock = profile, tally, clock
         self._max_running, self._swap_budget_bytes = max_running, swap_budget_bytes
-        self._is_held_back = False
+        self._step_tokens = step_tokens
+        self.lacks_cells = self._is_held_back = False
         self._num_steps_to_skip = 0
 
     def make_room(self, max_tokens: int) -> SequenceGroup | None:
@@ -82,13 +96,15 @@ class Admission:
             return None
         while self._groups.waiting and not (self._is_held_back and self._groups.running):
             chosen = self._next()
-            if chosen is None:
-                return None
+            if chosen is None or (self._groups.running and not self._is_time_for(chosen)):
+                break
             if not self._has_room_for(chosen):
+                self.lacks_cells = True
                 self._num_steps_to_skip = _STEPS_BETWEEN_TRIES
                 return None if self._groups.running else chosen
             self._note_passed(chosen)
             self._settle(chosen)
+        self.lacks_cells = False
         return None
 
     def look_again(self) -> None:
@@ -196,10 +212,17 @@ class Admission:
             group.found = self._keeper.find(segments)
         return self._keeper.is_ready(group.found)
 
+    def _is_time_for(self, group: SequenceGroup) -> bool:
+        """Whether a group would be read soon, and there are not too many already."""
+        if self._num_sequences() + group.num_sequences > self._max_running:
+            return False
+        rank_of_group = self.rank(group)
+        num_unread = sum(other.num_unread for other in self._groups.running if self.rank(other) <= rank_of_group)
+        num_to_read = 0 if group.is_swapped else group.num_tokens - (group.found.num_tokens if group.found else 0)
+        return is_read_soon(num_to_read, num_unread, self._step_tokens)
+
     def _has_room_for(self, group: SequenceGroup) -> bool:
         """Whether a group fits now, after everything left that may leave for it: nothing does in vain."""
-        if self._num_sequences() + group.num_sequences > self._max_running and self._groups.running:
-            return False
         while (lack := self._cells_for(group) - self._num_available()) > 0 or self._lacks_slots(group):
             less_urgent = [other for other in self._groups.running if self.rank(other) > self.rank(group)]
             if self._cells_for(group) > self._num_reachable(less_urgent):

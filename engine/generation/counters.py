@@ -16,7 +16,7 @@ class LoopCounters:
 
     `cells_by_request` counts cells that a request holds (also those that the keeper or another request holds, too);
     `cells_saved` are those that its answers or beams save just now by sharing. `utilisation` is the share of cells
-    that hold a token, `busy_utilisation` its mean over the steps after which somebody still waited for cells.
+    that hold a token, `busy_utilisation` its mean over the steps in which somebody waited for nothing but cells.
     `tokens_per_second` is what all answers together were written at in the last seconds.
     """
 

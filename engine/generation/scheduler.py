@@ -17,6 +17,8 @@ _RANKS: dict[Priority, int] = {"interactive": 0, "batch": 1, "idle": 2}
 AGEING_SECONDS = 60.0
 # Answers that are being written pause at most about this long for a chunk of somebody's prompt.
 STALL_SECONDS = 0.4
+# Prompts that are to be read in the next steps have cells; all others wait, so that whoever comes can go before them.
+READ_AHEAD_STEPS = 2
 # Below this, a chunk reads the weights for too few tokens to be worth it.
 MIN_CHUNK_TOKENS = 32
 
@@ -132,6 +134,11 @@ def _kept_share(candidate: Candidate) -> tuple[float, int]:
 def victim(residents: Sequence[Resident]) -> Resident | None:
     """Who gives up all its cells: the latest arrival of the least urgent."""
     return max(residents, key=lambda resident: (resident.rank, resident.arrival), default=None)
+
+
+def is_read_soon(num_to_read: int, num_unread: int, step_tokens: int) -> bool:
+    """Whether a request whose turn it is would be read in the next steps, behind `num_unread` tokens of others."""
+    return num_to_read <= MIN_CHUNK_TOKENS or num_unread < READ_AHEAD_STEPS * step_tokens
 
 
 def watermark(num_cells: int, num_writing: int) -> int:

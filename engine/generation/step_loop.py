@@ -119,6 +119,7 @@ class StepLoop:
             self._tally,
             timing.clock,
             max_running,
+            room,
             swap_budget_bytes,
         )
         self._batching = Batching(self._groups, cells, self.profile, self._admission, room)
@@ -252,7 +253,7 @@ class StepLoop:
         if self._note_pass is not None:
             self._note_pass(total, sum(work.wants_token for work in batch), seconds)
         self._tally.note_step(self._timing.clock())
-        if self._groups.waiting:
+        if self._groups.waiting and self._admission.lacks_cells:
             self._tally.note_busy(self._cells.num_used / self._cells.num_cells)
 
     def _note_idle(self, batch: list[Work], seconds: float) -> None:

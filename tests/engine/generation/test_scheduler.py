@@ -14,6 +14,7 @@ from engine.generation.scheduler import (
     Demand,
     Resident,
     chunk_tokens,
+    is_read_soon,
     next_admission,
     pack,
     passed_over,
@@ -119,6 +120,13 @@ def test_the_victim_is_the_latest_of_the_least_urgent() -> None:
     residents = [Resident("a", 1, 0), Resident("b", 2, 1), Resident("c", 3, 1), Resident("d", 4, 0)]
     assert victim(residents) == residents[2]
     assert victim([]) is None
+
+
+def test_a_prompt_gets_cells_when_it_is_read_soon_or_hardly_needs_reading() -> None:
+    assert is_read_soon(1000, 0, 512)
+    assert is_read_soon(1000, 1023, 512)
+    assert not is_read_soon(1000, 1024, 512)
+    assert is_read_soon(MIN_CHUNK_TOKENS, 100_000, 512)
 
 
 @pytest.mark.parametrize(("num_cells", "num_writing", "cells"), [(10_000, 0, 100), (1_000, 20, 40), (256, 0, 2)])
