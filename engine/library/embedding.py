@@ -16,7 +16,8 @@ from types import TracebackType
 from engine.library.reading import Ready
 from engine.library.rows import texts_by_key
 from engine.library.seams import Embedder
-from engine.library.windows import PORTION_CHUNKS, Waiting, shares
+from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS, Waiting, shares
+from engine.partitions.buffers import trim_heap
 from engine.partitions.rows import Vectors
 
 # Waiting for their vectors: enough to outlast a tidying-up of the index, little enough for the memory.
@@ -71,6 +72,7 @@ class EmbeddingStage:
         self._askers: Counter[str] = Counter()
         self._is_held = self._is_closed = False
         self._fault: BaseException | None = None
+        self._num_untidy = 0
         self._thread = threading.Thread(target=self._run, name="embedding", daemon=True)
 
     def __enter__(self) -> EmbeddingStage:
@@ -188,10 +190,18 @@ class EmbeddingStage:
         try:
             while (texts := self._next()) is not None:
                 self._embedded(list(texts), self._embedder.embed_documents(list(texts.values())))
+                self._tidy_up(len(texts))
         except BaseException as error:  # noqa: BLE001 - a thread's end: whoever takes next is told
             with self._changed:
                 self._fault = error
                 self._changed.notify_all()
+
+    def _tidy_up(self, num_embedded: int) -> None:
+        """Batches of all shapes leave the heap in pieces: a gigabyte and more after some thousand chunks."""
+        self._num_untidy += num_embedded
+        if self._num_untidy >= WINDOW_CHUNKS:
+            trim_heap()
+            self._num_untidy = 0
 
     def _next(self) -> dict[str, str] | None:
         """The next portion of texts by content key; None when it is over."""

@@ -19,6 +19,7 @@ from engine.library.pace import Before, Clock, Pace
 from engine.library.rows import content_key
 from engine.library.seams import Embedder, Table
 from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS
+from engine.partitions.buffers import trim_heap
 from engine.partitions.rows import ChunkRow, Vectors
 
 _DOCUMENTS_PER_COMMIT = 64
@@ -89,6 +90,7 @@ class Mover:
                 yield pace.progress(next(iter(documents.values())).path)
             self._write(documents, rows, self._at_hand.vectors, pace)
             self._at_hand.drop()
+            trim_heap()
 
     def _next_ids(self) -> Sequence[int]:
         """What was at hand, as far as it is still there; then what the next table does not have."""

@@ -205,3 +205,20 @@ def test_closing_leaves_no_thread(embedder: GatedEmbedder) -> None:
         stage.close()
 
     assert not [thread for thread in threading.enumerate() if thread.name == "embedding"]
+
+
+def test_what_batches_leave_in_the_heap_is_given_back_once_a_window(
+    made: Stage, embedder: GatedEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trimmed: list[int] = []
+    monkeypatch.setattr(embedding, "trim_heap", lambda: trimmed.append(len(embedder.texts)))
+
+    made.stage.put(document(1, *lines(1, WINDOW_CHUNKS)), {})
+    made.stage.put(document(2, *lines(2, WINDOW_CHUNKS + PORTION_CHUNKS)), {})
+    embedder.allowed.release(10_000)
+    taken: list[int] = []
+    while len(taken) < 2:
+        taken += made.taken()
+    made.stage.close()
+
+    assert trimmed == [WINDOW_CHUNKS, 2 * WINDOW_CHUNKS]
