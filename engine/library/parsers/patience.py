@@ -11,21 +11,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 # A machine that is busy with something else for hours must not keep a file that hangs from being noticed.
-_MAX_STRETCH = 10
+MAX_STRETCH = 10.0
 Clock = Callable[[], float]
 
 
 class Patience:
-    """Begins when it is made. `seconds` is what the process may take on a machine of its own."""
+    """Begins when it is made. `seconds` is what it may take on a machine of its own, times `max_stretch` on any."""
 
     def __init__(
         self,
         pid: int,
         seconds: float,
+        max_stretch: float = MAX_STRETCH,
         clock: Clock = time.monotonic,
         stood_in_line: Callable[[int], float] | None = None,
     ) -> None:
         self._pid, self._seconds, self._clock = pid, seconds, clock
+        self._most_seconds = seconds * max_stretch
         self._stood_in_line = stood_in_line or seconds_in_line
         self._begun, self._stood_before = clock(), self._stood_in_line(pid)
 
@@ -37,7 +39,7 @@ class Patience:
         if left > 0:
             return left
         stood = max(0.0, self._stood_in_line(self._pid) - self._stood_before)
-        return min(left + stood, self._seconds * _MAX_STRETCH - passed)
+        return min(left + stood, self._most_seconds - passed)
 
 
 def seconds_in_line(pid: int) -> float:

@@ -39,6 +39,8 @@ _ASKING_SECONDS = 20.0
 _MIN_CONFIDENCE = 40.0
 _WORD_LEVEL = "5"
 _PARAGRAPHS_PER_BLOCK = 10_000
+# It hardly ever hangs; what it gives up on is told as the page's fault, which a busy machine is not.
+_MAX_STRETCH = 60.0
 _CACHE_BYTES = 256 * 2**20
 _PR_SET_PDEATHSIG = 1
 # Tesseract's languages are called by three letters; what systems call them by two.
@@ -147,7 +149,7 @@ def _recognised(
 
 def _answer(process: subprocess.Popen[bytes], file: bytes, goes_on: Callable[[], None]) -> bytes | None:
     """What it writes; None where it took too long, and has been ended."""
-    patience = Patience(process.pid, OCR_PAGE_SECONDS)
+    patience = Patience(process.pid, OCR_PAGE_SECONDS, _MAX_STRETCH)
     question: bytes | None = file
     try:
         while (seconds := patience.left_seconds) > 0:

@@ -19,7 +19,7 @@ class Machine:
     in_line: float = 7.0
 
     def patience(self, seconds: float) -> Patience:
-        return Patience(1, seconds, lambda: self.now, lambda pid: self.in_line)
+        return Patience(1, seconds, clock=lambda: self.now, stood_in_line=lambda pid: self.in_line)
 
 
 def test_a_process_that_has_the_processor_gets_its_seconds_and_no_more() -> None:
