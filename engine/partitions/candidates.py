@@ -45,6 +45,10 @@ class Candidates:
     ids: Numbers | None
 
 
+# Sources and which columns of all candidates are theirs.
+_SideBySide = list[tuple[Candidates, slice]]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Picked:
     """The rows of one source that are scored exactly: pair i is of `queries[i]` and `positions[rows[i]]`.
@@ -82,28 +86,29 @@ class Rescoring:
     def _ranked(self, limit: int) -> list[list[Found]]:
         if not self._candidates:
             return [[] for _ in self._queries]
-        chosen = self._chosen()
+        side_by_side = self._columns()
+        chosen = self._chosen(side_by_side)
         exact = np.full(chosen.shape, -np.inf, np.float32)
-        picked = [_picked(found, columns, chosen[:, columns]) for found, columns in self._columns()]
+        picked = [_picked(found, columns, chosen[:, columns]) for found, columns in side_by_side]
         for some, vectors in self._gathered([one for one in picked if len(one.rows)]):
             self._score(some, widened(vectors), exact)
-        return self._named(exact, _best(exact, limit))
+        return self._named(side_by_side, exact, _best(exact, limit))
 
     # --- which ---
 
-    def _columns(self) -> list[tuple[Candidates, slice]]:
+    def _columns(self) -> _SideBySide:
         """Where each source's candidates stand when all are side by side."""
         ends = np.cumsum([found.scores.shape[1] for found in self._candidates]).tolist()
         return [
             (found, slice(end - found.scores.shape[1], end)) for found, end in zip(self._candidates, ends, strict=True)
         ]
 
-    def _chosen(self) -> Mask:
+    def _chosen(self, side_by_side: _SideBySide) -> Mask:
         """(q, all): which candidates are to be scored exactly."""
-        kinds: dict[int, list[tuple[Candidates, slice]]] = {}
-        for found, columns in self._columns():
+        kinds: dict[int, _SideBySide] = {}
+        for found, columns in side_by_side:
             kinds.setdefault(found.kind, []).append((found, columns))
-        chosen = np.zeros((len(self._queries), self._columns()[-1][1].stop), np.bool_)
+        chosen = np.zeros((len(self._queries), side_by_side[-1][1].stop), np.bool_)
         for of_kind in kinds.values():
             scores = np.concatenate([found.scores for found, _ in of_kind], axis=1)
             mask, start = _best(scores, max(found.pool for found, _ in of_kind)), 0
@@ -165,9 +170,9 @@ class Rescoring:
 
     # --- who they are ---
 
-    def _named(self, exact: Scores, best: Mask) -> list[list[Found]]:
+    def _named(self, side_by_side: _SideBySide, exact: Scores, best: Mask) -> list[list[Found]]:
         ids, documents = np.zeros(best.shape, np.uint64), np.zeros(best.shape, np.int64)
-        for found, columns in self._columns():
+        for found, columns in side_by_side:
             queries, places = np.nonzero(best[:, columns])
             if len(queries):
                 at, positions = (queries, places + columns.start), found.positions[queries, places]
@@ -181,7 +186,12 @@ class Rescoring:
 
 def _picked(found: Candidates, columns: slice, chosen: Mask) -> _Picked:
     queries, places = np.nonzero(chosen)
-    positions, rows = np.unique(found.positions[queries, places], return_inverse=True)
+    if len(chosen) == 1:
+        # Nothing is there twice, and 20 µs a partition count when there is but one question.
+        places = places[np.argsort(found.positions[0, places])]
+        positions, rows = found.positions[0, places], np.arange(len(places))
+    else:
+        positions, rows = np.unique(found.positions[queries, places], return_inverse=True)
     return _Picked(found, queries, places + columns.start, found.scores[queries, places], positions, rows)
 
 

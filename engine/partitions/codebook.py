@@ -40,11 +40,12 @@ _QUESTIONS, _ROWS_PER_QUESTION = 256, 4
 # What calibration asks for, and where it gives up: then the scan of int8 rows is the faster way.
 _SHARE, _MOST_CANDIDATES = 0.998, 2000
 _FEW, _MANY = 10, 50
-# Five times as many rows want 1.35 times as many candidates (200,000 and 1,000,000 synthetic vectors).
+# Five times as many rows want 1.35 times as many candidates (200,000 and 1,000,000 synthetic vectors), so of a million
+# 270 are asked for.
 _GROWTH = 0.2
-# Candidates beyond those that calibration found to be enough, and in any case: people's questions lie farther from
-# passages than what is made of these (SQuAD's want 200 of 100,000 for .998, where calibration says 100).
-_MARGIN, _LEAST_CANDIDATES = 1.25, 250
+# In any case: people's questions lie farther from passages than what is made of these (SQuAD's want 200 candidates of
+# 100,000 for .998, where calibration says 100).
+_LEAST_CANDIDATES = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Calibration:
         """How many rows to score again for the `limit` best of `num_rows`."""
         per_row = max(1.0, (self.many - self.few) / (_MANY - _FEW))
         enough = self.few + per_row * max(0, limit - _FEW)
-        return max(_LEAST_CANDIDATES, int(np.ceil(_MARGIN * enough * max(1.0, num_rows / self.num_rows) ** _GROWTH)))
+        return max(_LEAST_CANDIDATES, int(np.ceil(enough * max(1.0, num_rows / self.num_rows) ** _GROWTH)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -197,9 +197,9 @@ def test_more_candidates_are_asked_for_of_more_rows_and_for_more_results():
     calibration = Calibration(10_000, few=100, many=300, recall=0.998)
     assert calibration.candidates(10, 10_000) == codebook._LEAST_CANDIDATES
     assert calibration.candidates(10, 320_000) == 250
-    assert calibration.candidates(10, 1_000_000) == 314
-    assert calibration.candidates(50, 10_000) == 375
-    assert calibration.candidates(200, 10_000) == 1313
+    assert calibration.candidates(10, 3_200_000) == 317
+    assert calibration.candidates(50, 10_000) == 300
+    assert calibration.candidates(200, 10_000) == 1050
 
 
 def test_vectors_that_codes_do_not_tell_apart_get_none(rows: Vectors, monkeypatch: pytest.MonkeyPatch):
