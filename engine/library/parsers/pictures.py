@@ -41,7 +41,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
         raise DocumentUnreadable("OCR gave up on the picture.")
     layouts = [ocr.laid_out(words or ()) for words in recognised]
     if all(ocr.is_bare(layout.text) for layout in layouts):
-        raise DocumentEmpty("There is no text in the picture.")
+        raise DocumentEmpty("OCR found no text in the picture.")
     numbers = range(1, len(layouts) + 1) if len(layouts) > 1 else (None,)
     pages = (_page(number, layout) for number, layout in zip(numbers, layouts, strict=True))
     remark = ocr.given_up(recognised.count(None), len(layouts))

@@ -71,7 +71,7 @@ def test_without_ocr_or_pillow_a_picture_needs_ocr(parsed, monkeypatch: pytest.M
 
 
 def test_pictures_without_writing_are_empty(parsed):
-    with pytest.raises(DocumentEmpty, match="no text in the picture"):
+    with pytest.raises(DocumentEmpty, match="OCR found no text in the picture"):
         parsed("a.png", picture("PNG"), Limits(ocr=FakeRecogniser([words("x")])))
     with pytest.raises(DocumentEmpty, match="too small"):
         parsed("b.png", picture("PNG", (32, 32)), Limits(ocr=FakeRecogniser([LETTER])))
