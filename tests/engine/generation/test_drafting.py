@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+from engine.core import SamplingParams
 from engine.generation.drafting import Acceptance, PassCosts, PromptLookup, draft_length
 from engine.generation.request import Request
 from engine.generation.segment import Segment
+from tests.helpers.loop_desk import LoopDesk
+from tests.helpers.tiny_gguf import write_tiny_model
 
 PROMPT = tuple(range(1000, 1010))
 
@@ -175,3 +180,35 @@ def test_longer_matches_are_trusted_more_until_they_prove_wrong():
     for _ in range(60):
         acceptance.note(8, is_hit=True)
     assert acceptance.likely(8) > 0.6
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_tiny_model(tmp_path / "tiny.gguf")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"temperature": 0.0},
+        {"temperature": 1.0},
+        {"temperature": 1.0, "mirostat": True},
+        {"temperature": 0.7, "dry_multiplier": 0.8, "xtc_probability": 0.5, "xtc_threshold": 0.01},
+        {"temperature": 1.0, "top_k": 0, "grammar": 'root ::= ([a-d]{4} " ")*'},
+    ],
+)
+def test_drafts_change_no_answer_whatever_it_is_sampled_with(path: Path, changes: dict[str, object]):
+    sampling = SamplingParams(**{"max_tokens": 60, "seed": 3, "repeat_penalty": 1.1, **changes})
+    plain = LoopDesk(path)
+    expected = plain.write("Once upon a time", sampling).answers[0]
+    plain.close()
+    drafting = LoopDesk(path, make_drafter=partial(PromptLookup, costs=costs_of(1.0, 0.01)))
+    prompt = Segment(drafting.prompt("Once upon a time"))
+    # A passage that says just what will be said, with a slip here and there.
+    quotable = tuple(7 if place % 17 == 5 else token for place, token in enumerate(expected.tokens))
+    drafting.loop.submit(Request("r", (prompt,), sampling, quotable=quotable))
+    drafting.run()
+    counters = drafting.loop.counters()
+    assert drafting.finished("r").answers[0] == expected
+    assert 0 < counters.accepted_tokens < counters.drafted_tokens
+    drafting.close()
