@@ -17,7 +17,7 @@ class LoopCounters:
     `cells_by_request` counts cells that a request holds (also those that the keeper or another request holds, too);
     `cells_saved` are those that its answers or beams save just now by sharing. `utilisation` is the share of cells
     that hold a token, `busy_utilisation` its mean over the steps in which somebody waited for nothing but cells.
-    `tokens_per_second` is what all answers together were written at in the last seconds.
+    `tokens_per_second` is what all answers together were written at in the last seconds of computing.
     """
 
     num_cells: int
@@ -63,17 +63,16 @@ class Tally:
     busy_steps: int = 0
     busy_share: float = 0.0
     tokens_per_second: float = 0.0
-    _last_time: float = 0.0
-    _last_tokens: int = 0
+    _counted_tokens: int = 0
 
-    def note_step(self, now: float) -> None:
-        """Takes in the speed since the last step; a slow one counts as much as many fast ones together."""
+    def note_step(self, seconds: float) -> None:
+        """Takes in how long a step computed; a slow one counts as much as many fast ones together."""
         self.steps += 1
-        seconds, num_written = now - self._last_time, self.generated_tokens - self._last_tokens
+        num_written = self.generated_tokens - self._counted_tokens
+        self._counted_tokens = self.generated_tokens
         if seconds > 0:
             weight = min(1.0, seconds / _SPEED_WINDOW_SECONDS)
             self.tokens_per_second += weight * (num_written / seconds - self.tokens_per_second)
-        self._last_time, self._last_tokens = now, self.generated_tokens
 
     def note_busy(self, utilisation: float) -> None:
         self.busy_steps += 1

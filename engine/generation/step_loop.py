@@ -252,7 +252,7 @@ class StepLoop:
             self.profile.note(largest.sequence.num_computed - largest.num_tokens, total, seconds)
         if self._note_pass is not None:
             self._note_pass(total, sum(work.wants_token for work in batch), seconds)
-        self._tally.note_step(self._timing.clock())
+        self._tally.note_step(seconds)
         if self._groups.waiting and self._admission.lacks_cells:
             self._tally.note_busy(self._cells.num_used / self._cells.num_cells)
 
