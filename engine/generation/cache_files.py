@@ -10,12 +10,11 @@ from __future__ import annotations
 import errno
 import itertools
 import logging
-import os
 import queue
 import threading
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,13 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DiskFull, LibraryError, RagdollError, is_disk_full
-from engine.generation import cache_format
-from engine.generation.cache_format import CacheHeader
+from engine.generation import cache_io
+from engine.generation.cache_format import CacheHeader, encode_usage
 from engine.memory.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
-SUFFIX = ".kv"
 # After a failed write, none is tried for so long; and the sentence is said again no sooner than this.
 PAUSE_SECONDS, SILENCE_SECONDS = 60.0, 600.0
 _READS, _WRITES, _NOTES, _END = range(4)
@@ -79,7 +77,9 @@ class CacheFiles:
     ) -> None:
         self._folder, self._on_problem, self._now = folder, on_problem, now
         self._lock = threading.Lock()
-        self._files: dict[Path, CacheFile] = {file.path: file for file in _scan(folder)}
+        self._files: dict[Path, CacheFile] = {
+            found.path: CacheFile(found.path, found.header, found.mtime_ns) for found in cache_io.find_all(folder)
+        }
         self._open_roots: set[bytes] = set()
         self._budget_bytes = 0
         self._held_bytes = sum(file.num_bytes for file in self._files.values())
@@ -136,7 +136,7 @@ class CacheFiles:
 
     def write(self, header: CacheHeader, data: NDArray[np.uint8], ended: Ended) -> Transfer:
         """Writes a file behind; room was made. Until the transfer arrives in `ended`, `data` stays as it is."""
-        path = self._folder / header.root.hex() / (header.key.hex() + SUFFIX)
+        path = cache_io.path_in(self._folder, header)
         file = CacheFile(path, header, time.time_ns())
         with self._lock:
             before = self._files.get(path)
@@ -157,7 +157,7 @@ class CacheFiles:
     def note_usage(self, file: CacheFile, frequency: int, cost_per_token: float) -> None:
         """Writes into a file how it was used of late, which also makes it the youngest."""
         file.mtime_ns = time.time_ns()
-        self._put(_NOTES, lambda: _write_usage(file.path, cache_format.encode_usage(frequency, cost_per_token)))
+        self._put(_NOTES, lambda: cache_io.write_usage(file.path, encode_usage(frequency, cost_per_token)))
 
     def remove(self, file: CacheFile) -> None:
         """Deletes a file now, or as soon as it is written. A second call does nothing."""
@@ -216,10 +216,7 @@ class CacheFiles:
         transfer.ended.set()
 
     def _read(self, transfer: Transfer) -> bool:
-        try:
-            return _read_blob(transfer.file, transfer.data)
-        except OSError:
-            return False
+        return cache_io.read_blob(transfer.file.path, transfer.file.header, transfer.data)
 
     def _write(self, transfer: Transfer) -> bool:
         file = transfer.file
@@ -227,7 +224,7 @@ class CacheFiles:
             return False
         header = replace(file.header, checksum=zlib.crc32(transfer.data.data))
         try:
-            _write_file(file.path, header.encode(), transfer.data.data)
+            cache_io.write_file(file.path, header.encode(), transfer.data.data)
         except OSError as error:
             self.remove(file)
             self._tell(error)
@@ -264,81 +261,3 @@ def _sentence(folder: Path, error: OSError) -> RagdollError:
         return DiskFull(f"The disk that holds {folder} is full. {what}", "Free some space; nothing else is affected.")
     reason = error.strerror or errno.errorcode.get(error.errno or 0, "unknown error")
     return LibraryError(f"{folder} cannot be written to ({reason}). {what}", "See whether its disk is well.")
-
-
-def _scan(folder: Path) -> Iterable[CacheFile]:
-    """All good files; what was left half-written, or is none of ours, is deleted: the folder is only ours."""
-    for root in _entries(folder):
-        for path in _entries(root):
-            file = _look_at(path, root.name)
-            if file is not None:
-                yield file
-            else:
-                with suppress(OSError):
-                    path.unlink()
-
-
-def _entries(folder: Path) -> list[Path]:
-    """What lies in a folder; nothing where there is none, or it cannot be read."""
-    try:
-        return [Path(entry) for entry in os.scandir(folder)]
-    except OSError:
-        return []
-
-
-def _look_at(path: Path, root_name: str) -> CacheFile | None:
-    try:
-        with path.open("rb", buffering=0) as stream:
-            header = _read_header(stream.fileno())
-            status = os.fstat(stream.fileno())
-    except OSError:
-        return None
-    if header is None or header.root.hex() != root_name or path.name != header.key.hex() + SUFFIX:
-        return None
-    return CacheFile(path, header, status.st_mtime_ns) if status.st_size == header.file_bytes else None
-
-
-def _read_header(descriptor: int) -> CacheHeader | None:
-    data = os.read(descriptor, cache_format.HEADER_GUESS_BYTES)
-    length = cache_format.header_length(data)
-    if length is not None and len(data) < length <= os.fstat(descriptor).st_size:
-        data += os.read(descriptor, length - len(data))
-    return cache_format.decode(data)
-
-
-def _read_blob(file: CacheFile, data: NDArray[np.uint8]) -> bool:
-    """Whether the blob is there as it was written, which is in `data` then."""
-    with file.path.open("rb", buffering=0) as stream:
-        header = _read_header(stream.fileno())
-        if header is None or (header.root, header.key) != (file.header.root, file.header.key):
-            return False
-        stream.seek(header.header_bytes)
-        view, at = data.data, 0
-        while at < len(view):
-            count = stream.readinto(view[at:])
-            if not count:
-                return False
-            at += count
-    return header.num_bytes == data.nbytes and zlib.crc32(data.data) == header.checksum
-
-
-def _write_file(path: Path, header: bytes, data: memoryview) -> None:
-    """Beside, then renamed; not synced, because the checksum tells what a power cut left of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".tmp")
-    try:
-        with beside.open("wb", buffering=0) as stream:
-            for part in (memoryview(header), data):
-                while part:
-                    part = part[stream.write(part) :]
-        beside.replace(path)
-    except OSError:
-        with suppress(OSError):
-            beside.unlink()
-        raise
-
-
-def _write_usage(path: Path, usage: bytes) -> None:
-    with suppress(OSError), path.open("r+b", buffering=0) as stream:
-        stream.seek(cache_format.USAGE_OFFSET)
-        stream.write(usage)

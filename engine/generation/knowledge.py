@@ -8,8 +8,6 @@ nothing while the sequence runs, else in memory. Everything here runs on the gen
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from engine.errors import NoCells
 from engine.generation.cache_files import CacheFiles
@@ -18,44 +16,13 @@ from engine.generation.context import Context
 from engine.generation.keeping import Found
 from engine.generation.kept_bytes import KeptBytes
 from engine.generation.kept_cells import KeptCells
+from engine.generation.knowledge_figures import HitCounts, Home, KnowledgeFigures
 from engine.generation.knowledge_tree import KnowledgeTree, Node, path_of, pieces_of
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.replacement import Policy, pgdsf
 from engine.generation.segment import Segment
 from engine.generation.slabs import Slabs
 from engine.memory.ledger import Ledger
-
-Home = Literal["cells", "ram", "disk"]
-HOMES: tuple[Home, ...] = ("cells", "ram", "disk")
-
-
-@dataclass(frozen=True, slots=True)
-class TierFigures:
-    """What a tier holds now, and how many tokens of prompts were found there since the start."""
-
-    num_nodes: int
-    num_tokens: int
-    num_bytes: int
-    hit_tokens: int
-    hit_ratio: float
-
-
-@dataclass(frozen=True, slots=True)
-class KnowledgeFigures:
-    """The tiers, the tokens of prompts and answers that had to be computed, and mapped memory that is in no blob.
-
-    A tier's `hit_ratio` is its share of all tokens that were found or computed; together they are `hit_ratio`.
-    """
-
-    cells: TierFigures
-    ram: TierFigures
-    disk: TierFigures
-    computed_tokens: int
-    waste_bytes: int
-
-    @property
-    def hit_ratio(self) -> float:
-        return self.cells.hit_ratio + self.ram.hit_ratio + self.disk.hit_ratio
 
 
 class KnowledgeKeeper:
@@ -76,8 +43,7 @@ class KnowledgeKeeper:
         self._from_disk: set[Node] = set()
         self._profile = PrefillProfile()
         self._saved_at: dict[Node, tuple[int, int]] = {}
-        self._hit_tokens: dict[Home, int] = dict.fromkeys(HOMES, 0)
-        self._computed_tokens = 0
+        self._counts = HitCounts()
         self._cell_bytes = 0.0
 
     def set_budgets(self, cells: int, ram_bytes: int, disk_bytes: int) -> None:
@@ -196,19 +162,15 @@ class KnowledgeKeeper:
             self._cells.release(node)
 
     def figures(self) -> KnowledgeFigures:
-        cells, ram, disk = self._cells.shelf, self._bytes.ram, self._bytes.disk
+        cells, ram, disk, tier = self._cells.shelf, self._bytes.ram, self._bytes.disk, self._counts.tier
         disk_bytes = sum(disk[node].num_bytes for node in disk.nodes())
         return KnowledgeFigures(
-            self._tier("cells", len(cells), cells.num_tokens, round(cells.num_tokens * self._cell_bytes)),
-            self._tier("ram", len(ram), ram.num_tokens, self._slabs.used_bytes),
-            self._tier("disk", len(disk), disk.num_tokens, disk_bytes),
-            self._computed_tokens,
+            tier("cells", len(cells), cells.num_tokens, round(cells.num_tokens * self._cell_bytes)),
+            tier("ram", len(ram), ram.num_tokens, self._slabs.used_bytes),
+            tier("disk", len(disk), disk.num_tokens, disk_bytes),
+            self._counts.computed_tokens,
             self._slabs.waste_bytes,
         )
-
-    def _tier(self, home: Home, num_nodes: int, num_tokens: int, num_bytes: int) -> TierFigures:
-        hits, wanted = self._hit_tokens[home], sum(self._hit_tokens.values()) + self._computed_tokens
-        return TierFigures(num_nodes, num_tokens, num_bytes, hits, hits / wanted if wanted else 0.0)
 
     def _catch_up(self) -> None:
         """Takes in what the disk has done, and keeps the budgets where pins were in the way."""
@@ -238,7 +200,7 @@ class KnowledgeKeeper:
         else:
             return False
         self._from_disk.discard(node)
-        self._hit_tokens[home] += node.num_tokens
+        self._counts.by_home[home] += node.num_tokens
         self._use(node)
         return True
 
@@ -254,7 +216,7 @@ class KnowledgeKeeper:
     def _note_miss(self, node: Node, cached_tokens: int, computed_tokens: int) -> None:
         """Counts what was computed although, in another prompt, it might have been found."""
         if node.start >= cached_tokens:
-            self._computed_tokens += node.num_tokens
+            self._counts.computed_tokens += node.num_tokens
             self.tree.missed(node, self._profile.seconds(cached_tokens, computed_tokens) / computed_tokens)
         elif node.last_used:
             return

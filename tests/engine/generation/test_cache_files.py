@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from engine.errors import DiskFull
-from engine.generation import cache_files, cache_format
+from engine.generation import cache_format, cache_io
 from engine.generation.cache_files import PAUSE_SECONDS, SILENCE_SECONDS, CacheFile, CacheFiles
 from engine.generation.cache_format import CacheHeader, decode, header_length
 from engine.generation.knowledge_tree import Piece, key_after
@@ -253,7 +253,7 @@ def test_a_full_disk_is_said_once_and_writing_pauses(desk, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache_files, "_write_file", full)
+    monkeypatch.setattr(cache_io, "write_file", full)
     assert desk.write(header_of(), blob_of()) is None
     assert [type(problem) for problem in desk.problems] == [DiskFull]
     assert "in memory" in str(desk.problems[0])
@@ -274,7 +274,7 @@ def test_a_disk_that_fails_is_said_with_its_reason(desk, monkeypatch):
     def failing(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(cache_files, "_write_file", failing)
+    monkeypatch.setattr(cache_io, "write_file", failing)
     assert desk.write(header_of(), blob_of()) is None
     assert "Input/output error" in str(desk.problems[0])
 
@@ -302,7 +302,7 @@ def test_a_disk_that_is_really_full_keeps_what_it_has(small_disk, make_desk):
 
 @pytest.mark.expects_warnings
 def test_whoever_waits_is_told_even_of_what_nobody_expected(desk, monkeypatch):
-    monkeypatch.setattr(cache_files, "_write_file", lambda *_: 1 / 0)
+    monkeypatch.setattr(cache_io, "write_file", lambda *_: 1 / 0)
     assert desk.write(header_of(), blob_of()) is None
     monkeypatch.undo()
     assert desk.write(header_of(), blob_of()) is not None

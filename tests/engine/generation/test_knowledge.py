@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.generation import cache_files
+from engine.generation import cache_files, cache_io
 from engine.generation.keeping import Found
 from engine.generation.segment import Segment, tokens_of
 from tests.helpers.kept import TOKEN_BYTES, Room, passage, turn
@@ -290,7 +290,7 @@ def test_a_full_disk_is_one_sentence_and_memory_goes_on(room, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache_files, "_write_file", full)
+    monkeypatch.setattr(cache_io, "write_file", full)
     room.keeper.set_budgets(0, PAGE * 3, PLENTY)
     for document in range(30):
         room.ask([passage(document)])
@@ -312,7 +312,7 @@ def test_what_could_not_be_written_is_tried_again_later(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(cache_files, "_write_file", full)
+        patched.setattr(cache_io, "write_file", full)
         room.ask([A])
         flush(room)
     assert homes(room) == (0, 1, 0)
