@@ -21,6 +21,7 @@ DEFAULT_NAME = "all-MiniLM-L6-v2"
 
 _WEIGHTS = (".safetensors", ".bin", ".pt")
 _SAMPLE_BYTES = 2**18
+_CHOOSE_ANOTHER = "Choose a folder that sentence-transformers has saved a model in."
 _REINSTALL = "Run ./packaging/bootstrap again, or choose another embedding model in the settings."
 
 
@@ -58,8 +59,12 @@ def resolve(settings: EmbedderSettings) -> EmbedderSpec:
             is_english_only=_card_languages(folder) == {"en"},
         )
     except (OSError, ValueError, KeyError) as error:
+        # Of a missing file people want its name, not the system's number for that.
+        missing = error.filename if isinstance(error, FileNotFoundError) else None
+        lack = f"it has no {Path(missing).name}" if missing else str(error)
         raise EmbedderUnavailable(
-            f"The folder of the embedding model {name!r} is incomplete ({error}).", _REINSTALL
+            f"The folder {name!r} holds no embedding model that is whole: {lack}.",
+            _CHOOSE_ANOTHER if settings.model else _REINSTALL,
         ) from error
 
 

@@ -89,7 +89,13 @@ def test_incomplete_folder_is_refused_with_a_way_out(small_model: Path, missing:
     with pytest.raises(EmbedderUnavailable) as refused:
         resolve(EmbedderSettings(model=str(small_model)))
     assert "my-embedder" in refused.value.sentence
-    assert refused.value.way_out
+    assert "Errno" not in refused.value.sentence
+    assert "folder that sentence-transformers" in refused.value.way_out
+
+
+def test_a_folder_that_holds_no_model_is_told_by_the_file_that_it_lacks(tmp_path: Path):
+    with pytest.raises(EmbedderUnavailable, match=f"The folder '{tmp_path.name}' .*: it has no modules.json"):
+        resolve(EmbedderSettings(model=str(tmp_path)))
 
 
 def test_a_model_that_was_never_downloaded_is_named():
