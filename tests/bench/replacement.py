@@ -13,7 +13,15 @@ the order that engine.generation.ordering gives them, and turns are kept like an
 What a prompt costs is T(cached, new) of a model of the 1B class on two cores: a pass over the weights, 8 ms for a
 token, and attention to all that stands before it. A ratio above 1 is reading time saved by PGDSF over that saved by
 the peer. A decision is everything that one request asks of the tree and its shelf (the walk, what leaves, what comes)
-in time of the processor.
+in time of the processor. Found, over 2 seeds of 3,000 requests and the three sizes:
+
+               azure    drift    qa       together
+    ÷ lru      1.11     1.01     1.01     1.05
+    ÷ lfu      0.96     1.02     1.58     1.12
+    ÷ gdsf     1.00     0.99     1.00     1.00
+
+Where popularity never changes, LFU keeps more of what is popular; it cannot tell a conversation that goes on from one
+that ended. What a token costs differs too little from node to node (by attention alone) for PGDSF to gain on GDSF.
 """
 
 from __future__ import annotations
