@@ -78,6 +78,7 @@ class ModelLoader:
         self._wanted: tuple[Path, int | None] | None = None
         self._files: CacheFiles | None = None
         self._leases: list[Lease] = []
+        self._set_aside: Lease | None = None
         self._abandoned, self._is_closing = threading.Event(), threading.Event()
         self.devices: tuple[Device, ...] = ()
         self.decision = self.problem = ""
@@ -162,6 +163,13 @@ class ModelLoader:
         if self._loaded is not None:
             room = self._room(self._loaded.shape)
             self._loaded.apply(room.ram_bytes, room.disk_bytes)
+
+    def note_set_aside(self, num_bytes: int) -> None:
+        """So many bytes of memory hold answers that had to leave their cells for others."""
+        if self._set_aside is None and num_bytes:
+            self._set_aside = self._ledger.take("kv", "answers set aside", "ram", num_bytes)
+        elif self._set_aside is not None and num_bytes != self._set_aside.num_bytes:
+            self._set_aside.resize(num_bytes)
 
     def abandon_loading(self) -> None:
         """Makes a load that is under way give up (from any thread)."""
@@ -297,9 +305,10 @@ class ModelLoader:
         if self._loaded is not None:
             self._loaded.close()
             self._loaded = None
-        for lease in self._leases:
+        for lease in (*self._leases, *([self._set_aside] if self._set_aside is not None else [])):
             lease.release()
         self._leases.clear()
+        self._set_aside = None
         self.decision = ""
         self.devices = probe_devices()
 

@@ -41,6 +41,7 @@ class UnderWay:
         self._stale: set[str] = set()
         self._num_steps = 0
         self.is_stalled = False
+        self.set_aside_bytes = 0
 
     def __len__(self) -> int:
         return len(self._answering)
@@ -131,6 +132,7 @@ class UnderWay:
                 self._note_ahead(event, loaded)
             else:
                 self._tell(event)
+        self.set_aside_bytes = counters.swapped_bytes
         self.is_stalled = not events and counters.steps == self._num_steps
         self._num_steps = counters.steps
 

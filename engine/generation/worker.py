@@ -261,6 +261,7 @@ class GenerationWorker:
             return
         try:
             self._under_way.step(loaded)
+            self._loader.note_set_aside(self._under_way.set_aside_bytes)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
             # The loop is of no use any more; the next question finds the model loaded again.
             self._under_way.fail_all(error)

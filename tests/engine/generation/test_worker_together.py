@@ -363,3 +363,23 @@ def test_what_a_running_answer_reads_of_a_removed_document_is_not_kept_either(mo
     model_desk.ask("Why?", "b", max_tokens=2)
     assert isinstance(model_desk.end_of("b"), AnswerFinished)
     model_desk.wait_until(lambda: model_desk.loader.loaded_now.documents() <= {1})
+
+
+def test_answers_that_are_set_aside_are_in_the_ledger_until_they_go_on(desk):
+    for num_bytes in (0, 700, 200, 0):
+        desk.loader.note_set_aside(num_bytes)
+        assert desk.ledger.held_bytes("ram", "kv") == num_bytes
+
+
+def test_more_answers_than_there_are_cells_for_are_written_all_the_same(desk, tmp_path: Path):
+    chosen = desk.settings.generation.model_copy(update={"parallel_answers": 1})
+    desk.settings = desk.settings.model_copy(update={"generation": chosen})
+    desk.worker.use(UseModel(write_tiny_model(tmp_path / "small.gguf", context=1024)))
+    desk.model_state("loaded")
+    for number in range(3):
+        desk.ask(f"How, {number}?", f"q{number}", max_tokens=250, grammar=LONG)
+    ends = [desk.end_of(f"q{number}") for number in range(3)]
+    assert all(isinstance(end, AnswerFinished) and len(end.answer.text) == 250 for end in ends)
+    desk.worker.use(UseModel(None))
+    desk.model_state("none")
+    assert desk.ledger.spans("ram") == ()
