@@ -11,10 +11,12 @@ What it guarantees:
 - Every request ends in exactly one of `RequestFinished`, `RequestCancelled`, `RequestFailed`, and after that holds no
   cell, no sequence number and no pin. A request that fails (too long, a broken grammar, a batch that cannot be
   computed) fails alone; the others go on.
-- A cancel frees everything at once. It is never longer away than one step, and a step is one ubatch.
+- A cancel is never longer away than one step, and a step is one ubatch. It frees everything at once, but for an answer
+  that is to be kept: that leaves when its last token was computed.
 - Free and used cells make all after every step, and no batch asks for more than are free.
 - An answer does not depend on who else is answered, on preemption or on drafts: a preempted request goes on with
-  the same tokens and the same sampler, from saved keys and values or from those computed again.
+  the same tokens and the same sampler, from saved keys and values or from those computed again. (As far as numbers
+  go: sums are made in another order in another batch, so where two tokens are all but equally likely, either may come.)
 - Nothing starves: waiting makes a request more urgent, and it is passed over at most a few times by its equals.
 - With a model that cannot share prefixes nothing is kept, drafted or rewound: its sequences are moved and computed
   whole.

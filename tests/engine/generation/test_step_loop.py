@@ -389,6 +389,21 @@ def test_a_batch_that_cannot_be_computed_fails_only_whose_fault_it_is(make_desk:
     assert desk.finished("second").answers[0] == decisive(name)[second]
 
 
+def test_a_suspect_may_be_preempted(make_desk: MakeDesk, decisive) -> None:
+    prompts = decisive("llama")
+    desk = make_desk()
+    ask_all(desk, prompts)
+    desk.step()
+    desk.step()
+    groups = desk.loop._groups
+    groups.suspects[:] = groups.running
+
+    desk.loop._admission.preempt(groups.suspects[0])
+    desk.run()
+
+    assert answers(desk, prompts) == list(prompts.values())
+
+
 def test_where_llama_cpp_has_fewer_cells_than_counted_the_last_request_waits(make_desk: MakeDesk, decisive) -> None:
     prompts = decisive("llama")
     desk = make_desk()
