@@ -166,9 +166,13 @@ class ModelLoader:
 
     def note_set_aside(self, num_bytes: int) -> None:
         """So many bytes of memory hold answers that had to leave their cells for others."""
-        if self._set_aside is None and num_bytes:
-            self._set_aside = self._ledger.take("kv", "answers set aside", "ram", num_bytes)
-        elif self._set_aside is not None and num_bytes != self._set_aside.num_bytes:
+        if self._set_aside is None:
+            if num_bytes:
+                self._set_aside = self._ledger.take("kv", "answers set aside", "ram", num_bytes)
+        elif not num_bytes:
+            self._set_aside.release()
+            self._set_aside = None
+        elif num_bytes != self._set_aside.num_bytes:
             self._set_aside.resize(num_bytes)
 
     def abandon_loading(self) -> None:
