@@ -18,8 +18,9 @@ from engine.generation.prompt import Peek
 from engine.generation.speaker import Speaker
 from engine.generation.step_loop import StepLoop
 
-# Kept KV leaves cells only when they are wanted; the rest is free at once for a question that comes.
-KEPT_CELLS_SHARE = 0.75
+# Attention passes over all cells, whose ever they are: 18,000 that nobody reads made reading twice as slow, and loading
+# what lies in memory takes milliseconds. So only what is likely to be shared lies in cells.
+KEPT_CELLS_SHARE = 1 / 8
 # Beyond this, what nobody has asked for would push out what somebody has.
 ROOM_SHARE = 0.8
 # Nodes that are written at a time while nobody asks anything.
