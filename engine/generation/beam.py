@@ -95,7 +95,7 @@ class Beams:
         self._params, self._vocabulary = params, Vocabulary(model)
         self._beams = [Beam()]
         self._ended: list[Beam] = []
-        self._stop = [text.encode() for text in params.stop if text]
+        self._stop = [text.encode("utf-8", "replace") for text in params.stop if text]
 
     def advance(self, context: Context, rows: Sequence[int]) -> Sequence[Branch]:
         """The beams after this step, given the row of each one's last token; none once the search is over.

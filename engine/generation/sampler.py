@@ -157,7 +157,7 @@ def _changes(model: Model, params: SamplingParams) -> list[Any]:
     if params.logit_bias:
         steps.insert(0, _biases(model, params))
     if params.dry_multiplier > 0:
-        breakers = [text.encode() for text in params.dry_breakers if text]
+        breakers = [text.encode("utf-8", "replace") for text in params.dry_breakers if text]
         # A sampler remembers its own answer only, so that is all there is to look back at.
         window = params.max_tokens if params.dry_window is None else params.dry_window
         steps.append(

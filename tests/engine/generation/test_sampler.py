@@ -170,6 +170,11 @@ def test_dry_ends_a_loop_and_leaves_the_rest_alone(desk: Desk):
     assert len(set(desk.write(replace(looping, dry_multiplier=10.0, dry_window=0), 30))) == 1
 
 
+def test_breakers_that_are_no_text_and_none_at_all_are_taken(desk: Desk):
+    for breakers in ((), ("",), ("\ud800", "a\0b", "x" * 500)):
+        assert desk.write(replace(GREEDY, dry_multiplier=1.0, dry_breakers=breakers), 4)
+
+
 def test_a_bias_bans_and_prefers(desk: Desk):
     best = int(desk.logits().argmax())
     assert best not in desk.write(replace(GREEDY, logit_bias=((best, -math.inf),)))
