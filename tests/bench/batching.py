@@ -61,7 +61,7 @@ class Size:
     requests: int
 
 
-FULL, SMALL = Size(ONE_BILLION, rounds=3, requests=80), Size(QUICK, rounds=1, requests=60)
+FULL, SMALL = Size(ONE_BILLION, rounds=3, requests=80), Size(QUICK, rounds=1, requests=40)
 
 
 @dataclass

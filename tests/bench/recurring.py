@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,6 +135,7 @@ def draw(questions: int, documents: int, per_question: int, exponent: float, see
     return np.random.default_rng((seed, 2)).permuted(order, axis=1)
 
 
+@lru_cache
 def zipf_exponent(documents: int, per_question: int, top: int, share: float) -> float:
     """The exponent with which the `top` most popular documents take `share` of the places (by bisection)."""
     low, high = 0.0, 4.0

@@ -12,6 +12,7 @@ from tests.bench.azure import CONVERSATIONS, Length, Scale, read_lengths, sample
 from tests.bench.bench_model import bench_model
 from tests.bench.our_generation import Kept, OurGeneration, greedy
 from tests.bench.reserving import Ranges, Reserving, policies, power_of_two
+from tests.bench.scripted_server import SERVER, program
 from tests.bench.test_bench_model import SMALL
 
 LENGTHS = [Length(9, 5), Length(20, 3), Length(4, 8), Length(30, 2)]
@@ -139,3 +140,18 @@ def test_ratios_have_the_names_that_were_promised() -> None:
     assert named.keys() == batching.BOUNDS.keys()
     assert named["cell_utilisation"] == 0.97
     assert named["reservation_max"] == 2.0
+
+
+@pytest.mark.skipif(not CONVERSATIONS.is_file(), reason="the Azure traces are not beside this checkout")
+def test_the_whole_bench_finds_every_ratio(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "TOGETHER", (1, 3))
+    monkeypatch.setattr(batching, "SCALE", Scale(prompt_divisor=64, answer_divisor=32, most=batching.LONGEST))
+    bench = batching.Bench(batching.Size(SMALL, rounds=1, requests=8), model, program(tmp_path, SERVER))
+
+    bench.run()
+
+    named = batching.named_ratios(bench.ours, bench.theirs)
+    assert named.keys() == batching.BOUNDS.keys()
+    # All but the end of the prompt is shared by four answers, and more than half of all by six beams.
+    assert 0.5 < bench.ours["cells_saved_by_4_answers"] < 0.75
+    assert 0.5 < bench.ours["cells_saved_by_beam_6"] < 1.0

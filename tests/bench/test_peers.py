@@ -16,37 +16,10 @@ from tests.bench.bench_model import bench_model, plain_tokens
 from tests.bench.llama_peer import LlamaProcess
 from tests.bench.llama_server import LlamaServer, ServerOptions, read_stream
 from tests.bench.peers import PeerFailed
+from tests.bench.scripted_server import SERVER, program
 from tests.bench.test_bench_model import SMALL
 
 OPTIONS = ServerOptions(num_cells=512, num_threads=1, num_slots=2)
-# Answers /health at the second try and then one question, as llama-server does.
-SERVER = """
-import http.server, json, sys
-class Handler(http.server.BaseHTTPRequestHandler):
-    tries = 0
-    def do_GET(self):
-        Handler.tries += 1
-        self.send_response(200 if Handler.tries > 1 else 503)
-        self.end_headers()
-    def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.send_response(200)
-        self.end_headers()
-        for token in asked["prompt"][: asked["n_predict"]]:
-            self.wfile.write(b"data: " + json.dumps({"tokens": [token], "stop": False}).encode() + b"\\n\\n")
-        self.wfile.write(b'data: {"tokens": [], "stop": true, "timings": {"cache_n": 3}}\\n\\n')
-    def log_message(self, *arguments): pass
-port = int(sys.argv[sys.argv.index("--port") + 1])
-http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
-"""
-
-
-def program(folder: Path, source: str) -> Path:
-    """A Python program that can be started like llama-server."""
-    file = folder / "llama-server"
-    file.write_text(f"#!{sys.executable}\n{source}", encoding="utf-8")
-    file.chmod(0o755)
-    return file
 
 
 def test_a_built_server_is_not_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,15 @@
-"""Tests for tests.bench.recurring and the arithmetic of tests.bench.ttft_reuse."""
+"""Tests for tests.bench.recurring, and for tests.bench.ttft_reuse on a model of no size."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from engine.generation.segment import tokens_of
 from tests.bench import ttft_reuse
+from tests.bench.bench_model import bench_model
 from tests.bench.recurring import (
     DOCUMENT_TOKENS,
     PER_QUESTION,
@@ -16,6 +19,8 @@ from tests.bench.recurring import (
     Recurring,
     draw,
 )
+from tests.bench.scripted_server import SERVER, program
+from tests.bench.test_bench_model import SMALL
 
 OURS = {
     "ttft_s": 2.0,
@@ -29,7 +34,7 @@ OURS = {
     "no_speculation_ttft_s": 2.5,
     "questions_per_s": 0.5,
 }
-SERVER = {"ttft_s": 9.0, "permuted_s": 10.0, "same_order_s": 0.3, "questions_per_s": 0.2}
+THEIRS = {"ttft_s": 9.0, "permuted_s": 10.0, "same_order_s": 0.3, "questions_per_s": 0.2}
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +100,7 @@ def test_every_search_settles_on_what_the_question_gets(recurring: Recurring) ->
 
 
 def test_ratios_have_the_names_that_were_promised() -> None:
-    named = ttft_reuse.named_ratios({"ours": OURS, "llama_server": SERVER, "llama_cpp_python": {"ttft_s": 8.0}})
+    named = ttft_reuse.named_ratios({"ours": OURS, "llama_server": THEIRS, "llama_cpp_python": {"ttft_s": 8.0}})
 
     assert named.keys() == ttft_reuse.BOUNDS.keys()
     assert named["llama_server"] == 4.5
@@ -109,3 +114,18 @@ def test_ratios_have_the_names_that_were_promised() -> None:
 
 def test_without_peers_there_are_no_ratios_to_them() -> None:
     assert "llama_server" not in ttft_reuse.named_ratios({"ours": OURS})
+
+
+def test_the_whole_bench_finds_every_ratio(tmp_path: Path) -> None:
+    size = ttft_reuse.Size(SMALL, questions=6, sets=1, searches=2)
+    recurring, model = Recurring(SMALL.vocabulary), bench_model(tmp_path, SMALL)
+    bench = ttft_reuse.Bench(size, model, tmp_path / "work", recurring, program(tmp_path, SERVER))
+
+    bench.run()
+
+    named, ours = ttft_reuse.named_ratios(bench.found), bench.found["ours"]
+    assert named.keys() == ttft_reuse.BOUNDS.keys()
+    assert all(ratio > 0 for ratio in named.values())
+    assert named["turn_10"] == pytest.approx(1.0, abs=0.01)
+    assert ours["computed_share"] < 1.0
+    assert ours["hit_ratio_cells"] > 0
