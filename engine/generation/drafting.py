@@ -54,6 +54,7 @@ class PassCosts:
     def __init__(self) -> None:
         self.num_writing = 1
         self._num_passes = 0
+        self._is_drawn = True
         self._by_size: dict[int, _Measured] = {}
         self._sizes: list[float] = []
         self._seconds: list[float] = []
@@ -72,10 +73,13 @@ class PassCosts:
         measured.tokens += weight * (num_tokens - measured.tokens)
         measured.seconds += weight * (min(seconds, _HELD_UP * measured.seconds) - measured.seconds)
         measured.last_pass = self._num_passes
-        self._draw_lines()
+        self._is_drawn = False
 
     def seconds(self, num_tokens: int) -> float | None:
         """What a pass of so many tokens is expected to take; None where nothing near was measured."""
+        if not self._is_drawn:
+            # Not at every pass: most are followed by no draft, and what is rarely run is slow to run.
+            self._draw_lines()
         sizes, seconds = self._sizes, self._seconds
         if not sizes or num_tokens > max(_ROWS, _KNOWN_AHEAD * sizes[-1]):
             return None
@@ -86,6 +90,7 @@ class PassCosts:
         return seconds[above - 1] + slope * (num_tokens - sizes[above - 1])
 
     def _draw_lines(self) -> None:
+        self._is_drawn = True
         oldest = self._num_passes - _REMEMBERED_PASSES
         self._by_size = {size: known for size, known in self._by_size.items() if known.last_pass >= oldest}
         known = sorted(self._by_size.values(), key=lambda measured: measured.tokens)
