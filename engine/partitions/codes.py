@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.partitions.buffers import Buffer
 from engine.partitions.codebook import Codebook
 from engine.partitions.durable import write_durably
 from engine.partitions.fast_scan import BLOCK_ROWS, FastScan, packed_bytes
@@ -81,10 +82,13 @@ class CodesFile:
         try:
             with self.path.open("rb") as file:
                 file.seek(_HEADER.size)
-                packed = np.frombuffer(file.read(), np.uint8)
+                # Not from the C allocator, which would keep it.
+                buffer = Buffer(self.num_bytes)
+                num_bytes = file.readinto(buffer.bytes[: self.num_bytes])
         except OSError as error:
             raise CodesDamaged(f"{self.path.name} cannot be read: {error}") from error
-        if len(packed) != self.num_bytes or zlib.crc32(packed.data) != self.crc:
+        packed = buffer.array(0, (self.num_bytes,), np.uint8)
+        if num_bytes != self.num_bytes or zlib.crc32(packed.data) != self.crc:
             raise CodesDamaged(f"{self.path.name} has changed on the disk")
         return Codes(FastScan.of(self.book.centroids, packed, self.count))
 

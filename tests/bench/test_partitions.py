@@ -74,11 +74,16 @@ def test_every_batch_is_timed() -> None:
 
 
 def test_a_ratio_says_how_many_times_as_long_the_peer_takes() -> None:
-    figures = Figures(ours={"b32_ms": 2.0, "b32_at_50_ms": 4.0, "b32_at_25_ms": 8.0})
+    figures = Figures(ours={"b32_ms": 2.0, "b32_at_50_ms": 4.0, "b32_at_25_ms": 8.0, "b32_at_6_ms": 16.0})
 
     figures.compare("faiss_sq_fp16", "faiss SQ fp16", {"b32_ms": 16.0, "recall": 1.0})
 
-    assert figures.ratios == {"faiss_sq_fp16_b32": 8.0, "faiss_sq_fp16_b32_at_50": 4.0, "faiss_sq_fp16_b32_at_25": 2.0}
+    assert figures.ratios == {
+        "faiss_sq_fp16_b32": 8.0,
+        "faiss_sq_fp16_b32_at_50": 4.0,
+        "faiss_sq_fp16_b32_at_25": 2.0,
+        "faiss_sq_fp16_b32_at_6": 1.0,
+    }
 
 
 def test_ratios_stand_in_the_report_by_their_own_names(tmp_path: Path) -> None:
