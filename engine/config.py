@@ -104,9 +104,10 @@ class GenerationSettings(_Table):
     for its passages goes on (None: where the model does not run on the processor that searches).
     """
 
-    max_context: int = Field(8192, ge=128)
+    # Far beyond, llama.cpp stops the process instead of saying that there is no room.
+    max_context: int = Field(8192, ge=128, le=2**22)
     max_answer_tokens: int = Field(512, ge=1)
-    n_batch: int = Field(512, ge=1)
+    n_batch: int = Field(512, ge=32)
     n_ubatch: int = Field(0, ge=0)
     parallel_answers: int = Field(4, ge=1, le=64)
     kv_type: KVType = "f16"

@@ -67,7 +67,9 @@ class Context:
         params.n_ctx = spec.num_cells
         params.n_batch = min(spec.n_batch, spec.num_cells)
         params.n_ubatch = min(spec.n_ubatch, params.n_batch)
-        params.n_seq_max = min(spec.num_sequences, MAX_WHOLE_STATES) if model.is_recurrent else spec.num_sequences
+        # A batch with fewer tokens than there are sequences trips an assertion while memory is reserved.
+        most = min(MAX_WHOLE_STATES, params.n_batch) if model.is_recurrent else params.n_batch
+        params.n_seq_max = min(spec.num_sequences, most)
         params.n_threads = params.n_threads_batch = spec.num_threads
         params.type_k = params.type_v = _KV_TYPES[spec.kv_type]
         params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_ENABLED

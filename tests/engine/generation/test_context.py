@@ -140,5 +140,15 @@ def test_a_model_that_sums_up_what_it_read_shares_no_prefixes(tmp_path: Path) ->
     model.close()
 
 
+@pytest.mark.parametrize("n_batch", [1, 2, 64])
+def test_a_context_has_no_more_sequences_than_a_batch_has_tokens(model: Model, n_batch: int) -> None:
+    small = Context(model, ContextSpec(256, n_batch, n_batch, 1, num_sequences=256))
+    try:
+        assert small.num_sequences == n_batch
+        small.decode([Stretch(n_batch - 1, 0, [model.bos], 1)])
+    finally:
+        small.close()
+
+
 def test_models_of_keys_and_values_share_prefixes(model: Model) -> None:
     assert model.can_share_prefixes
