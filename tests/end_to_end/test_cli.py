@@ -67,7 +67,7 @@ def test_a_batch_of_searches_gives_a_line_each(library, tmp_path: Path):
 def test_ask_without_a_model_answers_with_quotes(library):
     ragdoll, _, _ = library
     answer = ragdoll.json("ask", QUESTION)
-    assert set(answer) == {"answer", "quotes", "citations", "passages", "scope", "timeline", "model"}
+    assert set(answer) == {"answer", "alternatives", "quotes", "citations", "passages", "scope", "timeline", "model"}
     assert answer["scope"]["passages_used"] == len(answer["passages"]) <= answer["scope"]["passages_found"]
     assert answer["model"] is None
     assert answer["quotes"]
