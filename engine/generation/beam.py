@@ -16,6 +16,7 @@ from engine.core import FinishReason, SamplingParams
 from engine.errors import DecodeFailed
 from engine.generation.context import Context
 from engine.generation.model import Model
+from engine.generation.sampler import check_biases
 from engine.generation.sequence import Branch, Hypothesis
 from engine.generation.vocabulary import Vocabulary
 
@@ -92,6 +93,8 @@ class Beams:
     """One search on its way; the step loop owns it, and the sequences that its beams are written on."""
 
     def __init__(self, model: Model, params: SamplingParams) -> None:
+        """Begins with nothing written. Raises BadRequest when a token is biased that the model does not have."""
+        check_biases(model, params)
         self._params, self._vocabulary = params, Vocabulary(model)
         self._beams = [Beam()]
         self._ended: list[Beam] = []

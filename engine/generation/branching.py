@@ -64,7 +64,9 @@ class Branching:
 
     def _child(self, parent: TokenSequence, token: int, number: int, is_first: bool) -> TokenSequence:
         """A beam behind its parent: the first child takes the parent's own sequence, the others share its cells."""
-        child = replace(parent, number=number, tokens=[*parent.tokens, token], held=None)
+        tokens = [*parent.tokens, token]
+        # Every list its own: what is saved of one beam is never loaded for another.
+        child = replace(parent, number=number, tokens=tokens, held=None, saved=[], texts=[], unsaid=[], draft=[])
         if is_first:
             child.held = parent.held
         else:

@@ -24,6 +24,8 @@ class HotPassages:
 
     def __init__(self) -> None:
         self._uses: Counter[EvidencePassage] = Counter()
+        self._tried: dict[EvidencePassage, int] = {}
+        self._offered: EvidencePassage | None = None
         self._opening: Segment | None = None
 
     def note(self, prompt: Prompt) -> None:
@@ -34,19 +36,29 @@ class HotPassages:
         if len(self._uses) > 2 * MAX_PASSAGES:
             # Halved, so that what was hot a while ago cools down.
             self._uses = Counter({passage: uses // 2 for passage, uses in self._uses.most_common(MAX_PASSAGES)})
+            self._tried.clear()
 
     def next(self, speaker: Speaker, peek: Peek) -> tuple[Segment, ...] | None:
         """The beginning of a prompt with the most used passage that is not kept there; None when all hot ones are."""
         for passage in self._hot():
+            if self._tried.get(passage) == self._uses[passage]:
+                continue
             beginning = self._beginning(passage, speaker)
             if beginning and peek(beginning) < sum(len(segment.tokens) for segment in beginning):
+                self._offered = passage
                 return beginning
         return None
+
+    def tried(self) -> None:
+        """What `next` told is being read; if it is not kept then, it is not read again before somebody asks for it."""
+        if self._offered is not None:
+            self._tried[self._offered] = self._uses[self._offered]
 
     def forget(self, documents: frozenset[int]) -> None:
         """These have left the library."""
         for passage in [passage for passage in self._uses if passage.document_id in documents]:
             del self._uses[passage]
+            self._tried.pop(passage, None)
 
     def documents(self) -> frozenset[int]:
         """Whose passages are counted."""
@@ -54,7 +66,8 @@ class HotPassages:
 
     def clear(self) -> None:
         """Another model begins: its prompts begin otherwise."""
-        self._opening = None
+        self._opening, self._offered = None, None
+        self._tried.clear()
 
     def _hot(self) -> Iterator[EvidencePassage]:
         for passage, uses in self._uses.most_common():

@@ -75,6 +75,7 @@ class ModelLoader:
         self._ledger, self._publish = ledger, publish
         self._phases = Phases(publish) if phases is None else phases
         self._loaded: LoadedModel | None = None
+        self._bounds_applied: tuple[int | None, int | None] = (None, None)
         self._wanted: tuple[Path, int | None] | None = None
         self._files: CacheFiles | None = None
         self._leases: list[Lease] = []
@@ -159,10 +160,18 @@ class ModelLoader:
             self._cache_files().forget(gone)
 
     def apply_settings(self) -> None:
-        """Bounds what is kept by the settings in force; all else is for the next load."""
-        if self._loaded is not None:
+        """Bounds what is kept by the settings in force; all else is for the next load.
+
+        What was chosen by what the machine had free stays: by now the model itself and what is kept have taken of it.
+        """
+        if self._loaded is not None and self._bounds_wanted() != self._bounds_applied:
+            self._bounds_applied = self._bounds_wanted()
             room = self._room(self._loaded.shape)
             self._loaded.apply(room.ram_bytes, room.disk_bytes)
+
+    def _bounds_wanted(self) -> tuple[int | None, int | None]:
+        settings = self._settings().generation
+        return settings.kv_ram_bytes, settings.kv_disk_bytes
 
     def note_set_aside(self, num_bytes: int) -> None:
         """So many bytes of memory hold answers that had to leave their cells for others."""
@@ -200,6 +209,7 @@ class ModelLoader:
         kv_type = usable_kv_type(read_header(parts_of(path)[0]).metadata, settings.generation.kv_type)
         shape = shape_with(shape, kv_type)
         room = self._room(shape)
+        self._bounds_applied = self._bounds_wanted()
         placement = self._place(shape, room.num_cells, n_gpu_layers)
         self.decision, self.problem = placement.sentence, ""
         self._take_weights(shape, placement)

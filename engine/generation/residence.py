@@ -42,7 +42,8 @@ class Residence:
                 if sequence is not lead:
                     self.release(sequence)
             group.has_forked = False
-            self.trim(lead, kept)
+            # The fork is behind a computed token of the prompt, also where all of it is kept.
+            self.trim(lead, min(kept, group.prompt_length - 1))
         self._forget_saved(group)
         # The last token is always computed, because its logits are wanted.
         self.trim(lead, len(lead.tokens) - 1)

@@ -192,10 +192,15 @@ def _cuts(params: SamplingParams, seed: int) -> list[Any]:
     return steps
 
 
-def _biases(model: Model, params: SamplingParams) -> Any:
+def check_biases(model: Model, params: SamplingParams) -> None:
+    """Raises BadRequest when a token is biased that the model does not have."""
     for token, _ in params.logit_bias:
         if not 0 <= token < model.num_tokens:
             raise BadRequest(f"The model has no token {token} to bias.", "Choose among its own.")
+
+
+def _biases(model: Model, params: SamplingParams) -> Any:
+    check_biases(model, params)
     biases = [llama.llama_logit_bias(token, bias) for token, bias in params.logit_bias]
     array = (llama.llama_logit_bias * len(biases))(*biases)
     return llama.llama_sampler_init_logit_bias(model.num_tokens, len(biases), array)

@@ -116,7 +116,11 @@ class Slabs:
         size = max(_pages(room), min(self._slab_bytes, left // _PAGE_BYTES * _PAGE_BYTES))
         if size > left:
             return None
-        slab = _Slab(Buffer(size), [(0, size)])
+        try:
+            slab = _Slab(Buffer(size), [(0, size)])
+        except (OSError, MemoryError):
+            # The system has less than the budget says: as if that were smaller.
+            return None
         self._slabs.append(slab)
         self._mapped(size)
         return slab

@@ -142,6 +142,11 @@ class StepLoop:
         groups = self._groups
         return bool(groups.running or groups.waiting or groups.closing or self._events)
 
+    @property
+    def closing(self) -> frozenset[str]:
+        """Requests that have ended, of which the last token is still to be computed and kept."""
+        return frozenset(group.request_id for group in self._groups.closing)
+
     def submit(self, request: Request) -> None:
         """Queues a request; how it ends is told by a later step, also when it cannot be carried out.
 
@@ -280,7 +285,8 @@ class StepLoop:
                 self._ending.fail(group, error)
 
     def _go_on(self, group: SequenceGroup, works: tuple[Work, ...], rows: tuple[int, ...]) -> None:
-        if not group.has_read_prompt and works[0].wants_token:
+        ends_prompt = not group.has_read_prompt and works[0].wants_token
+        if ends_prompt:
             self._end_prompt(group)
         if not group.has_forked and len(group.sequences) > 1:
             self._postprocess.fork(works[0], rows[0])
@@ -288,6 +294,9 @@ class StepLoop:
             self._branching.advance(group, works, rows)
         else:
             self._postprocess.write(works, rows)
+        if ends_prompt and group.lead.held is not None:
+            # Behind the fork: what is kept in cells takes sequence numbers, and its answers come first.
+            self._keeper.keep(group.request.segments, group.lead.held, group.prefill_seconds, group.computed_tokens)
         self._ending.finish_if_done(group)
 
     def _end_prompt(self, group: SequenceGroup) -> None:
@@ -296,8 +305,6 @@ class StepLoop:
         self._tally.cached_tokens += group.cached_tokens
         seconds = self._timing.clock() - group.read_since
         self._events.append(PromptRead(group.request_id, group.cached_tokens, group.computed_tokens, seconds))
-        if group.lead.held is not None:
-            self._keeper.keep(group.request.segments, group.lead.held, group.prefill_seconds, group.computed_tokens)
         if group.request.sampling.max_tokens <= 0:
             for sequence in group.sequences:
                 sequence.finish_reason = "length"

@@ -39,6 +39,7 @@ class UnderWay:
         self._hot = HotPassages()
         self._reads_hot = False
         self._stale: set[str] = set()
+        self._closing: frozenset[str] = frozenset()
         self._num_steps = 0
         self.is_stalled = False
         self.set_aside_bytes = 0
@@ -63,6 +64,8 @@ class UnderWay:
             RagdollError: It cannot be answered, and is not under way.
         """
         question = in_flight.question
+        documents = {passage.document_id for passage in evidence.passages}
+        known = set(self._known_documents(documents))
         guess = self._ahead.settle(loaded.loop, question.question_id, evidence.passages)
         prompt = guess.prompt if guess is not None else self._prompt(question, evidence.passages, loaded)
         answering = Answering(in_flight, evidence, prompt, loaded.speaker, self._publish)
@@ -72,8 +75,7 @@ class UnderWay:
             loaded.loop.submit(answering.request)
         self._answering[question.question_id] = answering
         self._hot.note(prompt)
-        documents = {passage.document_id for passage in evidence.passages}
-        if not documents <= set(self._known_documents(documents)):
+        if not documents <= known:
             # Removed after it was found.
             self._stale.add(question.question_id)
 
@@ -93,6 +95,7 @@ class UnderWay:
         """Has it read, behind all questions that come meanwhile."""
         loaded.loop.submit(Request(_HOT_ID, beginning, SamplingParams(max_tokens=0, temperature=0.0), "idle"))
         self._reads_hot = True
+        self._hot.tried()
 
     def forget_removed(self) -> None:
         """Passages of documents that have left the library are not read ahead any more.
@@ -132,6 +135,7 @@ class UnderWay:
                 self._note_ahead(event, loaded)
             else:
                 self._tell(event)
+        self._closing = loaded.loop.closing
         self.set_aside_bytes = counters.swapped_bytes
         self.is_stalled = not events and counters.steps == self._num_steps
         self._num_steps = counters.steps
@@ -147,11 +151,12 @@ class UnderWay:
         """The loop has gone, and what was read ahead with it."""
         self._ahead.clear()
         self._hot.clear()
+        self._closing = frozenset()
         self._reads_hot = False
 
     def _ids(self) -> set[str]:
-        """Of all prompts that are in the loop."""
-        return {*self._answering, *self._ahead.reading(), *([_HOT_ID] if self._reads_hot else [])}
+        """Of all prompts that are in the loop, also of those that are only being kept."""
+        return {*self._answering, *self._ahead.reading(), *self._closing, *([_HOT_ID] if self._reads_hot else [])}
 
     def _prompt(self, question: Question, passages: Sequence[Passage], loaded: LoadedModel) -> Prompt:
         known = self._known_documents(documents_in_transcript(question.transcript))

@@ -134,6 +134,12 @@ class GenerationWorker:
             self._tell_positions()
         self._guarded(self._loader.end)
 
+    @property
+    def _has_work(self) -> bool:
+        """Whether there is anything to compute; the last token of an answer is, when its question has ended."""
+        loaded = self._loader.loaded_now
+        return self._under_way.is_busy or (loaded is not None and loaded.loop.has_work)
+
     def _take_in(self) -> bool:
         """Whether something has come; waits for it when there is nothing to compute."""
         patience = self._patience()
@@ -154,13 +160,13 @@ class GenerationWorker:
 
     def _patience(self) -> float | None:
         """How many seconds to wait for something to come; None for as long as it takes."""
-        if self._under_way.is_busy:
+        if self._has_work:
             return WAITING_FOR_DISK_SECONDS if self._under_way.is_stalled else 0
         return 0 if self._waiting else self._idle_seconds
 
     def _use_idle_time(self) -> None:
         """Nobody asks: what was read is written to the disk, in small portions, and then what is hot is read."""
-        if self._under_way.is_busy or self._waiting or (loaded := self._loader.loaded_now) is None:
+        if self._has_work or self._waiting or (loaded := self._loader.loaded_now) is None:
             return
         self._idle_seconds = FLUSH_PAUSE_SECONDS
         if not self._guarded(loaded.flush) and not self._guarded(lambda: self._read_hot(loaded)):
@@ -249,7 +255,10 @@ class GenerationWorker:
     def _cancel_unwanted(self) -> None:
         """Cancels those whose flag rose, also while they wait for their turn behind a change of the model."""
         if (loaded := self._loader.loaded_now) is not None:
-            self._under_way.cancel_unwanted(loaded)
+            try:
+                self._under_way.cancel_unwanted(loaded)
+            except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
+                self._start_over(error)
         unwanted = [item for item in self._waiting if isinstance(item, Task) and item.in_flight.cancelled.is_set()]
         for task in unwanted:
             self._waiting.remove(task)
@@ -257,19 +266,22 @@ class GenerationWorker:
 
     def _step(self) -> None:
         loaded = self._loader.loaded_now
-        if loaded is None or not self._under_way.is_busy:
+        if loaded is None or not self._has_work:
             return
         try:
             self._under_way.step(loaded)
             self._loader.note_set_aside(self._under_way.set_aside_bytes)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
-            # The loop is of no use any more; the next question finds the model loaded again.
-            self._under_way.fail_all(error)
-            self._guarded(self._loader.start_over)
+            self._start_over(error)
         self._idle_seconds = IDLE_SECONDS
         if self._under_way.has_kept_removed():
             self._guarded(self._forget_kept)
         self._count()
+
+    def _start_over(self, error: Exception) -> None:
+        """The loop is of no use any more; the next question finds the model loaded again."""
+        self._under_way.fail_all(error)
+        self._guarded(self._loader.start_over)
 
     def _tell_positions(self) -> None:
         """How many questions come before each that has not begun; told when it changes."""

@@ -151,6 +151,29 @@ def test_beams_share_the_cells_of_what_they_have_in_common(desk: LoopDesk):
     assert most < SAMPLING.beam_width * (prompt + SAMPLING.max_tokens)
 
 
+@pytest.mark.parametrize("num_steps", [3, 5, 8])
+def test_a_search_that_is_preempted_goes_on_with_its_own_beams(desk: LoopDesk, num_steps: int):
+    undisturbed = desk.write("Once upon a time", SAMPLING).answers
+    desk.ask("beams", "Once upon a time", sampling=SAMPLING)
+    for _ in range(num_steps):
+        desk.step()
+    group = desk.loop._groups.find("beams")
+    assert group is not None
+    assert len(group.live) == SAMPLING.beam_width
+    desk.loop._admission.preempt(group)
+    assert desk.loop.counters().preempted_by_swap == 1
+    assert all(len(sequence.saved) <= 1 for sequence in group.live)
+
+    desk.run()
+    assert [answer.tokens for answer in desk.finished("beams").answers] == [answer.tokens for answer in undisturbed]
+
+
+def test_a_token_that_the_model_does_not_have_cannot_be_biased(desk: LoopDesk):
+    desk.ask("biased", "The dog", sampling=replace(SAMPLING, logit_bias=((10**6, 1.0),)))
+    desk.run()
+    assert "no token" in str(getattr(desk.end_of("biased"), "error", ""))
+
+
 def test_others_are_answered_beside_a_search(desk: LoopDesk):
     alone = desk.write("Once upon a time", SAMPLING).answers
     desk.ask("beside", "The dog")

@@ -49,6 +49,15 @@ def test_what_is_kept_already_is_not_read_again():
     assert hot.next(SPEAKER, lambda segments: 10**6) is None
 
 
+def test_what_was_read_in_vain_is_not_read_again_before_somebody_asks_for_it():
+    hot = hot_after(prompt(TWO), prompt(TWO))
+    assert hot.next(SPEAKER, nothing_kept) is not None
+    hot.tried()
+    assert hot.next(SPEAKER, nothing_kept) is None
+    hot.note(prompt(TWO))
+    assert hot.next(SPEAKER, nothing_kept) is not None
+
+
 def test_a_removed_document_is_not_read():
     hot = hot_after(prompt(ONE), prompt(ONE))
     assert hot.documents() == {1}

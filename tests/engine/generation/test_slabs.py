@@ -68,6 +68,16 @@ def test_no_byte_over_the_budget_is_mapped(ledger):
     assert slabs.mapped_bytes == SLAB + 3 * PAGE
 
 
+def test_where_the_system_has_no_memory_there_is_no_room_either(ledger, monkeypatch):
+    def refuse(num_bytes):
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr("engine.generation.slabs.Buffer", refuse)
+    slabs = Slabs(ledger, 1 << 20, 1 << 16)
+    assert slabs.allocate(100) is None
+    assert (slabs.mapped_bytes, ledger.spans()) == (0, ())
+
+
 def test_without_a_budget_there_is_no_room(ledger):
     assert Slabs(ledger).allocate(1) is None
     assert ledger.spans() == ()

@@ -188,6 +188,22 @@ def test_several_answers_survive_preemption(make_desk: MakeDesk, name: str, swap
     assert desk.finished("three").answers == undisturbed.answers
 
 
+def test_several_answers_go_on_where_all_of_their_prompt_is_kept(make_desk: MakeDesk) -> None:
+    sampling = replace(GREEDY, temperature=1.0, num_answers=3)
+    undisturbed = make_desk("stories").write(STORIES[0], sampling)
+    desk = make_desk("stories", keeper=FakeKeeper, swap_budget_bytes=0)
+
+    desk.ask("three", STORIES[0], sampling=sampling)
+    for _ in range(6):
+        desk.step()
+    group = desk.loop._groups.find("three")
+    assert group is not None
+    desk.loop._admission.preempt(group)
+    desk.run()
+
+    assert desk.finished("three").answers == undisturbed.answers
+
+
 def test_a_cancel_ends_at_once_and_frees_everything(make_desk: MakeDesk) -> None:
     desk = make_desk(n_ubatch=32)
     desk.ask("reading", "a" * 200)
@@ -476,6 +492,17 @@ def test_the_next_turn_finds_all_of_the_answer_before_it(make_desk: MakeDesk) ->
     desk.run()
 
     assert desk.reading("turn 2").computed_tokens == len(question.tokens)
+
+
+def test_what_is_still_being_kept_of_a_request_is_told(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", keeper=FakeKeeper)
+    desk.ask("cut", STORIES[0], sampling=replace(GREEDY, max_tokens=4))
+    while not any(isinstance(event, RequestFinished) for event in desk.events):
+        desk.step()
+
+    assert desk.loop.closing == {"cut"}
+    desk.run()
+    assert desk.loop.closing == frozenset()
 
 
 def test_segments_that_were_read_before_a_cancel_are_kept(make_desk: MakeDesk) -> None:

@@ -365,6 +365,43 @@ def test_what_a_running_answer_reads_of_a_removed_document_is_not_kept_either(mo
     model_desk.wait_until(lambda: model_desk.loader.loaded_now.documents() <= {1})
 
 
+def test_the_end_of_an_answer_is_kept_though_nobody_asks_on_and_so_nothing_comes_back(model_desk):
+    model_desk.ask("How?", "a", max_tokens=2)
+    assert isinstance(model_desk.end_of("a"), AnswerFinished)
+    model_desk.wait_until(lambda: not model_desk.loader.loaded_now.loop.has_work)
+    model_desk.known = set()
+    model_desk.worker.forget_removed()
+    model_desk.wait_until(lambda: not model_desk.loader.loaded_now.documents())
+    model_desk.ask("Why?", "b", evidence=EVIDENCE.__class__((), (), EVIDENCE.scope), max_tokens=2)
+    assert isinstance(model_desk.end_of("b"), AnswerFinished)
+    assert not model_desk.loader.loaded_now.documents()
+
+
+@pytest.mark.expects_warnings
+def test_a_cancel_that_goes_wrong_ends_its_question_and_the_next_is_answered(model_desk, monkeypatch):
+    def fail(self, request_id):
+        raise OSError("no memory")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StepLoop, "cancel", fail)
+        in_flight = model_desk.ask("How?", "a", max_tokens=100_000, grammar=LONG)
+        model_desk.wait_for(lambda event: isinstance(event, TokensGenerated))
+        in_flight.cancelled.set()
+        assert isinstance(model_desk.end_of("a"), AnswerFailed)
+    model_desk.ask("How?", "b", max_tokens=2)
+    assert isinstance(model_desk.end_of("b"), AnswerFinished)
+
+
+def test_settings_of_other_things_leave_the_bounds_of_what_is_kept_alone(model_desk):
+    model_desk.ask("How?", "a", max_tokens=2)
+    model_desk.end_of("a")
+    slabs = model_desk.loader.loaded_now.keeper._slabs
+    before = slabs.budget_bytes
+    model_desk.loader._room = lambda shape: pytest.fail("looked at what is free just now")
+    model_desk.loader.apply_settings()
+    assert slabs.budget_bytes == before > 0
+
+
 def test_answers_that_are_set_aside_are_in_the_ledger_until_they_go_on(desk):
     for num_bytes in (0, 700, 200, 0):
         desk.loader.note_set_aside(num_bytes)
