@@ -61,6 +61,8 @@ def test_a_folder_that_is_away_is_told_of(ragdoll: Ragdoll, docs: Path) -> None:
 
 
 def test_watching_tells_of_each_change_until_it_is_interrupted(ragdoll: Ragdoll, docs: Path) -> None:
+    # What a shell starts in the background ignores the signal, and hands that on.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with ragdoll.start("watch", "--json") as watching:
         assert watching.stdout is not None
         (docs / "new.md").write_text("Axolotls regrow their limbs.\n")
