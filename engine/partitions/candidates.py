@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,12 @@ from engine.partitions.open_rows import View
 from engine.partitions.packed import Documents, Mask, Numbers, row_id
 from engine.partitions.partition import Partition
 from engine.partitions.rows import Found, Vectors
+from engine.partitions.scanners import Scanners
 
 # int8 is off by less than 0.01 for unit vectors. More means that rows and exact rows are not of one file.
 TOLERANCE = 0.05
-# So many rows are gathered, and so many pairs of query and row multiplied, at a time: they stay in the cache.
-_ROWS_AT_ONCE = 1024
+# So many pairs of query and row are gathered and multiplied at a time: they stay in the cache, and are worth a thread.
+_MOST_PAIRS, _LEAST_PAIRS = 1024, 128
 
 Positions = NDArray[np.int64]
 Scores = NDArray[np.float32]
@@ -45,31 +47,80 @@ class Candidates:
     ids: Numbers | None
 
 
-# Sources and which columns of all candidates are theirs.
-_SideBySide = list[tuple[Candidates, slice]]
+@dataclass(frozen=True, slots=True, eq=False)
+class _SideBySide:
+    """All candidates of a sweep, (q, all): `sources` says for each column whose it is, `starts` where each one's begin.
+
+    `kinds` are those of the sources.
+    """
+
+    positions: Positions
+    scores: Scores
+    sources: Positions
+    starts: Positions
+    kinds: Positions
+
+    @classmethod
+    def of(cls, candidates: list[Candidates]) -> _SideBySide:
+        widths = np.array([found.scores.shape[1] for found in candidates])
+        return cls(
+            np.concatenate([found.positions for found in candidates], axis=1),
+            np.concatenate([found.scores for found in candidates], axis=1),
+            np.repeat(np.arange(len(candidates)), widths),
+            np.cumsum(widths) - widths,
+            np.array([found.kind for found in candidates], np.int64),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Picked:
-    """The rows of one source that are scored exactly: pair i is of `queries[i]` and `positions[rows[i]]`.
+class _Pairs:
+    """Pairs of query and row, those of one source side by side and its rows rising; all arrays have p entries.
 
-    `columns` say where the pairs stand among all candidates, `scores` what they were found with.
+    `columns` say where the pairs stand among all candidates.
     """
 
-    found: Candidates
     queries: Positions
     columns: Positions
-    scores: Scores
+    sources: Positions
     positions: Positions
-    rows: Positions
+
+    @classmethod
+    def of(cls, everything: _SideBySide, chosen: Mask) -> _Pairs:
+        queries, columns = np.nonzero(chosen)
+        sources, positions = everything.sources[columns], everything.positions[queries, columns]
+        return cls(queries, columns, sources, positions).take(np.argsort((sources << 32) | positions))
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def take(self, where: Any) -> _Pairs:
+        return _Pairs(self.queries[where], self.columns[where], self.sources[where], self.positions[where])
+
+    def is_first(self) -> Mask:
+        """Which pairs are the first of their row."""
+        first = np.ones(len(self), np.bool_)
+        first[1:] = (self.positions[1:] != self.positions[:-1]) | (self.sources[1:] != self.sources[:-1])
+        return first
+
+    def by_source(self) -> Iterator[tuple[int, slice]]:
+        """Each source and where its pairs are."""
+        begins = [0, *(np.flatnonzero(np.diff(self.sources)) + 1).tolist(), len(self)]
+        for begin, end in pairwise(begins if len(self) else []):
+            yield int(self.sources[begin]), slice(begin, end)
 
 
 class Rescoring:
     """Gives all candidates of a sweep their exact scores."""
 
-    def __init__(self, queries: Vectors, candidates: list[Candidates]) -> None:
-        self._queries, self._candidates = queries, candidates
-        self.damaged: list[Partition] = []
+    def __init__(self, queries: Vectors, candidates: list[Candidates], scanners: Scanners) -> None:
+        self._queries, self._candidates, self._scanners = queries, candidates, scanners
+        self._is_cold = False
+        # A dictionary, because any thread may find any of them, and in order.
+        self._damaged: dict[Partition, None] = {}
+
+    @property
+    def damaged(self) -> tuple[Partition, ...]:
+        return tuple(self._damaged)
 
     def ranked(self, limit: int) -> list[list[Found]]:
         """The `limit` best rows of each query.
@@ -84,142 +135,129 @@ class Rescoring:
         return ranked
 
     def _ranked(self, limit: int) -> list[list[Found]]:
+        """The same, but wrong where it finds damage."""
         if not self._candidates:
             return [[] for _ in self._queries]
-        side_by_side = self._columns()
-        chosen = self._chosen(side_by_side)
-        exact = np.full(chosen.shape, -np.inf, np.float32)
-        picked = [_picked(found, columns, chosen[:, columns]) for found, columns in side_by_side]
-        for some, vectors in self._gathered([one for one in picked if len(one.rows)]):
-            self._score(some, widened(vectors), exact)
-        return self._named(side_by_side, exact, _best(exact, limit))
+        everything = _SideBySide.of(self._candidates)
+        pairs = _Pairs.of(everything, self._chosen(everything))
+        exact = np.full(everything.scores.shape, -np.inf, np.float32)
+        size = min(_MOST_PAIRS, max(_LEAST_PAIRS, -(-len(pairs) // self._scanners.num_threads)))
+        pieces = [slice(start, start + size) for start in range(0, len(pairs), size)]
+        if len(pieces) == 1:
+            cosines = [self._scored(everything, pairs, pieces[0])]
+        else:
+            cosines = self._scanners.each(lambda piece: self._scored(everything, pairs, piece), pieces)
+        if cosines:
+            exact[pairs.queries, pairs.columns] = np.concatenate(cosines)
+        return self._named(everything, exact, _best(exact, limit))
 
-    # --- which ---
-
-    def _columns(self) -> _SideBySide:
-        """Where each source's candidates stand when all are side by side."""
-        ends = np.cumsum([found.scores.shape[1] for found in self._candidates]).tolist()
-        return [
-            (found, slice(end - found.scores.shape[1], end)) for found, end in zip(self._candidates, ends, strict=True)
-        ]
-
-    def _chosen(self, side_by_side: _SideBySide) -> Mask:
+    def _chosen(self, everything: _SideBySide) -> Mask:
         """(q, all): which candidates are to be scored exactly."""
-        kinds: dict[int, _SideBySide] = {}
-        for found, columns in side_by_side:
-            kinds.setdefault(found.kind, []).append((found, columns))
-        chosen = np.zeros((len(self._queries), side_by_side[-1][1].stop), np.bool_)
-        for of_kind in kinds.values():
-            scores = np.concatenate([found.scores for found, _ in of_kind], axis=1)
-            mask, start = _best(scores, max(found.pool for found, _ in of_kind)), 0
-            for found, columns in of_kind:
-                end = start + found.scores.shape[1]
-                chosen[:, columns] = mask[:, start:end]
-                start = end
+        chosen = np.zeros(everything.scores.shape, np.bool_)
+        kinds = everything.kinds[everything.sources]
+        for kind in np.unique(everything.kinds).tolist():
+            pool = max(found.pool for found in self._candidates if found.kind == kind)
+            of_kind = np.flatnonzero(kinds == kind)
+            chosen[:, of_kind] = _best(everything.scores[:, of_kind], pool)
         return chosen
 
     # --- their scores ---
 
-    def _gathered(self, picked: list[_Picked]) -> Iterator[tuple[list[_Picked], NDArray[np.float16]]]:
-        """The rows of some sources after the others, as many as it takes to convert and multiply them at one go."""
-        some, halves, is_cold = list[_Picked](), list[NDArray[np.float16]](), False
-        for place, one in enumerate(picked):
-            try:
-                rows, was_cold = _halves(one)
-            except PartitionDamaged:
-                self._note_damage(one.found)
-                continue
-            if was_cold and not is_cold:
-                _announce(picked[place + 1 :])
-                is_cold = True
-            some.append(one)
-            halves.append(rows)
-            if sum(map(len, halves)) >= _ROWS_AT_ONCE:
-                yield some, np.concatenate(halves)
-                some, halves = [], []
-        if some:
-            yield some, np.concatenate(halves)
+    def _scored(self, everything: _SideBySide, pairs: _Pairs, piece: slice) -> Scores:
+        """The exact cosines of a piece of the pairs, after a look whether they are what was found; on any thread."""
+        some = pairs.take(piece)
+        is_first = some.is_first()
+        distinct, rows = some.take(is_first), np.cumsum(is_first) - 1
+        vectors = widened(self._gathered(distinct, pairs))
+        cosines = self._cosines(vectors, rows, some.queries)
+        by_int8 = everything.kinds[some.sources] == 0
+        found = everything.scores[some.queries, some.columns]
+        # Written so that what is no number disagrees as well.
+        for source in np.unique(some.sources[by_int8 & ~(np.abs(cosines - found) <= TOLERANCE)]).tolist():
+            self._note_damage(source)
+        # Codes promise too little of a single row; but vectors are one long, and else as the int8 rows say.
+        odd = ~(np.abs(np.einsum("id,id->i", vectors, vectors) - 1) <= TOLERANCE)
+        odd &= ~by_int8[is_first]
+        if odd.any():
+            self._compare(distinct.take(odd), vectors[odd])
+        return cosines
 
-    def _score(self, some: list[_Picked], vectors: Vectors, exact: Scores) -> None:
-        """Writes exact cosines, but of sources that turn out to be damaged."""
-        lengths = np.einsum("id,id->i", vectors, vectors)
-        start = 0
-        for one in some:
-            of_one = slice(start, start + len(one.positions))
-            start = of_one.stop
-            cosines = self._cosines(vectors[of_one], one.rows, one.queries)
-            if _agree(one, vectors[of_one], lengths[of_one], cosines):
-                exact[one.queries, one.columns] = cosines
-            else:
-                self._note_damage(one.found)
+    def _gathered(self, rows: _Pairs, pairs: _Pairs) -> NDArray[np.float16]:
+        """The rows, one pair for each; when they come slowly, the system hears of those of the sources after."""
+        halves = np.zeros((len(rows), self._queries.shape[1]), np.float16)
+        for source, place in rows.by_source():
+            try:
+                halves[place], was_cold = _halves(self._candidates[source].source, rows.positions[place])
+            except PartitionDamaged:
+                self._note_damage(source)
+                continue
+            if was_cold and not self._is_cold:
+                self._is_cold = True
+                self._announce(pairs.take(pairs.is_first()), after=source)
+        return halves
 
     def _cosines(self, vectors: Vectors, rows: Positions, queries: Positions) -> Scores:
         """Of each pair by itself, so that it is the same whatever else is asked."""
         if len(self._queries) == 1:
             of_one: Scores = np.einsum("id,d->i", vectors, self._queries[0])[rows]
             return of_one
-        cosines = np.empty(len(rows), np.float32)
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            pairs = slice(start, start + _ROWS_AT_ONCE)
-            cosines[pairs] = np.einsum("id,id->i", vectors[rows[pairs]], self._queries[queries[pairs]])
-        return cosines
+        of_pairs: Scores = np.einsum("id,id->i", vectors[rows], self._queries[queries])
+        return of_pairs
 
-    def _note_damage(self, found: Candidates) -> None:
-        assert isinstance(found.source, Partition), "rows in memory have changed"
-        self.damaged.append(found.source)
+    def _compare(self, rows: _Pairs, vectors: Vectors) -> None:
+        """Compares vectors with the int8 rows of the same partitions."""
+        for source, place in rows.by_source():
+            partition = self._partition(source)
+            try:
+                differences = np.abs(vectors[place] - partition.int8_of(rows.positions[place]))
+            except PartitionDamaged:
+                self._note_damage(source)
+                continue
+            if not np.all(differences <= TOLERANCE):
+                self._note_damage(source)
+
+    def _announce(self, rows: _Pairs, after: int) -> None:
+        for number, place in rows.by_source():
+            source = self._candidates[number].source
+            if number > after and isinstance(source, Partition):
+                source.announce(rows.positions[place])
+
+    def _partition(self, source: int) -> Partition:
+        partition = self._candidates[source].source
+        assert isinstance(partition, Partition), "rows in memory have changed"
+        return partition
+
+    def _note_damage(self, source: int) -> None:
+        self._damaged[self._partition(source)] = None
 
     # --- who they are ---
 
-    def _named(self, side_by_side: _SideBySide, exact: Scores, best: Mask) -> list[list[Found]]:
+    def _named(self, everything: _SideBySide, exact: Scores, best: Mask) -> list[list[Found]]:
         ids, documents = np.zeros(best.shape, np.uint64), np.zeros(best.shape, np.int64)
-        for found, columns in side_by_side:
-            queries, places = np.nonzero(best[:, columns])
-            if len(queries):
-                at, positions = (queries, places + columns.start), found.positions[queries, places]
-                documents[at] = _documents(found.source, positions)
-                ids[at] = found.ids[queries, places] if found.ids is not None else _ids(found.source, positions)
+        pairs = _Pairs.of(everything, best)
+        for source, place in pairs.by_source():
+            found, at = self._candidates[source], (pairs.queries[place], pairs.columns[place])
+            documents[at] = _documents(found.source, pairs.positions[place])
+            try:
+                if found.ids is None:
+                    ids[at] = _ids(found.source, pairs.positions[place])
+                else:
+                    ids[at] = found.ids[pairs.queries[place], pairs.columns[place] - everything.starts[source]]
+            except PartitionDamaged:
+                self._note_damage(source)
         return [
             _found(ids[query, of_query], documents[query, of_query], exact[query, of_query])
             for query, of_query in enumerate(best)
         ]
 
 
-def _picked(found: Candidates, columns: slice, chosen: Mask) -> _Picked:
-    queries, places = np.nonzero(chosen)
-    if len(chosen) == 1:
-        # Nothing is there twice, and 20 µs a partition count when there is but one question.
-        places = places[np.argsort(found.positions[0, places])]
-        positions, rows = found.positions[0, places], np.arange(len(places))
-    else:
-        positions, rows = np.unique(found.positions[queries, places], return_inverse=True)
-    return _Picked(found, queries, places + columns.start, found.scores[queries, places], positions, rows)
-
-
-def _agree(one: _Picked, vectors: Vectors, lengths: Scores, cosines: Scores) -> bool:
-    """Whether what was scored again is what was found. Written so that what is no number disagrees as well."""
-    if one.found.kind == 0:
-        return bool(np.all(np.abs(cosines - one.scores) <= TOLERANCE))
-    # Codes promise too little of a single row; but vectors are one long, and else as the int8 rows say.
-    odd = ~(np.abs(lengths - 1) <= TOLERANCE)
-    if not odd.any() or isinstance(one.found.source, View):
-        return True
-    return bool(np.all(np.abs(vectors[odd] - one.found.source.int8_of(one.positions[odd])) <= TOLERANCE))
-
-
-def _halves(one: _Picked) -> tuple[NDArray[np.float16], bool]:
+def _halves(source: Partition | View, positions: Positions) -> tuple[NDArray[np.float16], bool]:
     """The rows, and whether they came slowly."""
-    source = one.found.source
     if isinstance(source, View):
-        return source.packed.exact[one.positions], False
-    halves = source.halves(one.positions)
+        return source.packed.exact[positions], False
+    halves = source.halves(positions)
     source.forget_pages()
     return halves
-
-
-def _announce(picked: list[_Picked]) -> None:
-    for one in picked:
-        if isinstance(one.found.source, Partition):
-            one.found.source.announce(one.positions)
 
 
 def _documents(source: Partition | View, positions: Positions) -> Documents:

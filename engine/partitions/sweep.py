@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.partitions.codebook import Codebook
 from engine.partitions.codes import Codes, CodesDamaged
@@ -86,7 +86,18 @@ class Sweeper:
             wanted = [part for part in wanted if part not in coded]
         cold = self._walk_sealed(walk, wanted, cold_slack if len(queries) == 1 else None)
         self._residency.fit()
-        return Swept(walk.ranked(), tuple(walk.damaged), cold.num_loads, walk.num_skipped, cold.has_lost_codes)
+        swept = Swept(walk.ranked(), tuple(walk.damaged), cold.num_loads, walk.num_skipped, cold.has_lost_codes)
+        if all(part.codes is None for part in swept.damaged):
+            return swept
+        # The others were asked for no more than should have been needed beside it.
+        sealed = tuple(sealed for sealed in snapshot.sealed if sealed.partition not in swept.damaged)
+        again = self.sweep(replace(snapshot, sealed=sealed), queries, limit, documents, cold_slack)
+        return replace(
+            again,
+            damaged=swept.damaged + again.damaged,
+            num_loads=swept.num_loads + again.num_loads,
+            has_lost_codes=swept.has_lost_codes or again.has_lost_codes,
+        )
 
     def _walk_sealed(self, walk: Walk, wanted: Sequence[Wanted], cold_slack: float | None) -> _Cold:
         """Scans resident partitions, then the others as they arrive."""

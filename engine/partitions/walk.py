@@ -118,7 +118,8 @@ class Walk:
 
     def ranked(self) -> list[list[Found]]:
         """The best rows of each query by their exact cosines; partitions that are damaged have none."""
-        rescoring = Rescoring(self._queries, [found for found in self._candidates if found.source not in self.damaged])
+        candidates = [found for found in self._candidates if found.source not in self.damaged]
+        rescoring = Rescoring(self._queries, candidates, self._scanners)
         ranked = rescoring.ranked(self._limit)
         self.damaged += rescoring.damaged
         return ranked

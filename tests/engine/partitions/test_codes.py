@@ -111,6 +111,49 @@ def test_threads_find_what_one_finds(book: Codebook, codes: Codes, num_queries: 
         np.testing.assert_array_equal(scores, wanted[1])
 
 
+@pytest.mark.parametrize("is_masked", [False, True])
+@pytest.mark.parametrize("limit", [1, 60, 300, 4 * ROWS])
+def test_the_best_of_all_parts_are_found_wherever_they_lie(
+    tmp_path: Path, rows: Vectors, book: Codebook, limit: int, is_masked: bool
+):
+    """For the first query nearly all of the best lie in the first part, for the others anywhere."""
+    queries = book.turned(vectors_about(4, 2))
+    nearest = np.argsort(-(book.turned(rows) @ queries[0]))
+    portions = [nearest[:400], *np.array_split(np.random.default_rng(5).permutation(nearest[400:]), 5)]
+    parts = [
+        CodesFile.write(tmp_path / f"{number:06d}.codes", book, 1, [rows[portion]]).load()
+        for number, portion in enumerate(portions)
+    ]
+    masks = [np.arange(len(portion)) % 7 > 0 if is_masked else None for portion in portions]
+    scanners = Scanners()
+    try:
+        found = scanners.best(list(zip(parts, masks, strict=True)), queries, limit)
+    finally:
+        scanners.close()
+    every = [part.best(queries, ROWS, mask) for part, mask in zip(parts, masks, strict=True)]
+    for query in range(len(queries)):
+        wanted = np.sort(np.concatenate([scores[query] for _, scores in every]))[::-1][:limit]
+        best = np.sort(np.concatenate([scores[query] for _, scores in found]))[::-1][:limit]
+        np.testing.assert_array_equal(best, wanted)
+    for (positions, scores), (every_position, every_score) in zip(found, every, strict=True):
+        for query in range(len(queries)):
+            known = dict(zip(every_position[query].tolist(), every_score[query].tolist(), strict=True))
+            counts = np.isfinite(scores[query])
+            assert len(set(positions[query][counts].tolist())) == counts.sum()
+            assert [known[place] for place in positions[query][counts].tolist()] == scores[query][counts].tolist()
+
+
+def test_what_fails_on_a_thread_fails_here():
+    scanners = Scanners()
+    try:
+        with pytest.raises(ZeroDivisionError):
+            scanners.each(lambda number: 1 // number, [2, 1, 0, 1])
+        assert scanners.each(lambda number: 2 * number, range(9)) == [2 * number for number in range(9)]
+        assert scanners.each(str, []) == []
+    finally:
+        scanners.close()
+
+
 def test_codes_of_other_rows_or_another_book_are_not_found(file: CodesFile, book: Codebook, rows: Vectors):
     other = codebook.made(vectors_about(ROWS, 9), "model@1", ROWS)
     assert other is not None

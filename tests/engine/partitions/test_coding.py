@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +15,14 @@ from engine.memory.ledger import Ledger
 from engine.partitions import codebook, coding, fast_scan, open_rows
 from engine.partitions.layout import Origin
 from engine.partitions.rows import Sweep
+from engine.partitions.scanners import Scanners
 from engine.partitions.store import PartitionStore
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY
 from tests.helpers.partitions import (
     FakeTable,
     assert_finds_what_the_table_has,
     document,
+    exact,
     filled_table,
     open_store,
     queries,
@@ -241,6 +244,33 @@ def test_exact_rows_that_changed_on_the_disk_are_written_anew(store: PartitionSt
     assert_finds_what_the_table_has(store, table)
     assert table.asked_for == [{2}]
     assert all(partition.codes is not None for partition in store._sealed())
+
+
+@pytest.mark.expects_warnings
+def test_beside_a_damaged_partition_the_others_are_asked_again(
+    store: PartitionStore, table: FakeTable, monkeypatch: pytest.MonkeyPatch
+):
+    """They were asked for no more rows than should have been needed beside those of the damaged one."""
+    numbers, best = list[int](), Scanners.best
+
+    def counted(scanners: Scanners, parts: Sequence[Any], *others: Any) -> object:
+        numbers.append(len(parts))
+        return best(scanners, parts, *others)
+
+    assert_finds_what_the_table_has(store, table)
+    monkeypatch.setattr(Scanners, "best", counted)
+    partition = store._sealed()[2]
+    with partition.path.open("r+b") as file:
+        file.seek(partition._exact_at)
+        file.write(bytes(partition.shape.exact_bytes))
+    swept = store._sweeper.sweep(store._shards.snapshot(), queries(3), 10)
+    assert swept.damaged == (partition,)
+    assert numbers == [4, 3]
+    others = [row for row in table.rows.values() if row.shard != 2]
+    wanted = [[row.score for row in exact(others, query, 10)] for query in queries(3)]
+    assert [[row.score for row in found] for found in swept.found] == [pytest.approx(line, abs=1e-3) for line in wanted]
+    assert_finds_what_the_table_has(store, table)
+    store.maintain()
 
 
 def test_four_times_as_many_rows_get_a_new_codebook(

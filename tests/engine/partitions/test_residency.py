@@ -73,8 +73,10 @@ def residency() -> Residency:
 
 
 @pytest.fixture
-def sweeper(prefetcher: Prefetcher, residency: Residency) -> Sweeper:
-    return Sweeper(NumpyKernel(), prefetcher, residency)
+def sweeper(prefetcher: Prefetcher, residency: Residency) -> Iterator[Sweeper]:
+    sweeper = Sweeper(NumpyKernel(), prefetcher, residency)
+    yield sweeper
+    sweeper.close()
 
 
 def rss() -> int:
