@@ -18,7 +18,7 @@ from engine.events import (
     ModelStateChanged,
     TokensGenerated,
 )
-from engine.generation import loader
+from engine.generation import building, loader
 from engine.generation.commands import UseModel
 from engine.generation.worker import GenerationWorker
 from engine.memory.ledger import Ledger
@@ -203,10 +203,10 @@ def test_a_model_whose_name_is_not_utf_8_is_loaded(desk, tmp_path: Path):
 @pytest.mark.expects_warnings
 def test_an_unexpected_failure_of_a_load_frees_everything_and_questions_still_end(desk, tiny_model, monkeypatch):
     freed = []
-    close_model, close_context = loader.Model.close, loader.Context.close
-    monkeypatch.setattr(loader.Model, "close", lambda self: (freed.append("model"), close_model(self)))
-    monkeypatch.setattr(loader.Context, "close", lambda self: (freed.append("context"), close_context(self)))
-    monkeypatch.setattr(loader, "StepLoop", _broken_loop)
+    close_model, close_context = building.Model.close, building.Context.close
+    monkeypatch.setattr(building.Model, "close", lambda self: (freed.append("model"), close_model(self)))
+    monkeypatch.setattr(building.Context, "close", lambda self: (freed.append("context"), close_context(self)))
+    monkeypatch.setattr(building, "StepLoop", _broken_loop)
     desk.worker.use(UseModel(tiny_model))
     assert "no loop" in desk.model_state("failed").sentence
     assert freed == ["context", "model"]

@@ -21,8 +21,8 @@ from engine.events import (
 from engine.generation import worker
 from engine.generation.commands import UseModel
 from engine.generation.conversation import EvidencePassage
-from engine.generation.loader import StepLoop
 from engine.generation.segment import tokens_of
+from engine.generation.step_loop import StepLoop
 from engine.inflight import QuestionInFlight
 from engine.models.gguf import read_shape
 from tests.engine.generation.conftest import ENDS, EVIDENCE, Desk
@@ -397,7 +397,7 @@ def test_settings_of_other_things_leave_the_bounds_of_what_is_kept_alone(model_d
     model_desk.end_of("a")
     slabs = model_desk.loader.loaded_now.keeper._slabs
     before = slabs.budget_bytes
-    model_desk.loader._room = lambda shape: pytest.fail("looked at what is free just now")
+    model_desk.loader._hardware = lambda: pytest.fail("looked at what is free just now")
     model_desk.loader.apply_settings()
     assert slabs.budget_bytes == before > 0
 
