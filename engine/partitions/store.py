@@ -127,17 +127,20 @@ class PartitionStore:
         """Ends the upkeep, notes how things stand, and gives all memory back. A second call does nothing."""
         if self._is_closed:
             return
-        self._is_closed = True
         self._caretaker.stop()
-        self._write_note()
-        with self._sweeping:
+        with self._looking_after, self._sweeping:
+            if self._is_closed:
+                return
+            # From here on whoever gets one of the locks finds it closed, and leaves the ledger alone.
+            self._is_closed = True
+            self._write_note()
             self._residency.clear()
             self._following.close()
+            for lease in (self._scratch_lease, self._outline_lease, self._disk_lease):
+                lease.release()
         self._prefetcher.close()
         self._sweeper.close()
         self._kernel.release()
-        for lease in (self._scratch_lease, self._outline_lease, self._disk_lease):
-            lease.release()
 
     # --- searching, on the retrieval thread ---
 
@@ -188,10 +191,12 @@ class PartitionStore:
     # --- budget and mode, from any thread ---
 
     def set_budget_bytes(self, budget_bytes: int) -> None:
-        """What the index may take in memory; a smaller budget gives memory back at once."""
+        """What the index may take in memory; a smaller budget gives memory back at once. Nothing once it is closed."""
         if budget_bytes == self._budget_bytes:
             return
         with self._sweeping:
+            if self._is_closed:
+                return
             self._budget_bytes = budget_bytes
             self._allot(self._shards.snapshot())
             self._residency.fit()
@@ -228,7 +233,7 @@ class PartitionStore:
     # --- looking after the files ---
 
     def maintain(self) -> None:
-        """Does everything that is due, now.
+        """Does everything that is due, now; nothing once it is closed.
 
         Raises:
             OSError: A file cannot be written; nothing is lost, and it is tried again.
@@ -247,6 +252,8 @@ class PartitionStore:
 
     def _look_after(self, stop: threading.Event) -> bool:
         with self._looking_after:
+            if self._is_closed:
+                return False
             if self._mode == "on_disk":
                 self._move_to_disk()
             else:

@@ -85,7 +85,8 @@ class ChunkTable(TableReader):
     def close(self) -> None:
         """Lets go of the table and its caches. A second call does nothing."""
         super().close()
-        self._disk_lease.release()
+        with self._noting:
+            self._disk_lease.release()
 
     def follow(self, follower: Follower) -> None:
         """Tells `follower` of every change from now on."""
@@ -155,16 +156,23 @@ class ChunkTable(TableReader):
     def optimize(self) -> None:
         """Brings new rows into the indices, joins small files, drops versions older than an hour.
 
+        Once the table is closed it does nothing: the next one that opens it sees what is left to do.
+
         Raises:
             DiskFull: Nothing is lost; it can be done again when there is room.
             LibraryError: Likewise, for the reason in the sentence.
         """
         with self._writing, reported("The index could not be tidied up"):
+            if self._is_closed:
+                return
             self._table.optimize(cleanup_older_than=_KEEP_VERSIONS)
             self._rows_to_index = self._commits = 0
             for follower in self._followers:
                 follower.optimized()
-        self._disk_lease.resize(self.num_bytes())
+        num_bytes = self.num_bytes()
+        with self._noting:
+            if not self._is_closed:
+                self._disk_lease.resize(num_bytes)
         self._note_caches()
 
     def index_vectors(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -604,6 +605,34 @@ def test_what_is_used_stays(folder: Path):
     store.search(queries(1), 5, [1])
     assert held(ledger) == ["partition 3", "partition 4", "partition 0"]
     store.close()
+
+
+def test_what_comes_after_the_end_takes_nothing_any_more(table: FakeTable, folder: Path):
+    ledger = Ledger()
+    store = open_store(table, folder, ledger)
+    store.maintain()
+    store.close()
+    store.set_budget_bytes(0)
+    store.set_mode("on_disk")
+    table.put_documents(document(100, 5, 3))
+    table.optimize()
+    store.maintain()
+    assert_finds_what_the_table_has(store, table)
+    assert ledger.spans() == ()
+    assert not table.has_vector_index
+
+
+def test_a_budget_that_was_waiting_for_a_search_may_come_after_the_end(table: FakeTable, folder: Path):
+    ledger = Ledger()
+    store = open_store(table, folder, ledger)
+    store.maintain()
+    with store._sweeping:
+        threads = [threading.Thread(target=end) for end in (store.close, lambda: store.set_budget_bytes(0))]
+        for thread in threads:
+            thread.start()
+    for thread in threads:
+        thread.join()
+    assert ledger.spans() == ()
 
 
 # --- on disk --------------------------------------------------------------------------------------

@@ -493,6 +493,17 @@ def test_ledger_knows_disk_and_caches_until_closed(tmp_path: Path, monkeypatch: 
     assert ledger.spans() == ()
 
 
+def test_tidying_up_after_the_end_does_nothing(tmp_path: Path):
+    ledger = Ledger()
+    table = open_table(tmp_path / "lancedb", ledger)
+    table.put_document(1, [chunk_row(1, 0, THREADS)])
+    version = table.version
+    table.close()
+    table.optimize()
+    assert ledger.spans() == ()
+    assert table.version == version
+
+
 def test_a_read_that_ends_after_the_table_was_closed_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(reader_module, "_LEDGER_STEP_BYTES", 1)
     ledger = Ledger()
