@@ -125,8 +125,6 @@ class PartitionStore:
 
     def close(self) -> None:
         """Ends the upkeep, notes how things stand, and gives all memory back. A second call does nothing."""
-        if self._is_closed:
-            return
         self._caretaker.stop()
         with self._looking_after, self._sweeping:
             if self._is_closed:
