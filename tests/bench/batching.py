@@ -23,6 +23,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from engine.generation.segment import Segment
 from tests.bench import azure, peers, report
 from tests.bench.azure import Length
 from tests.bench.bench_model import BOS, ONE_BILLION, QUICK, Shape, bench_model, plain_tokens
+from tests.bench.command_line import parser_of
 from tests.bench.llama_server import LlamaServer, ServerOptions
 from tests.bench.our_generation import OurGeneration, greedy, num_threads, told
 from tests.bench.reserving import Batched, Reserving, policies
@@ -84,12 +86,13 @@ class Bench:
         """Both sides take turns; the best round of each counts."""
         for count in TOGETHER:
             cells = CELLS_PER_ANSWER * count
-            with OurGeneration(self.model, cells, num_sequences=64) as ours:
-                if self.server is None:
-                    self._rounds(count, ours, None)
-                else:
-                    with LlamaServer(self.server, self.model, ServerOptions(cells, num_threads(), count)) as server:
-                        self._rounds(count, ours, server)
+            with OurGeneration(self.model, cells, num_sequences=64) as ours, self._server(cells, count) as server:
+                self._rounds(count, ours, server)
+
+    def _server(self, num_cells: int, num_slots: int) -> AbstractContextManager[LlamaServer | None]:
+        if self.server is None:
+            return nullcontext()
+        return LlamaServer.started(self.server, self.model, ServerOptions(num_cells, num_threads(), num_slots))
 
     def _rounds(self, count: int, ours: OurGeneration, server: LlamaServer | None) -> None:
         name = f"tokens_per_s_{count}"
@@ -177,32 +180,21 @@ def named_ratios(ours: dict[str, float], theirs: dict[str, float]) -> dict[str, 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.batching", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a small model and fewer requests, within five minutes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
-    parser.add_argument("--no-peers", action="store_true", help="only us and the reservations")
-    peers.add_folder_option(parser)
-    options = parser.parse_args(arguments)
+    parser = parser_of("batching", __doc__, quick="a small model and fewer requests, within five minutes")
+    peers.add_options(parser, alone="only us and the reservations")
+    return peers.run_beside(parser.parse_args(arguments), _measure)
+
+
+def _measure(options: argparse.Namespace, server: Path | None) -> bool:
     size = SMALL if options.quick else FULL
-    try:
-        server = None if options.no_peers else peers.llama_server(options.peers)
-        bench = Bench(size, bench_model(options.peers, size.shape), server)
-        bench.run()
-    except peers.PeerFailed as error:
-        print(error, file=sys.stderr)
-        return 2
-    return _tell(bench, options.json, is_binding=not options.quick)
-
-
-def _tell(bench: Bench, file: Path | None, *, is_binding: bool) -> int:
+    bench = Bench(size, bench_model(options.peers, size.shape), server)
+    bench.run()
     others = {"llama_server": bench.theirs} if bench.theirs else {}
     report.show("batching", bench.ours, others)
     named = named_ratios(bench.ours, bench.theirs)
-    for name, ratio in named.items():
-        print(f"  {name:<32} {ratio:>12.3f}   bound {BOUNDS[name]}: {'kept' if ratio >= BOUNDS[name] else 'BROKEN'}")
-    if file is not None:
-        report.write(file, bench.ours, others, named)
-    return 0 if all(named[name] >= BOUNDS[name] for name in named) or not is_binding else 1
+    if options.json is not None:
+        report.write(options.json, bench.ours, others, named)
+    return report.show_ratios(named, BOUNDS)
 
 
 if __name__ == "__main__":

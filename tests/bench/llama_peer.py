@@ -9,57 +9,55 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.bench.llama_server import Streamed
+from tests.bench.peer_process import running
 from tests.bench.peers import PeerFailed
 
+DEFAULT_CACHE_BYTES = 8 * 2**30
 
-@dataclass
+
 class LlamaProcess:
-    """llama-cpp-python's `Llama` with a `LlamaRAMCache`, ended with its block."""
+    """A `Llama` with a `LlamaRAMCache` that is running."""
 
-    model: Path
-    num_cells: int
-    num_threads: int
-    cache_bytes: int = 8 * 2**30
-    _process: subprocess.Popen[str] | None = field(default=None, init=False)
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
 
-    def __enter__(self) -> LlamaProcess:
-        root = Path(__file__).resolve().parents[2]
-        settings = {key: value for key, value in vars(self).items() if not key.startswith("_")}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.bench.llama_peer", json.dumps(settings, default=str)],
-            cwd=root,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            self._receive()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
+    @classmethod
+    @contextmanager
+    def started(
+        cls, model: Path, num_cells: int, num_threads: int, cache_bytes: int = DEFAULT_CACHE_BYTES
+    ) -> Iterator[Self]:
+        """One that answers as long as the block lasts.
 
-    def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
+        Raises:
+            PeerFailed: It does not come up.
+        """
+        settings = {
+            "model": str(model),
+            "num_cells": num_cells,
+            "num_threads": num_threads,
+            "cache_bytes": cache_bytes,
+        }
+        command = [sys.executable, "-m", "tests.bench.llama_peer", json.dumps(settings)]
+        with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            llama = cls(process)
+            llama._receive()
+            yield llama
 
     def complete(self, prompt: Sequence[int], max_tokens: int) -> Streamed:
-        assert self._process is not None
+        """A greedy continuation, with the seconds from the request to each of its tokens."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"prompt": list(prompt), "max_tokens": max_tokens}) + "\n")
+        asked = json.dumps({"prompt": list(prompt), "max_tokens": max_tokens})
+        self._process.stdin.write(asked.encode() + b"\n")
         self._process.stdin.flush()
         return Streamed(tuple(self._receive()["token_seconds"]), 0, 0.0)
 
     def _receive(self) -> dict[str, Any]:
-        assert self._process is not None
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:

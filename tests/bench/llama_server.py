@@ -6,22 +6,21 @@ import http.client
 import json
 import socket
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
+from tests.bench.peer_process import running
 from tests.bench.peers import PeerFailed
 
 DEFAULT_SLOTS = 4
 _MAX_START_SECONDS = 120.0
 _MAX_ANSWER_SECONDS = 1800.0
-# Becomes its argument after asking Linux (prctl 1 is PR_SET_PDEATHSIG) to be killed when its parent is.
-_TIED = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,34 +76,27 @@ class ServerOptions:
 
 
 class LlamaServer:
-    """A server that runs as long as its block; ask it from as many threads as it has slots."""
+    """A server that is running; ask it from as many threads as it has slots."""
 
-    def __init__(self, binary: Path, model: Path, options: ServerOptions) -> None:
-        self.options = options
-        self._command = (binary, model)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
-        self._port = 0
+    def __init__(self, options: ServerOptions, port: int) -> None:
+        self.options, self._port = options, port
 
-    def __enter__(self) -> LlamaServer:
-        self._port = free_port()
-        command = self.options.arguments(*self._command, self._port)
-        if sys.platform == "linux":
-            command = [sys.executable, "-c", _TIED, *command]
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
-        try:
-            self._wait_until_healthy()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
+    @classmethod
+    @contextmanager
+    def started(cls, binary: Path, model: Path, options: ServerOptions) -> Iterator[Self]:
+        """One that answers as long as the block lasts.
 
-    def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-        self._log.close()
+        Raises:
+            PeerFailed: It does not come up.
+        """
+        port = free_port()
+        with (
+            tempfile.TemporaryFile() as log,
+            running(options.arguments(binary, model, port), stdout=log, stderr=log) as process,
+        ):
+            server = cls(options, port)
+            server._wait_until_healthy(process, log)
+            yield server
 
     def complete(
         self, prompt: Sequence[int], max_tokens: int, on_token: Callable[[float], None] = lambda seconds: None
@@ -137,16 +129,15 @@ class LlamaServer:
         with ThreadPoolExecutor(self.options.num_slots or DEFAULT_SLOTS) as pool:
             return list(pool.map(self.complete, prompts, max_tokens))
 
-    def _wait_until_healthy(self) -> None:
-        assert self._process is not None
+    def _wait_until_healthy(self, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
         deadline = time.monotonic() + _MAX_START_SECONDS
         while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                raise PeerFailed(f"llama-server ended with code {self._process.returncode}: {self._last_lines()}")
+            if process.poll() is not None:
+                raise PeerFailed(f"llama-server ended with code {process.returncode}: {_last_lines(log)}")
             if self._is_healthy():
                 return
             time.sleep(0.05)
-        raise PeerFailed(f"llama-server did not come up in {_MAX_START_SECONDS:.0f} s: {self._last_lines()}")
+        raise PeerFailed(f"llama-server did not come up in {_MAX_START_SECONDS:.0f} s: {_last_lines(log)}")
 
     def _is_healthy(self) -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5.0)
@@ -157,10 +148,6 @@ class LlamaServer:
             return False
         finally:
             connection.close()
-
-    def _last_lines(self) -> str:
-        self._log.seek(0)
-        return b"\n".join(self._log.read().splitlines()[-12:]).decode(errors="replace")
 
 
 def read_stream(lines: Iterable[bytes], started: float, on_token: Callable[[float], None]) -> Streamed:
@@ -185,3 +172,8 @@ def free_port() -> int:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         return int(listening.getsockname()[1])
+
+
+def _last_lines(log: IO[bytes]) -> str:
+    log.seek(0)
+    return b"\n".join(log.read().splitlines()[-12:]).decode(errors="replace")

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import platformdirs
@@ -58,13 +58,12 @@ def llama_server(folder: Path) -> Path:
     Raises:
         PeerFailed: A tool is missing, the source cannot be fetched, or it does not compile.
     """
-    release = importlib.metadata.version(PACKAGE)
-    place = folder / f"llama.cpp-{release}"
-    binary = place / "build" / "bin" / TARGET
+    binary = built(folder)
     if binary.exists():
         return binary
     if shutil.which("cmake") is None:
         raise PeerFailed("llama-server is built by CMake, which is not installed: install cmake and a C++ compiler.")
+    release, place = _release(), _place(folder)
     place.mkdir(parents=True, exist_ok=True)
     if not (place / "source").is_dir():
         _fetch(release, place)
@@ -75,6 +74,19 @@ def llama_server(folder: Path) -> Path:
             if subprocess.run(command, stdout=lines, stderr=subprocess.STDOUT, check=False).returncode:
                 raise PeerFailed(f"{TARGET} could not be compiled; {log} says why.")
     return binary
+
+
+def built(folder: Path) -> Path:
+    """Where the program is once it was built."""
+    return _place(folder) / "build" / "bin" / TARGET
+
+
+def _place(folder: Path) -> Path:
+    return folder / f"llama.cpp-{_release()}"
+
+
+def _release() -> str:
+    return importlib.metadata.version(PACKAGE)
 
 
 def build_commands(place: Path, jobs: int) -> list[list[str]]:
@@ -113,6 +125,39 @@ def add_folder_option(parser: argparse.ArgumentParser) -> None:
     """`--peers FOLDER`, the same for every bench."""
     told = f"where peers and models are kept (or ${FOLDER_VARIABLE}; default: the user's cache)"
     parser.add_argument("--peers", type=Path, metavar="FOLDER", default=default_folder(), help=told)
+
+
+def add_options(parser: argparse.ArgumentParser, alone: str) -> None:
+    """`--peers FOLDER`, and `--no-peers`, with which only what `alone` says is measured."""
+    parser.add_argument("--no-peers", action="store_true", help=alone)
+    add_folder_option(parser)
+
+
+def run_beside(options: argparse.Namespace, measure: Callable[[argparse.Namespace, Path | None], bool]) -> int:
+    """Has a bench measure beside llama-server, unless that is not wanted: its exit code.
+
+    A quick run builds nothing: it says so and goes on without. Where `measure` finds a bound broken, the code is 1, but
+    for a quick run, which binds nothing; it is 2 where a peer failed.
+    """
+    try:
+        is_kept = measure(options, _wanted_server(options))
+    except PeerFailed as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0 if is_kept or options.quick else 1
+
+
+def _wanted_server(options: argparse.Namespace) -> Path | None:
+    if options.no_peers:
+        return None
+    if options.quick and not built(options.peers).exists():
+        print(
+            f"{TARGET} has not been built, so nothing is measured beside it: "
+            "`python -m tests.bench.peers` builds it, once and in ten minutes on four cores.",
+            file=sys.stderr,
+        )
+        return None
+    return llama_server(options.peers)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -38,3 +38,11 @@ def show(title: str, ours: Figures, peers: Mapping[str, Figures], bounds: Figure
         if bounds and name in bounds:
             line += f"   bound {bounds[name]:g}: {'kept' if value <= bounds[name] else 'BROKEN'}"
         print(line)
+
+
+def show_ratios(named: Figures, at_least: Figures) -> bool:
+    """A line for each ratio by its name, beside the least it may be; whether all of them are kept."""
+    for name, ratio in named.items():
+        kept = "kept" if ratio >= at_least[name] else "BROKEN"
+        print(f"  {name:<32} {ratio:>12.3f}   bound {at_least[name]:g}: {kept}")
+    return all(named[name] >= at_least[name] for name in named)

@@ -1,4 +1,4 @@
-"""Tests for tests.bench.peers, tests.bench.llama_server and tests.bench.llama_peer."""
+"""Tests for tests.bench.peers, tests.bench.peer_process, tests.bench.llama_server and tests.bench.llama_peer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import json
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -13,6 +14,7 @@ import pytest
 
 from tests.bench import peers
 from tests.bench.bench_model import bench_model, plain_tokens
+from tests.bench.command_line import parser_of
 from tests.bench.llama_peer import LlamaProcess
 from tests.bench.llama_server import LlamaServer, ServerOptions, read_stream
 from tests.bench.peers import PeerFailed
@@ -57,6 +59,42 @@ def test_a_failed_build_says_where_to_look(tmp_path: Path, monkeypatch: pytest.M
         peers.llama_server(tmp_path)
 
 
+def beside(arguments: list[str], folder: Path, measure: Callable[[Path | None], bool]) -> int:
+    """The exit code of a bench that is run so."""
+    parser = parser_of("nothing", "Measures nothing.", quick="less than nothing")
+    peers.add_options(parser, alone="only us")
+    options = parser.parse_args([*arguments, "--peers", str(folder)])
+    return peers.run_beside(options, lambda _, server: measure(server))
+
+
+def test_a_quick_run_builds_nothing_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert beside(["--quick"], tmp_path, lambda server: server is None) == 0
+    assert "python -m tests.bench.peers" in capsys.readouterr().err
+
+
+def test_a_run_without_peers_asks_for_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert beside(["--no-peers"], tmp_path, lambda server: server is None) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bound_binds_all_but_quick_runs(tmp_path: Path) -> None:
+    binary = peers.built(tmp_path)
+    binary.parent.mkdir(parents=True)
+    binary.touch()
+
+    assert beside([], tmp_path, lambda server: server == binary) == 0
+    assert beside([], tmp_path, lambda server: False) == 1
+    assert beside(["--quick"], tmp_path, lambda server: False) == 0
+
+
+def test_a_run_whose_peer_fails_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def measure(server: Path | None) -> bool:
+        raise PeerFailed("llama-server ended.")
+
+    assert beside(["--quick"], tmp_path, measure) == 2
+    assert capsys.readouterr().err.endswith("llama-server ended.\n")
+
+
 def test_tokens_are_timed_as_they_come() -> None:
     events = [{"tokens": [5]}, {"tokens": [6, 7]}, {"tokens": [], "stop": True, "timings": {"cache_n": 40}}]
     told: list[float] = []
@@ -76,7 +114,7 @@ def test_a_broken_stream_is_no_answer(lines: list[bytes]) -> None:
 
 
 def test_a_server_is_asked_once_it_is_healthy_and_gone_after_its_block(tmp_path: Path) -> None:
-    with LlamaServer(program(tmp_path, SERVER), Path("model.gguf"), OPTIONS) as server:
+    with LlamaServer.started(program(tmp_path, SERVER), Path("model.gguf"), OPTIONS) as server:
         process = psutil.Process().children()[-1]
         streamed = server.complete([1, 2, 3, 4], max_tokens=2)
         both = server.complete_all([[1, 2], [1, 2, 3]], [1, 3])
@@ -90,14 +128,14 @@ def test_a_server_is_asked_once_it_is_healthy_and_gone_after_its_block(tmp_path:
 def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
     failing = program(tmp_path, "import sys; sys.exit('no such model')")
 
-    with pytest.raises(PeerFailed, match="no such model"), LlamaServer(failing, Path("model.gguf"), OPTIONS):
+    with pytest.raises(PeerFailed, match="no such model"), LlamaServer.started(failing, Path("model.gguf"), OPTIONS):
         pass
 
 
 def test_llama_cpp_python_answers_and_keeps_what_it_read(tmp_path: Path) -> None:
     prompt = list(plain_tokens(SMALL.vocabulary))[:64]
 
-    with LlamaProcess(bench_model(tmp_path, SMALL), num_cells=256, num_threads=1) as llama:
+    with LlamaProcess.started(bench_model(tmp_path, SMALL), num_cells=256, num_threads=1) as llama:
         first, second = (llama.complete(prompt, max_tokens=5) for _ in range(2))
 
     assert len(first.token_seconds) == len(second.token_seconds) == 5

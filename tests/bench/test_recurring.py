@@ -119,7 +119,7 @@ def test_without_peers_there_are_no_ratios_to_them() -> None:
 def test_the_whole_bench_finds_every_ratio(tmp_path: Path) -> None:
     size = ttft_reuse.Size(SMALL, questions=6, sets=1, searches=2)
     recurring, model = Recurring(SMALL.vocabulary), bench_model(tmp_path, SMALL)
-    bench = ttft_reuse.Bench(size, model, tmp_path / "work", recurring, program(tmp_path, SERVER))
+    bench = ttft_reuse.Bench(size, model, tmp_path / "work", recurring, program(tmp_path, SERVER), has_python=True)
 
     bench.run()
 

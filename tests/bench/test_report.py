@@ -37,3 +37,10 @@ def test_a_broken_bound_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(("percent", "value"), [(0, 1), (50, 5), (90, 9), (99, 10), (100, 10)])
 def test_a_percentile_is_one_of_the_values(percent: float, value: float) -> None:
     assert percentile([10, 9, 8, 7, 6, 5, 4, 3, 2, 1], percent) == value
+
+
+def test_ratios_are_kept_when_none_is_less_than_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report.show_ratios({"other": 1.5}, {"other": 1.5, "unmeasured": 2.0})
+    assert not report.show_ratios({"other": 1.5, "idle": 0.9}, {"other": 1.5, "idle": 1.0})
+
+    assert [line.rpartition(" ")[2] for line in capsys.readouterr().out.splitlines()] == ["kept", "kept", "BROKEN"]

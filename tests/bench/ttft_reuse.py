@@ -29,24 +29,22 @@ import argparse
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
-from engine.config import GIB, GenerationSettings
-from engine.generation.ordering import along_kept
+from engine.config import GIB
 from engine.generation.segment import Segment, tokens_of
 from tests.bench import peers, report
 from tests.bench.bench_model import ONE_BILLION, QUICK, Shape, bench_model
+from tests.bench.command_line import parser_of
 from tests.bench.llama_peer import LlamaProcess
 from tests.bench.llama_server import DEFAULT_SLOTS, LlamaServer, ServerOptions
-from tests.bench.our_generation import Kept, OurGeneration, greedy, num_threads, told
-from tests.bench.recurring import Ask, Recurring, Search
+from tests.bench.our_generation import Kept, OurGeneration, num_threads, told
+from tests.bench.recurring import Recurring
+from tests.bench.reuse_sides import Ours, Python, Server, Side
 
-ANSWER_TOKENS = 16
 NUM_CELLS = 8192
 RAM_BYTES, DISK_BYTES = 2 * GIB, 16 * GIB
 TURNS = 10
@@ -77,126 +75,6 @@ class Size:
 FULL, SMALL = Size(ONE_BILLION, questions=60, sets=3, searches=12), Size(QUICK, questions=16, sets=1, searches=5)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How an answer began; `computed_tokens` is None and `tokens` is empty where a side does not tell them."""
-
-    seconds: float
-    computed_tokens: int | None = None
-    tokens: tuple[int, ...] = ()
-
-
-class Side(Protocol):
-    """Somebody who answers questions, and keeps what it likes."""
-
-    def ask(self, ask: Ask) -> Outcome: ...
-
-    def questions_per_second(self, asks: Sequence[Ask]) -> float: ...
-
-
-# --- the sides ---
-
-
-@dataclass
-class Ours:
-    generation: OurGeneration
-    reorder_loss: float = field(default_factory=lambda: GenerationSettings().reorder_loss)
-    decision_seconds: list[float] = field(default_factory=list)
-    num_asked: int = 0
-
-    def ask(self, ask: Ask) -> Outcome:
-        begun = time.perf_counter()
-        segments = self.ordered(ask)
-        self.decision_seconds.append(time.perf_counter() - begun)
-        answered = self.generation.ask(self._name(), segments, greedy(ANSWER_TOKENS))
-        assert answered.read is not None
-        seconds = answered.token_times[0] - begun
-        return Outcome(seconds, answered.read.computed_tokens, answered.answers[0].tokens)
-
-    def questions_per_second(self, asks: Sequence[Ask]) -> float:
-        begun = time.perf_counter()
-        asked = ((self._name(), self.ordered(ask)) for ask in asks)
-        self.generation.answer_all(asked, greedy(ANSWER_TOKENS), DEFAULT_SLOTS)
-        return len(asks) / (time.perf_counter() - begun)
-
-    def first_token_after_search(self, ask: Ask, search: Search, is_speculative: bool) -> float:
-        """Seconds from the start of a search to the first token; what it has found so far is read meanwhile or not.
-
-        As reading_ahead.py does it: a guess is the whole prompt with nothing to write, given up when it proves wrong.
-        """
-        begun, name, guess = time.perf_counter(), "", list[Segment]()
-        for stage in search.stages:
-            self._pass_time(begun + stage.seconds)
-            wanted = self.ordered(replace(ask, passages=stage.passages))
-            if guess and wanted != guess:
-                self.generation.loop.cancel(name)
-            if is_speculative and wanted != guess:
-                name, guess = self._name(), wanted
-                self.generation.submit(name, guess, greedy(0))
-        while self.generation.loop.has_work:
-            self.generation.step()
-        final = self.ordered(replace(ask, passages=search.stages[-1].passages))
-        return self.generation.ask(self._name(), final, greedy(1)).token_times[0] - begun
-
-    def _pass_time(self, until: float) -> None:
-        while (left := until - time.perf_counter()) > 0:
-            if self.generation.loop.has_work:
-                self.generation.step()
-            else:
-                time.sleep(left)
-
-    def ordered(self, ask: Ask) -> list[Segment]:
-        """The prompt as the application composes it."""
-        keeper, before = self.generation.keeper, list(ask.before)
-        assert keeper is not None
-
-        def is_kept(order: Sequence[int]) -> bool:
-            beginning = [*before, *(ask.passages[place] for place in order)]
-            return keeper.peek(beginning) >= len(tokens_of(beginning))
-
-        lengths = [len(passage.tokens) for passage in ask.passages]
-        order = (
-            along_kept(ask.scores, lengths, is_kept, self.reorder_loss) if self.reorder_loss else range(len(lengths))
-        )
-        return [*before, *(ask.passages[place] for place in order), ask.question]
-
-    def _name(self) -> str:
-        self.num_asked += 1
-        return f"question {self.num_asked}"
-
-
-@dataclass
-class Server:
-    server: LlamaServer
-
-    def ask(self, ask: Ask) -> Outcome:
-        prompt = tokens_of(ask.segments)
-        streamed = self.server.complete(prompt, ANSWER_TOKENS)
-        return Outcome(streamed.first_token_seconds, len(prompt) - streamed.cached_tokens, streamed.tokens)
-
-    def questions_per_second(self, asks: Sequence[Ask]) -> float:
-        begun = time.perf_counter()
-        self.server.complete_all([tokens_of(ask.segments) for ask in asks], [ANSWER_TOKENS] * len(asks))
-        return len(asks) / (time.perf_counter() - begun)
-
-
-@dataclass
-class Python:
-    llama: LlamaProcess
-
-    def ask(self, ask: Ask) -> Outcome:
-        return Outcome(self.llama.complete(tokens_of(ask.segments), ANSWER_TOKENS).token_seconds[0])
-
-    def questions_per_second(self, asks: Sequence[Ask]) -> float:
-        begun = time.perf_counter()
-        for ask in asks:
-            self.ask(ask)
-        return len(asks) / (time.perf_counter() - begun)
-
-
-# --- what they are asked ---
-
-
 @dataclass
 class Bench:
     """Everything that is asked, and what was found out; each side is opened with empty caches when its turn comes."""
@@ -206,12 +84,15 @@ class Bench:
     work: Path
     recurring: Recurring
     server: Path | None
+    has_python: bool
     found: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def run(self) -> None:
         sides: dict[str, Callable[[], AbstractContextManager[Side]]] = {"ours": lambda: self._ours("kept")}
         if self.server is not None:
-            sides |= {"llama_server": self._server, "llama_cpp_python": self._python}
+            sides["llama_server"] = self._server
+        if self.has_python:
+            sides["llama_cpp_python"] = self._python
         for name, opened in sides.items():
             figures = self.found[name] = {}
             with opened() as side:
@@ -294,12 +175,12 @@ class Bench:
     @contextmanager
     def _server(self) -> Iterator[Server]:
         assert self.server is not None
-        with LlamaServer(self.server, self.model, ServerOptions(NUM_CELLS, num_threads())) as server:
+        with LlamaServer.started(self.server, self.model, ServerOptions(NUM_CELLS, num_threads())) as server:
             yield Server(server)
 
     @contextmanager
     def _python(self) -> Iterator[Python]:
-        with LlamaProcess(self.model, NUM_CELLS, num_threads()) as llama:
+        with LlamaProcess.started(self.model, NUM_CELLS, num_threads()) as llama:
             yield Python(llama)
 
 
@@ -339,37 +220,29 @@ def named_ratios(found: dict[str, dict[str, float]]) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.ttft_reuse", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a small model and fewer questions, within five minutes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
-    parser.add_argument("--no-peers", action="store_true", help="only us")
-    peers.add_folder_option(parser)
-    options = parser.parse_args(arguments)
+    parser = parser_of("ttft_reuse", __doc__, quick="a small model and fewer questions, within five minutes")
+    peers.add_options(parser, alone="only us")
+    return peers.run_beside(parser.parse_args(arguments), _measure)
+
+
+def _measure(options: argparse.Namespace, server: Path | None) -> bool:
     size = SMALL if options.quick else FULL
-    try:
-        server = None if options.no_peers else peers.llama_server(options.peers)
-        with tempfile.TemporaryDirectory(prefix="ttft-reuse-") as work:
-            recurring = Recurring(size.shape.vocabulary)
-            bench = Bench(size, bench_model(options.peers, size.shape), Path(work), recurring, server)
-            bench.run()
-    except peers.PeerFailed as error:
-        print(error, file=sys.stderr)
-        return 2
-    return _tell(bench, options.json, is_binding=not options.quick)
+    with tempfile.TemporaryDirectory(prefix="ttft-reuse-") as work:
+        model, recurring = bench_model(options.peers, size.shape), Recurring(size.shape.vocabulary)
+        bench = Bench(size, model, Path(work), recurring, server, has_python=not options.no_peers)
+        bench.run()
+    return _tell(bench, options.json)
 
 
-def _tell(bench: Bench, file: Path | None, *, is_binding: bool) -> int:
+def _tell(bench: Bench, file: Path | None) -> bool:
     ours = bench.found["ours"]
     others = {name: figures for name, figures in bench.found.items() if name != "ours"}
     print(f"3 % of the documents take {bench.recurring.top_share(bench.size.questions):.0%} of the places")
     report.show("first tokens", ours, others, {"decision_p99_ms": MAX_DECISION_MS})
     named = named_ratios(bench.found)
-    for name, ratio in named.items():
-        print(f"  {name:<32} {ratio:>12.3f}   bound {BOUNDS[name]}: {'kept' if ratio >= BOUNDS[name] else 'BROKEN'}")
     if file is not None:
         report.write(file, ours, others, named)
-    are_kept = ours["decision_p99_ms"] <= MAX_DECISION_MS and all(named[name] >= BOUNDS[name] for name in named)
-    return 0 if are_kept or not is_binding else 1
+    return report.show_ratios(named, BOUNDS) and ours["decision_p99_ms"] <= MAX_DECISION_MS
 
 
 if __name__ == "__main__":

@@ -1,0 +1,132 @@
+"""Who answers questions over documents that recur: our engine, llama-server and llama-cpp-python, asked alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from engine.config import GenerationSettings
+from engine.generation.ordering import along_kept
+from engine.generation.segment import Segment, tokens_of
+from tests.bench.llama_peer import LlamaProcess
+from tests.bench.llama_server import DEFAULT_SLOTS, LlamaServer
+from tests.bench.our_generation import OurGeneration, greedy
+from tests.bench.recurring import Ask, Search
+
+ANSWER_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an answer began; `computed_tokens` is None and `tokens` is empty where a side does not tell them."""
+
+    seconds: float
+    computed_tokens: int | None = None
+    tokens: tuple[int, ...] = ()
+
+
+class Side(Protocol):
+    """Somebody who answers questions, and keeps what it likes."""
+
+    def ask(self, ask: Ask) -> Outcome: ...
+
+    def questions_per_second(self, asks: Sequence[Ask]) -> float: ...
+
+
+@dataclass
+class Ours:
+    generation: OurGeneration
+    reorder_loss: float = field(default_factory=lambda: GenerationSettings().reorder_loss)
+    decision_seconds: list[float] = field(default_factory=list)
+    num_asked: int = 0
+
+    def ask(self, ask: Ask) -> Outcome:
+        begun = time.perf_counter()
+        segments = self.ordered(ask)
+        self.decision_seconds.append(time.perf_counter() - begun)
+        answered = self.generation.ask(self._name(), segments, greedy(ANSWER_TOKENS))
+        assert answered.read is not None
+        seconds = answered.token_times[0] - begun
+        return Outcome(seconds, answered.read.computed_tokens, answered.answers[0].tokens)
+
+    def questions_per_second(self, asks: Sequence[Ask]) -> float:
+        begun = time.perf_counter()
+        asked = ((self._name(), self.ordered(ask)) for ask in asks)
+        self.generation.answer_all(asked, greedy(ANSWER_TOKENS), DEFAULT_SLOTS)
+        return len(asks) / (time.perf_counter() - begun)
+
+    def first_token_after_search(self, ask: Ask, search: Search, is_speculative: bool) -> float:
+        """Seconds from the start of a search to the first token; what it has found so far is read meanwhile or not.
+
+        As reading_ahead.py does it: a guess is the whole prompt with nothing to write, given up when it proves wrong.
+        """
+        begun, name, guess = time.perf_counter(), "", list[Segment]()
+        for stage in search.stages:
+            self._pass_time(begun + stage.seconds)
+            wanted = self.ordered(replace(ask, passages=stage.passages))
+            if guess and wanted != guess:
+                self.generation.loop.cancel(name)
+            if is_speculative and wanted != guess:
+                name, guess = self._name(), wanted
+                self.generation.submit(name, guess, greedy(0))
+        while self.generation.loop.has_work:
+            self.generation.step()
+        final = self.ordered(replace(ask, passages=search.stages[-1].passages))
+        return self.generation.ask(self._name(), final, greedy(1)).token_times[0] - begun
+
+    def _pass_time(self, until: float) -> None:
+        while (left := until - time.perf_counter()) > 0:
+            if self.generation.loop.has_work:
+                self.generation.step()
+            else:
+                time.sleep(left)
+
+    def ordered(self, ask: Ask) -> list[Segment]:
+        """The prompt as the application composes it."""
+        keeper, before = self.generation.keeper, list(ask.before)
+        assert keeper is not None
+
+        def is_kept(order: Sequence[int]) -> bool:
+            beginning = [*before, *(ask.passages[place] for place in order)]
+            return keeper.peek(beginning) >= len(tokens_of(beginning))
+
+        lengths = [len(passage.tokens) for passage in ask.passages]
+        order = (
+            along_kept(ask.scores, lengths, is_kept, self.reorder_loss) if self.reorder_loss else range(len(lengths))
+        )
+        return [*before, *(ask.passages[place] for place in order), ask.question]
+
+    def _name(self) -> str:
+        self.num_asked += 1
+        return f"question {self.num_asked}"
+
+
+@dataclass
+class Server:
+    server: LlamaServer
+
+    def ask(self, ask: Ask) -> Outcome:
+        prompt = tokens_of(ask.segments)
+        streamed = self.server.complete(prompt, ANSWER_TOKENS)
+        return Outcome(streamed.first_token_seconds, len(prompt) - streamed.cached_tokens, streamed.tokens)
+
+    def questions_per_second(self, asks: Sequence[Ask]) -> float:
+        begun = time.perf_counter()
+        self.server.complete_all([tokens_of(ask.segments) for ask in asks], [ANSWER_TOKENS] * len(asks))
+        return len(asks) / (time.perf_counter() - begun)
+
+
+@dataclass
+class Python:
+    llama: LlamaProcess
+
+    def ask(self, ask: Ask) -> Outcome:
+        return Outcome(self.llama.complete(tokens_of(ask.segments), ANSWER_TOKENS).token_seconds[0])
+
+    def questions_per_second(self, asks: Sequence[Ask]) -> float:
+        begun = time.perf_counter()
+        for ask in asks:
+            self.ask(ask)
+        return len(asks) / (time.perf_counter() - begun)
