@@ -345,6 +345,16 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another answer to the same question, from the same passages; a conversation goes on from it by its `segments`."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    finish_reason: FinishReason
+    segments: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """A finished answer. `model` is None when the answer is extractive: then the quotes are the answer.
 
@@ -359,7 +369,7 @@ class Answer:
     model: str | None
     finish_reason: FinishReason
     segments: tuple[dict[str, Any], ...] = ()
-    alternatives: tuple[str, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

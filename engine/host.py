@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -112,6 +113,9 @@ class Host:
 
 
 def _ask(engine: Engine, params: protocol.Ask) -> None:
+    sampling = params.sampling or engine.settings.generation.sampling()
+    if params.num_answers is not None:
+        sampling = replace(sampling, num_answers=params.num_answers)
     question = Question(
         question_id=params.question_id,
         text=params.text,
@@ -119,7 +123,7 @@ def _ask(engine: Engine, params: protocol.Ask) -> None:
         conversation_id=params.conversation_id,
         transcript=params.transcript,
         top_k=params.top_k,
-        sampling=params.sampling or engine.settings.generation.sampling(),
+        sampling=sampling,
         filters=params.filters,
         priority=params.priority,
     )

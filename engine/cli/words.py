@@ -56,10 +56,11 @@ def tell_passages(passages: Sequence[Passage], out: Output) -> None:
 def tell_answer(end: AnswerFinished, out: Output) -> None:
     answer = end.answer
     out.line(answer.text.strip() or "Not found in your files.")
-    for number, text in enumerate(answer.alternatives, start=2):
-        out.line(f"\n--- answer {number} ---\n{text.strip()}")
+    for number, other in enumerate(answer.alternatives, start=2):
+        out.line(f"\n--- answer {number} ---\n{other.text.strip()}")
     out.line()
-    for index in dict.fromkeys(citation.passage for citation in answer.citations):
+    citations = [*answer.citations, *(citation for other in answer.alternatives for citation in other.citations)]
+    for index in dict.fromkeys(citation.passage for citation in citations):
         out.line(f"[{index + 1}] {_place(answer.passages[index])}")
     scope = answer.scope
     files = "1 file" if scope.files == 1 else f"{scope.files} files"

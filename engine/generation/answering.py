@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from engine.core import Answer, Citation, Evidence, Passage, Quote
+from engine.core import Alternative, Answer, Citation, Evidence, Passage, Quote
 from engine.events import (
     AnswerCancelled,
     AnswerEnded,
@@ -120,24 +120,30 @@ class Answering:
         return AnswerFinished(self.question_id, self._answer(event.answers), timeline.timings())
 
     def _answer(self, answers: Sequence[Written]) -> Answer:
-        """With its citations; the reader's quotes stand in for citations that cannot be parsed."""
-        question, evidence, prompt = self.in_flight.question, self._evidence, self._prompt
-        written = answers[0]
-        text = renumbered(written.text, prompt.order)
-        citations = parse_citations(text, len(prompt.passages)) or citations_of_quotes(evidence.quotes, len(text))
-        # As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of.
-        turn = Turn(question.text, prompt.passages, written.text, written.tokens, self._speaker.fingerprint)
+        """What people see of all that was written; the first is the answer."""
+        evidence = self._evidence
+        first, *others = (self._read(written) for written in answers)
         return Answer(
-            text=text,
+            text=first.text,
             quotes=evidence.quotes,
-            citations=citations,
+            citations=first.citations,
             passages=evidence.passages,
-            scope=replace(evidence.scope, passages_used=len(prompt.passages)),
+            scope=replace(evidence.scope, passages_used=len(self._prompt.passages)),
             model=self._speaker.name,
-            finish_reason=written.finish_reason,
-            segments=transcript_of(turn),
-            alternatives=tuple(renumbered(other.text, prompt.order) for other in answers[1:]),
+            finish_reason=first.finish_reason,
+            segments=first.segments,
+            alternatives=tuple(others),
         )
+
+    def _read(self, written: Written) -> Alternative:
+        """One text with its citations; the reader's quotes stand in for citations that cannot be parsed."""
+        prompt, quotes = self._prompt, self._evidence.quotes
+        text = renumbered(written.text, prompt.order)
+        citations = parse_citations(text, len(prompt.passages)) or citations_of_quotes(quotes, len(text))
+        # As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of.
+        question = self.in_flight.question.text
+        turn = Turn(question, prompt.passages, written.text, written.tokens, self._speaker.fingerprint)
+        return Alternative(text, citations, written.finish_reason, transcript_of(turn))
 
 
 def quoted(

@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.core import (
     DEFAULT_COLLECTION,
+    Alternative,
     Answer,
     Citation,
     Collection,
@@ -127,6 +128,7 @@ __all__ = [
     "SHUTDOWN",
     "UNLOCK",
     "AddPaths",
+    "Alternative",
     "Answer",
     "AnswerCancelled",
     "AnswerFailed",

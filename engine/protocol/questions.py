@@ -12,7 +12,8 @@ class Ask(Message):
     """A question. Its answer comes as `answer.*` notifications and ends in exactly one of finished, cancelled, failed.
 
     `transcript` is the concatenation of the `segments` that the finished answers of this conversation returned.
-    `sampling` None means the engine's settings; `priority` says who waits for the answer.
+    `sampling` None means the engine's settings; `num_answers` is for who leaves the rest to them. `priority` says who
+    waits for the answer.
     """
 
     question_id: str
@@ -22,6 +23,7 @@ class Ask(Message):
     transcript: tuple[dict[str, Any], ...] = ()
     top_k: int | None = None
     sampling: SamplingParams | None = None
+    num_answers: int | None = None
     filters: Filters = Filters()
     priority: Priority = "interactive"
 

@@ -172,6 +172,15 @@ def test_two_questions_overlap_the_second_is_retrieved_while_the_first_is_writte
     assert end.timings.queued_s > 0
 
 
+def test_several_answers_come_with_what_the_next_question_needs_of_each(writer: EngineProcess):
+    writer.result(protocol.ASK, ask("both", sampling=SamplingParams(max_tokens=4), num_answers=2))
+    end = writer.answer_to("both")
+    assert isinstance(end, protocol.AnswerFinished)
+    (other,) = end.answer.alternatives
+    assert [segment["role"] for segment in other.segments] == ["user", "assistant"]
+    assert other.segments[1]["tokens"]
+
+
 def test_garbage_on_the_pipe_is_passed_over(library: EngineProcess):
     library.send_line(b"this is no message\n{]\n\n")
     library.send_line(json.dumps({"id": 77_000, "method": "no.such"}).encode() + b"\n")

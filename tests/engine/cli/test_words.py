@@ -6,7 +6,10 @@ import io
 
 from engine.cli import documents, words
 from engine.cli.output import Output
-from engine.events import IndexFinished
+from engine.core import Alternative, Answer, Citation, Scope
+from engine.events import AnswerFinished, IndexFinished
+from engine.metrics import Timings
+from tests.helpers.passages import passage
 
 FINISHED = IndexFinished(
     indexed=2,
@@ -40,3 +43,27 @@ def test_scripts_are_told_as_well() -> None:
         "skipped": [{"path": "/d/scan.pdf", "reason": "The pages are pictures without text."}],
         "failed": [{"path": "/d/broken.pdf", "reason": "The PDF is damaged."}],
     }
+
+
+def test_all_answers_are_told_and_the_sources_of_each() -> None:
+    passages = (passage("One."), passage("Two.", document_id=2))
+    other = Alternative("As the second says [2].", (Citation("[2]", 1, 19),), "stop")
+    answer = Answer(
+        text="As the first says [1].",
+        quotes=(),
+        citations=(Citation("[1]", 0, 18),),
+        passages=passages,
+        scope=Scope(2, 2, 2),
+        model="tiny",
+        finish_reason="stop",
+        alternatives=(other,),
+    )
+    end = AnswerFinished("q", answer, Timings(0.0, 0.0, 0.0, 0.0, 0.0, 0, 0))
+    stream = io.BytesIO()
+    words.tell_answer(end, Output(stream, is_json=False))
+
+    told = stream.getvalue().decode()
+    assert "--- answer 2 ---\nAs the second says [2].\n" in told
+    assert "[1] /docs/1.txt" in told
+    assert "[2] /docs/2.txt" in told
+    assert documents.of_answer(end)["alternatives"] == ["As the second says [2]."]

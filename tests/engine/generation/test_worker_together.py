@@ -81,11 +81,23 @@ def test_every_question_of_a_crowd_ends_once_and_as_it_would_alone(model_desk):
 def test_several_answers_to_a_question(model_desk):
     model_desk.ask("How?", num_answers=3, temperature=1.0, max_tokens=12)
     end = model_desk.end_of()
-    texts = (end.answer.text, *end.answer.alternatives)
+    texts = (end.answer.text, *(other.text for other in end.answer.alternatives))
     assert len(texts) == 3
     assert len(set(texts)) > 1
     pieces = [event.text for event in model_desk.events if isinstance(event, TokensGenerated)]
     assert "".join(pieces) == end.answer.text
+
+
+def test_a_conversation_goes_on_from_any_of_several_answers(model_desk):
+    model_desk.ask("First?", "a", num_answers=2, temperature=1.0, max_tokens=24)
+    first = model_desk.end_of("a")
+    (other,) = first.answer.alternatives
+    assert other.segments[0] == first.answer.segments[0]
+    assert other.segments[1]["tokens"] != first.answer.segments[1]["tokens"]
+    model_desk.ask("Second?", "b", transcript=other.segments, max_tokens=4)
+    second = model_desk.end_of("b")
+    assert isinstance(second, AnswerFinished)
+    assert second.timings.cached_tokens >= first.timings.prompt_tokens
 
 
 def test_a_change_of_the_model_waits_for_the_answers_before_it(model_desk):
