@@ -20,6 +20,8 @@ SQUAD = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "qa" / 
 # A vocabulary has short words whole, and long ones in pieces.
 _PIECE = re.compile(r"\w{1,6}|[^\w\s]")
 _SENTENCE_END = re.compile(r"(?<=[.!?]) ")
+# Of what is quoted by which answer.
+SEED = 11
 Sentence = tuple[int, ...]
 Paragraph = tuple[Sentence, ...]
 

@@ -2,12 +2,7 @@
 
     python -m tests.bench.replacement [--quick] [--json FILE]
 
-Three kinds of traces, several seeds, three sizes of the cache. `azure`: documents in the lengths of the prompts of the
-Azure LLM inference trace of conversations (2023), turns in the lengths of its answers; requests do not depend on each
-other. `drift`: the same, but what is popular is dealt anew after every 500 requests: another week, another subject.
-`qa`: people read: three conversations at a time, each about a run of up to ten questions of SQuAD's dev set as they
-stand there, over the paragraph that holds the answer and some beside it; prompts only grow. Popularity follows Zipf's
-law such that 3 % of the documents (of the runs, in `qa`) take 60 % of the requests. New passages of a prompt stand in
+Three kinds of traces (request_traces.py), several seeds, three sizes of the cache. New passages of a prompt stand in
 the order that engine.generation.ordering gives them, and turns are kept like any other piece.
 
 What a prompt costs is T(cached, new) of a model of the 1B class on two cores: a pass over the weights, 8 ms for a
@@ -26,14 +21,9 @@ that ended. What a token costs differs too little from node to node (by attentio
 
 from __future__ import annotations
 
-import argparse
-import bisect
-import csv
-import itertools
-import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,40 +33,13 @@ from engine.generation.knowledge_tree import KnowledgeTree, Node, Piece
 from engine.generation.ordering import along_kept
 from engine.generation.replacement import POLICIES, Policy, Shelf
 from tests.bench import report
-from tests.bench.squad import read_squad
-from tests.helpers.shared_data import SHARED_DATA
+from tests.bench.command_line import parser_of
+from tests.bench.request_traces import QUESTIONS, TRACE, Trace, traces
 
-TRACE = SHARED_DATA / "traces" / "azure" / "data" / "AzureLLMInferenceTrace_conv.csv"
-QUESTIONS = SHARED_DATA / "qa" / "squad" / "dev-v1.1.json"
-POPULAR_SHARE, THEIR_REQUESTS = 0.03, 0.60
 CAPACITIES = (0.05, 0.1, 0.2)
 INSTRUCTIONS = Piece(tuple(range(-64, 0)))
 MAX_ORDER_LOSS = 0.1
-QUESTION_TOKENS = 32
-DRIFT_EVERY, OPEN_CONVERSATIONS = 500, 3
 PASS_SECONDS, TOKEN_SECONDS, ATTENTION_SECONDS = 0.06, 8e-3, 4.4e-7
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A question of a conversation: which documents were found, best first, and the tokens of question and answer."""
-
-    conversation: int
-    documents: tuple[int, ...]
-    turn_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """Documents as pieces, and what is asked about them."""
-
-    name: str
-    documents: tuple[Piece, ...]
-    requests: tuple[Request, ...]
-
-    @property
-    def num_tokens(self) -> int:
-        return sum(len(document.tokens) for document in self.documents)
 
 
 @dataclass(slots=True)
@@ -102,9 +65,7 @@ class Outcome:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.replacement", description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="one seed, few requests")
-    parser.add_argument("--json", type=Path, help="write the figures there")
+    parser = parser_of("replacement", __doc__, quick="one seed, few requests")
     options = parser.parse_args(arguments)
     if not TRACE.exists() or not QUESTIONS.exists():
         print(f"The traces are not there: {TRACE} and {QUESTIONS}.")
@@ -120,82 +81,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     totals[name].add(outcome)
     _report(totals, options.json)
     return 0
-
-
-def traces(seed: int, num_requests: int) -> Iterator[Trace]:
-    yield azure_trace("azure", seed, num_requests, num_requests)
-    yield azure_trace("drift", seed, num_requests, DRIFT_EVERY)
-    yield qa_trace(seed, num_requests)
-
-
-def azure_trace(name: str, seed: int, num_requests: int, drifts_every: int, num_documents: int = 4000) -> Trace:
-    """1 to 4 documents a request, by popularity alone."""
-    random_ = random.Random(seed)
-    with TRACE.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    lengths = [min(max(int(row["ContextTokens"]), 32), 2048) for row in rows]
-    documents = [_document(number, random_.choice(lengths)) for number in range(num_documents)]
-    requests: list[Request] = []
-    while len(requests) < num_requests:
-        drawn = popular(random_, num_documents)
-        for _ in range(drifts_every):
-            answer_tokens = int(random_.choice(rows)["GeneratedTokens"])
-            found = _distinct(drawn, random_.randint(1, 4))
-            requests.append(Request(len(requests), found, QUESTION_TOKENS + answer_tokens))
-    return Trace(name, tuple(documents), tuple(requests))
-
-
-def qa_trace(seed: int, num_requests: int) -> Trace:
-    """Conversations over SQuAD's paragraphs; answers are as long as a sentence or two."""
-    random_ = random.Random(seed)
-    squad = read_squad(QUESTIONS)
-    documents = [_document(number, len(text.split()) * 4 // 3) for number, text in enumerate(squad.paragraphs)]
-    asked = [question.paragraph for question in squad.questions]
-    conversations = _conversations(random_, asked, len(documents))
-    open_ones = [next(conversations) for _ in range(OPEN_CONVERSATIONS)]
-    requests: list[Request] = []
-    while len(requests) < num_requests:
-        place = random_.randrange(OPEN_CONVERSATIONS)
-        request = next(open_ones[place], None)
-        if request is None:
-            open_ones[place] = next(conversations)
-        else:
-            requests.append(request)
-    return Trace("qa", tuple(documents), tuple(requests))
-
-
-def _conversations(random_: random.Random, asked: list[int], num_documents: int) -> Iterator[Iterator[Request]]:
-    starts = random_.sample(range(len(asked)), len(asked) // 10)
-    for number, place in enumerate(popular(random_, len(starts))):
-        run = asked[starts[place] : starts[place] + random_.randint(1, 10)]
-        yield iter([_question(random_, number, paragraph, num_documents) for paragraph in run])
-
-
-def _question(random_: random.Random, conversation: int, paragraph: int, num_documents: int) -> Request:
-    near = [each for each in range(paragraph - 3, paragraph + 4) if each != paragraph and 0 <= each < num_documents]
-    found = (paragraph, *random_.sample(near, random_.randint(0, 3)))
-    return Request(conversation, found, QUESTION_TOKENS + random_.randint(16, 96))
-
-
-def popular(random_: random.Random, count: int) -> Iterator[int]:
-    """Numbers below `count` by Zipf's law, for ever."""
-    falling = -exponent(count)
-    weights = list(itertools.accumulate(rank**falling for rank in range(1, count + 1)))
-    numbers = random_.sample(range(count), count)
-    while True:
-        yield numbers[bisect.bisect_left(weights, random_.random() * weights[-1])]
-
-
-def exponent(count: int) -> float:
-    """Of Zipf's law over `count` documents, such that the most popular `POPULAR_SHARE` take `THEIR_REQUESTS`."""
-    ranks = np.arange(1, count + 1, dtype=np.float64)
-    low, high = 0.0, 4.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        weights = ranks**-middle
-        taken = weights[: max(1, round(POPULAR_SHARE * count))].sum() / weights.sum()
-        low, high = (low, middle) if taken > THEIR_REQUESTS else (middle, high)
-    return low
 
 
 def seconds_to_read(cached: int, new: int) -> float:
@@ -270,17 +155,6 @@ def _make_room(tree: KnowledgeTree, shelf: Shelf[None], most_tokens: int, pinned
         shelf.evict(victim[0])
         tree.remove(victim[0])
     return True
-
-
-def _document(number: int, num_tokens: int) -> Piece:
-    return Piece((number, *range(10**6, 10**6 + max(16, num_tokens) - 1)), frozenset({number}))
-
-
-def _distinct(drawn: Iterator[int], count: int) -> tuple[int, ...]:
-    found: dict[int, None] = {}
-    while len(found) < count:
-        found[next(drawn)] = None
-    return tuple(found)
 
 
 def _print_run(trace: Trace, seed: int, share: float, outcomes: dict[str, Outcome]) -> None:

@@ -1,4 +1,4 @@
-"""Tests for tests.bench.drafting and tests.bench.quoting."""
+"""Tests for tests.bench.duel and tests.bench.quoting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.core import SamplingParams
 from engine.generation.model import Model
 from tests.bench import quoting
 from tests.bench.bench_model import Shape, plain_tokens, write_model
-from tests.bench.drafting import Pace, duel
+from tests.bench.duel import Pace, duel
 from tests.bench.quoting import Library, Recorded
 
 SMALL = Shape("small", layers=2, width=64, feed_forward=96, heads=4, kv_heads=2, vocabulary=4_000, context=4096)

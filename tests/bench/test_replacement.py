@@ -1,4 +1,4 @@
-"""Tests for tests.bench.replacement."""
+"""Tests for tests.bench.replacement and tests.bench.request_traces."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import pytest
 
 from engine.generation.replacement import POLICIES, lru, pgdsf
 from tests.bench import replacement
-from tests.bench.replacement import INSTRUCTIONS, Request, Trace, _document, exponent, popular, replay, seconds_to_read
+from tests.bench.replacement import INSTRUCTIONS, replay, seconds_to_read
+from tests.bench.request_traces import Request, Trace, document, exponent, popular
 
 
 def trace_of(*requests: tuple[int, ...], num_documents: int = 10) -> Trace:
-    documents = tuple(_document(number, 100) for number in range(num_documents))
+    documents = tuple(document(number, 100) for number in range(num_documents))
     asked = tuple(Request(number, found, 16) for number, found in enumerate(requests))
     return Trace("made", documents, asked)
 

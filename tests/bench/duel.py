@@ -1,0 +1,135 @@
+"""Two that write the same answers, with drafts and without: whichever has written less computes next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from engine.core import SamplingParams
+from engine.generation.cells import Cells
+from engine.generation.context import Context, ContextSpec
+from engine.generation.drafting import PassCosts, PromptLookup
+from engine.generation.model import Model
+from engine.generation.request import PromptRead, Request, RequestFinished
+from engine.generation.segment import Segment
+from engine.generation.step_loop import StepLoop, Timing
+from tests.bench.given_tokens import GivenTokens
+from tests.bench.quoting import Recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast it may go, and what counts as time."""
+
+    num_threads: int
+    clock: Callable[[], float] = time.perf_counter
+
+
+class Side:
+    """One of the two that write: with drafts or without."""
+
+    def __init__(self, model: Model, has_drafts: bool, pace: Pace) -> None:
+        self.context = Context(model, ContextSpec(4096, 128, 128, pace.num_threads, num_sequences=8))
+        self._clock = pace.clock
+        self._model, self._answer = model, ()
+        costs = PassCosts()
+        self._loop = StepLoop(
+            model,
+            self.context,
+            Cells(self.context.num_cells, self.context.num_sequences),
+            make_sampler=lambda model, params: GivenTokens(model, params, self._answer),
+            make_drafter=partial(PromptLookup, costs=costs) if has_drafts else None,
+            note_pass=costs.note if has_drafts else None,
+            timing=Timing(pace.clock),
+        )
+        self.seconds, self.num_timed = 0.0, 0
+
+    def begin(self, recorded: Recorded, params: SamplingParams) -> None:
+        """Reads the prompt, and writes the first token."""
+        self._answer = recorded.answer
+        segments = (Segment((self._model.bos, *recorded.prompt)),)
+        self._loop.submit(Request("answer", segments, params, quotable=recorded.quotable))
+        self._before = self._loop.counters().generated_tokens
+        self.written: RequestFinished | None = None
+        while not any(isinstance(event, PromptRead) for event in self._step()):
+            pass
+        self._first = self.num_written
+
+    def go_on(self) -> None:
+        since = self._clock()
+        self._step()
+        self.seconds += self._clock() - since
+        if self.written is not None:
+            self.num_timed += self.num_written - self._first
+
+    @property
+    def num_written(self) -> int:
+        return self._loop.counters().generated_tokens - self._before
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.num_timed / self.seconds
+
+    @property
+    def drafts(self) -> tuple[int, int]:
+        """Drafted tokens, and those of them that came true."""
+        counters = self._loop.counters()
+        return counters.drafted_tokens, counters.accepted_tokens
+
+    def close(self) -> None:
+        self._loop.close()
+        self.context.close()
+
+    def _step(self) -> list[object]:
+        events = self._loop.step()
+        self.written = next((event for event in events if isinstance(event, RequestFinished)), None)
+        return list(events)
+
+
+@dataclass(frozen=True, slots=True)
+class Duel:
+    """What both sides made of the same answers."""
+
+    with_drafts: float
+    without: float
+    num_passes_saved_share: float
+    accepted_share: float
+    are_same: bool
+
+    @property
+    def ratio(self) -> float:
+        return self.with_drafts / self.without
+
+    @property
+    def figures(self) -> dict[str, float]:
+        return {
+            "with drafts": self.with_drafts,
+            "without": self.without,
+            "ratio": self.ratio,
+            "passes saved": self.num_passes_saved_share,
+            "accepted": self.accepted_share,
+        }
+
+
+def duel(model: Model, answers: Sequence[Recorded], params: SamplingParams, pace: Pace) -> Duel:
+    """Has both sides write all answers, one after the other."""
+    drafting, plain = (Side(model, has_drafts, pace) for has_drafts in (True, False))
+    are_same = True
+    for recorded in answers:
+        for side in (drafting, plain):
+            side.begin(recorded, params)
+        while open_sides := [side for side in (drafting, plain) if side.written is None]:
+            min(open_sides, key=lambda side: side.num_written).go_on()
+        are_same &= drafting.written == plain.written
+    drafted, accepted = drafting.drafts
+    for side in (drafting, plain):
+        side.close()
+    return Duel(
+        drafting.tokens_per_second,
+        plain.tokens_per_second,
+        accepted / plain.num_timed,
+        accepted / drafted if drafted else 0.0,
+        are_same,
+    )
