@@ -77,11 +77,11 @@ class Batching:
 
 
 def _draft(sequence: TokenSequence, num_tokens: int, room: int) -> int:
-    """Lets the sequence's drafter guess on, unless it reads or is to write only one more token; how many it guessed."""
-    if sequence.drafter is None or num_tokens != 1 or not sequence.num_generated:
+    """Lets a sequence guess on, unless it reads or is to write only one more token; how many it guessed."""
+    if num_tokens != 1 or not sequence.num_generated:
         return 0
     room = min(room, sequence.max_tokens - sequence.num_generated - 1)
-    sequence.draft = sequence.drafter.draft(sequence.tokens, room)[:room] if room > 0 else []
+    sequence.draft = sequence.guess(room) if room > 0 else []
     return len(sequence.draft)
 
 

@@ -113,7 +113,7 @@ class Ending:
         if group.beams is not None or not sequence.num_generated or sequence.held is None:
             return
         if self._residence.keeps and sequence.lacks_only_last:
-            rest = replace(sequence, finish_reason="length", sampler=None, drafter=None)
+            rest = replace(sequence, finish_reason="length", make_sampler=None, make_drafter=None)
             sequence.held = None
             self._groups.closing.append(replace(group, sequences=[rest], found=None, status=SequenceStatus.FINISHED))
         else:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from engine.core import SamplingParams
-from engine.errors import BadRequest, PromptTooLong, RagdollError
+from engine.errors import BadRequest, PromptTooLong
 from engine.generation.model import Model
 from engine.generation.request import Request
-from engine.generation.sampler import params_of_answer
+from engine.generation.sampler import check_sampler, params_of_answer
 from engine.generation.segment import tokens_of
 from engine.generation.sequence import BeamSearch, Drafter, RowSampler, SequenceGroup, TokenSequence
 from engine.generation.streaming import TextStream
@@ -47,9 +48,10 @@ class Intake:
         beams = None
         if request.sampling.beam_width > 1 and self._makers.beams is not None:
             beams = self._makers.beams(self._model, request.sampling)
-            sequences = [self._sequence(request, 0, None)]
+            sequences = [_sequence(request, 0)]
         else:
-            sequences = self._answers(request)
+            check_sampler(self._model, request.sampling)
+            sequences = [self._answer(request, number) for number in range(request.sampling.num_answers)]
         self._num_arrived += 1
         return SequenceGroup(request, self._num_arrived, sequences, now, beams)
 
@@ -72,20 +74,14 @@ class Intake:
                 "Ask with fewer passages, or raise the context length in the settings.",
             )
 
-    def _answers(self, request: Request) -> list[TokenSequence]:
-        sequences: list[TokenSequence] = []
-        try:
-            for number in range(request.sampling.num_answers):
-                sampler = self._makers.sampler(self._model, params_of_answer(request.sampling, number))
-                sequences.append(self._sequence(request, number, sampler))
-        except RagdollError:
-            for sequence in sequences:
-                sequence.close()
-            raise
-        return sequences
+    def _answer(self, request: Request, number: int) -> TokenSequence:
+        makers, params = self._makers, params_of_answer(request.sampling, number)
+        sequence = _sequence(request, number)
+        sequence.make_sampler = partial(makers.sampler, self._model, params)
+        sequence.make_drafter = partial(makers.drafter, request) if makers.drafter is not None else None
+        return sequence
 
-    def _sequence(self, request: Request, number: int, sampler: RowSampler | None) -> TokenSequence:
-        tokens, sampling = tokens_of(request.segments), request.sampling
-        drafter = self._makers.drafter(request) if self._makers.drafter is not None and sampler is not None else None
-        stream = TextStream(sampling.stop)
-        return TokenSequence(number, tokens, len(tokens), sampler, stream, sampling.max_tokens, drafter)
+
+def _sequence(request: Request, number: int) -> TokenSequence:
+    tokens, sampling = tokens_of(request.segments), request.sampling
+    return TokenSequence(number, tokens, len(tokens), None, TextStream(sampling.stop), sampling.max_tokens)

@@ -80,9 +80,7 @@ class Postprocess:
 
     def _sample(self, sequence: TokenSequence, row: int) -> int | None:
         """The token that was written; None where the answer ended without one."""
-        if sequence.sampler is None:
-            raise ValueError("a sequence without a sampler is not sampled")
-        token = sequence.sampler.sample(self._context, row)
+        token = sequence.choose(self._context, row)
         return token if self._take(sequence, token) else None
 
     def _take(self, sequence: TokenSequence, token: int) -> bool:

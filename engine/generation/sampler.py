@@ -42,20 +42,37 @@ class Sampler(Protocol):
     def close(self) -> None: ...
 
 
+class Candidates:
+    """llama.cpp's list of all tokens with their logits, filled anew for each choice.
+
+    All samplers of a thread share one: it is as long as the vocabulary, and they choose one after the other.
+    """
+
+    def __init__(self, num_tokens: int) -> None:
+        self._array = np.empty(num_tokens, _CANDIDATE)
+        self._ids = np.arange(num_tokens, dtype=np.int32)
+        self._data = self._array.ctypes.data_as(llama.llama_token_data_p)
+
+    def filled(self, logits: NDArray[np.float32]) -> llama.llama_token_data_array:
+        """The list with these logits by token id; until the next call."""
+        self._array["id"] = self._ids
+        self._array["logit"] = logits
+        return llama.llama_token_data_array(self._data, len(self._array), -1, False)
+
+
 class ChainSampler:
     """A chain of llama.cpp's samplers, behind a grammar where one is wanted."""
 
-    def __init__(self, model: Model, params: SamplingParams) -> None:
-        """Builds the chain.
+    def __init__(self, model: Model, params: SamplingParams, candidates: Candidates | None = None) -> None:
+        """Builds the chain; without `candidates` it has a list of its own.
 
         Raises:
             BadRequest: The grammar cannot be used, or a biased token is none of the model's.
         """
         self._num_tokens = model.num_tokens
+        self._candidates = candidates or Candidates(model.num_tokens)
         self._grammar: NativeGrammar | None = None
         self._chain: Any = llama.llama_sampler_chain_init(llama.llama_sampler_chain_default_params())
-        self._candidates = np.empty(self._num_tokens, _CANDIDATE)
-        self._ids = np.arange(self._num_tokens, dtype=np.int32)
         try:
             if text := grammar_of(params):
                 self._grammar = NativeGrammar(model, text)
@@ -113,15 +130,22 @@ class ChainSampler:
         return token
 
     def _choose(self, logits: NDArray[np.float32], grammar: NativeGrammar | None = None) -> int:
-        candidates = self._candidates
-        candidates["id"] = self._ids
-        candidates["logit"] = logits
-        data = candidates.ctypes.data_as(llama.llama_token_data_p)
-        array = llama.llama_token_data_array(data, self._num_tokens, -1, False)
+        array = self._candidates.filled(logits)
         if grammar is not None:
             grammar.apply(array)
         llama.llama_sampler_apply(self._chain, ctypes.byref(array))
         return int(array.data[array.selected].id)
+
+
+def check_sampler(model: Model, params: SamplingParams) -> None:
+    """Refuses what no sampler can be made of, long before one is.
+
+    Raises:
+        BadRequest: The grammar cannot be used, or a biased token is none of the model's.
+    """
+    check_biases(model, params)
+    if text := grammar_of(params):
+        NativeGrammar(model, text).close()
 
 
 def params_of_answer(params: SamplingParams, answer: int) -> SamplingParams:

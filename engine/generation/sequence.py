@@ -7,7 +7,7 @@ and writing on are the same: computing tokens that are not in cells yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
@@ -100,16 +100,17 @@ class TokenSequence:
     """One answer being written: `tokens` are the prompt and what was sampled, `held` the cells of those computed.
 
     `texts` were told, `unsaid` is to be; `num_untold` counts the tokens since the last text. `ended_by_token`: the
-    last token completed a stop string.
+    last token completed a stop string. What chooses and guesses its tokens is made when the first of them is chosen
+    or guessed: hundreds may wait for their turn.
     """
 
     number: int
     tokens: list[int]
     prompt_length: int
-    sampler: RowSampler | None
+    make_sampler: Callable[[], RowSampler] | None
     stream: TextStream
     max_tokens: int
-    drafter: Drafter | None = None
+    make_drafter: Callable[[], Drafter | None] | None = None
     held: CellSequence | None = None
     saved: list[SavedPart] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -118,6 +119,8 @@ class TokenSequence:
     draft: list[int] = field(default_factory=list)
     ended_by_token: bool = False
     finish_reason: FinishReason | None = None
+    _sampler: RowSampler | None = field(default=None, init=False)
+    _drafter: Drafter | None = field(default=None, init=False)
 
     @property
     def num_computed(self) -> int:
@@ -143,10 +146,29 @@ class TokenSequence:
         tokens = tuple(self.tokens[self.prompt_length : end])
         return Written("".join(self.texts), tokens, self.finish_reason or "stop")
 
+    def choose(self, context: Context, row: int) -> int:
+        """The token that follows the one in `row` of the last batch.
+
+        Raises:
+            RagdollError: As its sampler does.
+        """
+        if self._sampler is None:
+            if self.make_sampler is None:
+                raise ValueError("a sequence without a sampler is not sampled")
+            self._sampler = self.make_sampler()
+        return self._sampler.sample(context, row)
+
+    def guess(self, max_tokens: int) -> list[int]:
+        """At most `max_tokens` tokens that are likely to come next."""
+        if self.make_drafter is not None:
+            self._drafter, self.make_drafter = self.make_drafter(), None
+        return self._drafter.draft(self.tokens, max_tokens)[:max_tokens] if self._drafter is not None else []
+
     def close(self) -> None:
-        if self.sampler is not None:
-            self.sampler.close()
-            self.sampler = None
+        self.make_sampler = None
+        if self._sampler is not None:
+            self._sampler.close()
+            self._sampler = None
 
 
 @dataclass(slots=True, eq=False)

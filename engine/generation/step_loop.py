@@ -27,6 +27,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 from engine.errors import DecodeFailed, NoCells, RagdollError
@@ -44,7 +45,7 @@ from engine.generation.postprocess import Postprocess
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.request import PromptRead, Request, RequestFailed, StepEvent
 from engine.generation.residence import Residence
-from engine.generation.sampler import ChainSampler
+from engine.generation.sampler import Candidates, ChainSampler
 from engine.generation.sequence import Groups, SequenceGroup, SequenceStatus
 from engine.generation.vocabulary import Vocabulary
 
@@ -77,7 +78,7 @@ class StepLoop:
         cells: Cells,
         keeper: Keeper | None = None,
         *,
-        make_sampler: MakeSampler = ChainSampler,
+        make_sampler: MakeSampler | None = None,
         make_drafter: MakeDrafter | None = None,
         make_beams: MakeBeams | None = None,
         note_pass: NotePass | None = None,
@@ -91,7 +92,7 @@ class StepLoop:
             context: Nobody else computes in it; the keeper saves and loads.
             cells: All cells of `context`; the keeper takes some of them too.
             keeper: What keeps prompts; None reads each prompt whole.
-            make_sampler: What chooses the tokens, one for each answer.
+            make_sampler: What chooses the tokens, one for each answer; None for llama.cpp's own samplers.
             make_drafter: What guesses the next tokens of an answer; None guesses nothing.
             make_beams: What searches along beams; without it such requests are refused.
             note_pass: Told of each batch its tokens, the sequences that wrote a token, and what it took.
@@ -107,6 +108,7 @@ class StepLoop:
         self._tally, self._groups = Tally(), Groups()
         self._events: list[StepEvent] = []
         vocabulary = Vocabulary(model)
+        make_sampler = make_sampler or partial(ChainSampler, candidates=Candidates(model.num_tokens))
         makers = Makers(make_sampler, make_drafter, make_beams) if can_share else Makers(make_sampler)
         self._intake = Intake(model, makers, cells.num_cells, max_running)
         self._residence = Residence(context, cells, self._keeper, timing.clock)

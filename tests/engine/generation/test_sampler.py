@@ -18,7 +18,7 @@ from engine.core import SamplingParams
 from engine.errors import BadRequest, DecodeFailed, GenerationError
 from engine.generation.context import Context, ContextSpec, Stretch
 from engine.generation.model import Model
-from engine.generation.sampler import ChainSampler, params_of_answer
+from engine.generation.sampler import Candidates, ChainSampler, params_of_answer
 
 PLAIN = SamplingParams(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, repeat_penalty=1.0, seed=7, max_tokens=64)
 GREEDY = replace(PLAIN, temperature=0.0)
@@ -216,6 +216,19 @@ def test_a_grammar_draws_from_what_it_leaves(desk: Desk):
     assert set(found) <= set(fitting)
     for token, share in zip(fitting, shares, strict=True):
         assert abs(found[token] / 600 - share) < 0.07
+
+
+def test_samplers_that_share_a_list_of_candidates_choose_as_with_their_own(desk: Desk):
+    first, second = replace(PLAIN, grammar='root ::= "yes, " [a-c]{3} "."'), replace(PLAIN, grammar="root ::= [x-z]+")
+    alone = [desk.write(params, 4) for params in (first, second)]
+    shared = Candidates(desk.model.num_tokens)
+    desk.logits()
+    row, tokens = len(desk.prompt) - 1, []
+    for params in (first, second, first):
+        sampler = ChainSampler(desk.model, params, shared)
+        tokens.append(sampler.sample(desk.context, row))
+        sampler.close()
+    assert tokens == [alone[0][0], alone[1][0], alone[0][0]]
 
 
 def test_a_grammar_that_no_token_fits_fails_with_a_sentence(desk: Desk):

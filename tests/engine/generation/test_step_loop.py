@@ -11,6 +11,7 @@ import pytest
 
 from engine.core import SamplingParams
 from engine.errors import BadRequest, DecodeFailed, NoCells, PromptTooLong
+from engine.generation.model import Model
 from engine.generation.request import (
     PromptRead,
     Request,
@@ -20,6 +21,7 @@ from engine.generation.request import (
     TextWritten,
     Written,
 )
+from engine.generation.sampler import ChainSampler
 from engine.generation.segment import Segment
 from engine.generation.sequence import SequenceStatus
 from tests.helpers.loop_desk import GREEDY, FakeKeeper, LoopDesk, decisive_prompts
@@ -334,6 +336,62 @@ def test_what_cannot_be_carried_out_fails_alone_in_a_sentence(make_desk: MakeDes
         "broken": BadRequest,
         "beams": BadRequest,
     }
+
+
+def test_a_grammar_that_cannot_be_used_is_told_while_others_hold_all_cells(make_desk: MakeDesk) -> None:
+    desk = make_desk(num_cells=256)
+    desk.ask("running", "a" * 150)
+    desk.ask("behind", "b" * 150)
+    desk.step()
+
+    for name, grammar in (("broken", "root ::= ("), ("foreign", 'root ::= <nosuch> "a"')):
+        desk.ask(name, "c" * 150, "batch", replace(GREEDY, grammar=grammar))
+    desk.step()
+
+    for name in ("broken", "foreign"):
+        end = desk.end_of(name)
+        assert isinstance(end, RequestFailed)
+        assert isinstance(end.error, BadRequest)
+
+
+def test_those_who_wait_hold_neither_sampler_nor_drafter(make_desk: MakeDesk) -> None:
+    samplers: list[SamplingParams] = []
+    drafters: list[str] = []
+
+    def make_sampler(model: Model, params: SamplingParams) -> ChainSampler:
+        samplers.append(params)
+        return ChainSampler(model, params)
+
+    def make_drafter(request: Request) -> _Parrot:
+        drafters.append(request.request_id)
+        return _Parrot(None)
+
+    desk = make_desk(num_cells=256, make_sampler=make_sampler, make_drafter=make_drafter)
+    desk.ask("running", "a" * 150, sampling=replace(GREEDY, seed=1))
+    for number in range(3):
+        desk.ask(f"waiting {number}", "b" * 150, sampling=replace(GREEDY, seed=2))
+    assert samplers == drafters == []
+    for _ in range(6):
+        desk.step()
+
+    assert desk.loop.counters().num_waiting == 3
+    assert [params.seed for params in samplers] == [1]
+    assert drafters == ["running"]
+
+
+def test_a_sampler_that_cannot_be_made_fails_its_request_alone(make_desk: MakeDesk) -> None:
+    def make_sampler(model: Model, params: SamplingParams) -> ChainSampler:
+        if params.seed == 13:
+            raise BadRequest("This model cannot follow the grammar.")
+        return ChainSampler(model, params)
+
+    desk = make_desk(make_sampler=make_sampler)
+    desk.ask("unlucky", "Hello", sampling=replace(GREEDY, seed=13))
+    desk.ask("fine", "Hello")
+    desk.run()
+
+    assert isinstance(desk.end_of("unlucky"), RequestFailed)
+    assert isinstance(desk.end_of("fine"), RequestFinished)
 
 
 def test_the_same_request_is_not_taken_twice(make_desk: MakeDesk) -> None:
