@@ -1,4 +1,4 @@
-"""Tests for the pure parts of tests.bench.stale_queries."""
+"""Tests for the pure parts of tests.bench.stale_queries, tests.bench.looking_again and tests.bench.real_library."""
 
 from __future__ import annotations
 
@@ -9,21 +9,17 @@ import numpy as np
 import pytest
 
 from engine.core import Chunk
-from tests.bench import stale_queries
-from tests.bench.stale_queries import (
+from tests.bench.looking_again import (
     PASSAGES_PER_REFRESH,
+    POLICIES,
     QUESTION_PASSAGES,
     SPANS,
-    Library,
-    Text,
     evidence_by_span,
     fresh,
     recalls_by_policy,
-    source_finder,
-    stale_cosines,
-    triples,
-    whole_text,
 )
+from tests.bench.real_library import Library, Text, source_finder, triples, whole_text
+from tests.bench.stale_queries import stale_cosines
 
 CHUNK_WORDS = 240
 
@@ -101,7 +97,7 @@ def test_all_policies_take_equally_many_passages() -> None:
 
     taken = {
         policy: evidence_by_span(policy, lambda span: range(100 * span, 100 * span + 60), followers)
-        for policy in stale_queries.POLICIES
+        for policy in POLICIES
     }
 
     wanted = QUESTION_PASSAGES + PASSAGES_PER_REFRESH * (SPANS - 1)
