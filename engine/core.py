@@ -355,10 +355,24 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
+class Refresh:
+    """Passages that joined the evidence while an answer was being written, when `offset` characters of it were told.
+
+    Of the answer's `passages` they are those from `first_passage` on, `num_passages` of them; citations of them come
+    behind `offset`.
+    """
+
+    offset: int
+    first_passage: int
+    num_passages: int
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """A finished answer. `model` is None when the answer is extractive: then the quotes are the answer.
 
-    `alternatives` are the others, where several were asked for (`SamplingParams.num_answers`).
+    `alternatives` are the others, where several were asked for (`SamplingParams.num_answers`). `passages` are those
+    that were found for the question, and behind them what `refreshes` brought, in the order in which it came.
     """
 
     text: str
@@ -370,6 +384,7 @@ class Answer:
     finish_reason: FinishReason
     segments: tuple[dict[str, Any], ...] = ()
     alternatives: tuple[Alternative, ...] = ()
+    refreshes: tuple[Refresh, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

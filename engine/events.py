@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.core import Answer, Passage, Quote, Scope
+from engine.core import Answer, Passage, Quote, Refresh, Scope
 from engine.errors import RagdollError
 from engine.metrics import Timings
 
@@ -91,6 +91,21 @@ class TokensGenerated:
 
 
 @dataclass(frozen=True, slots=True)
+class EvidenceRefreshed:
+    """A long answer goes on from more passages than it began with (PipeRAG): they were searched for as it was written.
+
+    `passages` are the new ones, to be put behind those that are known; see `Refresh`. Of the `retrieval_s` seconds
+    that finding them took, `hidden_s` went by while the answer was being written as fast as before.
+    """
+
+    question_id: str
+    refresh: Refresh
+    passages: tuple[Passage, ...]
+    retrieval_s: float
+    hidden_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerFinished:
     question_id: str
     answer: Answer
@@ -132,6 +147,7 @@ Event = (
     | AnswerStateChanged
     | PassagesFound
     | TokensGenerated
+    | EvidenceRefreshed
     | AnswerFinished
     | AnswerCancelled
     | AnswerFailed

@@ -25,7 +25,9 @@ Mark = Literal[
 class Timings:
     """Durations in seconds, and token counts. Times that did not occur are 0.
 
-    `cached_tokens` of the prompt were not read again: their keys and values were kept.
+    `cached_tokens` of the prompt were not read again: their keys and values were kept. The evidence was refreshed
+    `refreshes` times: the searches for it took `refresh_retrieval_s` (also those that found nothing new), of which
+    `refresh_hidden_s` went by while the answer was written as fast as before, and reading it `refresh_prefill_s`.
     """
 
     queued_s: float
@@ -36,6 +38,15 @@ class Timings:
     prompt_tokens: int
     generated_tokens: int
     cached_tokens: int = 0
+    refreshes: int = 0
+    refresh_retrieval_s: float = 0.0
+    refresh_hidden_s: float = 0.0
+    refresh_prefill_s: float = 0.0
+
+    @property
+    def hidden_share(self) -> float | None:
+        """How much of the searching hid behind the writing, 0 to 1; None where nothing was searched for."""
+        return self.refresh_hidden_s / self.refresh_retrieval_s if self.refresh_retrieval_s > 0 else None
 
 
 @dataclass(slots=True)
@@ -46,6 +57,10 @@ class Timeline:
     prompt_tokens: int = 0
     generated_tokens: int = 0
     cached_tokens: int = 0
+    refreshes: int = 0
+    refresh_retrieval_s: float = 0.0
+    refresh_hidden_s: float = 0.0
+    refresh_prefill_s: float = 0.0
 
     def mark(self, name: Mark) -> None:
         """Stamps `name` now; a second stamp of the same name is ignored."""
@@ -72,4 +87,8 @@ class Timeline:
             prompt_tokens=self.prompt_tokens,
             generated_tokens=self.generated_tokens,
             cached_tokens=self.cached_tokens,
+            refreshes=self.refreshes,
+            refresh_retrieval_s=self.refresh_retrieval_s,
+            refresh_hidden_s=self.refresh_hidden_s,
+            refresh_prefill_s=self.refresh_prefill_s,
         )

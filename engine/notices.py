@@ -36,6 +36,14 @@ def _answer_notice(event: events.Event) -> protocol.Notice | None:
             return protocol.AnswerFound(question_id=question_id, passages=passages, quotes=quotes, scope=scope)
         case events.TokensGenerated(question_id, text):
             return protocol.AnswerTokens(question_id=question_id, text=text)
+        case events.EvidenceRefreshed():
+            return protocol.AnswerRefreshed(
+                question_id=event.question_id,
+                refresh=event.refresh,
+                passages=event.passages,
+                retrieval_s=event.retrieval_s,
+                hidden_s=event.hidden_s,
+            )
         case events.AnswerFinished(question_id, answer, timings):
             wire_timings = protocol.Timings(**asdict(timings))
             return protocol.AnswerFinished(question_id=question_id, answer=answer, timings=wire_timings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from engine.core import Answer, Passage, PathText, Quote, Scope
+from engine.core import Answer, Passage, PathText, Quote, Refresh, Scope
 from engine.protocol.message import Message
 from engine.protocol.models import MemoryReply
 
@@ -119,6 +119,21 @@ class AnswerTokens(Notice):
     text: str
 
 
+class AnswerRefreshed(Notice):
+    """The answer goes on from more passages: the ones of `answer.found`, those that came since, and now these.
+
+    It comes between two `answer.tokens`, where `refresh.offset` characters were told; the finished answer says it
+    again in `refreshes`. `retrieval_s` is what finding them took, of which `hidden_s` did not hold up the text.
+    """
+
+    method: ClassVar[str] = "answer.refreshed"
+    question_id: str
+    refresh: Refresh
+    passages: tuple[Passage, ...]
+    retrieval_s: float = 0.0
+    hidden_s: float = 0.0
+
+
 class Timings(Message):
     """A question's life in seconds since it was asked, and its tokens (see engine/metrics.py)."""
 
@@ -130,6 +145,10 @@ class Timings(Message):
     prompt_tokens: int
     generated_tokens: int
     cached_tokens: int = 0
+    refreshes: int = 0
+    refresh_retrieval_s: float = 0.0
+    refresh_hidden_s: float = 0.0
+    refresh_prefill_s: float = 0.0
 
 
 class AnswerFinished(Notice):

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from engine import events, protocol, wire
-from engine.core import Answer, Citation, Passage, Quote, Scope
+from engine.core import Answer, Citation, Passage, Quote, Refresh, Scope
 from engine.errors import DiskFull
 from engine.metrics import Timings
 from engine.notices import notice_of
@@ -27,6 +27,7 @@ EXAMPLES: list[events.Event] = [
     events.TokensGenerated("q", "ab"),
     events.AnswerFinished("q", ANSWER, Timings(0, 0, 0, 0, 1, 2, 3)),
     events.AnswerCancelled("q"),
+    events.EvidenceRefreshed("q", Refresh(120, 1, 1), (PASSAGE,), 0.2, 0.15),
     events.AnswerFailed("q", DiskFull("The disk is full.")),
     events.ModelStateChanged("loaded", "/m.gguf", "m", 1.0, "fits"),
     events.MemoryChanged(),
