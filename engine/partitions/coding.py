@@ -17,6 +17,7 @@ from engine.memory.ledger import Ledger
 from engine.partitions import codebook, codes, fast_scan
 from engine.partitions.codebook import Codebook
 from engine.partitions.codes import CodesFile
+from engine.partitions.durable import dropped
 from engine.partitions.layout import Origin, PartitionDamaged
 from engine.partitions.partition import Partition
 from engine.partitions.rows import Vectors
@@ -110,7 +111,7 @@ class Coding:
         kept = {self._path(partition) for partition in partitions}
         for path in self._folder.glob(f"*{codes.SUFFIX}"):
             if path not in kept:
-                path.unlink(missing_ok=True)
+                dropped(path)
 
 
 def _sample(partitions: Sequence[Partition], num_rows: int) -> Vectors:

@@ -34,6 +34,21 @@ def write_durably(path: Path, pieces: Iterable[bytes | bytearray | memoryview]) 
     _sync_folder(path.parent)
 
 
+def dropped(path: Path) -> bool:
+    """Deletes a file that may not be there; False where it has to stay for now, because somebody has it open.
+
+    Windows says of such a file that it is not permitted.
+
+    Raises:
+        OSError: It cannot be deleted for another reason.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except PermissionError:
+        return False
+    return True
+
+
 def _sync_folder(folder: Path) -> None:
     """Makes names in a folder durable, where the system lets a folder be opened for that."""
     if hasattr(os, "O_DIRECTORY"):

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from engine.config import write_atomically
-from engine.partitions.durable import SUFFIX_MEANWHILE
-from engine.partitions.layout import SUFFIX, Origin, PartitionDamaged
+from engine.partitions.files import drop_others, open_all
+from engine.partitions.layout import Origin, PartitionDamaged
 from engine.partitions.packed import Identities, Mask, Packed, Quantize, empty, joined, packed
 from engine.partitions.partition import Partition
 from engine.partitions.rows import Vectors
@@ -86,11 +86,6 @@ class Note:
             return None
 
 
-def path_of(folder: Path, number: int) -> Path:
-    """Where the file of a shard lies."""
-    return folder / f"{number:06d}{SUFFIX}"
-
-
 def load(rows: Rows, folder: Path, origin: Origin, quantize: Quantize) -> tuple[list[Contents], int]:
     """Opens the files, drops what is not ours, and reads the open rows; returns all shards and the newest number.
 
@@ -98,15 +93,15 @@ def load(rows: Rows, folder: Path, origin: Origin, quantize: Quantize) -> tuple[
         LibraryError: The table cannot be read.
         OSError: The folder cannot be written.
     """
-    partitions = _opened(folder, origin)
+    partitions = open_all(folder, origin)
     note = Note.read(folder)
     if note is not None and (noted := _noted(note, rows, partitions)) is not None:
         contents, newest = noted, note.newest
     else:
         contents, newest = _compared(rows, partitions)
-    kept = {content.number for content in contents if content.partition is not None}
-    for number in partitions.keys() - kept:
-        path_of(folder, number).unlink(missing_ok=True)
+    # The others must not be open any more where they are to be deleted.
+    partitions.clear()
+    drop_others(folder, {content.partition.path for content in contents if content.partition is not None})
     return [_with_rows(content, rows, origin.dimensions, quantize) for content in contents], newest
 
 
@@ -118,25 +113,6 @@ def rows_of(number: int, rows: Rows, dimensions: int, quantize: Quantize) -> Pac
         if len(of)
     ]
     return joined([empty(dimensions), *portions])
-
-
-def _opened(folder: Path, origin: Origin) -> dict[int, Partition]:
-    """The files that can be used, by number; the others are deleted, with what a kill left half written."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for leftover in folder.glob(f"*{SUFFIX_MEANWHILE}"):
-        leftover.unlink(missing_ok=True)
-    partitions = {}
-    for path in sorted(folder.glob(f"*{SUFFIX}")):
-        try:
-            partition = Partition.open(path, origin)
-            if path != path_of(folder, partition.number):
-                raise PartitionDamaged(f"{path.name} is partition {partition.number}")
-        except PartitionDamaged as error:
-            log.info("partition dropped: %s", error)
-            path.unlink(missing_ok=True)
-        else:
-            partitions[partition.number] = partition
-    return partitions
 
 
 def _noted(note: Note, rows: Rows, partitions: Mapping[int, Partition]) -> list[Contents] | None:

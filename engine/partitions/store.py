@@ -258,7 +258,7 @@ class PartitionStore:
                 self._move_to_memory(stop)
             self._following.note_bytes()
             self._disk_lease.resize(sum(partition.total_disk_bytes for partition in self._sealed()))
-        return bool(self._shards.due())
+        return bool(self._shards.due()) or self._upkeep.has_leftovers
 
     def _move_to_memory(self, stop: threading.Event) -> None:
         if not self._following.is_in_step:

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from engine.errors import LibraryError
 from engine.memory.ledger import Ledger
+from engine.partitions.files import drop_others, next_path
 from engine.partitions.layout import Origin, PartitionDamaged
 from engine.partitions.packed import Packed, Quantize, joined
 from engine.partitions.partition import Partition
-from engine.partitions.reconcile import Rows, path_of, rows_of
+from engine.partitions.reconcile import Rows, rows_of
 from engine.partitions.shards import Draft, Due, Shards
 from engine.partitions.writing import write_partition
 
@@ -33,6 +34,8 @@ class Upkeep:
     ) -> None:
         self._shards, self._rows, self._folder, self._origin = shards, rows, folder, origin
         self._quantize, self._ledger = quantize, ledger
+        # Files that were replaced are still open somewhere, and the system keeps them until they are not.
+        self.has_leftovers = False
 
     def carry_out(self, stop: threading.Event) -> int:
         """Does all that is due, or as much as can be done before `stop`; returns how many files changed.
@@ -41,6 +44,12 @@ class Upkeep:
             OSError: A file cannot be written; all is as before, and what is done stays.
             LibraryError: The table cannot be read, or a file not after it was written; likewise.
         """
+        done = self._carry_out_all(stop)
+        kept = {sealed.partition.path for sealed in self._shards.snapshot().sealed}
+        self.has_leftovers = not drop_others(self._folder, kept)
+        return done
+
+    def _carry_out_all(self, stop: threading.Event) -> int:
         done = 0
         while due := self._shards.due():
             for chore in due:
@@ -69,12 +78,11 @@ class Upkeep:
 
     def _written(self, draft: Draft) -> Partition | None:
         """The new file of a shard; none when it has no rows any more."""
-        number, path = draft.due.number, path_of(self._folder, draft.due.number)
-        version = self._rows.version
+        number, version = draft.due.number, self._rows.version
         rows = self._gathered(draft)
         if not len(rows):
-            path.unlink(missing_ok=True)
             return None
+        path = next_path(self._folder, number)
         lease = self._ledger.take("index", f"partition {number}, being written", "ram", rows.num_bytes, "loading")
         try:
             write_partition(path, rows, self._origin, number, version)

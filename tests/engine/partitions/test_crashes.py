@@ -125,7 +125,7 @@ def assert_the_next_start_mends(table: FakeTable, folder: Path) -> None:
     assert table.asked_for == []
     assert not list(folder.glob("*.tmp"))
     assert {path.name for path in folder.glob("*.shard")} == {
-        f"{sealed.partition.number:06d}.shard" for sealed in store._shards.snapshot().sealed
+        sealed.partition.path.name for sealed in store._shards.snapshot().sealed
     }
     store.close()
 
