@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
 
+# More side by side would each be written noticeably slower.
+MAX_ANSWERS = 4
+
+
 @dataclass(frozen=True, slots=True)
 class AppHome:
     """Our folders, the same as the engine's. `RAGDOLL_HOME` moves all of them; else they are the platform's."""
@@ -78,6 +82,7 @@ class WindowSettings:
     is_sidebar_visible: bool = _setting(True)
     sources_width_px: int = _setting(360, within=(0, 4000))
     last_collection: str = _setting("")
+    answers_per_question: int = _setting(1, within=(1, MAX_ANSWERS))
 
 
 def faults(values: Mapping[str, object]) -> dict[str, str]:

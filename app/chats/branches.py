@@ -24,8 +24,10 @@ def variants(turns: Sequence[Turn], turn: Turn) -> tuple[Turn, ...]:
 
 
 def newest_leaf(turns: Sequence[Turn], turn_id: str) -> str:
-    """The end of the branch that goes through `turn_id` and always takes the newest way on."""
-    newest_child = {turn.parent_id: turn.turn_id for turn in turns}
-    while (child := newest_child.get(turn_id)) is not None:
-        turn_id = child
-    return turn_id
+    """The end of the branch through `turn_id` that was written last; `turns` are oldest first."""
+    leaf_id, on_branches = turn_id, {turn_id}
+    for turn in turns:
+        if turn.parent_id in on_branches:
+            on_branches.add(turn.turn_id)
+            leaf_id = turn.turn_id
+    return leaf_id

@@ -130,6 +130,17 @@ class ChatStore:
             )
         return turn
 
+    def add_variant(self, turn_id: str, beside_id: str, outcome: Outcome) -> None:
+        """Records another answer to the question of `beside_id`, in its place; the branch that is shown stays."""
+        marks = ", ".join("?" * len(OUTCOME_FIELDS))
+        with self._change():
+            self._connection.execute(
+                f"INSERT INTO turns ({_TURN}, {_OUTCOME}) "
+                f"SELECT ?, conversation_id, parent_id, question, created, filters, {marks} "
+                "FROM turns WHERE turn_id = ?",
+                (turn_id, *_columns(outcome), beside_id),
+            )
+
     def record(self, turn_id: str, outcome: Outcome) -> None:
         """What has become of a turn so far."""
         places = ", ".join(f"{name} = ?" for name in OUTCOME_FIELDS)

@@ -50,7 +50,9 @@ class AppModels(QObject):
         self.client = client
         self.settings = settings
         self.answering = Answering(client, chat_store, self, is_reading=lambda: self.library.progress is not None)
-        self.conversation = ConversationModel(self.answering, chat_store, self)
+        self.conversation = ConversationModel(
+            self.answering, chat_store, self, answers_wanted=lambda: settings.settings.answers_per_question
+        )
         self.chat_list = ChatListModel(chat_store, self)
         self.library = LibraryModel(client, self)
         self.model_picker = ModelPickerModel(client, self)

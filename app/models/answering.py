@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.models.turn_records import outcome_of
-from app.models.turns import TurnView, after, cancelled, failed
+from app.models.turns import TurnView, after, cancelled, failed, others, with_other
 from engine import protocol
 from engine.protocol import Notice, RagdollError
 from engine.wire import WireError
@@ -38,6 +39,7 @@ class Answering(QObject):
 
     turn_changed = Signal(object)  # the TurnView as it is now
     text_appended = Signal(object, str)  # the TurnView, and the piece that its text has got
+    others_added = Signal(str, object)  # a turn id, and the TurnViews of the further answers in its place
     store_failed = Signal(str, str)  # a sentence, a way out; said once until a save succeeds again
 
     def __init__(
@@ -54,6 +56,7 @@ class Answering(QObject):
         self._is_reading = is_reading
         self._open: dict[str, _Open] = {}
         self._unsaved: dict[str, TurnView] = {}
+        self._beside: dict[str, str] = {}  # of turns that the store does not have yet: the one whose place they share
         self._store_is_failing = False
         self._saving = QTimer(self, singleShot=True)
         self._saving.timeout.connect(self.save)
@@ -104,7 +107,7 @@ class Answering(QObject):
         """Writes what has changed since the last time; what the disk refuses is tried again later."""
         for turn_id, view in list(self._unsaved.items()):
             try:
-                self._store.record(turn_id, outcome_of(view))
+                self._record(view)
             except RagdollError as error:
                 self._on_store_failed(error)
                 return
@@ -124,6 +127,8 @@ class Answering(QObject):
             if isinstance(notice, protocol.AnswerFinished):
                 view = replace(view, was_reading=self._is_reading())
             self._put(view.turn_id, view)
+            if isinstance(notice, protocol.AnswerFinished):
+                self._add_others(view, notice)
 
     def _on_engine_died(self, sentence: str) -> None:
         for question in list(self._open.values()):
@@ -174,6 +179,15 @@ class Answering(QObject):
         self._save_soon(question.view)
         self.text_appended.emit(question.view, tokens.text)
 
+    def _add_others(self, view: TurnView, notice: protocol.AnswerFinished) -> None:
+        added = tuple(with_other(view, uuid4().hex, other) for other in others(notice))
+        if not added:
+            return
+        for other in added:
+            self._beside[other.turn_id] = view.turn_id
+            self._save_soon(other)
+        self.others_added.emit(view.turn_id, added)
+
     def _put(self, turn_id: str, view: TurnView) -> None:
         """Makes `view` the turn's newest value: shown, saved soon, and at once when it is the last."""
         if view == self._open[turn_id].view:
@@ -183,6 +197,14 @@ class Answering(QObject):
             del self._open[turn_id]
         self._save_soon(view)
         self.turn_changed.emit(view)
+
+    def _record(self, view: TurnView) -> None:
+        beside_id = self._beside.get(view.turn_id)
+        if beside_id is None:
+            self._store.record(view.turn_id, outcome_of(view))
+        else:
+            self._store.add_variant(view.turn_id, beside_id, outcome_of(view))
+            del self._beside[view.turn_id]
 
     def _save_soon(self, view: TurnView) -> None:
         self._unsaved[view.turn_id] = view

@@ -12,6 +12,7 @@ from app.chats import Conversation, Turn, markdown_of
 from app.chats.branches import branch, newest_leaf, variants
 from app.chats.records import Json
 from app.models.answering import Answering
+from app.models.titles import title_from
 from app.models.turn_records import filters_of, outcome_of, stored_filters, view_of
 from app.models.turns import TurnView
 from engine import protocol
@@ -19,8 +20,6 @@ from engine.protocol import Filters, RagdollError
 
 if TYPE_CHECKING:
     from app.chats import ChatStore
-
-_TITLE_CHARS = 60
 
 
 class ConversationModel(QObject):
@@ -43,8 +42,16 @@ class ConversationModel(QObject):
     conversation_saved = Signal(str)  # conversation id; lists of chats should look again
     store_failed = Signal(str, str)  # a sentence, a way out
 
-    def __init__(self, answering: Answering, store: ChatStore, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        answering: Answering,
+        store: ChatStore,
+        parent: QObject | None = None,
+        answers_wanted: Callable[[], int] = lambda: 1,
+    ) -> None:
+        """`answers_wanted` tells how many answers a question gets, if nobody says otherwise."""
         super().__init__(parent)
+        self._answers_wanted = answers_wanted
         self._answering = answering
         self._store = store
         self._turns: tuple[Turn, ...] = ()
@@ -55,6 +62,7 @@ class ConversationModel(QObject):
         self.filters = Filters()
         answering.turn_changed.connect(self._on_turn_changed)
         answering.text_appended.connect(self._on_text_appended)
+        answering.others_added.connect(self._on_others_added)
         answering.store_failed.connect(self.store_failed)
 
     @property
@@ -136,12 +144,12 @@ class ConversationModel(QObject):
         """Stops an answer; what has been written of it stays."""
         self._answering.stop(turn_id)
 
-    def regenerate(self, turn_id: str) -> None:
-        """Asks the same again, as a new variant beside the old one."""
+    def regenerate(self, turn_id: str, num_answers: int | None = None) -> None:
+        """Asks the same again, as a new variant beside the old one, or as `num_answers` of them."""
         turn = self._stored(turn_id)
         if turn is not None:
             self._answering.stop(turn_id)
-            self._ask(turn.parent_id, turn.question, self.filters)
+            self._ask(turn.parent_id, turn.question, self.filters, num_answers)
 
     def search_everything(self, turn_id: str) -> None:
         """Asks the same again without any filter, chosen or read out of its words, as a new variant beside it."""
@@ -198,8 +206,8 @@ class ConversationModel(QObject):
         live = self._answering.view(turn.turn_id)
         return stored if live is None else _numbered(live, stored)
 
-    def _ask(self, parent_id: str | None, text: str, filters: Filters) -> None:
-        text = text.strip()
+    def _ask(self, parent_id: str | None, text: str, filters: Filters, num_answers: int | None = None) -> None:
+        text, num_answers = text.strip(), num_answers or self._answers_wanted()
         if not text:
             return
         try:
@@ -218,13 +226,14 @@ class ConversationModel(QObject):
             self.conversation_changed.emit()
         self.conversation_saved.emit(conversation_id)
         self._answering.begin(
-            view_of(turn),
+            replace(view_of(turn), num_answers=num_answers),
             protocol.Ask(
                 question_id=turn.turn_id,
                 text=turn.question,
                 collection=self.collection,
                 conversation_id=conversation_id,
                 transcript=transcript,
+                num_answers=num_answers,
                 filters=filters,
             ),
         )
@@ -264,22 +273,26 @@ class ConversationModel(QObject):
         if self._refresh(view):
             self.text_appended.emit(view.turn_id, piece)
 
+    def _on_others_added(self, turn_id: str, views: tuple[TurnView, ...]) -> None:
+        turn = self._stored(turn_id)
+        if turn is None:
+            return
+        added = tuple(replace(turn, turn_id=view.turn_id, outcome=outcome_of(view)) for view in views)
+        self._turns = (*self._turns, *added)
+        in_its_place = variants(self._turns, turn)
+        for index, other in enumerate(in_its_place):
+            shown = self._views.get(other.turn_id)
+            if shown is not None:
+                numbered = replace(shown, branch_index=index, num_branches=len(in_its_place))
+                self._views[other.turn_id] = numbered
+                self.turn_changed.emit(other.turn_id)
+
     def _refresh(self, view: TurnView) -> bool:
         """Takes the newer value; returns whether the turn is shown."""
         shown = self._views.get(view.turn_id)
         if shown is not None:
             self._views[view.turn_id] = _numbered(view, shown)
         return shown is not None
-
-
-def title_from(question: str) -> str:
-    """A chat's first title: the first line of its first question, cut at a word."""
-    line = " ".join(question.strip().splitlines()[0].split()) if question.strip() else ""
-    if len(line) <= _TITLE_CHARS:
-        return line
-    cut = line[:_TITLE_CHARS]
-    # Chinese has no spaces to cut at.
-    return (cut.rsplit(" ", 1)[0] if " " in cut[-20:] else cut).rstrip(" ,;:.") + "…"
 
 
 def _numbered(view: TurnView, place: TurnView) -> TurnView:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine import protocol
-from engine.protocol import Citation, Filters, Notice, Passage, Quote, Scope
+from engine.protocol import Alternative, Citation, Filters, Notice, Passage, Quote, Scope
 
 TurnState = Literal["queued", "searching", "reading", "writing", "finished", "cancelled", "failed"]
 NO_FILTERS = Filters()
@@ -22,8 +22,9 @@ class TurnView:
 
     `model` is None while nothing is finished and when the quotes are the answer. `ahead` counts the questions
     before this one while it is queued. `branch_index` is 0-based among the `num_branches` variants of this turn.
-    `filters` are what the user confined the question to. `was_reading`: files were still being read when the answer
-    was complete; that is of interest now, and not stored.
+    `filters` are what the user confined the question to. `num_answers` were asked for, and `num_alike` of them came
+    out as another one did, word for word. `was_reading`: files were still being read when the answer was complete.
+    These three are of interest now, and not stored.
     """
 
     turn_id: str
@@ -43,6 +44,8 @@ class TurnView:
     branch_index: int = 0
     num_branches: int = 1
     filters: Filters = NO_FILTERS
+    num_answers: int = 1
+    num_alike: int = 0
     was_reading: bool = False
 
     @property
@@ -74,6 +77,27 @@ def after(view: TurnView, notice: Notice) -> TurnView:
     return view
 
 
+def others(notice: protocol.AnswerFinished) -> tuple[Alternative, ...]:
+    """The further answers that say something else than those before them; at temperature 0 there are none."""
+    different: dict[str, Alternative] = {}
+    for other in notice.answer.alternatives:
+        different.setdefault(other.text.strip(), other)
+    different.pop(notice.answer.text.strip(), None)
+    return tuple(different.values())
+
+
+def with_other(view: TurnView, turn_id: str, other: Alternative) -> TurnView:
+    """A finished turn with another answer in its place."""
+    return replace(
+        view,
+        turn_id=turn_id,
+        text=other.text,
+        citations=other.citations,
+        finish_reason=other.finish_reason,
+        segments=other.segments,
+    )
+
+
 def failed(view: TurnView, sentence: str) -> TurnView:
     """The turn as failed, with whatever text it had."""
     return replace(view, state="failed", ahead=0, error_sentence=sentence)
@@ -98,4 +122,5 @@ def _finished(view: TurnView, notice: protocol.AnswerFinished) -> TurnView:
         model=answer.model,
         finish_reason=answer.finish_reason,
         segments=answer.segments,
+        num_alike=len(answer.alternatives) - len(others(notice)),
     )

@@ -30,6 +30,7 @@ class ConversationView(QScrollArea):
     source_wanted = Signal(str, int)  # turn id, index of the passage
     selected = Signal(str)
     retry_wanted = Signal(str)
+    more_wanted = Signal(str, int)  # turn id, how many
     edited = Signal(str, str)
     branch_wanted = Signal(str, int)  # turn id, −1 or +1
     everything_wanted = Signal(str)
@@ -148,6 +149,7 @@ class ConversationView(QScrollArea):
         view.source_wanted.connect(lambda passage: self.source_wanted.emit(turn_id, passage))
         view.selected.connect(lambda: self.selected.emit(turn_id))
         view.retry_wanted.connect(lambda: self.retry_wanted.emit(turn_id))
+        view.more_wanted.connect(lambda number: self.more_wanted.emit(turn_id, number))
         view.edited.connect(lambda text: self.edited.emit(turn_id, text))
         view.everything_wanted.connect(lambda: self.everything_wanted.emit(turn_id))
         view.branch_wanted.connect(lambda step: self.branch_wanted.emit(turn_id, step))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from engine.protocol import Passage
 
 _TOOLTIP_MS = 20_000
+_NUM_MORE = 3
 
 
 class TurnWidget(QWidget):
@@ -36,6 +37,7 @@ class TurnWidget(QWidget):
     source_wanted = Signal(int)  # index of a passage
     selected = Signal()  # its sources should be shown
     retry_wanted = Signal()  # the same question again, as a branch
+    more_wanted = Signal(int)  # so many further answers to it, as branches
     edited = Signal(str)  # another question in its place, as a branch
     branch_wanted = Signal(int)  # −1 the branch before, +1 the branch after
     everything_wanted = Signal()  # the same question again without any filter, as a branch
@@ -59,10 +61,11 @@ class TurnWidget(QWidget):
         self.scope = bits.button("", "quiet", clicked=self.selected.emit)
         self.copy = bits.tool("copy", self.tr("Copy the answer"), self._on_copy, side=16)
         self.regenerate = bits.tool("regenerate", self.tr("Answer again (Ctrl+R)"), self.retry_wanted.emit, side=16)
+        self.more = bits.tool("more-answers", self.tr("Three more answers"), self._on_more, side=16)
         self._branches = self._branch_switch()
         self._foot = QWidget()
         self._foot.setLayout(
-            bits.row(self.copy, self.regenerate, self._branches, 8, self.scope, None, spacing=2)
+            bits.row(self.copy, self.regenerate, self.more, self._branches, 8, self.scope, None, spacing=2)
         )  # fmt: skip
         self.confined, self._confined_line = bits.label("", "small", wraps=True), QWidget()
         self.everything = bits.button(
@@ -154,8 +157,9 @@ class TurnWidget(QWidget):
         is_nothing = turn.state == "finished" and not turn.text and not turn.quotes
         self.nothing.setText(self._nothing_sentence(turn) if is_nothing else "")
         self.nothing.setVisible(is_nothing)
-        self._note.setText(self._note_sentence(turn) if is_extractive else "")
-        self._note.setVisible(is_extractive)
+        note = self._note_sentence(turn) if is_extractive else alike_sentence(turn)
+        self._note.setText(note)
+        self._note.setVisible(bool(note))
 
     def _nothing_sentence(self, turn: TurnView) -> str:
         """That no sentence of the files answers it; what comes nearest may be worth a look all the same."""
@@ -181,6 +185,7 @@ class TurnWidget(QWidget):
         self._foot.setVisible(not is_running)
         self.copy.setEnabled(bool(turn.text))
         self.regenerate.setVisible(turn.state == "finished")  # else the outcome offers it in words
+        self.more.setVisible(turn.state == "finished" and turn.model is not None)
         self.scope.setVisible(bool(turn.passages))
         self.scope.setText(scope_sentence(turn))
         self.scope.setAccessibleName(scope_sentence(turn))
@@ -198,6 +203,8 @@ class TurnWidget(QWidget):
             return self.tr("Waiting; %1 before this one…").replace("%1", str(turn.ahead))
         if turn.state == "reading" and turn.passages:
             return self.tr("Reading %1 passages…").replace("%1", str(len(turn.passages)))
+        if turn.state == "writing" and turn.num_answers > 1:
+            return self.tr("Writing %1 answers; this is the first…").replace("%1", str(turn.num_answers))
         return {
             "queued": self.tr("Waiting…"),
             "searching": self.tr("Searching…"),
@@ -223,6 +230,9 @@ class TurnWidget(QWidget):
         heading = f"<br><span style='color:{look.muted}'>{escape(passage.heading)}</span>" if passage.heading else ""
         tip = f"<p><b>{escape(place)}</b>{heading}</p><p>{escape(snippet(passage))}</p>"
         QToolTip.showText(where, tip, self, msecShowTime=_TOOLTIP_MS)
+
+    def _on_more(self) -> None:
+        self.more_wanted.emit(_NUM_MORE)
 
     def _on_copy(self) -> None:
         QGuiApplication.clipboard().setText(self._turn.text)
@@ -257,6 +267,16 @@ def confined_sentence(turn: TurnView) -> str:
     parts = [_tr("Searched: %1").replace("%1", " · ".join(chosen)) if chosen else ""]
     parts.append(_tr("From your question: %1").replace("%1", " · ".join(recognised)) if recognised else "")
     return " · ".join(part for part in parts if part)
+
+
+def alike_sentence(turn: TurnView) -> str:
+    """Why there are fewer branches than answers were asked for; "" where all of them differ."""
+    if not turn.num_alike:
+        return ""
+    words = _tr("%1 answers were written; what came out twice is shown once.")
+    if turn.num_alike == turn.num_answers - 1:
+        words = _tr("All %1 answers came out the same. A higher temperature in the settings makes them differ.")
+    return words.replace("%1", count_text(turn.num_answers))
 
 
 def timing_sentence(turn: TurnView) -> str:

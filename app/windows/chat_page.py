@@ -124,6 +124,7 @@ class ChatPage(QWidget):
         self.prompt.submitted.connect(conversation.ask)
         self.collection_picker.chosen.connect(conversation.set_collection)
         self.conversation.retry_wanted.connect(conversation.regenerate)
+        self.conversation.more_wanted.connect(conversation.regenerate)
         self.conversation.edited.connect(conversation.edit)
         self.conversation.everything_wanted.connect(conversation.search_everything)
         self.conversation.branch_wanted.connect(conversation.switch_branch)

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 
 from app import theme
 from app.models.engine_settings import EngineSettingsModel
+from app.settings import MAX_ANSWERS
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import printable
@@ -63,7 +64,7 @@ class SettingsPage(Page):
         self._column.setContentsMargins(0, 0, 8, 0)
         self._column.setSpacing(12)
         self._add_appearance()
-        self._add_rows(self.tr("Answers"), engine_rows.answers())
+        self._add_answers_per_question(self._add_rows(self.tr("Answers"), engine_rows.answers()))
         library = self._add_rows(self.tr("Library"), engine_rows.library())
         self._add_embedder(library)
         self._add_rows(self.tr("Search"), engine_rows.search())
@@ -130,6 +131,20 @@ class SettingsPage(Page):
             self._lines[row.setting] = self._line(section, row.name, row.words, control.widget)
         return section
 
+    def _add_answers_per_question(self, section: QVBoxLayout) -> None:
+        self.answers_per_question = QSpinBox()
+        self.answers_per_question.setRange(1, MAX_ANSWERS)
+        self.answers_per_question.setKeyboardTracking(False)
+        bits.tame(self.answers_per_question)
+        self.answers_per_question.valueChanged.connect(
+            lambda number: self._window.change(answers_per_question=number)
+        )  # fmt: skip
+        words = self.tr(
+            "Written side by side from one reading of the passages; the arrows under an answer lead to the others. "
+            "At temperature 0 all are the same."
+        )
+        self._line(section, self.tr("Answers per question"), words, self.answers_per_question)
+
     def _add_embedder(self, section: QVBoxLayout) -> None:
         self.embedder = bits.button(self.tr("Change…"), clicked=self._choose_embedder)
         words = self.tr("Finds passages by what they mean. Another one embeds all files again, in the background.")
@@ -185,9 +200,13 @@ class SettingsPage(Page):
     def _show_window_settings(self) -> None:
         settings = self._window.settings
         self.theme_choice.setCurrentIndex(max(0, self.theme_choice.findData(settings.theme)))
-        self.font_size.blockSignals(True)
-        self.font_size.setValue(round(settings.font_scale * 100))
-        self.font_size.blockSignals(False)
+        for spin, value in (
+            (self.font_size, round(settings.font_scale * 100)),
+            (self.answers_per_question, settings.answers_per_question),
+        ):
+            spin.blockSignals(True)
+            spin.setValue(value)
+            spin.blockSignals(False)
 
     def _show_engine_settings(self) -> None:
         engine = self._engine

@@ -47,3 +47,10 @@ def test_the_newest_leaf_takes_the_newest_way_on():
     assert newest_leaf(TURNS, "b") == "c2"
     assert newest_leaf(TURNS, "a") == "d"
     assert newest_leaf(TURNS, "c") == "c"
+
+
+def test_a_branch_that_was_left_later_is_newer_than_a_turn_that_stands_beside_its_beginning():
+    # e2 is another answer that came with e; f went on from e.
+    turns = (turn("e", None), turn("e2", None), turn("f", "e"))
+    assert newest_leaf(turns, "e") == "f"
+    assert newest_leaf((turn("root", None), turn("e", "root"), turn("e2", "root"), turn("f", "e")), "root") == "f"

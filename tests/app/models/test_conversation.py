@@ -6,9 +6,11 @@ import pytest
 
 from app.chats import ChatStore
 from app.models.answering import SAVE_MS, Answering
-from app.models.conversation import ConversationModel, title_from
+from app.models.conversation import ConversationModel
+from app.models.titles import title_from
 from app.models.turns import TurnView
 from engine import protocol
+from engine.protocol import Alternative
 from tests.helpers.answers import finished, found, passage, tokens
 
 DEATH = "The engine crashed (SIGABRT). It is being started again."
@@ -226,6 +228,120 @@ def test_a_failed_answer_keeps_its_text_and_says_why(desk):
     )
     assert desk.recorded(turn_id).text == "Half"
     assert desk.recorded(turn_id).error_sentence == "It failed."
+
+
+# --- several answers to one question ---
+
+
+def other(text: str, **segment: object) -> Alternative:
+    return Alternative(text, (), "stop", ({"role": "assistant", **segment},))
+
+
+def three_answers(desk: Desk, turn_id: str) -> None:
+    others = (other("Six weeks.", n=2), other("A year.", n=3))
+    desk.client.tell(finished(turn_id, "Three months.", segments=({"n": 1},), alternatives=others))
+
+
+def test_as_many_answers_are_asked_for_as_are_wanted(desk):
+    wanted = 1
+    model = ConversationModel(desk.answering, desk.store, answers_wanted=lambda: wanted)
+    model.ask("one")
+    wanted = 3
+    model.ask("two")
+    model.regenerate(model.turns[-1].turn_id, 4)
+    assert [ask.num_answers for ask in desk.asked()] == [1, 3, 4]
+
+
+def test_further_answers_become_branches_beside_the_first_which_stays_shown(desk):
+    turn_id = desk.ask()
+    three_answers(desk, turn_id)
+    view = desk.view(turn_id)
+    assert (view.text, view.branch_index, view.num_branches) == ("Three months.", 0, 3)
+    told = [(view.text, view.branch_index, view.num_branches)]
+    for _ in range(2):
+        desk.model.switch_branch(desk.model.turns[-1].turn_id, 1)
+        (view,) = desk.model.turns
+        told.append((view.text, view.branch_index, view.num_branches))
+    assert told == [("Three months.", 0, 3), ("Six weeks.", 1, 3), ("A year.", 2, 3)]
+    assert view.passages == (passage(),)
+    assert view.model == "tiny"
+
+
+def test_a_conversation_goes_on_from_the_answer_that_is_shown(desk):
+    turn_id = desk.ask()
+    three_answers(desk, turn_id)
+    desk.model.switch_branch(turn_id, 1)
+    following = desk.ask("And then?")
+    assert desk.asked()[-1].transcript == ({"role": "assistant", "n": 2},)
+    desk.client.tell(finished(following, "Then nothing."))
+    desk.model.switch_branch(desk.model.turns[0].turn_id, 1)
+    assert [turn.text for turn in desk.model.turns] == ["A year."]
+    desk.model.switch_branch(desk.model.turns[0].turn_id, -1)
+    assert [turn.text for turn in desk.model.turns] == ["Six weeks.", "Then nothing."]
+
+
+def test_further_answers_are_there_after_a_restart_and_the_shown_one_is_shown_again(desk, client):
+    turn_id = desk.ask()
+    three_answers(desk, turn_id)
+    again = Desk(client, desk.store)
+    again.model.open(desk.model.conversation_id)
+    assert [(turn.text, turn.num_branches) for turn in again.model.turns] == [("Three months.", 3)]
+    again.model.switch_branch(turn_id, 2)
+    again.ask("And then?")
+    assert again.asked()[-1].transcript == ({"role": "assistant", "n": 3},)
+
+
+def test_further_answers_of_a_chat_that_is_not_shown_are_found_in_it(desk):
+    turn_id = desk.ask()
+    chat = desk.model.conversation_id
+    desk.model.new_chat()
+    desk.said.clear()
+    three_answers(desk, turn_id)
+    assert desk.said == []
+    desk.model.open(chat)
+    assert desk.view(turn_id).num_branches == 3
+
+
+def test_answers_that_say_the_same_are_shown_once_and_counted(desk):
+    turn_id = desk.ask()
+    same = (other("Three months."), other("A year."), other(" A year.\n"))
+    desk.client.tell(finished(turn_id, "Three months.", alternatives=same))
+    assert (desk.view(turn_id).num_branches, desk.view(turn_id).num_alike) == (2, 2)
+
+
+def test_three_more_answers_join_those_there_were(desk):
+    turn_id = desk.ask()
+    three_answers(desk, turn_id)
+    desk.model.regenerate(turn_id, 3)
+    (view,) = desk.model.turns
+    desk.client.tell(
+        finished(view.turn_id, "A decade.", alternatives=(other("A century."), other("A millennium.")))
+    )  # fmt: skip
+    assert (desk.view(view.turn_id).branch_index, desk.view(view.turn_id).num_branches) == (3, 6)
+
+
+def test_an_answer_shown_beside_the_one_that_is_written_counts_what_comes_with_it(desk):
+    first = desk.ask()
+    desk.client.tell(finished(first, "A decade."))
+    desk.model.regenerate(first, 3)
+    second = desk.model.turns[-1].turn_id
+    desk.model.switch_branch(second, -1)
+    three_answers(desk, second)
+    assert (desk.view(first).branch_index, desk.view(first).num_branches) == (0, 4)
+
+
+def test_further_answers_the_disk_refused_are_saved_when_there_is_room_again(desk):
+    turn_id = desk.ask()
+    connection = desk.store._connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    long = tuple(other(f"{number} " * 100_000) for number in range(2))
+    desk.client.tell(finished(turn_id, "Three months.", alternatives=long))
+    connection.execute("PRAGMA max_page_count = 1000000")
+    desk.answering.save()
+    stored = desk.store.turns(desk.model.conversation_id)
+    assert [turn.outcome.text for turn in stored] == ["Three months.", *(one.text for one in long)]
+    assert len({turn.question for turn in stored}) == 1
 
 
 # --- engine deaths ---

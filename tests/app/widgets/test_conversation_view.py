@@ -194,6 +194,38 @@ def test_branches_are_counted_and_switched(view, qtbot):
     assert wanted.args == ["t1", 1]
 
 
+def test_more_answers_can_be_had_of_a_model_and_not_of_quotes(view, qtbot):
+    view.show_turns([turn()])
+    (widget,) = view.turn_views()
+    with qtbot.waitSignal(view.more_wanted) as signal:
+        widget.more.click()
+    assert signal.args == ["t1", 3]
+    view.update_turn(turn(model=None, quotes=(quote(0),)))
+    assert widget.more.isHidden()
+    view.update_turn(turn(state="failed", error_sentence="It failed."))
+    assert widget.more.isHidden()
+
+
+@pytest.mark.parametrize(
+    ("num_alike", "words"),
+    [
+        (0, ""),
+        (1, "3 answers were written; what came out twice is shown once."),
+        (2, "All 3 answers came out the same. A higher temperature in the settings makes them differ."),
+    ],
+)
+def test_answers_that_came_out_alike_are_told_of(view, num_alike, words):
+    view.show_turns([turn(num_answers=3, num_alike=num_alike)])
+    (widget,) = view.turn_views()
+    assert widget._note.text() == words
+    assert widget._note.isHidden() == (not words)
+
+
+def test_while_several_answers_are_written_it_says_which_is_seen(view):
+    view.show_turns([turn(state="writing", num_answers=3)])
+    assert view.turn_views()[0].state_sentence == "Writing 3 answers; this is the first…"
+
+
 def test_an_edited_question_is_told_and_nothing_is_erased(view, qtbot):
     view.show_turns([turn(1)])
     bubble = view.widget_of("t1").bubble

@@ -327,6 +327,16 @@ def test_another_embedding_model_is_chosen_after_its_price_was_told(window, clie
     assert client.asked(protocol.SETTINGS_SET)[-1].changes == {"embedder.model": ""}
 
 
+def test_as_many_answers_are_asked_for_as_the_settings_say(window, models, client):
+    page = window.go_to("settings")
+    page.answers_per_question.setValue(3)
+    assert models.settings.settings.answers_per_question == 3
+    models.conversation.ask("How?")
+    assert client.asked(protocol.ASK)[-1].num_answers == 3
+    models.settings.change(answers_per_question=1)
+    assert page.answers_per_question.value() == 1
+
+
 def test_theme_and_text_size_take_effect_at_once(window, models):
     page = window.go_to("settings")
     page.theme_choice.activated.emit(page.theme_choice.findData("dark"))
