@@ -44,6 +44,7 @@ class Outcome:
     timings: Json | None = None
     model: str | None = None
     finish_reason: str | None = None
+    refreshes: tuple[Json, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,4 +65,4 @@ class Turn:
 
 # In the order of the table's columns.
 OUTCOME_FIELDS: tuple[str, ...] = tuple(part.name for part in fields(Outcome))
-JSON_FIELDS = frozenset({"passages", "quotes", "citations", "segments", "scope", "timings"})
+JSON_FIELDS = frozenset({"passages", "quotes", "citations", "segments", "scope", "timings", "refreshes"})

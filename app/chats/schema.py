@@ -121,7 +121,15 @@ def _m002_filters(connection: sqlite3.Connection) -> None:
         connection.execute(f"ALTER TABLE {table} ADD COLUMN filters TEXT NOT NULL DEFAULT '{{}}'")
 
 
-_MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_m001_conversations_and_turns, _m002_filters)
+def _m003_refreshes(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE turns ADD COLUMN refreshes TEXT NOT NULL DEFAULT '[]'")
+
+
+_MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    _m001_conversations_and_turns,
+    _m002_filters,
+    _m003_refreshes,
+)
 
 
 def _set_aside(file: Path) -> Path:

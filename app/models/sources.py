@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from engine import protocol
-from engine.protocol import PageReply, Passage
+from engine.protocol import PageReply, Passage, Refresh
 from engine.wire import WireError
 
 if TYPE_CHECKING:
@@ -21,9 +21,12 @@ _REMOVED = "NothingThere"
 
 
 class SourcesModel(QObject):
-    """`passages` of the turn that was shown last; `selected` is the index of the opened one, or None."""
+    """`passages` of the turn that was shown last; `selected` is the index of the opened one, or None.
 
-    passages_changed = Signal()  # passages, turn_id
+    `refreshes` tell which of them came while the answer was being written.
+    """
+
+    passages_changed = Signal()  # passages, refreshes, turn_id
     selection_changed = Signal()  # selected
     page_requested = Signal(object)  # the Passage whose page is on its way
     page_ready = Signal(object)  # protocol.PageReply
@@ -38,6 +41,7 @@ class SourcesModel(QObject):
         standings.changed.connect(self._on_standings_changed)
         self.turn_id = ""
         self.passages: tuple[Passage, ...] = ()
+        self.refreshes: tuple[Refresh, ...] = ()
         self.selected: int | None = None
         self._is_without_page = False
         # Only the reply to the newest request is wanted: people click faster than a page is rendered.
@@ -52,13 +56,18 @@ class SourcesModel(QObject):
         return self._standings.of(passage)
 
     def show_turn(self, turn: TurnView | None) -> None:
-        """Shows a turn's passages; the same turn with the same passages changes nothing."""
-        turn_id, passages = (turn.turn_id, turn.passages) if turn else ("", ())
-        if (turn_id, passages) == (self.turn_id, self.passages):
+        """Shows a turn's passages; the same turn with the same passages changes nothing.
+
+        Where passages have only been added, what was selected stays so, with its page.
+        """
+        turn_id, passages, refreshes = (turn.turn_id, turn.passages, turn.refreshes) if turn else ("", (), ())
+        if (turn_id, passages, refreshes) == (self.turn_id, self.passages, self.refreshes):
             return
-        self.turn_id, self.passages = turn_id, passages
-        self._newest += 1
-        self._select(None)
+        has_grown = turn_id == self.turn_id and passages[: len(self.passages)] == self.passages
+        self.turn_id, self.passages, self.refreshes = turn_id, passages, refreshes
+        if not has_grown:
+            self._newest += 1
+            self._select(None)
         self.passages_changed.emit()
 
     def open_passage(self, index: int, width_px: int = 900) -> None:

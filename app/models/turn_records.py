@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from app.chats import Turn, TurnRecordState
 from app.chats.records import Json, Outcome
 from app.models.turns import ENDED, TurnState, TurnView
-from engine.protocol import Citation, Filters, FinishReason, Passage, Quote, Scope, Timings
+from engine.protocol import Citation, Filters, FinishReason, Passage, Quote, Refresh, Scope, Timings
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -32,6 +32,7 @@ def outcome_of(view: TurnView) -> Outcome:
         timings=view.timings.model_dump() if view.timings else None,
         model=view.model,
         finish_reason=view.finish_reason,
+        refreshes=tuple(asdict(refresh) for refresh in view.refreshes),
     )
 
 
@@ -51,6 +52,7 @@ def view_of(turn: Turn, branch_index: int = 0, num_branches: int = 1) -> TurnVie
         model=outcome.model,
         finish_reason=_read(FinishReason, outcome.finish_reason),
         segments=outcome.segments,
+        refreshes=_read(tuple[Refresh, ...], outcome.refreshes) or (),
         error_sentence=outcome.error_sentence,
         branch_index=branch_index,
         num_branches=num_branches,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine import protocol
-from engine.protocol import Alternative, Citation, Filters, Notice, Passage, Quote, Scope
+from engine.protocol import Alternative, Citation, Filters, Notice, Passage, Quote, Refresh, Scope
 
 TurnState = Literal["queued", "searching", "reading", "writing", "finished", "cancelled", "failed"]
 NO_FILTERS = Filters()
@@ -39,6 +39,7 @@ class TurnView:
     model: str | None = None
     finish_reason: protocol.FinishReason | None = None
     segments: tuple[dict[str, object], ...] = ()
+    refreshes: tuple[Refresh, ...] = ()
     error_sentence: str = ""
     ahead: int = 0
     branch_index: int = 0
@@ -68,6 +69,8 @@ def after(view: TurnView, notice: Notice) -> TurnView:
             return replace(view, passages=passages, quotes=quotes, scope=scope)
         case protocol.AnswerTokens(text=piece):
             return replace(view, state="writing", ahead=0, text=view.text + piece)
+        case protocol.AnswerRefreshed(refresh=refresh, passages=passages):
+            return replace(view, passages=view.passages + passages, refreshes=(*view.refreshes, refresh))
         case protocol.AnswerFinished():
             return _finished(view, notice)
         case protocol.AnswerCancelled():
@@ -122,5 +125,6 @@ def _finished(view: TurnView, notice: protocol.AnswerFinished) -> TurnView:
         model=answer.model,
         finish_reason=answer.finish_reason,
         segments=answer.segments,
+        refreshes=answer.refreshes,
         num_alike=len(answer.alternatives) - len(others(notice)),
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from app.widgets import bits
 from app.widgets.empty_state import EmptyState
@@ -14,7 +15,7 @@ from app.widgets.source_card import SourceCard
 
 if TYPE_CHECKING:
     from app.models.standings import Standing
-    from engine.protocol import Passage
+    from engine.protocol import Passage, Refresh
 
 
 class SourcesPanel(QWidget):
@@ -27,6 +28,7 @@ class SourcesPanel(QWidget):
         super().__init__(parent)
         self._passages: tuple[Passage, ...] = ()
         self._cards: list[SourceCard] = []
+        self._headings: list[QLabel] = []
         self._title = bits.label(self.tr("Sources"), "heading")
         self._count = bits.label("", "small")
         close = bits.tool("close", self.tr("Hide sources"), self.closed.emit)
@@ -59,20 +61,24 @@ class SourcesPanel(QWidget):
     def cards(self) -> tuple[SourceCard, ...]:
         return tuple(self._cards)
 
-    def show_passages(self, passages: Sequence[Passage]) -> None:
-        if tuple(passages) == self._passages:
+    def show_passages(self, passages: Sequence[Passage], refreshes: Sequence[Refresh] = ()) -> None:
+        """Shows the passages; those that `refreshes` brought stand below a line that says so."""
+        passages = tuple(passages)
+        if passages == self._passages:
             return
-        self._passages = tuple(passages)
-        self._drop_cards()
-        best = max((passage.score for passage in passages), default=0.0)
-        for index, passage in enumerate(passages):
-            card = SourceCard(index + 1, passage, best)
-            card.opened.connect(lambda index=index: self.opened.emit(index))
-            self._column.insertWidget(index, card)
-            self._cards.append(card)
+        if not self._passages or passages[: len(self._passages)] != self._passages:
+            self._drop_cards()
+            self._scroll.verticalScrollBar().setValue(0)
+        self._passages = passages
+        starts = [0, *(refresh.first_passage for refresh in refreshes)]
+        for start, end in pairwise([*starts, len(passages)]):
+            self._show_group(start, end)
         self._count.setText(str(len(passages)) if passages else "")
-        self._scroll.verticalScrollBar().setValue(0)
         self._show_which()
+
+    def headings(self) -> tuple[str, ...]:
+        """What stands above passages that came later."""
+        return tuple(heading.text() for heading in self._headings)
 
     def show_standings(self, standings: Sequence[Standing]) -> None:
         """How the documents of the passages stand, in their order."""
@@ -86,12 +92,30 @@ class SourcesPanel(QWidget):
             if position == index:
                 self._scroll.ensureWidgetVisible(card, 0, 16)
 
+    def _show_group(self, start: int, end: int) -> None:
+        """Adds the cards of passages that were found together, as far as they are not there; scores compare in it."""
+        passages = self._passages[start:end]
+        best = max((passage.score for passage in passages), default=0.0)
+        for index in range(max(start, len(self._cards)), end):
+            if index == start > 0:
+                self._headings.append(bits.label(self.tr("Found while the answer was being written"), "small"))
+                self._add(self._headings[-1])
+            card = SourceCard(index + 1, self._passages[index], best)
+            card.opened.connect(lambda index=index: self.opened.emit(index))
+            self._cards.append(card)
+            self._add(card)
+
+    def _add(self, part: QWidget) -> None:
+        # Before the stretch.
+        self._column.insertWidget(self._column.count() - 1, part)
+
     def _drop_cards(self) -> None:
-        for card in self._cards:
-            self._column.removeWidget(card)
-            card.hide()
-            card.deleteLater()
+        for part in (*self._cards, *self._headings):
+            self._column.removeWidget(part)
+            part.hide()
+            part.deleteLater()
         self._cards.clear()
+        self._headings.clear()
 
     def _show_which(self) -> None:
         self._scroll.setVisible(bool(self._passages))

@@ -189,7 +189,8 @@ class TurnWidget(QWidget):
         self.scope.setVisible(bool(turn.passages))
         self.scope.setText(scope_sentence(turn))
         self.scope.setAccessibleName(scope_sentence(turn))
-        self.scope.setToolTip("\n".join(part for part in (timing_sentence(turn), searched_sentence(turn)) if part))
+        details = (timing_sentence(turn), searched_sentence(turn), refreshed_sentence(turn))
+        self.scope.setToolTip("\n".join(part for part in details if part))
         words = confined_sentence(turn)
         self.confined.setText(words)
         self._confined_line.setVisible(bool(words) and not is_running)
@@ -258,6 +259,19 @@ def searched_sentence(turn: TurnView) -> str:
         return ""
     words = _tr("Searched %1 chunks in %2 files")
     return words.replace("%1", count_text(scope.chunks_searched)).replace("%2", count_text(scope.files_searched))
+
+
+def refreshed_sentence(turn: TurnView) -> str:
+    """`Looked again 2 times while writing, at 21 %, 64 % of the answer`; "" where it was enough to look once."""
+    if not turn.refreshes:
+        return ""
+    places = [f"{min(100, round(100 * refresh.offset / max(1, len(turn.text))))} %" for refresh in turn.refreshes]
+    words = (
+        _tr("Looked again once while writing, at %2 of the answer")
+        if len(places) == 1
+        else _tr("Looked again %1 times while writing, at %2 of the answer")
+    )
+    return words.replace("%1", str(len(places))).replace("%2", ", ".join(places))
 
 
 def confined_sentence(turn: TurnView) -> str:

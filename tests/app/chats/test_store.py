@@ -198,6 +198,7 @@ def test_chats_of_the_first_version_are_all_there_and_have_no_filters(tmp_path):
     )
     (turn,) = store.turns("c1")
     assert (turn.question, turn.outcome.text, turn.filters) == ("What notice?", "Three months.", {})
+    assert turn.outcome.refreshes == ()
     store.close()
 
 

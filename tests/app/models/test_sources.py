@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app.models.library import LibraryModel
@@ -9,7 +11,7 @@ from app.models.sources import SourcesModel
 from app.models.standings import Standings
 from app.models.turns import TurnView
 from engine import protocol
-from engine.protocol import DocumentState
+from engine.protocol import DocumentState, Refresh
 from tests.helpers.answers import passage
 from tests.helpers.shown_values import document
 from tests.helpers.told_library import answer_library
@@ -35,6 +37,16 @@ def test_the_passages_of_a_turn_are_shown(sources, qtbot):
     with qtbot.wait_signal(sources.passages_changed):
         sources.show_turn(None)
     assert sources.passages == ()
+
+
+def test_a_page_stays_open_when_passages_are_added(sources, client, qtbot):
+    sources.open_passage(1)
+    refreshed = replace(TURN, passages=(*TURN.passages, passage(3)), refreshes=(Refresh(80, 3, 1),))
+    with qtbot.wait_signal(sources.passages_changed), qtbot.assert_not_emitted(sources.selection_changed):
+        sources.show_turn(refreshed)
+    assert (sources.passage, sources.refreshes) == (passage(1), (Refresh(80, 3, 1),))
+    with qtbot.wait_signal(sources.page_ready):
+        client.answer(protocol.PAGE, page("found"))
 
 
 def test_opening_a_passage_asks_for_its_page_with_its_span(sources, client, qtbot):

@@ -9,6 +9,7 @@ import pytest
 from app.models.turn_records import outcome_of, view_of
 from app.models.turns import TurnView, after, failed
 from engine import protocol
+from engine.protocol import Refresh
 from tests.helpers.answers import finished, found, passage, tokens
 
 FRESH = TurnView("t", "What notice applies?")
@@ -68,8 +69,24 @@ def test_what_was_written_stays_when_an_answer_is_cancelled_or_fails():
     assert (view.text, view.error_sentence) == ("Half", "No room. Ask again.")
 
 
+def refreshed(first_passage: int, *passages: protocol.Passage) -> protocol.AnswerRefreshed:
+    refresh = Refresh(5, first_passage, len(passages))
+    return protocol.AnswerRefreshed(question_id="t", refresh=refresh, passages=passages)
+
+
+def test_passages_that_come_while_writing_stand_behind_the_others():
+    view = lived(found("t"), tokens("t", "Three"), refreshed(1, passage(1)), tokens("t", " months"))
+    assert (view.state, view.text, view.passages) == ("writing", "Three months", (passage(), passage(1)))
+    assert view.refreshes == (Refresh(5, 1, 1),)
+    again = after(view, refreshed(2, passage(2), passage(3)))
+    assert again.passages == (passage(), passage(1), passage(2), passage(3))
+    assert again.refreshes == (Refresh(5, 1, 1), Refresh(5, 2, 2))
+
+
 def test_a_turn_is_the_same_after_being_stored(store):
-    whole = lived(found("t"), tokens("t", "Three"), finished("t"))
+    refreshes = (Refresh(5, 1, 1),)
+    whole = lived(found("t"), tokens("t", "Three"), finished("t", refreshes=refreshes))
+    assert whole.refreshes == refreshes
     chat = store.create_conversation("chat")
     turn = store.add_turn(chat.conversation_id, None, FRESH.question)
     store.record(turn.turn_id, outcome_of(whole))
@@ -78,7 +95,7 @@ def test_a_turn_is_the_same_after_being_stored(store):
     assert (again.branch_index, again.num_branches) == (1, 3)
     for name in ("question", "state", "text", "quotes", "passages", "citations", "scope", "timings", "model"):
         assert getattr(again, name) == getattr(whole, name), name
-    assert again.segments == whole.segments
+    assert (again.segments, again.refreshes) == (whole.segments, whole.refreshes)
 
 
 def test_file_names_that_are_not_utf8_survive_storing(store):

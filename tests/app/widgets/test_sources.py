@@ -18,6 +18,7 @@ from app.widgets.source_card import snippet
 from app.widgets.source_pane import SourcePane
 from app.widgets.sources_panel import SourcesPanel
 from engine import protocol
+from engine.protocol import Refresh
 from tests.helpers.shown_values import document, passage, turn
 from tests.helpers.told_library import answer_library
 
@@ -81,6 +82,24 @@ def test_one_card_at_most_is_selected(qtbot):
     panel.select(0)
     panel.select(1)
     assert [bool(card.property("selected")) for card in panel.cards()] == [False, True]
+
+
+def test_passages_that_came_while_writing_stand_below_a_line_that_says_so(qtbot):
+    panel = SourcesPanel()
+    qtbot.addWidget(panel)
+    panel.show_passages([passage(1), passage(2)])
+    assert panel.headings() == ()
+    first = panel.cards()
+    panel.show_passages(
+        [passage(1), passage(2), passage(3), passage(4), passage(5)], [Refresh(90, 2, 2), Refresh(300, 4, 1)]
+    )
+    assert panel.cards()[:2] == first
+    assert [card.accessibleName()[0] for card in panel.cards()] == ["1", "2", "3", "4", "5"]
+    assert panel.headings() == ("Found while the answer was being written",) * 2
+    parts = [panel._column.itemAt(place).widget() for place in range(panel._column.count() - 1)]
+    assert [parts.index(card) for card in panel.cards()] == [0, 1, 3, 4, 6]
+    panel.show_passages([passage(7)])
+    assert (len(panel.cards()), panel.headings(), panel._column.count()) == (1, (), 2)
 
 
 def test_cards_say_the_number_file_and_page_and_the_whole_passage(qtbot):

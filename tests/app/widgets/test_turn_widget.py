@@ -1,0 +1,31 @@
+"""Tests for app.widgets.turn_widget."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.widgets.turn_widget import TurnWidget, refreshed_sentence
+from engine.protocol import Refresh
+from tests.helpers.shown_values import passage, turn
+
+
+@pytest.mark.parametrize(
+    ("offsets", "words"),
+    [
+        ((), ""),
+        ((50,), "Looked again once while writing, at 25 % of the answer"),
+        ((50, 128), "Looked again 2 times while writing, at 25 %, 64 % of the answer"),
+        # What was told may be cut when the answer ends.
+        ((240,), "Looked again once while writing, at 100 % of the answer"),
+    ],
+)
+def test_the_details_say_when_it_was_looked_again(qtbot, offsets, words):
+    refreshes = tuple(Refresh(offset, number + 1, 1) for number, offset in enumerate(offsets))
+    passages = tuple(passage(number) for number in range(len(offsets) + 1))
+    shown = turn(1, text="x" * 200, passages=passages, refreshes=refreshes)
+    assert refreshed_sentence(shown) == words
+
+    widget = TurnWidget(shown)
+    qtbot.addWidget(widget)
+
+    assert widget.scope.toolTip() == words
