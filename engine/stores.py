@@ -130,7 +130,7 @@ class StoresOpener:
             elif self._next is None or self._next.embedder.identity != found[1].identity:
                 self._close_next()
                 with self._phases.during(LOADING):
-                    self._next = NextStores(self._embedder(found[1]), self._table(*found))
+                    self._next = NextStores(self._embedder(found[1]), self._table(found[0]))
             self._drop_strays()
             return self._next
 
@@ -162,10 +162,20 @@ class StoresOpener:
         self._fault = f"{error.sentence} {error.way_out}".strip()
 
     def drop_removed(self) -> None:
-        """Deletes from the table that is being filled, if it is open, what is not in the library any more."""
+        """Deletes from the table that is being filled what is not in the library any more; its model is not needed.
+
+        Raises:
+            LibraryError: Rows are left, or the table cannot be opened.
+        """
         with self._lock:
             if self._next is not None:
                 drop_removed(self._catalog, self._next.table)
+            elif (following := self._catalog.next_table()) is not None and self._tables.is_made(following):
+                table = self._table(following)
+                try:
+                    drop_removed(self._catalog, table)
+                finally:
+                    table.close()
 
     def state(self) -> EmbedderState:
         """The model at work and how far the library has moved to another; waits for nothing to load."""
@@ -227,7 +237,7 @@ class StoresOpener:
         active, spec = self._tables.active()
         if embedder is None or embedder.identity != active.identity:
             embedder = self._embedder(spec)
-        table = self._table(active, spec)
+        table = self._table(active)
         try:
             index = self._open_index(table, embedder, self._tables.folders(active)[1])
         except BaseException:
@@ -241,9 +251,9 @@ class StoresOpener:
             spec, self._settings().embedder, self._ledger, lambda: self._phases.during(LOADING), self._cache
         )
 
-    def _table(self, table: VectorTable, spec: EmbedderSpec) -> ChunkTable:
+    def _table(self, table: VectorTable) -> ChunkTable:
         folder = self._tables.folders(table)[0]
-        return ChunkTable.open(folder, spec.dimensions, spec.identity, self._settings().memory, self._ledger)
+        return ChunkTable.open(folder, table.dimensions, table.identity, self._settings().memory, self._ledger)
 
     def _open_index(self, table: ChunkTable, embedder: Embedder, folder: Path) -> PartitionStore:
         settings = self._settings()

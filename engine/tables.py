@@ -63,6 +63,10 @@ class Tables:
         suffix = table.folder.removeprefix(FIRST_FOLDER)
         return self._library / table.folder, self._library / f"shards{suffix}"
 
+    def is_made(self, table: VectorTable) -> bool:
+        """Whether anything was ever written there."""
+        return self.folders(table)[0].is_dir()
+
     def drop_strays(self) -> None:
         """Deletes the tables and shards of models that are neither the library's nor the next one."""
         tables = [table for table in (self._catalog.active_table(), self._catalog.next_table()) if table is not None]

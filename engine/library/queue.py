@@ -92,11 +92,11 @@ class JobQueue:
             self._cancel(self._running)
         return waiting
 
-    def put_move(self) -> None:
+    def put_move(self) -> IndexJob:
         """A move, in place of the one that may be running."""
         with self.locked:
             self._cancel([job for job in self._running if job.is_move])
-            self.put(Move())
+            return self.put(Move())
 
     def stop(self) -> None:
         """Nothing more is taken in, and nothing more handed out."""

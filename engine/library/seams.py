@@ -83,4 +83,4 @@ class Moving(Protocol):
         """The library stays where it is, for this reason, until `next` is asked again."""
 
     def drop_removed(self) -> None:
-        """Deletes from the table that is being filled, if it is open, what is not in the library any more."""
+        """Deletes from the table that is being filled, open or not, what is not in the library any more."""

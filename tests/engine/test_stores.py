@@ -19,6 +19,7 @@ from engine.library.moving import Mover
 from engine.library.worker import IndexWorker
 from engine.memory.ledger import Ledger
 from engine.partitions.kernels import NumpyKernel
+from engine.partitions.table import ChunkTable
 from engine.phases import Phases
 from engine.stores import Stores, StoresOpener
 from tests.helpers.library import DIMENSIONS, FakeEmbedder, FakeParser, vector_of
@@ -211,6 +212,94 @@ def test_what_is_removed_goes_from_the_next_table_as_well(library: Library) -> N
     library.opener.drop_removed()
 
     assert len(following.table.document_ids()) == 2
+
+
+@pytest.fixture
+def half_moved(library: Library, monkeypatch: pytest.MonkeyPatch) -> Library:
+    """All is in the table of model "b" but the library has not switched, and the model has gone with its drive."""
+    library.worker.stop()
+    library.model = "b"
+    following = library.opener.next()
+    assert following is not None
+    mover = Mover(library.catalog, library.opener().table, following.embedder, following.table)
+    for _ in mover.run(threading.Event()):
+        pass
+    library.close()
+    away(monkeypatch)
+    library.open()
+    library.worker.rescan().wait(HANG_SECONDS)
+    return library
+
+
+def away(monkeypatch: pytest.MonkeyPatch) -> None:
+    def only_the_first(settings: EmbedderSettings) -> EmbedderSpec:
+        if settings.model == "b":
+            raise EmbedderUnavailable("It is not on this computer.")
+        return resolved(settings)
+
+    monkeypatch.setattr(tables, "resolve", only_the_first)
+
+
+def texts_on_the_way(library: Library) -> set[str]:
+    """What stands in the table that is being filled, whoever has it open."""
+    following = library.catalog.next_table()
+    assert following is not None
+    folder = library.home.library / following.folder
+    table = ChunkTable.open(folder, following.dimensions, following.identity, MemorySettings(), Ledger())
+    try:
+        return {row.text for document_id in table.document_ids() for row in table.rows_of(document_id)}
+    finally:
+        table.close()
+
+
+ZEBRA, OKAPI, LION = (f"The {name} is an animal." for name in ("zebra", "okapi", "lion"))
+
+
+def test_what_is_removed_goes_from_the_next_table_though_its_model_is_not_there(half_moved: Library) -> None:
+    assert texts_on_the_way(half_moved) == {ZEBRA, OKAPI, LION}
+
+    half_moved.worker.remove([str(half_moved.docs / "lion")])
+
+    assert texts_on_the_way(half_moved) == {ZEBRA, OKAPI}
+
+
+def test_what_a_look_finds_gone_or_unreadable_goes_from_the_next_table(half_moved: Library) -> None:
+    (half_moved.docs / "lion").unlink()
+    (half_moved.docs / "zebra").write_text("BROKEN")
+
+    half_moved.worker.rescan().wait(HANG_SECONDS)
+
+    assert texts_on_the_way(half_moved) == {OKAPI}
+
+
+def test_a_removal_that_a_kill_kept_from_the_next_table_reaches_it_at_the_next_start(half_moved: Library) -> None:
+    half_moved.worker.stop()
+    half_moved.catalog.forget(str(half_moved.docs / "lion"))
+    assert LION in texts_on_the_way(half_moved)
+    half_moved.close()
+
+    half_moved.open()
+    half_moved.worker.rescan().wait(HANG_SECONDS)
+
+    assert texts_on_the_way(half_moved) == {ZEBRA, OKAPI}
+
+
+@pytest.mark.parametrize("model", ["a", "b"])
+def test_what_was_removed_meanwhile_is_nowhere_whether_the_move_is_given_up_or_ends(
+    half_moved: Library, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    monkeypatch.setattr(stores, "_GRACE_SECONDS", 0.05)
+    half_moved.worker.remove([str(half_moved.docs / "lion")])
+    monkeypatch.setattr(tables, "resolve", resolved)
+    half_moved.model = model
+
+    half_moved.worker.consider_move().wait(HANG_SECONDS)
+
+    assert half_moved.catalog.next_table() is None
+    assert half_moved.opener().embedder.identity == f"{model}@1"
+    table = half_moved.opener().table
+    assert {row.text for id_ in table.document_ids() for row in table.rows_of(id_)} == {ZEBRA, OKAPI}
+    wait_for(lambda: len(half_moved.folders()) == 2)
 
 
 def test_the_present_model_answers_until_the_move_is_over(library: Library) -> None:

@@ -1,0 +1,223 @@
+"""Fulfilment: the index thread's work. Jobs go step by step; in between come removals, pauses, and what is short.
+
+Every job ends in exactly one of finished (perhaps cancelled) and failed, told by an event and by its handle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from engine.catalog import Catalog
+from engine.config import Settings
+from engine.errors import Cancelled, DiskFull, EmbedderUnavailable, RagdollError
+from engine.events import IndexFinished, IndexProgressed
+from engine.library.indexer import Indexer
+from engine.library.jobs import IndexJob, Move, TooMuch
+from engine.library.pace import Clock
+from engine.library.queue import JobQueue, Removal, closing_error
+from engine.library.reserve import Reserve
+from engine.library.seams import Parser, Stores
+from engine.library.telling import NOTHING_TO_DO, Teller, as_told
+from engine.library.turns import MoveTurns
+
+CANCELLED = "Indexing was cancelled before this file was read. Add it again to index it."
+NEVER_BEGUN = replace(NOTHING_TO_DO, was_cancelled=True)
+# A job that is over so soon is not worth cutting in on.
+_SECONDS_BEFORE_CUTTING_IN = 1.0
+
+
+class Fulfilment:
+    """Takes from the queue and does it, until the queue is stopped.
+
+    Loading the heavy stores and making catalogue and table agree happens before the first job.
+    """
+
+    def __init__(
+        self,
+        queue: JobQueue,
+        catalog: Catalog,
+        parser: Parser,
+        open_stores: Callable[[], Stores],
+        settings: Callable[[], Settings],
+        teller: Teller,
+        clock: Clock,
+        turns: MoveTurns | None,
+        reserve: Reserve | None,
+    ) -> None:
+        self._queue, self._catalog, self._parser, self._open_stores = queue, catalog, parser, open_stores
+        self._settings, self._teller, self._clock = settings, teller, clock
+        self._turns, self._reserve = turns, reserve
+        # What others ask for: whom to hurry, and whether something stopped because the disk was full.
+        self.indexer: Indexer | None = None
+        self.is_out_of_room = False
+
+    def run(self) -> None:
+        """Until the queue is stopped; what waits then ends as never begun."""
+        while (task := self._queue.next()) is not None:
+            if isinstance(task, Removal):
+                self._carry_out_removal(task)
+            elif task.is_move:
+                self._move(task)
+            else:
+                self._carry_out(task)
+        jobs, removals = self._queue.empty()
+        for job in jobs:
+            job.ended.set_result(NEVER_BEGUN)
+        for removal in removals:
+            removal.removed.set_exception(closing_error())
+
+    # --- jobs ---
+
+    def _carry_out(self, job: IndexJob, *, cuts_in: bool = False) -> None:
+        self._teller.begun(cuts_in=cuts_in)
+        assert not isinstance(job.job, Move)
+        try:
+            finished = self._drive(job, self._opened().run(job.job, job.cancelled, cuts_in=cuts_in))
+            self._clean_up(finished)
+            self._pass_removals_on(finished)
+        except TooMuch:
+            # It turned out to be long, so its turn comes after the running one's.
+            if not self._queue.wait_again(job):
+                job.ended.set_result(NEVER_BEGUN)
+        except Exception as error:  # noqa: BLE001 - the thread's edge: told as IndexFailed, and by the handle
+            told = self._told(error)
+            self._teller.changed()
+            self._teller.failed(told)
+            job.ended.set_exception(told)
+        else:
+            self._teller.ended(job, finished)
+
+    def _opened(self) -> Indexer:
+        if self.indexer is None:
+            stores = self._open_stores()
+            indexer = Indexer(
+                self._catalog, stores, self._parser, lambda: self._settings().library, reserve=self._reserve
+            )
+            indexer.reconcile()
+            self.indexer = indexer
+        return self.indexer
+
+    def _drive(self, job: IndexJob, steps: Generator[IndexProgressed, None, IndexFinished]) -> IndexFinished:
+        """Takes the job's steps; between them, tells how it goes, waits if paused, and serves removals."""
+        last: IndexProgressed | None = None
+        begun = self._clock()
+        while True:
+            try:
+                last = next(steps)
+            except StopIteration as end:
+                finished: IndexFinished = end.value
+                break
+            self._teller.step(job, last)
+            self._rest(job, last)
+            # Not while it looks around: what another look enters meanwhile, it would not know of.
+            if last.documents_total and self._clock() - begun >= _SECONDS_BEFORE_CUTTING_IN:
+                self._let_cut_in()
+        if last is not None and last.documents_total:
+            self._teller.progress(last)
+        return finished
+
+    def _clean_up(self, finished: IndexFinished) -> None:
+        """After a cancellation nothing waits any more; when we are only stopping, it waits for the next start."""
+        with self._queue.locked:
+            if not finished.was_cancelled or self._queue.is_stopping:
+                return
+            self._catalog.set_pending_aside(CANCELLED)
+            self._catalog.end_run()
+            self._catalog.give_up_surveys(self._queue.roots_waiting)
+
+    def _pass_removals_on(self, finished: IndexFinished) -> None:
+        """What has lost its rows loses them in the table to which the library moves as well."""
+        if self._turns is not None:
+            if finished.removed or finished.skipped or finished.failed:
+                self._turns.note_removed()
+            self._turns.drop_removed()
+
+    # --- between two steps ---
+
+    def _rest(self, job: IndexJob, progress: IndexProgressed) -> None:
+        """Removals at once, and a pause for as long as it lasts."""
+        is_told = False
+        while True:
+            if (removal := self._queue.next_removal()) is not None:
+                self._carry_out_removal(removal)
+            elif not self._queue.is_held(job):
+                return
+            elif not is_told:
+                self._teller.progress(replace(progress, is_paused=True))
+                is_told = True
+            else:
+                self._queue.rest(job, self._at_rest())
+
+    @contextmanager
+    def _at_rest(self) -> Iterator[None]:
+        """The embedder rests too, for as long as the block lasts."""
+        indexer = self._opened()
+        indexer.hold(True)
+        try:
+            yield
+        finally:
+            indexer.hold(False)
+
+    def _let_cut_in(self) -> None:
+        """What waits and is a moment's work need not wait for the end of a long job."""
+        job = self._queue.next_to_cut_in()
+        if job is not None:
+            try:
+                self._carry_out(job, cuts_in=True)
+            finally:
+                self._queue.has_ended(job)
+
+    def _carry_out_removal(self, removal: Removal) -> None:
+        try:
+            removed = removal.carry_out(self._opened())
+            if self._turns is not None:
+                self._turns.note_removed()
+                self._turns.drop_removed()
+        except Exception as error:  # noqa: BLE001 - the thread's edge: raised again where removal was asked for
+            removal.removed.set_exception(self._told(error))
+        else:
+            removal.removed.set_result(removed)
+            self._teller.changed()
+
+    # --- moves ---
+
+    def _move(self, job: IndexJob) -> None:
+        """Moves the library until it has moved, or something else waits: then the move waits for its turn again."""
+        try:
+            is_over = self._turns is None or self._moved(job, self._turns)
+        except Cancelled:
+            # It is taken up at the next start.
+            is_over = True
+        except EmbedderUnavailable:
+            # Without a model that is not there the library stays where it is, and the state of the embedder says why.
+            is_over = True
+        except Exception as error:  # noqa: BLE001 - the thread's edge: told as IndexFailed; what has moved stays so
+            self._teller.failed(self._told(error))
+            is_over = True
+        if not is_over and self._queue.wait_again(job):
+            return
+        self._teller.changed()
+        job.ended.set_result(NOTHING_TO_DO)
+
+    def _moved(self, job: IndexJob, turns: MoveTurns) -> bool:
+        """Whether the move is over; not when something else waits."""
+
+        def may_go_on(progress: IndexProgressed) -> bool:
+            self._teller.step(job, progress)
+            self._rest(job, progress)
+            return not self._queue.has_other_than_moves
+
+        self._opened()
+        turn = turns.take(job.cancelled, may_go_on, self._teller.failed)
+        if turn == "moved":
+            # It knows the tables of before, and from now on no search looks there, even if the others do not open.
+            self.indexer = None
+            turns.switch()
+        return turn != "interrupted"
+
+    def _told(self, error: Exception) -> RagdollError:
+        told = as_told(error)
+        self.is_out_of_room = self.is_out_of_room or isinstance(told, DiskFull)
+        return told

@@ -1,0 +1,75 @@
+"""Telling: what is heard of the index worker's jobs; not too often, and nothing that nobody need hear."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from engine.errors import DiskFull, LibraryError, RagdollError, is_disk_full
+from engine.events import IndexFailed, IndexFinished, IndexProgressed, LibraryChanged, Publish
+from engine.library.jobs import IndexJob
+from engine.library.pace import Clock
+from engine.library.throttle import Throttle
+
+log = logging.getLogger(__name__)
+
+NOTHING_TO_DO = IndexFinished(0, 0, 0, (), (), 0, 0.0)
+_PROGRESS_SECONDS = 0.1
+_LIBRARY_SECONDS = 1.0
+
+
+class Teller:
+    """Publishes what becomes of jobs. Used on the worker's thread, but for `changed` and `ended`: those from any."""
+
+    def __init__(self, publish: Publish, clock: Clock, has_cut_in: Callable[[], bool]) -> None:
+        """`has_cut_in` says whether the job under way has cut in on another, which is the one that people watch."""
+        self._publish, self._has_cut_in = publish, has_cut_in
+        self._progress = Throttle(_PROGRESS_SECONDS, clock)
+        self._changes = Throttle(_LIBRARY_SECONDS, clock)
+        self._is_told = False
+
+    def begun(self, *, cuts_in: bool) -> None:
+        """A job begins, of which nothing has been told."""
+        self._is_told = self._is_told and cuts_in
+
+    def step(self, job: IndexJob, progress: IndexProgressed) -> None:
+        """Where a job is, if it is time to tell again."""
+        if (progress.documents_total or not job.is_unasked) and self._progress.is_due():
+            self.progress(progress)
+        if self._changes.is_due():
+            self.changed()
+
+    def progress(self, progress: IndexProgressed) -> None:
+        """Where a job is, now."""
+        # The counts of a job that cut in would make those of the other jump back and forth.
+        if not self._has_cut_in():
+            self._is_told = True
+            self._publish(progress)
+
+    def changed(self) -> None:
+        self._publish(LibraryChanged())
+
+    def failed(self, error: RagdollError) -> None:
+        self._publish(IndexFailed(error))
+
+    def ended(self, job: IndexJob, finished: IndexFinished) -> None:
+        """A job is over; its asker hears it too."""
+        self.changed()
+        # Who was told that it goes on is told that it is over; nobody needs to hear that nothing had changed.
+        is_told = self._is_told and not self._has_cut_in()
+        if is_told or not (job.is_unasked and replace(finished, seconds=0.0, unchanged=0) == NOTHING_TO_DO):
+            self._publish(finished)
+        job.ended.set_result(finished)
+
+
+def as_told(error: Exception) -> RagdollError:
+    """An error as people are told it."""
+    if isinstance(error, RagdollError):
+        return error
+    if is_disk_full(error):
+        return DiskFull("The disk is full.", "Free some space and start again; what is indexed so far is kept.")
+    log.exception("the index worker met a fault of ours", exc_info=error)
+    return LibraryError(
+        f"Indexing met an unexpected error: {error}.", "What is indexed so far is kept. Please report it."
+    )

@@ -1,0 +1,87 @@
+"""Turns: a move to another embedding model goes on whenever nothing else waits, and takes no removed document along.
+
+The table that is being filled holds text of documents. It may be closed for long, because its model has gone with a
+drive, say; what is removed from the library leaves it all the same.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from typing import Literal
+
+from engine.catalog import Catalog
+from engine.errors import EmbedderUnavailable
+from engine.events import IndexProgressed
+from engine.library.moving import AtHand, Mover
+from engine.library.pace import Clock
+from engine.library.seams import Moving, Stores
+
+# Takes where a move is; whether it may go on, for nothing else waits.
+MayGoOn = Callable[[IndexProgressed], bool]
+# Something else waits; there is nothing more to be done, or it cannot be; the other table is the one that answers.
+Turn = Literal["interrupted", "over", "moved"]
+
+
+class MoveTurns:
+    """The move of one library. Used on the index thread."""
+
+    def __init__(self, catalog: Catalog, moving: Moving, open_stores: Callable[[], Stores], clock: Clock) -> None:
+        self._catalog, self._moving, self._open_stores, self._clock = catalog, moving, open_stores, clock
+        self._at_hand = AtHand()
+        # Why the move stopped last; told once, however often it is tried again.
+        self._fault = ""
+        # A kill may have come between a removal and its passing on.
+        self._may_have_removed = True
+
+    def take(
+        self, cancelled: threading.Event, may_go_on: MayGoOn, failed: Callable[[EmbedderUnavailable], None]
+    ) -> Turn:
+        """Moves until the library has moved, or may not go on. Once it is moved, `switch` is to be called.
+
+        Args:
+            cancelled: Ends it.
+            may_go_on: Asked after each step.
+            failed: Told once that the other model does not load; then the library stays where it is.
+
+        Raises:
+            EmbedderUnavailable: There is no such model.
+            RagdollError: As `Mover.run`.
+        """
+        following = self._moving.next()
+        if following is None:
+            return "over"
+        table = self._open_stores().table
+        mover = Mover(self._catalog, table, following.embedder, following.table, self._clock, self._at_hand)
+        try:
+            with closing(mover.run(cancelled)) as steps:
+                if not all(may_go_on(progress) for progress in steps):
+                    return "interrupted"
+        except EmbedderUnavailable as error:
+            # It is there, but does not load: the state of the embedder says why.
+            self._moving.failed(error)
+            if str(error) != self._fault:
+                failed(error)
+            self._fault = str(error)
+            return "over"
+        self._fault = ""
+        return "moved" if self._catalog.complete_move() else "over"
+
+    def switch(self) -> None:
+        """Opens what answers now. Raises LibraryError; the next job tries again."""
+        self._moving.switch()
+
+    def note_removed(self) -> None:
+        """Documents have lost their rows."""
+        self._may_have_removed = True
+
+    def drop_removed(self) -> None:
+        """Deletes from the table that is being filled what is not in the library any more, if there can be any.
+
+        Raises:
+            LibraryError: Rows are left; it is tried again after the next job.
+        """
+        if self._may_have_removed:
+            self._moving.drop_removed()
+            self._may_have_removed = False
