@@ -1,14 +1,16 @@
 """Models for the benches of generation: random weights of a true shape, so speed and memory are real and words are not.
 
 Everything that measures time may use them; nothing that measures meaning can. Only plain pieces of words are ever
-likeliest: an answer then never ends by itself, and each of its tokens is text that can be told at once.
+likeliest: an answer then never ends by itself, and each of its tokens is text that can be told at once. A model can be
+given words that it has whole, so that real text has about as many tokens as with real models.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +21,7 @@ SEED = 20_251_121
 BOS, EOS = 1, 2
 # Q4_0: 32 weights in a half-precision scale and 16 bytes of nibbles.
 _BLOCK_WEIGHTS, _BLOCK_BYTES = 32, 18
+SPACE = "▁"
 _CONSONANTS, _VOWELS = "bcdfghjklmnpqrstvwxyz", "aeiou"
 _CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -55,19 +58,20 @@ ONE_BILLION = Shape("1b", layers=16, width=2048, feed_forward=8192, heads=32, kv
 QUICK = Shape("quick", layers=8, width=768, feed_forward=3072, heads=12, kv_heads=3, vocabulary=32_000)
 
 
-def bench_model(folder: Path, shape: Shape) -> Path:
+def bench_model(folder: Path, shape: Shape, words: Sequence[str] = ()) -> Path:
     """The file of that shape in `folder`, written at the first call (a few seconds, 0.6 GB for the 1B shape)."""
-    file = folder / f"bench-{shape.name}-{SEED}.gguf"
+    known = f"-{hashlib.sha256(chr(0).join(words).encode()).hexdigest()[:12]}" if words else ""
+    file = folder / f"bench-{shape.name}-{SEED}{known}.gguf"
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
         unfinished = file.with_suffix(f".{os.getpid()}.part")
-        write_model(unfinished, shape)
+        write_model(unfinished, shape, words=words)
         unfinished.replace(file)
     return file
 
 
-def write_model(file: Path, shape: Shape, seed: int = SEED) -> None:
-    """The same bytes for the same shape and seed."""
+def write_model(file: Path, shape: Shape, seed: int = SEED, words: Sequence[str] = ()) -> None:
+    """The same bytes for the same shape, seed and words, of which it has as many as there is room for."""
     writer = GGUFWriter(file, "llama")
     writer.add_name(f"random-{shape.name}")
     writer.add_block_count(shape.layers)
@@ -81,7 +85,7 @@ def write_model(file: Path, shape: Shape, seed: int = SEED) -> None:
     writer.add_rope_freq_base(500_000.0)
     writer.add_vocab_size(shape.vocabulary)
     writer.add_chat_template(_CHATML)
-    _write_vocabulary(writer, shape.vocabulary)
+    _write_vocabulary(writer, shape.vocabulary, words)
     for name, rows, columns in _tensors(shape):
         if columns == 0:
             writer.add_tensor_info(name, (rows,), np.dtype(np.float32), 4 * rows)
@@ -136,9 +140,9 @@ def _tensors(shape: Shape) -> Iterator[tuple[str, int, int]]:
     yield "output.weight", shape.vocabulary, shape.width
 
 
-def _write_vocabulary(writer: GGUFWriter, size: int) -> None:
+def _write_vocabulary(writer: GGUFWriter, size: int, words: Iterable[str]) -> None:
     special = _special()
-    pieces = list(itertools.islice(_pieces(), size - len(special)))
+    pieces = list(itertools.islice(_pieces(words), size - len(special)))
     writer.add_tokenizer_model("llama")
     writer.add_token_list([text.encode() for text in [*(text for text, _ in special), *pieces]])
     writer.add_token_scores([0.0] * len(special) + [-float(rank) for rank in range(len(pieces))])
@@ -160,11 +164,15 @@ def _special() -> list[tuple[str, TokenType]]:
     ]
 
 
-def _pieces() -> Iterator[str]:
-    """Distinct pieces: ASCII, then syllables, with and without the space before them that SentencePiece writes as ▁."""
-    yield "▁"
+def _pieces(words: Iterable[str]) -> Iterator[str]:
+    """Distinct pieces: ASCII, words, then syllables, with and without the space before them that SentencePiece has."""
+    yield SPACE
     yield from (chr(code) for code in range(33, 127))
+    begun = dict.fromkeys(SPACE + word[:end] for word in words for end in range(1, len(word) + 1))
+    yield from begun
     for num_letters in (2, 3, 4, 5):
         for letters in itertools.product(*([_CONSONANTS, _VOWELS] * 3)[:num_letters]):
-            yield "▁" + "".join(letters)
-            yield "".join(letters)
+            syllable = "".join(letters)
+            if SPACE + syllable not in begun:
+                yield SPACE + syllable
+            yield syllable

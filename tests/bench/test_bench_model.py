@@ -47,6 +47,22 @@ def test_matrices_are_whole_blocks_and_heads_are_as_wide_as_usual(shape: Shape) 
     assert shape.kv_width % 32 == shape.feed_forward % 32 == 0
 
 
+def test_words_that_it_was_given_are_one_token_each(tmp_path: Path) -> None:
+    words = ["retrieval", "restores", "retries"]
+    file = bench_model(tmp_path, SMALL, words)
+    model = Model(file, 0, lambda share: True)
+    try:
+        text = "retries retrieval restores; restored"
+        tokens = model.tokenize(text)
+
+        pieces = [model.piece(token).decode() for token in tokens]
+        assert pieces == [" retries", " retrieval", " restores", ";", " restore", "d"]
+        assert set(tokens) <= set(plain_tokens(SMALL.vocabulary))
+        assert file != bench_model(tmp_path, SMALL, words[:2]) != bench_model(tmp_path, SMALL)
+    finally:
+        model.close()
+
+
 def test_an_answer_is_made_of_words_and_never_ends_by_itself(tmp_path: Path) -> None:
     model = Model(bench_model(tmp_path, SMALL), 0, lambda share: True)
     context = Context(model, ContextSpec(num_cells=256, n_batch=64, n_ubatch=64, num_threads=1, num_sequences=2))
