@@ -180,6 +180,16 @@ class PromptLookup:
         likely = (self._acceptance.likely(self._match + index) for index in range(len(foretold)))
         return foretold[: draft_length(likely, self._costs.seconds, self._costs.num_writing)]
 
+    def read(self, tokens: Sequence[int], num_read: int) -> None:
+        """The last `num_read` of `tokens` came from elsewhere: they can be quoted, and prove no guess right."""
+        while self._num_seen < len(tokens) - num_read:
+            self._see(tokens)
+        self._place, self._match = None, 0
+        for token in tokens[self._num_seen :]:
+            self._source.append(token)
+            self._remember_last()
+        self._num_seen = len(tokens)
+
     def _see(self, tokens: Sequence[int]) -> None:
         """Takes in the next token that was written: as true or false to what was foretold, and into the source."""
         token = tokens[self._num_seen]
@@ -192,6 +202,9 @@ class PromptLookup:
             self._place, self._match = self._place + 1, min(self._match + 1, MAX_MATCH_TOKENS)
         else:
             self._look_up(tokens)
+        self._remember_last()
+
+    def _remember_last(self) -> None:
         # What was just written can be found once something follows it.
         if len(self._source) - self._num_quotable > MATCH_TOKENS:
             self._places[self._source[-3], self._source[-2]].append(len(self._source) - 1)

@@ -22,7 +22,6 @@ from engine.generation.request import (
     Written,
 )
 from engine.generation.residence import Residence
-from engine.generation.segment import Segment
 from engine.generation.sequence import Groups, SequenceGroup, SequenceStatus, TokenSequence
 
 
@@ -71,6 +70,7 @@ class Ending:
             if not sequence.is_live and sequence.held is not None:
                 self._keep_answer(group, sequence)
                 self._residence.release(sequence)
+                self._admission.look_again()
         if not group.live:
             self._end(group, RequestFinished(group.request_id, self._written(group)))
 
@@ -121,7 +121,7 @@ class Ending:
 
     def _keep_written(self, group: SequenceGroup, sequence: TokenSequence) -> None:
         """Leaves the prompt and the answer to the keeper; nothing of it was missed, whatever it took to write."""
-        written = tuple(sequence.tokens[group.prompt_length : sequence.num_computed])
+        written = sequence.behind_prompt(sequence.num_computed)
         # After a preemption even the prompt may not be in cells again.
         if sequence.held is not None and written:
-            self._keeper.keep([*group.request.segments, Segment(written)], sequence.held, 0.0, 0)
+            self._keeper.keep([*group.request.segments, *written], sequence.held, 0.0, 0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from itertools import chain
 from typing import Protocol
 
 from engine.core import FinishReason
@@ -17,6 +18,7 @@ from engine.generation.cells import CellSequence
 from engine.generation.context import Context, State
 from engine.generation.keeping import Found
 from engine.generation.request import Request, Written
+from engine.generation.segment import Segment, tokens_of
 from engine.generation.streaming import TextStream
 
 
@@ -44,6 +46,10 @@ class Drafter(Protocol):
 
     def draft(self, tokens: list[int], max_tokens: int) -> list[int]:
         """At most `max_tokens` tokens that are likely to follow `tokens` (the prompt and what was written)."""
+        ...
+
+    def read(self, tokens: list[int], num_read: int) -> None:
+        """The last `num_read` of `tokens` were not written but read: they may be quoted."""
         ...
 
 
@@ -95,13 +101,25 @@ class SavedPart:
         return self.state.nbytes
 
 
+@dataclass(frozen=True, slots=True)
+class Insertion:
+    """What an answer read while it was being written: `segments` that begin at position `start`."""
+
+    start: int
+    segments: tuple[Segment, ...]
+
+    @property
+    def end(self) -> int:
+        return self.start + sum(len(segment.tokens) for segment in self.segments)
+
+
 @dataclass(slots=True, eq=False)
 class TokenSequence:
     """One answer being written: `tokens` are the prompt and what was sampled, `held` the cells of those computed.
 
     `texts` were told, `unsaid` is to be; `num_untold` counts the tokens since the last text. `ended_by_token`: the
-    last token completed a stop string. What chooses and guesses its tokens is made when the first of them is chosen
-    or guessed: hundreds may wait for their turn.
+    last token completed a stop string. `insertions` were read where they stand, and are none of the answer. What
+    chooses and guesses its tokens is made when the first of them is chosen or guessed: hundreds may wait.
     """
 
     number: int
@@ -119,6 +137,8 @@ class TokenSequence:
     draft: list[int] = field(default_factory=list)
     ended_by_token: bool = False
     finish_reason: FinishReason | None = None
+    insertions: tuple[Insertion, ...] = ()
+    num_inserted: int = 0
     _sampler: RowSampler | None = field(default=None, init=False)
     _drafter: Drafter | None = field(default=None, init=False)
 
@@ -128,7 +148,7 @@ class TokenSequence:
 
     @property
     def num_generated(self) -> int:
-        return len(self.tokens) - self.prompt_length
+        return len(self.tokens) - self.prompt_length - self.num_inserted
 
     @property
     def is_live(self) -> bool:
@@ -142,9 +162,33 @@ class TokenSequence:
     @property
     def written(self) -> Written:
         """The answer so far; where a stop string ended it, the token that completed the string is left out."""
-        end = len(self.tokens) - self.ended_by_token
-        tokens = tuple(self.tokens[self.prompt_length : end])
-        return Written("".join(self.texts), tokens, self.finish_reason or "stop")
+        starts = [self.prompt_length, *(insertion.end for insertion in self.insertions)]
+        ends = [*(insertion.start for insertion in self.insertions), len(self.tokens) - self.ended_by_token]
+        tokens = chain.from_iterable(self.tokens[start:end] for start, end in zip(starts, ends, strict=True))
+        return Written("".join(self.texts), tuple(tokens), self.finish_reason or "stop")
+
+    def behind_prompt(self, end: int) -> list[Segment]:
+        """What was written and read up to position `end`; of what was read, only whole segments."""
+        segments: list[Segment] = []
+        start = self.prompt_length
+        for insertion in self.insertions:
+            segments.append(Segment(tuple(self.tokens[start : min(insertion.start, end)])))
+            start = insertion.start
+            for segment in insertion.segments:
+                start += len(segment.tokens)
+                if start > end:
+                    return segments
+                segments.append(segment)
+        return [*segments, Segment(tuple(self.tokens[start:end]))] if start < end else segments
+
+    def read(self, segments: Sequence[Segment]) -> None:
+        """Takes in text that is to be computed before the next token is chosen, and is none of the answer."""
+        tokens = tokens_of(segments)
+        self.insertions += (Insertion(len(self.tokens), tuple(segments)),)
+        self.tokens += tokens
+        self.num_inserted += len(tokens)
+        if (drafter := self._made_drafter()) is not None:
+            drafter.read(self.tokens, len(tokens))
 
     def choose(self, context: Context, row: int) -> int:
         """The token that follows the one in `row` of the last batch.
@@ -160,15 +204,19 @@ class TokenSequence:
 
     def guess(self, max_tokens: int) -> list[int]:
         """At most `max_tokens` tokens that are likely to come next."""
-        if self.make_drafter is not None:
-            self._drafter, self.make_drafter = self.make_drafter(), None
-        return self._drafter.draft(self.tokens, max_tokens)[:max_tokens] if self._drafter is not None else []
+        drafter = self._made_drafter()
+        return drafter.draft(self.tokens, max_tokens)[:max_tokens] if drafter is not None else []
 
     def close(self) -> None:
         self.make_sampler = None
         if self._sampler is not None:
             self._sampler.close()
             self._sampler = None
+
+    def _made_drafter(self) -> Drafter | None:
+        if self.make_drafter is not None:
+            self._drafter, self.make_drafter = self.make_drafter(), None
+        return self._drafter
 
 
 @dataclass(slots=True, eq=False)

@@ -25,7 +25,7 @@ What it guarantees:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -43,10 +43,11 @@ from engine.generation.keeping import Keeper, KeepsNothing
 from engine.generation.model import Model
 from engine.generation.postprocess import Postprocess
 from engine.generation.prefill_profile import PrefillProfile
-from engine.generation.request import PromptRead, Request, RequestFailed, StepEvent
+from engine.generation.request import PromptRead, Request, RequestFailed, StepEvent, Written
 from engine.generation.residence import Residence
 from engine.generation.sampler import Candidates, ChainSampler
-from engine.generation.sequence import Groups, SequenceGroup, SequenceStatus
+from engine.generation.segment import Segment
+from engine.generation.sequence import Groups, SequenceGroup, SequenceStatus, TokenSequence
 from engine.generation.vocabulary import Vocabulary
 
 __all__ = ["REAL_TIME", "MakeBeams", "MakeDrafter", "MakeSampler", "StepLoop", "Timing"]
@@ -162,6 +163,49 @@ class StepLoop:
             self._admission.look_again()
         except RagdollError as error:
             self._events.append(RequestFailed(request.request_id, error))
+
+    def written(self, request_id: str) -> Written | None:
+        """What a request with one answer has written so far; None where nothing can be appended to it.
+
+        That is so before its first token and after its last, while text is held back, for several answers, beams and
+        grammars, and with models that cannot share prefixes.
+        """
+        sequence = self._open_answer(request_id)
+        return None if sequence is None else sequence.written
+
+    def append(self, request_id: str, segments: Sequence[Segment], max_tokens: int) -> bool:
+        """Has an answer go on behind more text, as if what was written and this text had been its prompt.
+
+        It is read in chunks, as prompts are, before the next token is chosen. It is none of the answer: nothing of it
+        is told, counted or penalised, and what was written before stays.
+
+        Args:
+            request_id: A request whose answer is being written.
+            segments: What is to be read.
+            max_tokens: The whole answer may have no more tokens than this, or than it was allowed before.
+
+        Returns:
+            Whether it will be read; not where `written` tells nothing, or where it does not fit into the cells.
+        """
+        sequence = self._open_answer(request_id)
+        num_tokens = sum(len(segment.tokens) for segment in segments)
+        if sequence is None or not num_tokens or sequence.num_generated >= max_tokens:
+            return False
+        if len(sequence.tokens) + num_tokens >= self._cells.num_cells:
+            return False
+        sequence.max_tokens = min(sequence.max_tokens, max_tokens)
+        sequence.read(segments)
+        return True
+
+    def _open_answer(self, request_id: str) -> TokenSequence | None:
+        """The sequence of a request, where text may be appended to it."""
+        group = self._groups.find(request_id)
+        if group is None or not self._residence.can_share or not group.has_read_prompt:
+            return None
+        sequence, sampling = group.lead, group.request.sampling
+        is_single = len(group.sequences) == 1 and group.beams is None and not (sampling.grammar or sampling.json_schema)
+        can_go_on = sequence.num_generated and not sequence.unsaid and not sequence.stream.holds_back
+        return sequence if is_single and sequence.is_live and can_go_on else None
 
     def cancel(self, request_id: str) -> None:
         """Ends a request and frees what it holds; harmless when it has ended already."""

@@ -18,6 +18,11 @@ class TextStream:
         self._held = ""
         self.is_stopped = False
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether bytes came of which no text was let go yet."""
+        return bool(self._held or self._decoder.getstate()[0])
+
     def feed(self, piece: bytes) -> str:
         """Text that is safe to show after `piece`; once a stop string is complete, nothing more comes."""
         if self.is_stopped:
