@@ -30,7 +30,7 @@ Index = QModelIndex | QPersistentModelIndex
 
 def owner_text(row: MemoryRow) -> str:
     """The owner in the words of the map's legend; what no owner holds keeps the model's words."""
-    return kind_name(kind_of(row.owner)) if row.state else row.owner.capitalize()
+    return kind_name(kind_of(row.owner, row.what)) if row.state else row.owner.capitalize()
 
 
 class _Cells(QStyledItemDelegate):

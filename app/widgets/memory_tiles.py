@@ -24,20 +24,20 @@ _STRIPE_PIXELS = 3
 # Neighbours of one kind that are narrower say nothing one by one: a library has hundreds of shards.
 TINY_PIXELS = 4
 
-MODEL, KV, INDEX, EMBEDDER, TREE, SELF, OTHER = range(7)
+MODEL, KV, INDEX, EMBEDDER, KEPT, SELF, OTHER = range(7)
 KIND_NAMES: tuple[str, ...] = (
     str(QT_TRANSLATE_NOOP("memory", "Model layers")),
-    str(QT_TRANSLATE_NOOP("memory", "KV cells of chats")),
+    str(QT_TRANSLATE_NOOP("memory", "Context (KV cells)")),
     str(QT_TRANSLATE_NOOP("memory", "Index")),
     str(QT_TRANSLATE_NOOP("memory", "Embedder")),
-    str(QT_TRANSLATE_NOOP("memory", "Knowledge tree")),
+    str(QT_TRANSLATE_NOOP("memory", "Read before, kept")),
     str(QT_TRANSLATE_NOOP("memory", "Ragdoll and work space")),
     str(QT_TRANSLATE_NOOP("memory", "Everything else")),
 )
 # An owner belongs to the first kind that has one of these words in its name.
 _WORDS = (
     (KV, ("kv", "cell", "sequence")),
-    (TREE, ("tree", "knowledge")),
+    (KEPT, ("kept", "knowledge")),
     (EMBEDDER, ("embed", "reader", "rerank")),
     (INDEX, ("index", "partition", "shard", "lance", "library")),
     (MODEL, ("model", "weight", "layer", "compute", "generation")),
@@ -89,10 +89,14 @@ def merged(lane: Sequence[Tile], is_tiny: Callable[[Tile], bool], fewest: int = 
     return tuple(_merged(lane, is_tiny, fewest))
 
 
-def kind_of(owner: str) -> int:
-    """The kind an owner's name tells of; whatever has no word for itself is Ragdoll itself."""
+def kind_of(owner: str, what: str = "") -> int:
+    """The kind an owner's name tells of; whatever has no word for itself is Ragdoll itself.
+
+    Of KV, `what` it holds tells apart what lies in the cells and what is kept outside them.
+    """
     name = owner.lower()
-    return next((kind for kind, words in _WORDS if any(word in name for word in words)), SELF)
+    kind = next((kind for kind, words in _WORDS if any(word in name for word in words)), SELF)
+    return KEPT if kind == KV and "kept" in what else kind
 
 
 def kinds_shown(lanes: Sequence[Sequence[Tile]]) -> tuple[int, ...]:
@@ -135,7 +139,7 @@ def _merged(lane: Sequence[Tile], is_tiny: Callable[[Tile], bool], fewest: int) 
 
 
 def _split(span: Span) -> Iterator[Tile]:
-    kind = kind_of(span.owner)
+    kind = kind_of(span.owner, span.what)
     whole = Tile(kind, span.owner, span.what, "", span.num_bytes, span.state)
     run = _LAYERS.search(span.what) if kind == MODEL else None
     if run is None:

@@ -84,11 +84,11 @@ class Decimal(_Figure):
 
 
 class Gibibytes(_Figure):
-    """Bytes, shown in GiB; 0 is None, which is called `nothing`."""
+    """Bytes, shown in GiB; the lowest is None, called `nothing`, and stands below 0 where that may be wanted."""
 
-    def __init__(self, highest_gib: float, step_gib: float, nothing: str) -> None:
+    def __init__(self, highest_gib: float, step_gib: float, nothing: str, *, can_be_zero: bool = False) -> None:
         self._spin = QDoubleSpinBox()
-        self._spin.setRange(0.0, highest_gib)
+        self._spin.setRange(-step_gib if can_be_zero else 0.0, highest_gib)
         self._spin.setSingleStep(step_gib)
         self._spin.setDecimals(2)
         self._spin.setSuffix(" GiB")
@@ -96,10 +96,11 @@ class Gibibytes(_Figure):
         super().__init__(self._spin, self._value, self._put)
 
     def _value(self) -> object:
-        return round(self._spin.value() * _GIB) or None
+        gib = self._spin.value()
+        return round(gib * _GIB) if gib > self._spin.minimum() else None
 
     def _put(self, value: object) -> None:
-        self._spin.setValue(value / _GIB if isinstance(value, int) else 0.0)
+        self._spin.setValue(value / _GIB if isinstance(value, int) else self._spin.minimum())
 
 
 class Switch(Control):
@@ -118,8 +119,9 @@ class Switch(Control):
 class Choice(Control):
     """One of some values, each with its name."""
 
-    def __init__(self, choices: Sequence[tuple[str, str]], list_name: str) -> None:
+    def __init__(self, choices: Sequence[tuple[object, str]], list_name: str) -> None:
         """`choices` are pairs of a value and what it is called; `list_name` is what the open list is called."""
+        self._values = [value for value, _ in choices]
         self._box = QComboBox()
         self._box.view().setAccessibleName(list_name)
         for value, name in choices:
@@ -128,10 +130,11 @@ class Choice(Control):
         self._box.activated.connect(lambda: self.changed.emit())
 
     def _value(self) -> object:
-        return self._box.currentData()
+        return self._values[self._box.currentIndex()]
 
     def _put(self, value: object) -> None:
-        self._box.setCurrentIndex(max(0, self._box.findData(value)))
+        # Qt finds no None among the data of its items.
+        self._box.setCurrentIndex(self._values.index(value) if value in self._values else 0)
 
 
 class Words(Control):

@@ -294,7 +294,7 @@ def alike_sentence(turn: TurnView) -> str:
 
 
 def timing_sentence(turn: TurnView) -> str:
-    """`First token after 1.2 s · 31 tokens/s · 812 of 1,024 tokens read from memory · 4.8 s in all`; "" without."""
+    """`First token after 1.2 s · 31 tokens/s · 812 of 1,024 tokens had been read before · 4.8 s in all`; "" without."""
     timings = turn.timings
     if timings is None:
         return ""
@@ -303,7 +303,7 @@ def timing_sentence(turn: TurnView) -> str:
     if timings.generated_tokens > 1 and writing_s > 0:
         parts.append(_tr("%1 tokens/s").replace("%1", f"{(timings.generated_tokens - 1) / writing_s:.1f}"))
     if timings.cached_tokens:
-        words = _tr("%1 of %2 tokens read from memory").replace("%1", count_text(timings.cached_tokens))
+        words = _tr("%1 of %2 tokens had been read before").replace("%1", count_text(timings.cached_tokens))
         parts.append(words.replace("%2", count_text(timings.prompt_tokens)))
     parts.append(_tr("%1 in all").replace("%1", seconds_text(timings.total_s)))
     return " · ".join(parts)

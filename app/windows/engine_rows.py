@@ -61,8 +61,35 @@ def answers() -> tuple[Row, ...]:
         ),
         Row(
             "generation.max_context", _tr("Context"),
-            _tr("Tokens that question, passages and answer share; takes effect when a model is loaded."),
+            _tr("Tokens that earlier turns, passages, question and answer share; takes effect when a model is loaded."),
             lambda: Number(256, 131_072, 1024),
+        ),
+        Row(
+            "generation.parallel_answers", _tr("Answers at once"),
+            _tr("For so many there is room, where memory allows; others wait. Takes effect when a model is loaded."),
+            lambda: Number(1, 64, 1),
+        ),
+    )  # fmt: skip
+
+
+def kept() -> tuple[Row, ...]:
+    return (
+        Row(
+            "generation.kv_ram_bytes", _tr("Memory for what was read"),
+            _tr("What the model made of passages and chats is kept, so that they need not be read again."),
+            lambda: Gibibytes(1024.0, 0.25, nothing=_tr("automatic"), can_be_zero=True),
+        ),
+        Row(
+            "generation.kv_disk_bytes", _tr("Disk for what was read"),
+            _tr("Outlives closing Ragdoll. When it is full, what saves the least time leaves first; 0 keeps nothing."),
+            lambda: Gibibytes(1024.0, 1.0, nothing=_tr("automatic"), can_be_zero=True),
+        ),
+        Row(
+            "generation.read_ahead", _tr("Read while searching"),
+            _tr("What is found first is read before the search ends. Automatic: where a graphics card computes."),
+            lambda: Choice(
+                ((None, _tr("Automatic")), (True, _tr("Always")), (False, _tr("Never"))), _tr("When to read ahead")
+            ),
         ),
     )  # fmt: skip
 

@@ -33,7 +33,7 @@ class MemoryPage(Page):
         self.map, self.table = MemoryMap(), MemoryTableView()
         self.table.show_memory(memory.table)
         self.decisions, self._decision_lines = _text_card(self.tr("Decisions"))
-        self.counters, counters_column = _text_card(self.tr("Rates"))
+        self.counters, counters_column = _text_card(self.tr("Figures"))
         self._counter_grid = QGridLayout()
         self._counter_grid.setHorizontalSpacing(16)
         self._counter_grid.setVerticalSpacing(6)
@@ -44,7 +44,7 @@ class MemoryPage(Page):
         self._views = QStackedWidget()
         self._views.addWidget(self._map_view())
         self._views.addWidget(self._table_view())
-        self.empty = EmptyState("memory", self.tr("The engine has not said yet what it holds; it is starting."))
+        self.empty = EmptyState("memory", self.tr("The engine tells what it holds as soon as it is running."))
         self._stack = QStackedWidget()
         self._stack.addWidget(self._views)
         self._stack.addWidget(self.empty)
@@ -154,6 +154,17 @@ def counter_text(name: str, value: float) -> tuple[str, str]:
 
 # What a name alone would not say.
 _COUNTERS = {
+    "tokens": QT_TRANSLATE_NOOP("memory", "Tokens written"),
+    "questions_waiting": QT_TRANSLATE_NOOP("memory", "Questions under way"),
+    "preemptions": QT_TRANSLATE_NOOP("memory", "Answers set aside for others"),
+    "drafts_accepted": QT_TRANSLATE_NOOP("memory", "Guessed tokens that were right"),
+    "kv_cells_used": QT_TRANSLATE_NOOP("memory", "KV cells in use"),
+    "kv_found_in_cells": QT_TRANSLATE_NOOP("memory", "Of all prompts, still in cells"),
+    "kv_found_in_memory": QT_TRANSLATE_NOOP("memory", "… kept in memory"),
+    "kv_found_on_disk": QT_TRANSLATE_NOOP("memory", "… kept on disk"),
+    "kv_kept_in_cells": QT_TRANSLATE_NOOP("memory", "Read before, kept in cells"),
+    "kv_kept_in_memory": QT_TRANSLATE_NOOP("memory", "… in memory"),
+    "kv_kept_on_disk": QT_TRANSLATE_NOOP("memory", "… on disk"),
     "partitions": QT_TRANSLATE_NOOP("memory", "Index parts"),
     "partitions_resident": QT_TRANSLATE_NOOP("memory", "Index parts in memory"),
     "partition_loads": QT_TRANSLATE_NOOP("memory", "Index parts read from disk"),

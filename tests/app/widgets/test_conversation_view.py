@@ -260,7 +260,7 @@ def test_what_was_not_read_again_is_said():
 
     times = {"queued_s": 0, "retrieval_s": 0.1, "prefill_s": 0.1, "ttft_s": 0.2, "total_s": 0.3}
     timings = Timings(**times, prompt_tokens=1024, generated_tokens=1, cached_tokens=812)
-    assert "812 of 1,024 tokens read from memory" in timing_sentence(turn(1, timings=timings))
+    assert "812 of 1,024 tokens had been read before" in timing_sentence(turn(1, timings=timings))
 
 
 def test_quotes_of_documents_that_are_away_or_were_removed_are_marked(view):

@@ -39,10 +39,15 @@ def test_tiles_touch_and_never_leave_the_lane():
     ("owner", "kind"),
     [("model", memory_tiles.MODEL), ("model.kv", memory_tiles.KV), ("kv cells", memory_tiles.KV),
      ("embedder", memory_tiles.EMBEDDER), ("index", memory_tiles.INDEX), ("lance caches", memory_tiles.INDEX),
-     ("knowledge tree", memory_tiles.TREE), ("runtime", memory_tiles.SELF), ("something new", memory_tiles.SELF)],
+     ("knowledge tree", memory_tiles.KEPT), ("runtime", memory_tiles.SELF), ("something new", memory_tiles.SELF)],
 )  # fmt: skip
 def test_owners_have_kinds(owner, kind):
     assert memory_tiles.kind_of(owner) == kind
+
+
+def test_what_is_kept_outside_the_cells_is_told_apart_from_them():
+    spans = (Span("kv", "4,096 cells", "ram", GIB), Span("kv", "what was read, kept in memory", "ram", GIB))
+    assert [memory_tiles.kind_of(span.owner, span.what) for span in spans] == [memory_tiles.KV, memory_tiles.KEPT]
 
 
 def test_the_row_of_colours_is_as_wide_as_asked_and_free_at_its_end():

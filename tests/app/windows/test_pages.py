@@ -128,9 +128,11 @@ def test_decisions_are_said_in_words(window, client):
 
 @pytest.mark.parametrize(
     ("name", "value", "words"),
-    [("tokens_per_s", 31.44, ("Tokens", "31.4/s")), ("disk_read_bytes_per_s", 2**20, ("Disk read", "1.0 MiB/s")),
+    [("tokens_per_s", 31.44, ("Tokens written", "31.4/s")),
+     ("disk_read_bytes_per_s", 2**20, ("Disk read", "1.0 MiB/s")),
      ("kv_hit_ratio", 0.83, ("KV hit", "83%")), ("cache_bytes", 2048, ("Cache", "2.0 KiB")),
-     ("waiting_questions", 3, ("Waiting questions", "3")),
+     ("waiting_questions", 3, ("Waiting questions", "3")), ("questions_waiting", 1, ("Questions under way", "1")),
+     ("kv_found_on_disk_ratio", 0.5, ("… kept on disk", "50%")), ("kv_cells_free", 1200, ("KV cells free", "1,200")),
      ("sweep_load_ms", 9.9, ("… and for each part from disk", "10 ms")),
      ("partitions", 4, ("Index parts", "4"))],
 )  # fmt: skip
@@ -256,12 +258,15 @@ def test_until_the_engine_tells_its_settings_they_cannot_be_changed(window):
 
 
 ALL_SETTINGS = {
-    "generation": {"temperature": 0.3, "max_answer_tokens": 256, "max_context": 4096},
+    "generation": {
+        "temperature": 0.3, "max_answer_tokens": 256, "max_context": 4096, "parallel_answers": 4,
+        "kv_ram_bytes": None, "kv_disk_bytes": 2**30, "read_ahead": None,
+    },
     "retrieval": {"passages": 4, "index_mode": "resident"},
     "library": {"watch": True, "rescan_minutes": 10.0, "ocr_languages": ["eng"]},
     "embedder": {"model": "e5-small"},
     "memory": {"index_budget_bytes": None},
-}
+}  # fmt: skip
 
 
 def full_settings_page(window, client):
@@ -309,6 +314,27 @@ def test_what_has_no_value_says_what_that_means(window, client, qtbot):
     page.engine_control("library.ocr_languages").editingFinished.emit()
     qtbot.waitUntil(lambda: bool(client.asked(protocol.SETTINGS_SET)))
     assert [list(wanted.changes) for wanted in client.asked(protocol.SETTINGS_SET)] == [["library.rescan_minutes"]]
+
+
+def test_what_is_kept_of_reading_is_bounded_or_left_to_the_engine(window, client, qtbot):
+    page = full_settings_page(window, client)
+    memory, disk = (page.engine_control(f"generation.kv_{tier}_bytes") for tier in ("ram", "disk"))
+    assert (memory.text(), disk.text()) == ("automatic", "1.00 GiB")
+    disk.setValue(0)
+    memory.setValue(0.5)
+    ahead = page.engine_control("generation.read_ahead")
+    assert ahead.currentText() == "Automatic"
+    ahead.setCurrentIndex(2)
+    ahead.activated.emit(2)
+    page.engine_control("generation.parallel_answers").setValue(2)
+    qtbot.waitUntil(lambda: len(client.asked(protocol.SETTINGS_SET)) == 4)
+    changes = {name: value for wanted in client.asked(protocol.SETTINGS_SET) for name, value in wanted.changes.items()}
+    assert changes == {
+        "generation.kv_disk_bytes": 0,
+        "generation.kv_ram_bytes": 2**29,
+        "generation.read_ahead": False,
+        "generation.parallel_answers": 2,
+    }
 
 
 def test_another_embedding_model_is_chosen_after_its_price_was_told(window, client):
