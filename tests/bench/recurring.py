@@ -94,6 +94,12 @@ class Recurring:
             for place, order in enumerate(orders)
         )
 
+    @staticmethod
+    def arrivals(count: int, per_second: float) -> list[float]:
+        """Seconds at which so many questions come when nobody waits for anybody: a Poisson process."""
+        gaps = np.random.default_rng((SEED, 4)).exponential(1 / per_second, count)
+        return [float(seconds) for seconds in np.cumsum(gaps)]
+
     def turn(self, number: int, history: tuple[Segment, ...]) -> Ask:
         """A turn of a chat: a passage that is new to it, and a question, after all that was said before."""
         passage = self._document(10 * DOCUMENTS + number)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -35,6 +37,14 @@ class Side(Protocol):
     def questions_per_second(self, asks: Sequence[Ask]) -> float: ...
 
 
+class CrowdSide(Side, Protocol):
+    """One who takes questions while others are being answered."""
+
+    def as_they_come(self, asks: Sequence[Ask], arrivals: Sequence[float]) -> list[float]:
+        """Seconds from each question's arrival (in seconds from now) to its first token."""
+        ...
+
+
 @dataclass
 class Ours:
     generation: OurGeneration
@@ -56,6 +66,20 @@ class Ours:
         asked = ((self._name(), self.ordered(ask)) for ask in asks)
         self.generation.answer_all(asked, greedy(ANSWER_TOKENS), DEFAULT_SLOTS)
         return len(asks) / (time.perf_counter() - begun)
+
+    def as_they_come(self, asks: Sequence[Ask], arrivals: Sequence[float]) -> list[float]:
+        begun, generation, names = time.perf_counter(), self.generation, list[str]()
+        waiting = deque(zip(arrivals, asks, strict=True))
+        while waiting or generation.loop.has_work:
+            while waiting and begun + waiting[0][0] <= time.perf_counter():
+                names.append(self._name())
+                generation.submit(names[-1], self.ordered(waiting.popleft()[1]), greedy(ANSWER_TOKENS))
+            if generation.loop.has_work:
+                generation.step()
+            elif waiting:
+                self._pass_time(begun + waiting[0][0])
+        firsts = (generation.answered[name].token_times[0] for name in names)
+        return [first - begun - arrival for first, arrival in zip(firsts, arrivals, strict=True)]
 
     def first_token_after_search(self, ask: Ask, search: Search, is_speculative: bool) -> float:
         """Seconds from the start of a search to the first token; what it has found so far is read meanwhile or not.
@@ -116,6 +140,18 @@ class Server:
         begun = time.perf_counter()
         self.server.complete_all([tokens_of(ask.segments) for ask in asks], [ANSWER_TOKENS] * len(asks))
         return len(asks) / (time.perf_counter() - begun)
+
+    def as_they_come(self, asks: Sequence[Ask], arrivals: Sequence[float]) -> list[float]:
+        begun = time.perf_counter()
+
+        def answer(ask: Ask, arrival: float) -> float:
+            time.sleep(max(0.0, begun + arrival - time.perf_counter()))
+            streamed = self.server.complete(tokens_of(ask.segments), ANSWER_TOKENS)
+            return streamed.token_times[0] - begun - arrival
+
+        # It has a queue of its own.
+        with ThreadPoolExecutor(len(asks)) as pool:
+            return list(pool.map(answer, asks, arrivals))
 
 
 @dataclass
