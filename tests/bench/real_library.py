@@ -44,12 +44,16 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Chunks document by document: `followers[i]` is the chunk after i in the same document, None at its end."""
+    """Chunks document by document: `followers[i]` is the chunk after i in the same document, None at its end.
+
+    `texts` and `files` are those of the documents.
+    """
 
     chunks: tuple[str, ...]
     followers: tuple[int | None, ...]
     documents: tuple[int, ...]
     texts: tuple[Text, ...]
+    files: tuple[Path, ...] = ()
 
 
 def read_library(num_chunks: int) -> Library:
@@ -60,7 +64,8 @@ def read_library(num_chunks: int) -> Library:
     tokenizer.no_truncation()
     files = sorted(file for file in DOCUMENTS.rglob("*") if file.suffix in SUFFIXES and file.is_file())
     random.Random(SEED).shuffle(files)
-    chunks, followers, documents, texts = list[str](), list[int | None](), list[int](), list[Text]()
+    chunks, followers, documents = list[str](), list[int | None](), list[int]()
+    texts, taken = list[Text](), list[Path]()
     known: set[str] = set()
     with ParserPool(1, limits.parse_seconds, limits.parse_memory_bytes) as pool:
         for file in files:
@@ -72,9 +77,10 @@ def read_library(num_chunks: int) -> Library:
             documents += [len(texts)] * len(read)
             chunks += [indexed_text(chunk) for chunk in read]
             texts.append(_text(tokenizer, whole_text(read)))
+            taken.append(file)
             if len(chunks) >= num_chunks:
                 break
-    return Library(tuple(chunks), tuple(followers), tuple(documents), tuple(texts))
+    return Library(tuple(chunks), tuple(followers), tuple(documents), tuple(texts), tuple(taken))
 
 
 def _chunks_of(pool: ParserPool, file: Path, tokenizer: Path, limits: LibrarySettings) -> Sequence[Chunk]:
@@ -105,6 +111,12 @@ def whole_text(chunks: Sequence[Chunk]) -> str:
 
 def _text(tokenizer: Tokenizer, text: str) -> Text:
     return Text(text, tuple(tokenizer.encode(text, add_special_tokens=False).offsets))
+
+
+def is_source(text: str, span: str) -> bool:
+    """Whether a passage holds at least half of a span's word triples."""
+    wanted = triples(span)
+    return bool(wanted) and len(wanted & triples(text)) >= _SOURCE_SHARE * len(wanted)
 
 
 def source_finder(chunks: Sequence[str]) -> Callable[[str], set[int]]:
