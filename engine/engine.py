@@ -217,6 +217,14 @@ class Engine:
         """The embedding model at work, and how far the library has moved to another one."""
         return self._parts.stores.state()
 
+    def start_moving(self) -> IndexJob:
+        """Moves the library to the embedding model that the settings name, when nothing else waits.
+
+        An engine that is not `warm` does so only when it is asked to. It ends at once where there is nothing to move,
+        and where the model is not on this computer; `embedder` says how far it is, an `IndexFailed` why it stopped.
+        """
+        return self._parts.indexer.consider_move()
+
     def start_prioritising(self, paths: Sequence[str]) -> IndexJob | None:
         """Has it read next; the job that does it, or None as above. Raises NothingThere as above."""
         return self._parts.indexer.prioritise([_absolute(path) for path in paths])

@@ -181,11 +181,13 @@ class StoresOpener:
         """The model at work and how far the library has moved to another; waits for nothing to load."""
         stores, active, following = self._stores, self._catalog.active_table(), self._catalog.next_table()
         moved, to_move = self._catalog.moved() if following is not None else (0, 0)
-        words = (stores.embedder.description if stores is not None else "", self._tables.problem, self._fault)
+        problem = " ".join(part for part in (self._tables.problem, self._fault) if part)
+        words = (stores.embedder.description if stores is not None else "", problem)
         return EmbedderState(
             name=active.name if active is not None else "",
             identity=active.identity if active is not None else "",
             description=" ".join(part for part in words if part),
+            problem=problem,
             next_name=following.name if following is not None else "",
             documents_moved=moved,
             documents_to_move=to_move,

@@ -8,7 +8,7 @@ import threading
 from contextlib import suppress
 from dataclasses import asdict
 
-from engine.cli import documents, words
+from engine.cli import documents, moving, words
 from engine.cli.inputs import read_password
 from engine.cli.output import Output
 from engine.cli.progress import progress
@@ -18,15 +18,19 @@ from engine.events import IndexFailed, IndexFinished
 
 
 def add(options: argparse.Namespace, out: Output) -> None:
-    with Engine.open() as engine, progress(engine, options.json):
-        finished = engine.add(options.paths, options.collection)
-    _tell_index(finished, out)
+    with Engine.open() as engine:
+        with progress(engine, options.json):
+            finished = engine.add(options.paths, options.collection)
+        _tell_index(finished, out)
+        _go_on_moving(engine, out)
 
 
 def rescan(options: argparse.Namespace, out: Output) -> None:
-    with Engine.open() as engine, progress(engine, options.json):
-        finished = engine.start_rescan().wait()
-    _tell_index(finished, out)
+    with Engine.open() as engine:
+        with progress(engine, options.json):
+            finished = engine.start_rescan().wait()
+        _tell_index(finished, out)
+        _go_on_moving(engine, out)
 
 
 def watch(options: argparse.Namespace, out: Output) -> None:
@@ -39,7 +43,8 @@ def watch(options: argparse.Namespace, out: Output) -> None:
         elif isinstance(event, IndexFailed):
             print(f"ragdoll: {event.error}", file=sys.stderr)
 
-    with Engine(Home.find(), tell, watches=True), suppress(KeyboardInterrupt):
+    with Engine(Home.find(), tell, watches=True) as engine, suppress(KeyboardInterrupt):
+        engine.start_moving()
         if not out.is_json:
             out.line("Keeping the library in step with its folders; Ctrl+C ends it.")
             out.flush()
@@ -98,6 +103,12 @@ def status(options: argparse.Namespace, out: Output) -> None:
     words.tell_collections(collections, folders, out)
     words.tell_move(embedder, out)
     out.line(f"{disk_bytes / 2**20:.1f} MB on disk in {document['data_folder']}")
+
+
+def _go_on_moving(engine: Engine, out: Output) -> None:
+    # It may take long, and what was asked for is done.
+    out.flush()
+    moving.carry_on(engine, out.is_json)
 
 
 def _tell_index(finished: IndexFinished, out: Output) -> None:

@@ -12,7 +12,7 @@ from engine.events import IndexProgressed
 
 
 @contextmanager
-def progress(engine: Engine, is_json: bool) -> Iterator[None]:
+def progress(engine: Engine, is_json: bool, title: str = "Indexing") -> Iterator[None]:
     """A bar on a terminal's stderr; nothing where no person is watching."""
     if is_json or not sys.stderr.isatty():
         yield
@@ -20,7 +20,7 @@ def progress(engine: Engine, is_json: bool) -> Iterator[None]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("Indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True)) as bar:
         task = bar.add_task("", total=None)
 

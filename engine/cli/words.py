@@ -34,8 +34,13 @@ def tell_collections(collections: Sequence[Collection], folders: Sequence[Folder
 def tell_move(embedder: EmbedderState, out: Output) -> None:
     """Nothing where the library stays with its embedding model."""
     if embedder.next_name:
-        moved = f"{embedder.documents_moved} of {embedder.documents_to_move} documents"
-        out.line(f"Moving from the embedding model {embedder.name} to {embedder.next_name}: {moved} so far.")
+        out.line(f"{of_move(embedder)} It goes on in the window, or with ragdoll rescan.")
+
+
+def of_move(embedder: EmbedderState) -> str:
+    """How far the library has moved to another embedding model."""
+    moved = f"{embedder.documents_moved} of {embedder.documents_to_move} documents"
+    return f"Moving from the embedding model {embedder.name} to {embedder.next_name}: {moved} so far."
 
 
 def _tell_folder(folder: Folder, out: Output) -> None:

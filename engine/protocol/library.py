@@ -47,12 +47,14 @@ class EmbedderState(Message):
     """The embedding model at work, in words for people ("bfloat16, batches of 8, 2 threads").
 
     While the library moves to another one, `next_name` is that one and the counts say how far it is; the present
-    one answers until all have moved.
+    one answers until all have moved. `problem` is why it cannot have the one that the settings name; it stands at the
+    end of the description as well.
     """
 
     name: str = ""
     identity: str = ""
     description: str = ""
+    problem: str = ""
     next_name: str = ""
     documents_moved: int = 0
     documents_to_move: int = 0

@@ -22,27 +22,10 @@ from engine.partitions.kernels import NumpyKernel
 from engine.partitions.table import ChunkTable
 from engine.phases import Phases
 from engine.stores import Stores, StoresOpener
-from tests.helpers.library import DIMENSIONS, FakeEmbedder, FakeParser, vector_of
+from tests.helpers.embedders import LoadedEmbedder, resolved
+from tests.helpers.library import FakeParser, vector_of
 
 HANG_SECONDS = 60
-
-
-class LoadedEmbedder(FakeEmbedder):
-    """What the opener asks of an embedder besides; model "b" turns its vectors round."""
-
-    description = "by hash"
-
-    def __init__(self, spec: EmbedderSpec, *_: object) -> None:
-        super().__init__(identity=spec.identity)
-        self.spec, self.dimensions = spec, spec.dimensions
-        self.is_unloaded = False
-
-    def embed_documents(self, texts: object) -> np.ndarray:
-        vectors = super().embed_documents(texts)  # type: ignore[arg-type]
-        return -vectors if self.identity.startswith("b") else vectors
-
-    def unload(self) -> None:
-        self.is_unloaded = True
 
 
 class Library:
@@ -85,10 +68,6 @@ class Library:
 
     def folders(self) -> set[str]:
         return {path.name for path in self.home.library.iterdir() if path.is_dir()}
-
-
-def resolved(settings: EmbedderSettings) -> EmbedderSpec:
-    return EmbedderSpec(settings.model, f"{settings.model}@1", Path(), DIMENSIONS, None, False)
 
 
 @pytest.fixture
