@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import Literal
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QCursor
 from PySide6.QtWidgets import (
+    QAbstractButton,
     QAbstractSpinBox,
     QFrame,
     QHBoxLayout,
     QLabel,
+    QMenu,
     QPushButton,
     QSizePolicy,
     QToolButton,
@@ -88,6 +91,24 @@ def tool(
     if clicked is not None:
         made.clicked.connect(lambda: clicked())
     return made
+
+
+def opens_popup(made: QAbstractButton, popup: QMenu | None = None) -> None:
+    """For a button that opens something over the page: a click leaves the keyboard where it is, `popup` no trace.
+
+    Call `unhover` when a popup closes that is no menu.
+    """
+    made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+    if popup is not None:
+        popup.aboutToHide.connect(lambda: unhover(made))
+
+
+def unhover(made: QWidget) -> None:
+    """Ends the look of being pointed at, if nothing points there any more."""
+    # WORKAROUND Qt 6.11 (as QTBUG-27478): what a popup opens over is never told that the mouse has left it.
+    if not made.rect().contains(made.mapFromGlobal(QCursor.pos())):
+        made.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, False)
+        made.update()
 
 
 def tame(spin: QAbstractSpinBox) -> None:

@@ -9,6 +9,7 @@ from PySide6.QtGui import QActionGroup
 from PySide6.QtWidgets import QMenu, QPushButton, QWidget
 
 from app import theme
+from app.widgets import bits
 
 
 class CollectionPicker(QPushButton):
@@ -25,6 +26,7 @@ class CollectionPicker(QPushButton):
         theme.dress(self, "library")
         self._menu = QMenu(self)
         self.setMenu(self._menu)
+        bits.opens_popup(self, self._menu)
         self.show_collections((), None)
 
     @property

@@ -33,6 +33,7 @@ class FilterBar(QWidget):
         self.button = bits.button(self.tr("Search in"), "quiet", "plus")
         self.button.setToolTip(self.tr("Search only some folders, kinds of files, or dates"))
         self.button.setMenu(self.menu)
+        bits.opens_popup(self.button, self.menu)
         self._flow.addWidget(self.button)
 
     def chips(self) -> tuple[QPushButton, ...]:

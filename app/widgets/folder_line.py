@@ -85,5 +85,6 @@ class FolderLine(QWidget):
 
     def _open_menu(self) -> None:
         menu = self.menu()
+        menu.aboutToHide.connect(lambda: bits.unhover(self._more))
         menu.exec(self._more.mapToGlobal(QPoint(0, self._more.height())))
         menu.deleteLater()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app import theme
@@ -31,6 +32,7 @@ class ModelPicker(QPushButton):
         self.setProperty("kind", "picker")
         self.setAutoDefault(False)
         theme.dress(self, "models")
+        bits.opens_popup(self)
         self.clicked.connect(self.open_popup)
         self._show()
 
@@ -49,6 +51,7 @@ class ModelPicker(QPushButton):
             return
         self._popup = ModelPopup(self._picker, self)
         self._popup.open_file_wanted.connect(self.open_file_wanted)
+        self._popup.closed.connect(lambda: bits.unhover(self))
         self._popup.move(self.mapToGlobal(QPoint(0, self.height() + 4)))
         self._popup.show()
 
@@ -79,6 +82,7 @@ class ModelPopup(QWidget):
     """The known models, a way to open another, and a way to use none; closes with the choice."""
 
     open_file_wanted = Signal()
+    closed = Signal()
 
     def __init__(self, picker: ModelPickerModel, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
@@ -103,6 +107,10 @@ class ModelPopup(QWidget):
         self.use_none.setEnabled(bool(picker.current) or picker.state != "none")
         layout.addWidget(self.open_file)
         layout.addWidget(self.use_none)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self.closed.emit()
 
     def _list(self) -> QWidget:
         from app.widgets.model_row import ModelRow

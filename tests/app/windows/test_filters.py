@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from PySide6.QtCore import QDate, Qt
+from PySide6.QtCore import QDate, QPoint, Qt
+from PySide6.QtGui import QCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog
 
@@ -55,6 +56,30 @@ def test_a_kind_of_file_is_chosen_shown_asked_with_and_taken_away(bar, window, m
     QTest.mouseClick(chip, Qt.MouseButton.LeftButton)
     assert bar.chips() == ()
     assert models.conversation.filters == Filters()
+
+
+def test_a_button_does_not_look_pointed_at_once_its_menu_was_closed_elsewhere(bar):
+    for where, is_pointed_at in ((bar.button.rect().center(), True), (QPoint(-400, -400), False)):
+        bar.button.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, True)
+        QCursor.setPos(bar.button.mapToGlobal(where))
+        bar.menu.popup(bar.button.mapToGlobal(bar.button.rect().bottomLeft()))
+        bar.menu.hide()
+        assert bar.button.underMouse() is is_pointed_at
+
+
+def test_the_model_picker_does_not_look_pointed_at_once_its_list_has_closed(window):
+    picker = window.chat.model_picker
+    picker.open_popup()
+    picker.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, True)
+    QCursor.setPos(picker.mapToGlobal(QPoint(-400, -400)))
+    picker.popup.close()
+    assert not picker.underMouse()
+
+
+def test_choosing_what_to_search_leaves_the_keyboard_with_the_question(bar, window):
+    for button in (bar.button, window.chat.model_picker, window.chat.collection_picker):
+        assert not button.focusPolicy() & Qt.FocusPolicy.ClickFocus
+        assert button.focusPolicy() & Qt.FocusPolicy.TabFocus
 
 
 def test_linked_folders_are_offered_and_other_places_can_be_chosen(bar, window, models, monkeypatch):
