@@ -68,6 +68,8 @@ class QuestionBubble(QWidget):
         self._editor.field.setAccessibleName(self.tr("Edit the question"))
         self._editor.set_text(self._question)
         self._editor.submitted.connect(self._on_edited)
+        self._editor.field.takes_escape = True
+        self._editor.field.escaped.connect(self._on_escaped)
         self._layout.insertWidget(0, self._editor)
         self._bubble.hide()
         self._editor.setFocus()
@@ -75,6 +77,10 @@ class QuestionBubble(QWidget):
     def _on_edited(self, text: str) -> None:
         self._close_editor()
         self.edited.emit(text)
+
+    def _on_escaped(self) -> None:
+        self._close_editor()
+        self._edit.setFocus()
 
     def _close_editor(self) -> None:
         if self._editor is not None:

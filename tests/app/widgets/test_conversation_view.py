@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QPoint
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.models.standings import HERE, Standing
@@ -235,6 +236,24 @@ def test_an_edited_question_is_told_and_nothing_is_erased(view, qtbot):
         bubble._editor.field.entered.emit()
     assert edited.args == ["t1", "Another question?"]
     assert bubble.question == "Question 1?"
+
+
+def test_escape_leaves_the_question_as_it_was(view, qtbot):
+    view.show_turns([turn(1)])
+    bubble = view.widget_of("t1").bubble
+    asked = []
+    view.edited.connect(lambda *args: asked.append(args))
+    stopped = QShortcut(QKeySequence("Esc"), view)
+    stopped.activated.connect(lambda: asked.append("the window's Escape"))
+    bubble._on_edit()
+    field = bubble._editor.field
+    field.setPlainText("Another question?")
+    view.activateWindow()
+    field.setFocus()
+    QTest.keyClick(field, Qt.Key.Key_Escape)
+    assert (asked, bubble._editor, bubble._bubble.isHidden()) == ([], None, False)
+    bubble._on_edit()
+    assert bubble._editor.text == "Question 1?"
 
 
 def test_copy_gives_the_markdown(view):
