@@ -7,6 +7,7 @@ words' places mark a citation on the picture.
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -16,7 +17,15 @@ from engine.library.parsers.pdf_layout import PageLayout, TextLine, joined
 from engine.library.parsers.shapes import Box, Mark, Picture
 from engine.library.parsers.text import LIST_MARK
 
-WAY_OUT = "Install Tesseract with your documents' languages; they are read at the next look at the folder."
+_HOW = {
+    "linux": "apt install tesseract-ocr, and tesseract-ocr-deu for German, say",
+    "darwin": "brew install tesseract tesseract-lang",
+    "win32": "the installer is at github.com/UB-Mannheim/tesseract/wiki",
+}.get(sys.platform, "see tesseract-ocr.github.io")
+WAY_OUT = f"Install Tesseract with your documents' languages ({_HOW}); they are read at the next look at the folder."
+OTHER_LANGUAGE = (
+    "If something is written there, see that library.ocr_languages has its language, and add the file again."
+)
 # What is recognised in a photograph without writing is a sign here and there.
 MIN_CHARACTERS = 20
 _HYPHENS = ("-", "\xad", "‐")

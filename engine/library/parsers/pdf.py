@@ -11,7 +11,7 @@ from engine.errors import DocumentEmpty, DocumentEncrypted, DocumentUnreadable
 from engine.library.parsers import pdf_fallback
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import sane_title
-from engine.library.parsers.ocr import WAY_OUT, Word, given_up, is_bare, laid_out, needs_ocr
+from engine.library.parsers.ocr import OTHER_LANGUAGE, WAY_OUT, Word, given_up, is_bare, laid_out, needs_ocr
 from engine.library.parsers.pdf_layout import PageLayout, layout, lines, with_notes
 from engine.library.parsers.pdf_structure import structured
 from engine.library.parsers.pdfium import FormField, PdfFile, PdfPage, PdfRefused, opened
@@ -52,12 +52,13 @@ def _parse(path: Path, limits: Limits) -> ParsedDocument:
 class Reading:
     """What could be read of a page: PDFium's own text, or the `words` in its picture; `is_left_out`: neither could.
 
-    What is filled into `fields` stands at the end of the text.
+    `is_picture`: OCR has looked at it. What is filled into `fields` stands at the end of the text.
     """
 
     layout: PageLayout
     words: tuple[Word, ...] | None = None
     is_left_out: bool = False
+    is_picture: bool = False
     fields: tuple[FormField, ...] = ()
 
     def marks(self, page: PdfPage, start: int, end: int) -> list[Mark]:
@@ -102,7 +103,8 @@ def _printed(page: PdfPage, limits: Limits) -> Reading:
         return Reading(own, is_left_out=True)
     recognised = laid_out(words)
     # What is set as text beside a picture without writing, a page number say, is all there is.
-    return Reading(recognised, words) if len(recognised.text) > len(own.text) else Reading(own)
+    is_worth_more = len(recognised.text) > len(own.text)
+    return Reading(recognised, words, is_picture=True) if is_worth_more else Reading(own, is_picture=True)
 
 
 def _readings(file: PdfFile, limits: Limits) -> list[Reading]:
@@ -125,10 +127,22 @@ def _readings(file: PdfFile, limits: Limits) -> list[Reading]:
     if is_worthless and any(reading.is_left_out for reading in readings):
         if limits.can_ocr:
             raise DocumentUnreadable("OCR gave up on the pages, which are pictures without text.")
-        raise needs_ocr("The pages are pictures without text.")
+        raise needs_ocr("The pages are pictures, which only OCR can read, and it is not installed.")
     if not any(reading.layout.text for reading in readings):
-        raise DocumentEmpty("There is no text on the pages of the PDF.")
+        raise _empty(sum(reading.is_picture for reading in readings), len(readings))
     return readings
+
+
+def _empty(num_pictures: int, num_pages: int) -> DocumentEmpty:
+    """What is said of a PDF in which nothing was found, though OCR looked at so many of its pages."""
+    if not num_pictures:
+        return DocumentEmpty("There is no text on the pages of the PDF.")
+    sentence = "The pages are pictures, and OCR found no text in them."
+    if num_pictures < num_pages:
+        sentence = (
+            f"OCR found no text in the pictures on {num_pictures} of its {num_pages} pages; the others hold none."
+        )
+    return DocumentEmpty(sentence, OTHER_LANGUAGE)
 
 
 def _remark(left_out: int, num_pages: int, limits: Limits) -> tuple[str, Need]:

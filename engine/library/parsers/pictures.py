@@ -35,13 +35,13 @@ _PAGED_FORMATS = ("TIFF", "MPO")
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
     if limits.ocr is None or not limits.ocr.is_ready or not _has_pillow():
-        raise ocr.needs_ocr("This is a picture; what is written in it can only be read by OCR.")
+        raise ocr.needs_ocr("This is a picture; what is written in it only OCR can read, and it is not installed.")
     recognised = [limits.ocr.words(picture) for picture in frames(path)]
     if all(words is None for words in recognised):
         raise DocumentUnreadable("OCR gave up on the picture.")
     layouts = [ocr.laid_out(words or ()) for words in recognised]
     if all(ocr.is_bare(layout.text) for layout in layouts):
-        raise DocumentEmpty("OCR found no text in the picture.")
+        raise DocumentEmpty("OCR found no text in the picture.", ocr.OTHER_LANGUAGE)
     numbers = range(1, len(layouts) + 1) if len(layouts) > 1 else (None,)
     pages = (_page(number, layout) for number, layout in zip(numbers, layouts, strict=True))
     remark = ocr.given_up(recognised.count(None), len(layouts))

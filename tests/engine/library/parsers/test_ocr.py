@@ -66,7 +66,7 @@ def test_a_scanned_page_is_read_by_ocr_and_the_others_as_they_are(parsed):
 
 def test_without_ocr_a_scan_says_what_it_needs(parsed):
     for limits in (Limits(), Limits(ocr=FakeRecogniser(is_ready=False))):
-        with pytest.raises(DocumentNeedsOcr, match="Install Tesseract"):
+        with pytest.raises(DocumentNeedsOcr, match=r"it is not installed\. Install Tesseract"):
             parsed("a.pdf", pdf([SCAN, SCAN]), limits)
 
 
@@ -88,9 +88,17 @@ def test_a_page_that_ocr_gives_up_on_is_told_and_not_tried_for_ever(parsed):
         parsed("b.pdf", pdf([SCAN]), Limits(ocr=FakeRecogniser([None])))
 
 
-def test_pictures_without_writing_are_empty(parsed):
-    with pytest.raises(DocumentEmpty, match="no text"):
-        parsed("a.pdf", pdf([SCAN]), Limits(ocr=FakeRecogniser([()])))
+def test_pages_in_which_ocr_found_nothing_are_called_so(parsed):
+    with pytest.raises(DocumentEmpty, match=r"^The pages are pictures, and OCR found no text in them") as raised:
+        parsed("a.pdf", pdf([SCAN, SCAN]), Limits(ocr=FakeRecogniser([(), ()])))
+    assert "library.ocr_languages" in raised.value.way_out
+    with pytest.raises(DocumentEmpty, match="in the pictures on 1 of its 2 pages; the others hold none"):
+        parsed("b.pdf", pdf([SCAN, Page([])]), Limits(ocr=FakeRecogniser([()])))
+
+
+def test_pages_without_pictures_are_empty_whoever_could_read_pictures(parsed):
+    with pytest.raises(DocumentEmpty, match=r"^There is no text on the pages of the PDF"):
+        parsed("a.pdf", pdf([Page([])]), Limits(ocr=FakeRecogniser([])))
 
 
 def test_a_stamp_on_a_picture_without_writing_is_kept(parsed):
