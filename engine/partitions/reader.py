@@ -135,6 +135,14 @@ class TableReader:
         found = self._scan(HIT_COLUMNS, in_documents(document_ids))
         return sorted(to_hits(found, [0.0] * len(found)), key=lambda hit: (hit.document_id, hit.ordinal))
 
+    def hits_at(self, document_id: int, first: int, count: int) -> list[Hit]:
+        """At most `count` chunks of a document from ordinal `first` on, with a score of 0, in the order of the text."""
+        from engine.partitions.schema import HIT_COLUMNS, to_hits
+
+        where = f"{in_documents((document_id,))} AND ordinal >= {first} AND ordinal < {first + count}"
+        found = self._scan(HIT_COLUMNS, where)
+        return sorted(to_hits(found, [0.0] * len(found)), key=lambda hit: hit.ordinal)
+
     def vectors_by_content_key(self, keys: Collection[str]) -> dict[str, Vectors]:
         """The vectors of those keys that are in the table: what was embedded once is not embedded again."""
         from engine.partitions.schema import VECTOR_COLUMN, to_vectors

@@ -142,13 +142,20 @@ class PartitionStore:
 
     # --- searching, on the retrieval thread ---
 
-    def search(self, vectors: Vectors, limit: int, document_ids: Collection[int] | None = None) -> list[list[Found]]:
+    def search(
+        self,
+        vectors: Vectors,
+        limit: int,
+        document_ids: Collection[int] | None = None,
+        max_loads: int | None = None,
+    ) -> list[list[Found]]:
         """For each of the (q, d) unit vectors the `limit` rows with the largest cosine, best first.
 
         Args:
             vectors: float32; q = 0 gives an empty list.
             limit: At most this many rows for each.
             document_ids: Only rows of these documents; None means all.
+            max_loads: Reads at most so many partitions that are not in memory, the likeliest; None for all.
 
         Raises:
             LibraryError: The index cannot be read.
@@ -158,14 +165,16 @@ class PartitionStore:
         with self._sweeping:
             if not self._following.is_in_step:
                 return self._table.nearest(vectors, limit, document_ids, is_exact=self._mode == "resident")
-            return self._searched(vectors, limit, document_ids)
+            return self._searched(vectors, limit, document_ids, max_loads)
 
-    def _searched(self, vectors: Vectors, limit: int, document_ids: Collection[int] | None) -> list[list[Found]]:
+    def _searched(
+        self, vectors: Vectors, limit: int, document_ids: Collection[int] | None, max_loads: int | None
+    ) -> list[list[Found]]:
         started = time.perf_counter()
         snapshot = self._shards.snapshot()
         self._allot(snapshot)
         documents = None if document_ids is None else np.fromiter(document_ids, np.int64, len(document_ids))
-        swept = self._sweeper.sweep(snapshot, vectors, limit, documents, self.cold_slack)
+        swept = self._sweeper.sweep(snapshot, vectors, limit, documents, self.cold_slack, max_loads)
         seconds = time.perf_counter() - started
         self._num_loads += swept.num_loads
         self._scratch_lease.resize(self._kernel.held_bytes())
@@ -212,6 +221,11 @@ class PartitionStore:
         snapshot = self._shards.snapshot()
         blocks = sum(sealed.partition.resident_bytes for sealed in snapshot.sealed)
         return blocks + self._shards.open_bytes + snapshot.outline_bytes + self._coding.num_bytes
+
+    @property
+    def num_cold(self) -> int:
+        """Partitions that are not in memory, and are read during a search."""
+        return max(0, len(self._shards.snapshot().sealed) - len(self._residency.numbers))
 
     def counters(self) -> dict[str, float]:
         """For the Memory page."""

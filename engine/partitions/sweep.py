@@ -58,6 +58,7 @@ class Sweeper:
         limit: int,
         documents: Documents | None = None,
         cold_slack: float | None = None,
+        max_loads: int | None = None,
     ) -> Swept:
         """The `limit` nearest rows for each of the (q, d) queries, best first.
 
@@ -71,6 +72,7 @@ class Sweeper:
                 None reads all. At 1 nothing is lost, and nothing is left out either: partitions in the order of
                 arrival are much alike. Measured on SQuAD's paragraphs, a quarter of 20 partitions resident: at 0.4
                 recall@10 is .995 and 2 % of the cold ones are left out, at 0.35 .96 and 7 %, at 0.3 .90 and 17 %.
+            max_loads: Reads at most so many cold partitions, the nearest to the queries; None for all.
         """
         wanted = [part for sealed in snapshot.sealed if (part := sealed.wanted(documents)) is not None]
         self._residency.keep_only({sealed.partition for sealed in snapshot.sealed})
@@ -84,20 +86,30 @@ class Sweeper:
             for part in coded:
                 walk.look_at(part)
             wanted = [part for part in wanted if part not in coded]
+        left_out = self._left_out(wanted, queries, max_loads)
+        wanted = [part for part in wanted if part not in left_out]
         cold = self._walk_sealed(walk, wanted, cold_slack if len(queries) == 1 else None)
         self._residency.fit()
-        swept = Swept(walk.ranked(), tuple(walk.damaged), cold.num_loads, walk.num_skipped, cold.has_lost_codes)
+        num_skipped = walk.num_skipped + len(left_out)
+        swept = Swept(walk.ranked(), tuple(walk.damaged), cold.num_loads, num_skipped, cold.has_lost_codes)
         if all(part.codes is None for part in swept.damaged):
             return swept
         # The others were asked for no more than should have been needed beside it.
         sealed = tuple(sealed for sealed in snapshot.sealed if sealed.partition not in swept.damaged)
-        again = self.sweep(replace(snapshot, sealed=sealed), queries, limit, documents, cold_slack)
+        again = self.sweep(replace(snapshot, sealed=sealed), queries, limit, documents, cold_slack, max_loads)
         return replace(
             again,
             damaged=swept.damaged + again.damaged,
             num_loads=swept.num_loads + again.num_loads,
             has_lost_codes=swept.has_lost_codes or again.has_lost_codes,
         )
+
+    def _left_out(self, wanted: Sequence[Wanted], queries: Vectors, max_loads: int | None) -> list[Wanted]:
+        """The cold partitions beyond `max_loads`, those whose middle is nearest to a query first."""
+        if max_loads is None:
+            return []
+        cold = [part for part in wanted if self._residency.slot_of(part.partition) is None]
+        return sorted(cold, key=lambda part: -float((queries @ part.partition.centroid).max()))[max_loads:]
 
     def _walk_sealed(self, walk: Walk, wanted: Sequence[Wanted], cold_slack: float | None) -> _Cold:
         """Scans resident partitions, then the others as they arrive."""

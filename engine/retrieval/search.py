@@ -15,6 +15,7 @@ from engine.config import RetrievalSettings
 from engine.core import Filters, Passage, Scope
 from engine.embedder import Embedder
 from engine.partitions.rows import Found, Hit, Vectors
+from engine.retrieval.breadth import Breadth, breadths
 from engine.retrieval.calibration import Strength
 from engine.retrieval.confining import Confinement, KnownDocuments, confined
 from engine.retrieval.joining import Room, passages_of, with_small_documents_whole
@@ -29,6 +30,8 @@ _READ_PER_PASSAGE = 3
 _MIN_READ = 24
 # Reading pairs with a cross-encoder takes its time, so only the best so far get that.
 _MAX_RERANKED = 24
+# A passage is a few chunks at most, of which its ordinal may be the first; the next one is among so many.
+_CHUNKS_AHEAD = 5
 
 
 class Texts(Protocol):
@@ -40,12 +43,21 @@ class Texts(Protocol):
 
     def hits_of(self, document_ids: Collection[int]) -> list[Hit]: ...
 
+    def hits_at(self, document_id: int, first: int, count: int) -> list[Hit]: ...
+
 
 class Index(Protocol):
     """What search asks of the partition store."""
 
+    @property
+    def num_cold(self) -> int: ...
+
     def search(
-        self, vectors: Vectors, limit: int, document_ids: Collection[int] | None = None
+        self,
+        vectors: Vectors,
+        limit: int,
+        document_ids: Collection[int] | None = None,
+        max_loads: int | None = None,
     ) -> list[list[Found]]: ...
 
 
@@ -57,12 +69,17 @@ class Reranker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A search for `text` in one collection, or in all; `limit` None means as many passages as the settings say."""
+    """A search for `text` in one collection, or in all; `limit` None means as many passages as the settings say.
+
+    `asked` is the text whose words confine the search, where that is another one. `breadth` None is the broadest.
+    """
 
     text: str
     collection: str | None = None
     limit: int | None = None
     filters: Filters = ANYWHERE
+    asked: str = ""
+    breadth: Breadth | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +125,29 @@ class Searcher:
             EmbedderUnavailable: The embedding model cannot be loaded.
             LibraryError: The index cannot be read.
         """
-        confinements = [confined(query, self._documents, self._settings.reads_filters) for query in queries]
+        confinements = [self._confined(query) for query in queries]
         results = self._searched(queries, confinements)
         in_vain = [n for n, result in enumerate(results) if confinements[n].recognised and not result.passages]
         again = [confinements[n].without_recognised(queries[n], self._documents) for n in in_vain]
         for n, result in zip(in_vain, self._searched([queries[n] for n in in_vain], again), strict=True):
             results[n] = result
         return results
+
+    def breadths(self) -> tuple[Breadth, ...]:
+        """How broad a search can be just now, from the narrowest."""
+        return breadths(self._settings.candidates, self._index.num_cold, self._reranker is not None)
+
+    def following(self, passage: Passage) -> tuple[Passage, ...]:
+        """The chunks that come next in a passage's document, in their order; none once it has left the library."""
+        hits = self._table.hits_at(passage.document_id, passage.ordinal + 1, _CHUNKS_AHEAD)
+        documents = self._documents.located({passage.document_id})
+        return tuple(_passage(hit, documents[hit.document_id]) for hit in hits if hit.document_id in documents)
+
+    def _confined(self, query: Query) -> Confinement:
+        if not query.asked:
+            return confined(query, self._documents, self._settings.reads_filters)
+        asked = confined(replace(query, text=query.asked), self._documents, self._settings.reads_filters)
+        return replace(asked, text=query.text)
 
     def _searched(self, queries: Sequence[Query], confinements: Sequence[Confinement]) -> list[SearchResult]:
         if not queries:
@@ -135,12 +168,14 @@ class Searcher:
         ranked: list[list[Found]] = [[] for _ in queries]
         readable = [index for index, query in enumerate(queries) if self._can_embed(query.text)]
         vectors = self.embedder.embed_questions([confinements[index].text for index in readable])
-        groups: dict[Collection[int] | None, list[int]] = {}
+        groups: dict[tuple[Collection[int] | None, int | None], list[int]] = {}
         for row, index in enumerate(readable):
-            groups.setdefault(confinements[index].document_ids, []).append(row)
-        for document_ids, rows in groups.items():
+            breadth = queries[index].breadth
+            max_loads = breadth.max_loads if breadth is not None else None
+            groups.setdefault((confinements[index].document_ids, max_loads), []).append(row)
+        for (document_ids, max_loads), rows in groups.items():
             limit = max(self._candidates(queries[readable[row]]) for row in rows)
-            found = self._index.search(vectors[rows], limit, document_ids)
+            found = self._index.search(vectors[rows], limit, document_ids, max_loads)
             for row, nearest in zip(rows, found, strict=True):
                 ranked[readable[row]] = nearest[: self._candidates(queries[readable[row]])]
         return ranked
@@ -182,7 +217,9 @@ class Searcher:
         scores = {row.row_id: score for row, score in ranked[: max(_MIN_READ, _READ_PER_PASSAGE * limit)]}
         texts = self._table.hits(list(scores)) if limit else {}
         hits = distinct(replace(texts[id_], score=scores[id_]) for id_ in scores if id_ in texts)
-        hits = self._diversified(self._reranked(query.text, hits), limit)
+        if query.breadth is None or query.breadth.reranks:
+            hits = self._reranked(query.text, hits)
+        hits = self._diversified(hits, limit)
         passages = passages_of(hits, limit, self._room)
         num_chunks = {document_id: located.num_chunks for document_id, located in documents.items()}
         return with_small_documents_whole(
@@ -210,8 +247,9 @@ class Searcher:
         return self._settings.passages if query.limit is None else max(0, query.limit)
 
     def _candidates(self, query: Query) -> int:
-        """At least as many as are wanted in the end, however few the settings ask for."""
-        return max(self._settings.candidates, self._limit(query))
+        """At least as many as are wanted in the end, however few are asked for."""
+        candidates = self._settings.candidates if query.breadth is None else query.breadth.candidates
+        return max(candidates, self._limit(query))
 
 
 def _passage(hit: Hit, document: Located) -> Passage:

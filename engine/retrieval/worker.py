@@ -1,7 +1,8 @@
 """The retrieval thread: takes all questions that wait as one batch, and hands each on as soon as it is ready.
 
 While the writer is busy with one question, the next ones are searched here. Every question that comes in goes
-out exactly once: handed over, cancelled, or failed.
+out exactly once: handed over, cancelled, or failed. When no question waits, answers that are being written get more
+to go on from (looks.py).
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from engine.core import Evidence, Filters, Passage, Quote
 from engine.errors import RagdollError
 from engine.events import AnswerStateChanged, PassagesFound, Publish
 from engine.inflight import QuestionInFlight
+from engine.looking_again import FoundAgain, LookAgain, TellFound
 from engine.retrieval.batching import MAX_BATCH
+from engine.retrieval.breadth import LookCosts
 from engine.retrieval.confining import searched_without
+from engine.retrieval.cost import CostModel
+from engine.retrieval.looks import Looks
 from engine.retrieval.reader import Reader
 from engine.retrieval.search import ANYWHERE, Query, Searcher, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
@@ -43,6 +49,9 @@ class _WarmUp:
     """Load everything now, so that the first question does not have to wait for it."""
 
 
+_Item: TypeAlias = QuestionInFlight | LookAgain | _Lookup | _WarmUp
+
+
 class RetrievalWorker:
     """One thread and its queue; opens the searcher when the first question comes."""
 
@@ -56,6 +65,8 @@ class RetrievalWorker:
         sentence_vectors: SentenceVectors,
         lookup_size: Callable[[], int] = lambda: MAX_BATCH,
         expect: Expect = lambda in_flight, passages: None,
+        look_costs: LookCosts | None = None,
+        found_again: TellFound = lambda found: None,
     ) -> None:
         """Prepares the thread.
 
@@ -69,12 +80,16 @@ class RetrievalWorker:
             sentence_vectors: What the reader has embedded before; closed with the worker.
             lookup_size: How many texts of a long lookup to search at once.
             expect: Is told the passages that a question will probably be handed over with, before they are read.
+            look_costs: Learns what looks take.
+            found_again: Is told what each look found.
         """
         self._open_searcher, self._hand_over, self._publish = open_searcher, hand_over, publish
         self._on_cancelled, self._on_failed = on_cancelled, on_failed
         self._sentence_vectors, self._lookup_size = sentence_vectors, lookup_size
-        self._expect = expect
-        self._queue: queue.Queue[QuestionInFlight | _Lookup | _WarmUp | None] = queue.Queue()
+        self._expect, self._found_again = expect, found_again
+        self._looks = Looks(look_costs or LookCosts(CostModel().predict), found_again)
+        self._waiting_looks: list[LookAgain] = []
+        self._queue: queue.Queue[_Item | None] = queue.Queue()
         self._closing = threading.Lock()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="retrieval", daemon=True)
@@ -87,6 +102,10 @@ class RetrievalWorker:
         self._publish(AnswerStateChanged(in_flight.question.question_id, "queued", self._queue.qsize()))
         if not self._put(in_flight):
             self._on_cancelled(in_flight)
+
+    def look_again(self, look: LookAgain) -> None:
+        """Queues a look behind all questions; `found_again` is told of it, unless its answer has ended before."""
+        self._put(look)
 
     def search(
         self, texts: Sequence[str], top_k: int, collection: str | None = None, filters: Filters = ANYWHERE
@@ -121,19 +140,27 @@ class RetrievalWorker:
             self._turn_away(None)
         self._sentence_vectors.close()
 
-    def _put(self, item: QuestionInFlight | _Lookup | _WarmUp) -> bool:
+    def _put(self, item: _Item) -> bool:
         with self._closing:
             if not self._is_closed:
                 self._queue.put(item)
             return not self._is_closed
 
     def _run(self) -> None:
-        while (item := self._queue.get()) is not None and not self._is_closed:
+        while (item := self._next()) is not None and not self._is_closed:
             self._serve(item)
         self._turn_away(item)
 
-    def _serve(self, item: QuestionInFlight | _Lookup | _WarmUp) -> None:
-        if isinstance(item, _WarmUp):
+    def _next(self) -> _Item | None:
+        """What came first; while looks wait and nothing else does, these are carried out."""
+        while self._waiting_looks and self._queue.empty() and not self._is_closed:
+            self._look()
+        return self._queue.get()
+
+    def _serve(self, item: _Item) -> None:
+        if isinstance(item, LookAgain):
+            self._waiting_looks.append(item)
+        elif isinstance(item, _WarmUp):
             self._load()
         elif isinstance(item, _Lookup):
             self._look_up(item)
@@ -143,7 +170,9 @@ class RetrievalWorker:
             if next_item is not None:
                 self._serve(next_item)
 
-    def _waiting_with(self, first: QuestionInFlight) -> tuple[list[QuestionInFlight], _Lookup | _WarmUp | None]:
+    def _waiting_with(
+        self, first: QuestionInFlight
+    ) -> tuple[list[QuestionInFlight], LookAgain | _Lookup | _WarmUp | None]:
         """All questions that wait by now, and what came after them."""
         batch = [first]
         while len(batch) < MAX_BATCH:
@@ -164,6 +193,16 @@ class RetrievalWorker:
             self._open_searcher().embedder.load()
         except Exception as error:  # noqa: BLE001 - the edge of the thread; the first question is told
             log.info("warming up failed: %s", error)
+
+    def _look(self) -> None:
+        looks, self._waiting_looks = self._waiting_looks[:MAX_BATCH], self._waiting_looks[MAX_BATCH:]
+        try:
+            self._looks.carry_out(self._open_searcher(), looks)
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; the answers go on from what they have
+            reported = _reported(error)
+            log.info("nothing more was found for %d answers: %s", len(looks), reported)
+            for look in looks:
+                self._found_again(FoundAgain(look.question_id, look.number, (), 0.0, reported))
 
     def _look_up(self, lookup: _Lookup) -> None:
         try:
@@ -253,7 +292,7 @@ class RetrievalWorker:
         for in_flight in batch:
             self._on_failed(in_flight, _reported(error))
 
-    def _turn_away(self, item: QuestionInFlight | _Lookup | _WarmUp | None) -> None:
+    def _turn_away(self, item: _Item | None) -> None:
         """Ends everything that waits when the worker closes."""
         while True:
             if isinstance(item, QuestionInFlight):

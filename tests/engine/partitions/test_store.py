@@ -794,3 +794,22 @@ def test_a_file_that_cannot_be_read_once_written_is_left_for_later(
     assert_finds_what_the_table_has(store, table)
     assert table.asked_for == []
     store.close()
+
+
+def test_a_narrow_search_reads_only_the_likeliest_partitions(table: FakeTable, folder: Path):
+    store = open_store(table, folder, budget_bytes=0)
+    try:
+        store.maintain()
+        vectors = queries(1)
+        everything = store.search(vectors, 5)
+        assert store.num_cold == len(FILES)
+        sweeps: list[Sweep] = []
+        store.on_sweep = sweeps.append
+        narrow = store.search(vectors, 5, max_loads=0)
+        some = store.search(vectors, 5, max_loads=1)
+        assert [sweep.num_loads for sweep in sweeps] == [0, 1]
+        assert [sweep.num_skipped for sweep in sweeps] == [store.num_cold, store.num_cold - 1]
+        assert everything[0][0].score >= some[0][0].score >= narrow[0][0].score
+        assert store.search(vectors, 5, max_loads=99) == everything
+    finally:
+        store.close()

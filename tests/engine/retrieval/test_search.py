@@ -16,6 +16,7 @@ from engine.errors import NothingThere
 from engine.memory.ledger import Ledger
 from engine.partitions.rows import Found, Vectors
 from engine.partitions.table import ChunkTable
+from engine.retrieval.breadth import Breadth
 from engine.retrieval.joining import Room
 from engine.retrieval.search import Query, Searcher
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY, HashEmbedder, chunk_row
@@ -85,9 +86,18 @@ class Exact:
     def __init__(self, table: ChunkTable) -> None:
         self.table = table
         self.sweeps: list[int] = []
+        self.max_loads: list[int | None] = []
+        self.num_cold = 3
 
-    def search(self, vectors: Vectors, limit: int, document_ids: Collection[int] | None = None) -> list[list[Found]]:
+    def search(
+        self,
+        vectors: Vectors,
+        limit: int,
+        document_ids: Collection[int] | None = None,
+        max_loads: int | None = None,
+    ) -> list[list[Found]]:
         self.sweeps.append(len(vectors))
+        self.max_loads.append(max_loads)
         return self.table.nearest(vectors, limit, document_ids)
 
 
@@ -282,3 +292,28 @@ def test_the_filters_in_force_are_told_apart_from_those_given_up(searcher: Searc
     )
     assert named.recognised == ("only “2.txt”",)
     assert in_vain.recognised == ()
+
+
+def test_another_text_than_the_one_that_is_searched_for_can_confine_the_search(
+    searcher: Searcher, documents: Documents
+):
+    documents.known[1] = replace(documents.known[1], path="/docs/lease.pdf")
+    query = Query("threads", asked="What does lease.pdf say?", filters=Filters())
+    [result] = searcher.search([query])
+    assert {passage.document_id for passage in result.passages} == {1}
+    assert result.recognised
+
+
+def test_a_narrow_search_reads_no_more_than_it_may(table: ChunkTable, documents: Documents):
+    searcher = make_searcher(table, documents)
+    searcher.search([Query("threads", breadth=Breadth(2, 1)), Query("flour")])
+    assert searcher._index.max_loads == [1, None]  # type: ignore[attr-defined]
+    assert searcher.breadths()[-1] == Breadth(50, 3)
+
+
+def test_what_follows_a_passage_is_told_in_the_order_of_the_text(searcher: Searcher, documents: Documents):
+    first = searcher.search([Query("mutex share state", collection="Rust", limit=1)])[0].passages[0]
+    assert first.text == TEXTS[1][0]
+    assert [passage.text for passage in searcher.following(first)] == [TEXTS[1][1]]
+    del documents.known[1]
+    assert searcher.following(first) == ()

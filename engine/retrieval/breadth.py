@@ -1,0 +1,73 @@
+"""How broad a search may be while an answer waits for nothing: as broad as it can be in the time that it has.
+
+PipeRAG (https://arxiv.org/abs/2403.05676, section 5) chooses how much of the index is probed so that retrieval takes
+no longer than the computing it hides behind. Here the steps are how deep both rankings go, how many partitions that
+are not in memory are read, and whether a cross-encoder reads the best: T = embedding + a + b · loads + c · queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+# A narrow search looks at this share of the candidates that the settings ask for.
+_NARROW_SHARE = 0.25
+_LEARNING_RATE = 0.2
+# Embedding a few dozen words on a laptop, asking the word index, and reading what was found.
+_GUESSED_OVERHEAD_SECONDS = 0.05
+_GUESSED_RERANKING_SECONDS = 0.5
+
+PredictSweep = Callable[[int, int], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Breadth:
+    """`candidates` of each ranking, from what is in memory and the `max_loads` likeliest partitions that are not."""
+
+    candidates: int
+    max_loads: int
+    reranks: bool = False
+
+
+def breadths(candidates: int, num_cold: int, can_rerank: bool) -> tuple[Breadth, ...]:
+    """The steps from the narrowest to the broadest: all partitions, and the cross-encoder if there is one."""
+    narrow = Breadth(max(1, round(candidates * _NARROW_SHARE)), 0)
+    loads = [*takewhile(lambda loads: loads < num_cold, (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)), num_cold]
+    steps = (narrow, *(Breadth(candidates, each) for each in dict.fromkeys(loads)))
+    return (*steps, Breadth(candidates, num_cold, reranks=True)) if can_rerank else steps
+
+
+def broadest(steps: Sequence[Breadth], predict: Callable[[Breadth], float], seconds: float) -> Breadth:
+    """The broadest step that is expected to take at most `seconds`; the narrowest where none is."""
+    fitting = [step for step in steps if predict(step) <= seconds]
+    return fitting[-1] if fitting else steps[0]
+
+
+class LookCosts:
+    """What looks take, learnt from those there were; on the retrieval thread, `expected` on any."""
+
+    def __init__(self, predict_sweep: PredictSweep) -> None:
+        """`predict_sweep` tells the seconds of a sweep by its loads and queries (see cost.py)."""
+        self._predict_sweep = predict_sweep
+        self._overhead_seconds = _GUESSED_OVERHEAD_SECONDS
+        self._reranking_seconds = _GUESSED_RERANKING_SECONDS
+        self._latest = Breadth(1, 0)
+
+    def predict(self, breadth: Breadth, num_queries: int = 1) -> float:
+        """Seconds that such a look will take, together with others that make `num_queries` queries."""
+        sweep = self._predict_sweep(breadth.max_loads, num_queries)
+        return self._overhead_seconds + sweep + self._reranking_seconds * breadth.reranks
+
+    def expected(self) -> float:
+        """Seconds that the next look will take if it is like the last."""
+        return self.predict(self._latest)
+
+    def note(self, breadth: Breadth, num_queries: int, seconds: float) -> None:
+        """Learns from a look; what the sweep's own model does not account for is the overhead."""
+        surprise = seconds - self.predict(breadth, num_queries)
+        if breadth.reranks:
+            self._reranking_seconds = max(0.0, self._reranking_seconds + _LEARNING_RATE * surprise)
+        else:
+            self._overhead_seconds = max(0.0, self._overhead_seconds + _LEARNING_RATE * surprise)
+        self._latest = breadth

@@ -1,0 +1,61 @@
+"""Looks: searches for answers that are being written, by the end of their text; they wait for all questions.
+
+PipeRAG (https://arxiv.org/abs/2403.05676): the text has grown by the time they are back, and the passages that fitted
+it still fit. Whatever becomes of a look, whoever asked hears of it, and an answer that ended meanwhile is let be.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from engine.looking_again import FoundAgain, LookAgain, TellFound
+from engine.retrieval.breadth import Breadth, LookCosts, broadest
+from engine.retrieval.newness import new_passages
+from engine.retrieval.search import Query, Searcher
+
+log = logging.getLogger(__name__)
+
+
+class Looks:
+    """Carries looks out, those that wait together in one search; on the retrieval thread."""
+
+    def __init__(self, costs: LookCosts, tell: TellFound) -> None:
+        self._costs, self._tell = costs, tell
+
+    def carry_out(self, searcher: Searcher, looks: Sequence[LookAgain]) -> None:
+        """Searches for all that are still wanted, and tells what is new.
+
+        Raises:
+            RagdollError: As the searcher does; nothing was told then.
+        """
+        wanted = [look for look in looks if not look.cancelled.is_set()]
+        if len(wanted) < len(looks):
+            log.debug("%d answers have ended before more was looked for", len(looks) - len(wanted))
+        if not wanted:
+            return
+        since = time.perf_counter()
+        steps = searcher.breadths()
+        breadth = min((self._breadth(steps, look, len(wanted)) for look in wanted), key=steps.index)
+        results = searcher.search([_query(look, breadth) for look in wanted])
+        found = [
+            new_passages(result.passages, look.evidence, searcher.following, look.limit)
+            for look, result in zip(wanted, results, strict=True)
+        ]
+        seconds = time.perf_counter() - since
+        self._costs.note(breadth, len(wanted), seconds)
+        for look, passages in zip(wanted, found, strict=True):
+            self._tell(FoundAgain(look.question_id, look.number, passages, seconds))
+
+    def _breadth(self, steps: Sequence[Breadth], look: LookAgain, num_queries: int) -> Breadth:
+        if look.breadth is not None:
+            return steps[min(look.breadth, len(steps) - 1)]
+        return broadest(steps, lambda step: self._costs.predict(step, num_queries), look.seconds)
+
+
+def _query(look: LookAgain, breadth: Breadth) -> Query:
+    question = look.question
+    # What the answer has already will be among what is found.
+    limit = look.limit + len(look.evidence)
+    return Query(look.window, question.collection, limit, question.filters, asked=question.text, breadth=breadth)

@@ -1,0 +1,200 @@
+"""Tests for engine.retrieval.looks, and for how the retrieval worker has them wait for questions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from engine.core import Evidence, Passage, Question, Scope
+from engine.errors import LibraryError
+from engine.inflight import QuestionInFlight
+from engine.looking_again import FoundAgain, LookAgain
+from engine.memory.ledger import Ledger
+from engine.retrieval.breadth import Breadth, LookCosts, breadths
+from engine.retrieval.calibration import Strength
+from engine.retrieval.looks import Looks
+from engine.retrieval.search import Query, SearchResult
+from engine.retrieval.sentence_vectors import SentenceVectors
+from engine.retrieval.worker import RetrievalWorker
+from tests.helpers.chunk_rows import HashEmbedder
+from tests.helpers.passages import passage
+
+TIMEOUT = 30.0
+KNOWN = passage("The notice period is three months.")
+NEW = passage("It begins on the first.", document_id=2)
+
+
+@dataclass
+class FakeSearcher:
+    """Finds what is known and what is new. "BROKEN" makes the search fail; `gate`, closed, makes it wait."""
+
+    embedder: HashEmbedder = field(default_factory=HashEmbedder)
+    gate: threading.Event = field(default_factory=threading.Event)
+    began: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    batches: list[list[Query]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+
+    def breadths(self) -> tuple[Breadth, ...]:
+        return breadths(40, 4, can_rerank=True)
+
+    def following(self, _: Passage) -> tuple[Passage, ...]:
+        return ()
+
+    def search(self, queries: Sequence[Query]) -> list[SearchResult]:
+        self.batches.append(list(queries))
+        self.began.release()
+        assert self.gate.wait(TIMEOUT)
+        if any("BROKEN" in query.text for query in queries):
+            raise LibraryError("The index cannot be read.")
+        return [SearchResult((KNOWN, NEW), Scope(2, 9, 2), Strength(0.8, 0.8)) for _ in queries]
+
+
+def look(window: str = "the notice period", number: int = 1, **options) -> LookAgain:
+    given = {"seconds": 60.0, "limit": 2, "cancelled": threading.Event(), **options}
+    return LookAgain(Question(f"q{number}", "What of the lease?"), number, window, (KNOWN,), **given)
+
+
+def costs() -> LookCosts:
+    return LookCosts(lambda loads, queries: float(loads))
+
+
+class TestLooks:
+    @pytest.fixture(autouse=True)
+    def desk(self) -> None:
+        self.searcher, self.told = FakeSearcher(), list[FoundAgain]()
+        self.looks = Looks(costs(), self.told.append)
+
+    def carry_out(self, *looks: LookAgain) -> list[Query]:
+        self.looks.carry_out(self.searcher, looks)  # type: ignore[arg-type]
+        return self.searcher.batches[-1]
+
+    def test_only_what_is_new_is_told(self):
+        self.carry_out(look())
+        [found] = self.told
+        assert (found.question_id, found.number, found.passages, found.error) == ("q1", 1, (NEW,), None)
+        assert found.seconds > 0
+
+    def test_the_question_confines_the_search_for_its_window(self):
+        [query] = self.carry_out(look())
+        assert (query.text, query.asked, query.limit) == ("the notice period", "What of the lease?", 3)
+
+    def test_the_search_is_as_broad_as_there_is_time(self):
+        [query] = self.carry_out(look(seconds=0.0))
+        assert query.breadth == Breadth(10, 0)
+        [query] = self.carry_out(look(seconds=2.5))
+        assert query.breadth == Breadth(40, 2)
+
+    def test_the_breadth_can_be_said(self):
+        [query] = self.carry_out(look(breadth=1))
+        assert query.breadth == Breadth(40, 0)
+        [query] = self.carry_out(look(breadth=99))
+        assert query.breadth == Breadth(40, 4, reranks=True)
+
+    def test_looks_that_wait_together_are_one_search_which_suits_the_one_with_least_time(self):
+        queries = self.carry_out(look(seconds=60.0), look(number=2, seconds=1.5))
+        assert [query.breadth for query in queries] == [Breadth(40, 1)] * 2
+        assert [found.number for found in self.told] == [1, 2]
+
+    def test_for_an_answer_that_was_cancelled_nothing_is_searched(self):
+        cancelled = threading.Event()
+        cancelled.set()
+        self.looks.carry_out(self.searcher, [look(cancelled=cancelled)])  # type: ignore[arg-type]
+        assert not self.searcher.batches
+        assert not self.told
+
+
+@dataclass
+class Desk:
+    """A worker, and what it told, in order."""
+
+    searcher: FakeSearcher = field(default_factory=FakeSearcher)
+    told: list[str] = field(default_factory=list)
+    found: list[FoundAgain] = field(default_factory=list)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def __post_init__(self) -> None:
+        self.worker = RetrievalWorker(
+            lambda: self.searcher,  # type: ignore[arg-type,return-value]
+            self._hand_over,
+            lambda event: None,
+            lambda in_flight: self._tell(in_flight.question.question_id),
+            lambda in_flight, error: self._tell(in_flight.question.question_id),
+            SentenceVectors(Ledger()),
+            look_costs=costs(),
+            found_again=self._found,
+        )
+        self.worker.start()
+
+    def ask(self, question_id: str) -> None:
+        self.worker.submit(QuestionInFlight(Question(question_id, "What?")))
+
+    def wait(self, count: int) -> list[str]:
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.told) >= count, TIMEOUT)
+            return self.told
+
+    def _hand_over(self, in_flight: QuestionInFlight, evidence: Evidence) -> None:
+        self._tell(in_flight.question.question_id)
+
+    def _found(self, found: FoundAgain) -> None:
+        self.found.append(found)
+        self._tell(f"look {found.number}")
+
+    def _tell(self, what: str) -> None:
+        with self.changed:
+            self.told.append(what)
+            self.changed.notify_all()
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk()
+    yield desk
+    desk.searcher.gate.set()
+    desk.worker.stop()
+
+
+def test_a_look_is_told_of(desk: Desk):
+    desk.worker.look_again(look())
+    assert desk.wait(1) == ["look 1"]
+    assert desk.found[0].passages == (NEW,)
+
+
+def test_questions_go_before_looks_that_came_first(desk: Desk):
+    desk.searcher.gate.clear()
+    desk.ask("first")
+    assert desk.searcher.began.acquire(timeout=TIMEOUT)
+    desk.worker.look_again(look(number=1))
+    desk.ask("second")
+    desk.worker.look_again(look(number=2))
+    desk.ask("third")
+    desk.searcher.gate.set()
+    assert desk.wait(5) == ["first", "second", "third", "look 1", "look 2"]
+    assert len(desk.searcher.batches[-1]) == 2
+
+
+def test_a_look_that_fails_says_why_and_the_next_question_is_answered(desk: Desk):
+    desk.worker.look_again(look("BROKEN"))
+    desk.wait(1)
+    assert isinstance(desk.found[0].error, LibraryError)
+    assert desk.found[0].passages == ()
+    desk.ask("next")
+    assert desk.wait(2) == ["look 1", "next"]
+
+
+def test_looks_that_wait_when_the_worker_stops_are_let_be(desk: Desk):
+    desk.searcher.gate.clear()
+    desk.ask("first")
+    assert desk.searcher.began.acquire(timeout=TIMEOUT)
+    desk.worker.look_again(look())
+    stopping = threading.Thread(target=desk.worker.stop)
+    stopping.start()
+    desk.searcher.gate.set()
+    stopping.join(TIMEOUT)
+    desk.worker.look_again(look())
+    assert desk.told == ["first"]
