@@ -7,32 +7,20 @@ to be read again, whatever costs less. It comes back before anybody new who is n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import get_args
 
-from engine.core import Priority
 from engine.errors import NoCells
 from engine.generation.cells import Cells
 from engine.generation.counters import Tally
 from engine.generation.keeping import Found, Keeper
 from engine.generation.preemption import choose
 from engine.generation.prefill_profile import PrefillProfile
+from engine.generation.queueing import Queueing
 from engine.generation.residence import Residence
-from engine.generation.scheduler import (
-    Candidate,
-    Resident,
-    is_read_soon,
-    next_admission,
-    passed_over,
-    rank,
-    victim,
-    watermark,
-)
+from engine.generation.scheduler import Resident, is_read_soon, victim, watermark
 from engine.generation.sequence import Groups, SequenceGroup, SequenceStatus
 
 # While nobody comes or goes, there is room only where kept KV was unpinned, or where waiting made more urgent.
 _STEPS_BETWEEN_TRIES = 16
-# How many may overtake the one whose turn it is because more of their prompt is kept, and how often.
-LOOKAHEAD = 4
 
 
 class Admission:
@@ -58,6 +46,7 @@ class Admission:
         self._profile, self._tally, self._clock = profile, tally, clock
         self._max_running, self._swap_budget_bytes = max_running, swap_budget_bytes
         self._step_tokens = step_tokens
+        self._queue = Queueing(groups, keeper, residence.can_share, clock)
         self.lacks_cells = self._is_held_back = False
         self._num_steps_to_skip = 0
 
@@ -76,7 +65,7 @@ class Admission:
         if not self._cells.num_free:
             self.drop_closing()
         while self._cells.num_free < (needed := self._num_needed()):
-            if self.drop_closing() or self._let_go_of_waiting():
+            if self.drop_closing() or self._queue.let_go_of_all():
                 self._free_kept(needed)
             elif len(self._groups.running) > 1:
                 self._preempt_one(self._groups.running)
@@ -95,21 +84,26 @@ class Admission:
             self._num_steps_to_skip -= 1
             return None
         while self._groups.waiting and not (self._is_held_back and self._groups.running):
-            chosen = self._next()
+            chosen = self._queue.next()
             if chosen is None or (self._groups.running and not self._is_time_for(chosen)):
                 break
             if not self._has_room_for(chosen):
                 self.lacks_cells = True
-                self._num_steps_to_skip = _STEPS_BETWEEN_TRIES
+                self._pause()
                 return None if self._groups.running else chosen
-            self._note_passed(chosen)
-            self._settle(chosen)
+            if self._queue.is_ready(chosen):
+                self._queue.note_passed(chosen)
+                self._settle(chosen)
         self.lacks_cells = False
         return None
 
     def look_again(self) -> None:
         """Somebody came or went: whoever found no room may find some now."""
         self._num_steps_to_skip = 0
+
+    def _pause(self) -> None:
+        """Nobody comes in as things are; those whose kept KV is still being read may, as soon as it was."""
+        self._num_steps_to_skip = 0 if self._queue.awaits_disk else _STEPS_BETWEEN_TRIES
 
     def hold_back(self) -> None:
         """Cells ran out although we counted enough: nobody comes in before somebody has ended."""
@@ -121,10 +115,8 @@ class Admission:
         self.look_again()
 
     def rank(self, group: SequenceGroup) -> int:
-        waited = group.waited_seconds
-        if group.status is not SequenceStatus.RUNNING:
-            waited += self._clock() - group.waiting_since
-        return rank(group.request.priority, waited)
+        """How urgent a group is by now; 0 is the most urgent."""
+        return self._queue.rank(group)
 
     def preempt(self, group: SequenceGroup) -> None:
         """Takes all cells from a running group; it waits to go on where it was."""
@@ -146,11 +138,7 @@ class Admission:
 
     def let_go(self, group: SequenceGroup) -> bool:
         """Ends the pins on what is kept of a request; False where there were none."""
-        if group.found is None:
-            return False
-        self._keeper.let_go(group.found)
-        group.found = None
-        return True
+        return self._queue.let_go(group)
 
     def drop_closing(self) -> bool:
         """Gives up keeping the last tokens of answers that have ended."""
@@ -167,54 +155,11 @@ class Admission:
         due = self._due()
         return max(due.count(1), 1) if due else 0
 
-    def _next(self) -> SequenceGroup | None:
-        """Whose turn it is, of those whose kept KV has been read from disk."""
-        groups = {group.request_id: group for group in self._groups.waiting}
-        candidates = self._candidates()
-        while (chosen := next_admission(candidates, LOOKAHEAD)) is not None:
-            if self._is_ready(groups[chosen.request_id]):
-                return groups[chosen.request_id]
-            candidates.remove(chosen)
-        return None
-
-    def _candidates(self) -> list[Candidate]:
-        """The first ones of each priority, and everybody preempted: nobody else can be next."""
-        candidates, counts = [], dict.fromkeys(get_args(Priority), 0)
-        asks_keeper = len(self._groups.waiting) > 1
-        for group in self._groups.waiting:
-            counts[group.request.priority] += 1
-            if counts[group.request.priority] <= LOOKAHEAD + 1 or group.status is SequenceStatus.PREEMPTED:
-                candidates.append(self._candidate(group, asks_keeper))
-        return candidates
-
-    def _candidate(self, group: SequenceGroup, asks_keeper: bool) -> Candidate:
-        cached = group.found.num_tokens if group.found else 0
-        if asks_keeper and group.found is None:
-            cached = self._keeper.peek(group.request.segments)
-        is_preempted = group.status is SequenceStatus.PREEMPTED
-        compute = group.num_tokens - cached
-        rank_now = self.rank(group)
-        return Candidate(group.request_id, group.arrival, rank_now, is_preempted, cached, compute, group.times_passed)
-
-    def _note_passed(self, chosen: SequenceGroup) -> None:
-        candidates = [self._candidate(group, asks_keeper=False) for group in self._groups.waiting]
-        passed = passed_over(candidates, next(c for c in candidates if c.request_id == chosen.request_id))
-        for group in self._groups.waiting:
-            group.times_passed += group.request_id in passed
-
-    def _is_ready(self, group: SequenceGroup) -> bool:
-        if not self._residence.can_share:
-            return True
-        segments = group.request.segments
-        if group.found is not None and self._keeper.peek(segments) > group.found.num_tokens:
-            self.let_go(group)
-        if group.found is None:
-            group.found = self._keeper.find(segments)
-        return self._keeper.is_ready(group.found)
-
     def _is_time_for(self, group: SequenceGroup) -> bool:
         """Whether a group would be read soon, and there are not too many already."""
         if self._num_sequences() + group.num_sequences > self._max_running:
+            # Only an end changes that.
+            self._pause()
             return False
         rank_of_group = self.rank(group)
         num_unread = sum(other.num_unread for other in self._groups.running if self.rank(other) <= rank_of_group)
@@ -228,10 +173,10 @@ class Admission:
             if self._cells_for(group) > self._num_reachable(less_urgent):
                 return False
             if self._keeper.free_cells(max(1, lack)):
-                # What left the cells may have been what was found for this one.
+                # What left the cells may have been what was found for this one; perhaps it is on disk now.
                 self.let_go(group)
-                self._is_ready(group)
-            elif not (self.drop_closing() or self._let_go_of_waiting(group)):
+                self._queue.find(group)
+            elif not (self.drop_closing() or self._queue.let_go_of_all(but=group)):
                 if not less_urgent:
                     return False
                 self._preempt_one(less_urgent)
@@ -263,6 +208,7 @@ class Admission:
 
     def _settle(self, group: SequenceGroup) -> None:
         group.cached_tokens = max(group.cached_tokens, self._residence.settle(group))
+        self.let_go(group)
         self._groups.waiting.remove(group)
         self._groups.running.append(group)
         self._groups.running.sort(key=lambda each: each.arrival)
@@ -276,10 +222,6 @@ class Admission:
         while self._cells.num_free < num_cells:
             if not self._keeper.free_cells(num_cells - self._cells.num_free):
                 return
-
-    def _let_go_of_waiting(self, but: SequenceGroup | None = None) -> bool:
-        pinned = [group for group in self._groups.waiting if group is not but and group.found is not None]
-        return sum(self.let_go(group) for group in pinned) > 0
 
     def _preempt_one(self, groups: list[SequenceGroup]) -> None:
         chosen = victim([Resident(group.request_id, group.arrival, self.rank(group)) for group in groups])

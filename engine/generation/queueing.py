@@ -1,0 +1,100 @@
+"""Those who wait for cells: whose turn it is, as scheduler.py decides, and what is kept of their prompts meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import get_args
+
+from engine.core import Priority
+from engine.generation.keeping import Keeper
+from engine.generation.scheduler import Candidate, next_admission, passed_over, rank
+from engine.generation.sequence import Groups, SequenceGroup, SequenceStatus
+
+# How many may overtake the one whose turn it is because more of their prompt is kept, and how often.
+LOOKAHEAD = 4
+
+
+class Queueing:
+    """Looks through the waiting groups, and pins what is kept of those that may be next; part of the step loop.
+
+    `awaits_disk`: at the last look, somebody was passed over because what is kept of it was still being read.
+    """
+
+    def __init__(self, groups: Groups, keeper: Keeper, can_share: bool, clock: Callable[[], float]) -> None:
+        """Without `can_share` nothing is looked for."""
+        self._groups, self._keeper, self._can_share, self._clock = groups, keeper, can_share, clock
+        self.awaits_disk = False
+
+    def rank(self, group: SequenceGroup) -> int:
+        """How urgent a group is by now; 0 is the most urgent."""
+        waited = group.waited_seconds
+        if group.status is not SequenceStatus.RUNNING:
+            waited += self._clock() - group.waiting_since
+        return rank(group.request.priority, waited)
+
+    def next(self) -> SequenceGroup | None:
+        """Whose turn it is, of those whose kept KV has been read from disk."""
+        groups = {group.request_id: group for group in self._near()}
+        candidates = [self._candidate(group, asks_keeper=len(groups) > 1) for group in groups.values()]
+        self.awaits_disk = False
+        while (chosen := next_admission(candidates, LOOKAHEAD)) is not None:
+            if self.find(groups[chosen.request_id]):
+                return groups[chosen.request_id]
+            self.awaits_disk = True
+            candidates.remove(chosen)
+        return None
+
+    def note_passed(self, chosen: SequenceGroup) -> None:
+        """Remembers who was overtaken."""
+        earlier = [group for group in self._groups.waiting if group.arrival < chosen.arrival]
+        candidates = [self._candidate(group, asks_keeper=False) for group in earlier]
+        passed = passed_over(candidates, self._candidate(chosen, asks_keeper=False))
+        for group in earlier:
+            group.times_passed += group.request_id in passed
+
+    def find(self, group: SequenceGroup) -> bool:
+        """Looks for what is kept of a group, and pins it; whether all of that can be given to it now."""
+        if not self._can_share:
+            return True
+        segments = group.request.segments
+        # More is kept than was found, or some of that was removed.
+        if group.found is not None and self._keeper.peek(segments) != group.found.num_tokens:
+            self.let_go(group)
+        if group.found is None:
+            group.found = self._keeper.find(segments)
+        return self.is_ready(group)
+
+    def is_ready(self, group: SequenceGroup) -> bool:
+        """Whether nothing that was found of a group is still being read."""
+        return group.found is None or self._keeper.is_ready(group.found)
+
+    def let_go(self, group: SequenceGroup) -> bool:
+        """Ends the pins on what is kept of a group; False where there were none."""
+        if group.found is None:
+            return False
+        self._keeper.let_go(group.found)
+        group.found = None
+        return True
+
+    def let_go_of_all(self, but: SequenceGroup | None = None) -> bool:
+        """Ends the pins of everybody who waits; False where there were none."""
+        pinned = [group for group in self._groups.waiting if group is not but]
+        return sum(self.let_go(group) for group in pinned) > 0
+
+    def _near(self) -> list[SequenceGroup]:
+        """The first ones of each priority, and everybody preempted: nobody else can be next."""
+        near, counts = list[SequenceGroup](), dict.fromkeys(get_args(Priority), 0)
+        for group in self._groups.waiting:
+            counts[group.request.priority] += 1
+            if counts[group.request.priority] <= LOOKAHEAD + 1 or group.status is SequenceStatus.PREEMPTED:
+                near.append(group)
+        return near
+
+    def _candidate(self, group: SequenceGroup, asks_keeper: bool) -> Candidate:
+        cached = group.found.num_tokens if group.found else 0
+        if asks_keeper and group.found is None:
+            cached = self._keeper.peek(group.request.segments)
+        is_preempted = group.status is SequenceStatus.PREEMPTED
+        compute = group.num_tokens - cached
+        rank_now = self.rank(group)
+        return Candidate(group.request_id, group.arrival, rank_now, is_preempted, cached, compute, group.times_passed)

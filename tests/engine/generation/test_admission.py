@@ -1,0 +1,286 @@
+"""Tests for engine.generation.admission: who gets cells, who leaves for whom, and what becomes of pins."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.errors import NoCells
+from engine.generation.sequence import SequenceGroup, SequenceStatus
+from tests.helpers.loop_parts import Parts, prompt
+
+
+def close_later(parts: Parts, num_tokens: int) -> SequenceGroup:
+    """An answer that has ended, and lies in cells until its last token is computed."""
+    group = parts.running(prompt(9_000, num_tokens), ((1, 2),))
+    parts.groups.running.remove(group)
+    parts.groups.closing.append(group)
+    return group
+
+
+def test_those_who_wait_get_cells_in_order_of_arrival() -> None:
+    parts = Parts()
+    groups = [parts.waiting(prompt(10 * number + 1, 10)) for number in range(3)]
+    assert parts.admission.admit() is None
+    assert parts.groups.running == groups
+    assert parts.groups.waiting == []
+    assert all(group.status is SequenceStatus.RUNNING for group in groups)
+    parts.check()
+
+
+def test_what_was_kept_is_in_the_cells_and_pinned_no_longer() -> None:
+    parts = Parts()
+    parts.keep(*prompt(1, 20))
+    group = parts.waiting(prompt(1, 20, 10))
+    parts.admission.admit()
+    assert group.lead.num_computed == group.cached_tokens == 20
+    assert group.found is None
+    assert parts.keeper.pins == []
+    parts.check()
+
+
+def test_who_lost_what_was_found_while_room_was_made_waits_until_it_is_read_again() -> None:
+    parts = Parts(num_cells=128)
+    parts.keep(*prompt(1, 60))
+    parts.keep(*prompt(300, 30))
+    group = parts.waiting(prompt(1, 60, 30))
+    parts.running(prompt(500, 20))
+
+    # As when the keeper's budgets are over, and all that is not pinned leaves.
+    free_cells = parts.keeper.free_cells
+
+    def take_all(num_cells: int) -> int:
+        parts.keeper.pins.clear()
+        return free_cells(parts.cells.num_cells)
+
+    parts.keeper.free_cells = take_all
+    parts.admission.admit()
+    assert group.status is SequenceStatus.WAITING
+    assert group.lead.held is None
+    assert not parts.admission.lacks_cells
+
+    parts.keeper.arrives()
+    parts.admission.admit()
+    assert group.status is SequenceStatus.RUNNING
+    assert group.cached_tokens == 60
+    parts.check()
+
+
+def test_who_has_been_read_from_disk_does_not_wait_for_steps_that_another_skips() -> None:
+    parts = Parts(num_cells=128)
+    parts.keep(*prompt(1, 20))
+    parts.keeper.free_cells(20)
+    parts.running(prompt(500, 40))
+    first, large = parts.waiting(prompt(1, 20, 10)), parts.waiting(prompt(700, 100))
+    parts.admission.admit()
+    assert parts.admission.lacks_cells
+    assert first.lead.held is None
+
+    parts.keeper.arrives()
+    parts.admission.admit()
+    assert parts.groups.running[-1] is first
+    assert large.lead.held is None
+
+
+def test_who_does_not_fit_is_looked_at_again_when_somebody_has_ended() -> None:
+    parts = Parts(num_cells=128)
+    running, large = parts.running(prompt(500, 40)), parts.waiting(prompt(700, 100))
+    parts.admission.admit()
+    parts.residence.leave(running)
+    parts.groups.running.remove(running)
+    other = parts.running(prompt(300, 5))
+    parts.admission.admit()
+    assert parts.groups.running == [other]
+    parts.admission.note_end()
+    parts.admission.admit()
+    assert parts.groups.running == [large, other]
+
+
+def test_while_all_places_are_taken_the_keeper_is_hardly_asked() -> None:
+    parts = Parts(max_running=2)
+    for number in range(2):
+        parts.running(prompt(100 * number + 1, 10))
+    for number in range(50):
+        parts.waiting(prompt(10 * number + 1000, 10))
+    for _ in range(160):
+        parts.admission.admit()
+    assert parts.keeper.num_peeks < 160
+    assert len(parts.groups.running) == 2
+
+
+def test_a_place_that_an_answer_of_several_leaves_is_taken_when_it_is_told() -> None:
+    parts = Parts(max_running=2)
+    several, waiting = parts.running(prompt(1, 10), ((7,), (8,))), parts.waiting(prompt(100, 10))
+    parts.admission.admit()
+    several.sequences[1].finish_reason = "stop"
+    parts.residence.release(several.sequences[1])
+    parts.admission.admit()
+    assert waiting.lead.held is None
+    parts.admission.look_again()
+    parts.admission.admit()
+    assert waiting.status is SequenceStatus.RUNNING
+
+
+def test_who_would_not_be_read_soon_waits_without_cells() -> None:
+    parts = Parts(num_cells=512, n_ubatch=32)
+    reading, waiting = parts.waiting(prompt(1, 100)), parts.waiting(prompt(200, 100))
+    parts.admission.admit()
+    assert parts.groups.running == [reading]
+    parts.compute(reading.lead.held, reading.lead.tokens[:60])
+    parts.admission.admit()
+    assert parts.groups.running == [reading, waiting]
+
+
+@pytest.mark.parametrize("swap_budget_bytes", [0, 1 << 20])
+def test_the_less_urgent_leaves_for_the_more_urgent_and_comes_back_before_anybody_new(swap_budget_bytes: int) -> None:
+    parts = Parts(num_cells=128, swap_budget_bytes=swap_budget_bytes)
+    script = parts.running(prompt(1, 80), ((7, 8),), priority="batch")
+    window = parts.waiting(prompt(200, 90))
+    parts.admission.admit()
+    assert parts.groups.running == [window]
+    assert script.status is SequenceStatus.PREEMPTED
+    assert script.is_swapped == (swap_budget_bytes > 0)
+    assert (parts.tally.preempted_by_swap, parts.tally.preempted_by_recompute) == (
+        (1, 0) if swap_budget_bytes else (0, 1)
+    )
+    parts.check()
+
+    newer = parts.waiting(prompt(400, 90), priority="batch")
+    parts.residence.leave(window)
+    parts.groups.running.clear()
+    parts.admission.note_end()
+    parts.admission.admit()
+    assert parts.groups.running == [script]
+    assert newer.status is SequenceStatus.WAITING
+    assert script.lead.num_computed == (81 if swap_budget_bytes else 0)
+    parts.check()
+
+
+def test_nobody_leaves_in_vain() -> None:
+    parts = Parts(num_cells=128)
+    parts.keep(*prompt(600, 10))
+    parts.running(prompt(1, 60))
+    script = parts.running(prompt(200, 20), priority="batch")
+    window = parts.waiting(prompt(400, 90))
+    parts.admission.admit()
+    assert script.status is SequenceStatus.RUNNING
+    assert window.status is SequenceStatus.WAITING
+    assert len(parts.keeper.nodes) == 1
+    assert parts.admission.lacks_cells
+
+
+def test_answers_that_only_wait_to_be_kept_leave_before_anybody_who_writes() -> None:
+    parts = Parts(num_cells=128)
+    close_later(parts, 60)
+    script, window = parts.running(prompt(1, 20), priority="batch"), parts.waiting(prompt(400, 80))
+    parts.admission.admit()
+    assert parts.groups.running == [script, window]
+    assert parts.groups.closing == []
+    parts.check()
+
+
+def test_pins_of_others_who_wait_go_before_anybody_who_writes() -> None:
+    parts = Parts(num_cells=128)
+    parts.keep(*prompt(1, 60))
+    other = parts.waiting(prompt(1, 60, 10), priority="batch")
+    assert parts.admission._queue.find(other)
+    script, window = parts.running(prompt(300, 20), priority="batch"), parts.waiting(prompt(400, 80))
+    parts.admission.admit()
+    assert parts.groups.running == [script, window]
+    assert other.found is not None
+    assert other.found.num_cells == 60
+
+
+def test_who_fits_nowhere_even_alone_is_handed_back() -> None:
+    parts = Parts(num_cells=64)
+    group = parts.waiting(prompt(1, 40), ((*range(2, 30),),))
+    held = parts.cells.open()
+    parts.cells.grow(held, 1)
+    assert parts.admission.admit() is group
+    parts.residence.close(held)
+    assert parts.admission.admit() is None
+    assert parts.groups.running == [group]
+
+
+def test_whoever_runs_keeps_the_last_sequence_number_for_what_is_loaded_by_itself() -> None:
+    parts = Parts(num_sequences=4)
+    groups = [parts.waiting(prompt(10 * number + 1, 10)) for number in range(4)]
+    parts.admission.admit()
+    assert parts.groups.running == groups[:3]
+    assert parts.admission.lacks_cells
+
+
+def test_once_llama_cpp_had_fewer_cells_than_counted_nobody_comes_before_somebody_has_ended() -> None:
+    parts = Parts()
+    parts.running(prompt(1, 10))
+    parts.waiting(prompt(100, 10))
+    parts.admission.hold_back()
+    parts.admission.admit()
+    assert len(parts.groups.running) == 1
+    parts.admission.note_end()
+    parts.admission.admit()
+    assert len(parts.groups.running) == 2
+
+
+def test_room_for_a_batch_comes_from_what_is_kept_first() -> None:
+    parts = Parts(num_cells=64)
+    parts.keep(*prompt(1, 40))
+    running = parts.running(prompt(100, 20), ((7,),))
+    parts.compute(running.lead.held, running.lead.tokens)
+    running.lead.tokens += [8, 9, 10, 11]
+    assert parts.admission.make_room(32) is None
+    assert parts.cells.num_free >= 4
+    assert parts.keeper.nodes == {}
+    assert parts.groups.running == [running]
+
+
+def test_nothing_is_freed_while_there_is_room() -> None:
+    parts = Parts(num_cells=64)
+    parts.keep(*prompt(1, 20))
+    parts.running(prompt(100, 12), ((7,),))
+    assert parts.admission.make_room(32) is None
+    assert len(parts.keeper.nodes) == 1
+
+
+def test_room_for_those_who_write_comes_from_pins_then_from_the_latest_and_the_last_is_handed_back() -> None:
+    parts = Parts(num_cells=64)
+    parts.keep(*prompt(1, 20))
+    waiting = parts.waiting(prompt(1, 20, 10))
+    parts.admission._queue.find(waiting)
+    first, second = parts.running(prompt(100, 22), ((7,),)), parts.running(prompt(200, 22), ((8,),))
+    assert parts.cells.num_free == 0
+
+    assert parts.admission.make_room(32) is None
+    assert waiting.found is None
+    assert parts.groups.running == [first, second]
+
+    room = parts.cells.num_free // 2
+    for group in (first, second):
+        group.lead.tokens += range(300, 300 + room - 1)
+        parts.compute(group.lead.held, group.lead.tokens)
+        group.lead.tokens.append(9)
+    assert parts.cells.num_free == 0
+    assert parts.admission.make_room(32) is None
+    assert parts.groups.running == [first]
+    assert parts.groups.waiting[0] is second
+
+    first.lead.tokens += range(400, 400 + parts.cells.num_free - 1)
+    parts.compute(first.lead.held, first.lead.tokens)
+    first.lead.tokens.append(10)
+    assert parts.cells.num_free == 0
+    assert parts.admission.make_room(32) is first
+
+
+def test_answers_that_only_wait_to_be_kept_give_their_cells_to_those_who_write() -> None:
+    parts = Parts(num_cells=64)
+    close_later(parts, 40)
+    running = parts.running(prompt(100, 23), ((7,),))
+    assert parts.cells.num_free == 0
+    assert parts.admission.make_room(32) is None
+    assert parts.groups.closing == []
+    assert parts.groups.running == [running]
+    assert not parts.admission.drop_closing()
+
+
+def test_with_nobody_to_preempt_the_sentence_says_that_the_context_is_full() -> None:
+    with pytest.raises(NoCells, match="full"):
+        Parts().admission._preempt_one([])

@@ -1,0 +1,127 @@
+"""Tests for engine.generation.queueing."""
+
+from __future__ import annotations
+
+from engine.generation.queueing import LOOKAHEAD, Queueing
+from engine.generation.scheduler import AGEING_SECONDS
+from engine.generation.sequence import SequenceStatus
+from tests.helpers.loop_parts import Parts, prompt
+
+
+def queue_of(parts: Parts, can_share: bool = True) -> Queueing:
+    return Queueing(parts.groups, parts.keeper, can_share, parts.time)
+
+
+def test_nobody_is_next_where_nobody_waits() -> None:
+    assert queue_of(Parts()).next() is None
+
+
+def test_the_first_is_next_and_what_is_kept_of_it_pinned() -> None:
+    parts = Parts()
+    parts.keep(*prompt(1, 20))
+    first = parts.waiting(prompt(1, 20, 10))
+    parts.waiting(prompt(500, 10))
+    assert queue_of(parts).next() is first
+    assert first.found is not None
+    assert first.found.num_tokens == 20
+    assert parts.keeper.pins == [first.found]
+
+
+def test_who_is_still_being_read_from_disk_is_passed_over_until_it_is_there() -> None:
+    parts = Parts()
+    parts.keep(*prompt(1, 20))
+    parts.keeper.free_cells(20)
+    first, second = parts.waiting(prompt(1, 20, 10)), parts.waiting(prompt(500, 10))
+    queue = queue_of(parts)
+    assert queue.next() is second
+    assert queue.awaits_disk
+    parts.keeper.arrives()
+    assert queue.next() is first
+    assert not queue.awaits_disk
+
+
+def test_where_all_are_being_read_nobody_is_next() -> None:
+    parts = Parts()
+    parts.keep(*prompt(1, 20))
+    parts.keeper.free_cells(20)
+    parts.waiting(prompt(1, 20, 10))
+    queue = queue_of(parts)
+    assert queue.next() is None
+    assert queue.awaits_disk
+
+
+def test_what_was_kept_since_the_last_look_is_found_and_what_was_removed_is_not() -> None:
+    parts = Parts()
+    group = parts.waiting(prompt(1, 20, 20, 5))
+    queue = queue_of(parts)
+    found = []
+    for change in (lambda: None, lambda: parts.keep(*prompt(1, 20, 20)), lambda: parts.keeper.forget_all()):
+        change()
+        queue.find(group)
+        assert group.found is not None
+        found.append(group.found.num_tokens)
+        assert parts.keeper.pins == [group.found]
+    assert found == [0, 40, 0]
+
+
+def test_however_many_wait_only_those_who_can_be_next_are_looked_for() -> None:
+    parts = Parts()
+    for number in range(300):
+        parts.waiting(prompt(10 * number + 1, 10), priority=("interactive", "batch", "idle")[number % 3])
+    queue_of(parts).next()
+    # One more for the one that was chosen.
+    assert parts.keeper.num_peeks <= 3 * (LOOKAHEAD + 1) + 1
+    assert len(parts.keeper.pins) == 1
+
+
+def test_a_preempted_one_is_next_wherever_it_stands() -> None:
+    parts = Parts()
+    groups = [parts.waiting(prompt(10 * number + 1, 10)) for number in range(20)]
+    groups[15].status = SequenceStatus.PREEMPTED
+    assert queue_of(parts).next() is groups[15]
+
+
+def test_only_equals_that_came_before_are_passed_over() -> None:
+    parts = Parts()
+    first, script = parts.waiting(prompt(1, 10)), parts.waiting(prompt(20, 10), priority="batch")
+    chosen, later = parts.waiting(prompt(40, 10)), parts.waiting(prompt(60, 10))
+    queue_of(parts).note_passed(chosen)
+    assert [group.times_passed for group in (first, script, chosen, later)] == [1, 0, 0, 0]
+
+
+def test_waiting_counts_for_those_who_wait_and_having_waited_for_those_who_run() -> None:
+    parts = Parts()
+    queue, script, running = (
+        queue_of(parts),
+        parts.waiting(prompt(1, 10), priority="batch"),
+        parts.running(prompt(1, 10)),
+    )
+    running.request = parts.waiting(prompt(1, 10), priority="idle").request
+    assert (queue.rank(script), queue.rank(running)) == (1, 2)
+    parts.time.now += AGEING_SECONDS
+    assert (queue.rank(script), queue.rank(running)) == (0, 2)
+    running.waited_seconds = AGEING_SECONDS
+    assert queue.rank(running) == 1
+
+
+def test_letting_go_twice_is_harmless_and_says_so() -> None:
+    parts = Parts()
+    first, second = parts.waiting(prompt(1, 10)), parts.waiting(prompt(20, 10))
+    queue = queue_of(parts)
+    queue.find(first)
+    queue.find(second)
+    assert queue.let_go_of_all(but=first)
+    assert parts.keeper.pins == [first.found]
+    assert queue.let_go(first)
+    assert not queue.let_go(first)
+    assert not queue.let_go_of_all()
+    assert parts.keeper.pins == []
+
+
+def test_nothing_is_looked_for_where_prefixes_cannot_be_shared() -> None:
+    parts = Parts(can_share_prefixes=False)
+    group = parts.waiting(prompt(1, 10))
+    queue = queue_of(parts, can_share=False)
+    assert queue.next() is group
+    assert group.found is None
+    assert queue.is_ready(group)
