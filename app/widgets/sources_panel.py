@@ -98,7 +98,9 @@ class SourcesPanel(QWidget):
         best = max((passage.score for passage in passages), default=0.0)
         for index in range(max(start, len(self._cards)), end):
             if index == start > 0:
-                self._headings.append(bits.label(self.tr("Found while the answer was being written"), "small"))
+                self._headings.append(
+                    bits.label(self.tr("Found while the answer was being written"), "small", wraps=True)
+                )
                 self._add(self._headings[-1])
             card = SourceCard(index + 1, self._passages[index], best)
             card.opened.connect(lambda index=index: self.opened.emit(index))
