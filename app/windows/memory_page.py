@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QButtonGroup, QGridLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QGridLayout, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
 from app.widgets import bits
 from app.widgets.empty_state import EmptyState
@@ -41,6 +41,8 @@ class MemoryPage(Page):
         counters_column.addStretch(1)
         self._shown_decisions: tuple[str, ...] | None = None
         self._shown_counters: dict[str, float] | None = None
+        self._counter_names: tuple[str, ...] | None = None
+        self._figures: dict[str, QLabel] = {}
         self._views = QStackedWidget()
         self._views.addWidget(self._map_view())
         self._views.addWidget(self._table_view())
@@ -112,7 +114,7 @@ class MemoryPage(Page):
         counters = dict(memory.counters) if memory else {}
         if counters != self._shown_counters:
             self._shown_counters = counters
-            self._rebuild_counters(counters)
+            self._show_counters(counters)
 
     def _rebuild_decisions(self, decisions: tuple[str, ...]) -> None:
         while (item := self._decision_lines.takeAt(1)) is not None:
@@ -123,17 +125,27 @@ class MemoryPage(Page):
             self._decision_lines.addWidget(bits.label(text, "plain" if decisions else "muted", wraps=True))
         self._decision_lines.addStretch(1)
 
-    def _rebuild_counters(self, counters: dict[str, float]) -> None:
+    def _show_counters(self, counters: dict[str, float]) -> None:
+        """They change ten times a second while an answer is written: labels are made only for other names."""
+        lines = [counter_text(name, value) for name, value in list(counters.items())[:MAX_COUNTERS]]
+        names = tuple(words for words, _ in lines)
+        if names != self._counter_names:
+            self._rebuild_counters(names)
+        for words, figure in lines:
+            self._figures[words].setText(figure)
+
+    def _rebuild_counters(self, names: tuple[str, ...]) -> None:
         while (item := self._counter_grid.takeAt(0)) is not None:
             if (old := item.widget()) is not None:
                 old.hide()
                 old.deleteLater()
-        if not counters:
+        self._counter_names = names
+        self._figures = {words: bits.label("", "strong") for words in names}
+        if not names:
             self._counter_grid.addWidget(bits.label(self.tr("Nothing is running."), "muted"), 0, 0)
-        for line, (name, value) in enumerate(list(counters.items())[:MAX_COUNTERS]):
-            words, figure = counter_text(name, value)
+        for line, (words, figure) in enumerate(self._figures.items()):
             self._counter_grid.addWidget(bits.label(words, "muted"), line, 0)
-            self._counter_grid.addWidget(bits.label(figure, "strong"), line, 1)
+            self._counter_grid.addWidget(figure, line, 1)
 
 
 def counter_text(name: str, value: float) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel
 
 from app.windows.embedder_dialog import EmbedderDialog
 from app.windows.memory_page import counter_text
@@ -124,6 +124,23 @@ def test_decisions_are_said_in_words(window, client):
     page = window.go_to("memory")
     client.tell(snapshot(SPAN, decisions=("3 chats waiting: batch 2 → 4.",), counters={"tokens_per_s": 31.44}))
     assert page.decision_lines() == ("3 chats waiting: batch 2 → 4.",)
+
+
+def test_figures_change_in_their_place(window, client):
+    def shown() -> list[str]:
+        QApplication.processEvents()
+        return [label.text() for label in page.counters.findChildren(QLabel) if not label.isHidden()]
+
+    page = window.go_to("memory")
+    client.tell(snapshot(SPAN))
+    assert shown() == ["Figures", "Nothing is running."]
+    client.tell(snapshot(SPAN, counters={"tokens_per_s": 31.44, "kv_cells_free": 12}))
+    labels = page.counters.findChildren(QLabel)
+    client.tell(snapshot(SPAN, counters={"tokens_per_s": 8.0, "kv_cells_free": 9}))
+    assert page.counters.findChildren(QLabel) == labels
+    assert shown() == ["Figures", "Tokens written", "8.0/s", "KV cells free", "9"]
+    client.tell(snapshot(SPAN, counters={"tokens_per_s": 8.0}))
+    assert shown() == ["Figures", "Tokens written", "8.0/s"]
 
 
 @pytest.mark.parametrize(
