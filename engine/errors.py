@@ -22,6 +22,7 @@ RagdollError
 │   ├── ModelFileInvalid     not a GGUF file, cut short, or of an unknown architecture
 │   ├── ModelNotFound
 │   └── ModelLoadFailed
+│       └── LoadAbandoned    another model was chosen while this one was being loaded
 └── GenerationError
     ├── PromptTooLong        question and instructions alone do not fit the context
     ├── NoCells              no KV cell is free
@@ -159,6 +160,10 @@ class ModelNotFound(ModelError):
 
 class ModelLoadFailed(ModelError):
     """llama.cpp refused the model although its header looked right."""
+
+
+class LoadAbandoned(ModelLoadFailed):
+    """Nothing is wrong with the model: another one was chosen while it was being loaded."""
 
 
 class GenerationError(RagdollError):

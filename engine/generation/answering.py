@@ -49,7 +49,7 @@ class Answering:
         publish: Publish,
     ) -> None:
         self.in_flight = in_flight
-        self._evidence, self._prompt, self._speaker, self._publish = evidence, prompt, speaker, publish
+        self.evidence, self._prompt, self._speaker, self._publish = evidence, prompt, speaker, publish
         self._stream = Renumbering(prompt.order)
         self.has_begun = False
         self.cached_ahead: int | None = None
@@ -60,7 +60,12 @@ class Answering:
 
     @property
     def passages(self) -> tuple[Passage, ...]:
-        return self._evidence.passages
+        return self.evidence.passages
+
+    @property
+    def has_text(self) -> bool:
+        """Whether people have seen any of it."""
+        return "first_token" in self.in_flight.timeline.marks
 
     @property
     def request(self) -> Request:
@@ -121,7 +126,7 @@ class Answering:
 
     def _answer(self, answers: Sequence[Written]) -> Answer:
         """What people see of all that was written; the first is the answer."""
-        evidence = self._evidence
+        evidence = self.evidence
         first, *others = (self._read(written) for written in answers)
         return Answer(
             text=first.text,
@@ -137,7 +142,7 @@ class Answering:
 
     def _read(self, written: Written) -> Alternative:
         """One text with its citations; the reader's quotes stand in for citations that cannot be parsed."""
-        prompt, quotes = self._prompt, self._evidence.quotes
+        prompt, quotes = self._prompt, self.evidence.quotes
         text = renumbered(written.text, prompt.order)
         citations = parse_citations(text, len(prompt.passages)) or citations_of_quotes(quotes, len(text))
         # As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of.

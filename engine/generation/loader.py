@@ -13,7 +13,7 @@ from pathlib import Path
 
 from engine.closing import close_all
 from engine.config import Settings
-from engine.errors import ModelError, RagdollError
+from engine.errors import LoadAbandoned, ModelError, RagdollError
 from engine.events import ModelStateChanged, Publish
 from engine.generation.building import build
 from engine.generation.cache_files import CacheFiles
@@ -94,6 +94,7 @@ class ModelLoader:
         """Makes `path` the model that answers; the one before is freed first.
 
         Raises:
+            LoadAbandoned: Another model was chosen meanwhile.
             ModelError: It cannot be loaded; published as the model's state as well.
         """
         self.unload()
@@ -104,7 +105,11 @@ class ModelLoader:
                 self._loaded = self._load(path, n_gpu_layers)
         except ModelError as error:
             self._free()
-            self._publish(ModelStateChanged("failed", str(path), path.stem, sentence=str(error)))
+            if self._abandoned.is_set() and not self.is_closing:
+                # Nothing has failed, and what was chosen instead tells its own state.
+                raise LoadAbandoned(f"{path.name} was not loaded: another model was chosen meanwhile.") from error
+            sentence = f"{error.sentence} {error.way_out}".strip()
+            self._publish(ModelStateChanged("failed", str(path), path.stem, sentence=sentence))
             raise
         except BaseException:
             self._free()

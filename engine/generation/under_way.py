@@ -13,6 +13,7 @@ from engine.core import Evidence, Passage, Priority, Question, SamplingParams
 from engine.errors import GenerationError, RagdollError
 from engine.events import AnswerEnded, AnswerFailed, Publish
 from engine.generation.answering import Answering
+from engine.generation.commands import Task
 from engine.generation.conversation import documents_in_transcript, turns_of_transcript
 from engine.generation.hot_passages import HotPassages
 from engine.generation.loaded import LoadedModel
@@ -38,6 +39,7 @@ class UnderWay:
         self._ahead = ReadingAhead()
         self._hot = HotPassages()
         self._reads_hot = False
+        self._withdrawn: set[str] = set()
         self._stale: set[str] = set()
         self._closing: frozenset[str] = frozenset()
         self._num_steps = 0
@@ -112,8 +114,23 @@ class UnderWay:
         self._stale -= ended
         return bool(ended)
 
+    def withdraw(self) -> list[Task]:
+        """Gives back the questions of which nobody has seen any text; here they have not ended, but are no more.
+
+        The loop is rid of them with the next `cancel_unwanted`.
+        """
+        unseen = [answering for answering in self._answering.values() if not answering.has_text]
+        for answering in unseen:
+            del self._answering[answering.question_id]
+            self._withdrawn.add(answering.question_id)
+        return [Task(answering.in_flight, answering.evidence) for answering in unseen]
+
     def cancel_unwanted(self, loaded: LoadedModel) -> None:
-        """Cancels those whose flag rose."""
+        """Cancels those whose flag rose, and those that were withdrawn."""
+        while self._withdrawn:
+            question_id = self._withdrawn.pop()
+            self._ahead.drop(loaded.loop, question_id)
+            loaded.loop.cancel(question_id)
         for answering in self._answering.values():
             if answering.in_flight.cancelled.is_set():
                 loaded.loop.cancel(answering.question_id)
@@ -151,6 +168,7 @@ class UnderWay:
         """The loop has gone, and what was read ahead with it."""
         self._ahead.clear()
         self._hot.clear()
+        self._withdrawn.clear()
         self._closing = frozenset()
         self._reads_hot = False
 
@@ -183,7 +201,10 @@ class UnderWay:
             loaded.loop.submit(answering.request)
 
     def _tell(self, event: StepEvent) -> None:
-        answering = self._answering[event.request_id]
+        answering = self._answering.get(event.request_id)
+        if answering is None:
+            # It was withdrawn.
+            return
         try:
             end = answering.take(event)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question

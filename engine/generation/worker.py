@@ -1,8 +1,9 @@
 """The generation thread: the one that owns llama.cpp. Answers as many questions at once as there are cells for.
 
 Between two steps of the loop it takes in what has come: questions begin in the order of their priority and arrival,
-and a change of the model waits for the questions before it, so that nothing is loaded or freed under a running
-answer. Without a model the reader's quotes are the answer. Whatever happens, every question ends exactly once.
+and a change of the model waits for the answers of which people have seen something, so that nothing is loaded or freed
+under them (turns.py). Without a model the reader's quotes are the answer. Whatever happens, every question ends
+exactly once.
 """
 
 from __future__ import annotations
@@ -11,11 +12,10 @@ import logging
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from engine.core import Evidence, Passage
-from engine.errors import ModelError, RagdollError
+from engine.errors import LoadAbandoned, ModelError, RagdollError
 from engine.events import (
     AnswerCancelled,
     AnswerFailed,
@@ -36,6 +36,7 @@ from engine.generation.commands import (
 )
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
+from engine.generation.turns import Turns
 from engine.generation.under_way import KnownDocuments, UnderWay, reported_as
 from engine.inflight import QuestionInFlight
 
@@ -48,6 +49,10 @@ IDLE_SECONDS = 2.0
 FLUSH_PAUSE_SECONDS = 0.02
 SPARE_POWER_SECONDS = 60.0
 COUNTERS_SECONDS = 0.5
+# Making a prompt of a question takes milliseconds, in which nobody gets a token.
+BEGUN_AT_ONCE = 16
+# Whoever is further back in the queue is not told of every step that it moves: with hundreds that is most of the work.
+PLACES_TOLD = 50
 
 
 class GenerationWorker:
@@ -77,7 +82,7 @@ class GenerationWorker:
         self._has_power_to_spare = has_power_to_spare
         self._under_way = UnderWay(known_documents, reorder_loss, publish)
         self._inbox: queue.SimpleQueue[InTurn | AtOnce] = queue.SimpleQueue()
-        self._waiting: deque[InTurn] = deque()
+        self._turns = Turns()
         self._positions: dict[str, int] = {}
         self._is_stopped = False
         self._idle_seconds: float | None = None
@@ -128,6 +133,7 @@ class GenerationWorker:
         while not self._is_stopped:
             if not self._take_in():
                 self._use_idle_time()
+            self._withdraw_unseen()
             self._cancel_unwanted()
             self._begin_waiting()
             self._step()
@@ -154,7 +160,7 @@ class GenerationWorker:
 
     def _take(self, item: InTurn | AtOnce) -> None:
         if isinstance(item, InTurn):
-            self._waiting.append(item)
+            self._turns.add(item)
         else:
             self._carry_out(item)
 
@@ -162,11 +168,11 @@ class GenerationWorker:
         """How many seconds to wait for something to come; None for as long as it takes."""
         if self._has_work:
             return WAITING_FOR_DISK_SECONDS if self._under_way.is_stalled else 0
-        return 0 if self._waiting else self._idle_seconds
+        return 0 if self._turns else self._idle_seconds
 
     def _use_idle_time(self) -> None:
         """Nobody asks: what was read is written to the disk, in small portions, and then what is hot is read."""
-        if self._has_work or self._waiting or (loaded := self._loader.loaded_now) is None:
+        if self._has_work or self._turns or (loaded := self._loader.loaded_now) is None:
             return
         self._idle_seconds = FLUSH_PAUSE_SECONDS
         if not self._guarded(loaded.flush) and not self._guarded(lambda: self._read_hot(loaded)):
@@ -195,7 +201,7 @@ class GenerationWorker:
 
     def _expect(self, expected: Expected) -> None:
         loaded = self._loader.loaded_now
-        if loaded is not None and not self._waiting:
+        if loaded is not None and not self._turns:
             try:
                 self._under_way.expect(expected.in_flight, expected.passages, loaded)
             except RagdollError as error:
@@ -211,15 +217,19 @@ class GenerationWorker:
             return False
 
     def _begin_waiting(self) -> None:
-        """Begins what has come, in order; a change of the model waits until all answers before it have ended."""
-        while self._waiting and (isinstance(self._waiting[0], Task) or not len(self._under_way)):
-            item = self._waiting.popleft()
-            if isinstance(item, Task):
-                self._begin(item)
-            elif isinstance(item, UseModel):
-                self._use(item)
-            else:
-                self._is_stopped = True
+        """Begins what has come; before that, when all that people can see has ended, the model is changed."""
+        if len(self._under_way) == 0 and (change := self._turns.take_change()) is not None:
+            self._use(change)
+            # What came meanwhile may be a newer change.
+            return
+        if tasks := self._turns.take(BEGUN_AT_ONCE):
+            self._begin_all(tasks)
+        self._is_stopped = self._turns.is_ending and not any(self._turns) and len(self._under_way) == 0
+
+    def _withdraw_unseen(self) -> None:
+        """Before the model is changed, all answers of which nobody has seen anything are taken back for the next."""
+        if self._turns.change is not None:
+            self._turns.put_back(self._under_way.withdraw())
 
     def _use(self, command: UseModel) -> None:
         self._under_way.forget_ahead()
@@ -240,12 +250,27 @@ class GenerationWorker:
             self._publish(ModelStateChanged("failed", str(command.path or ""), sentence=sentence))
         self._count(now=True)
 
-    def _begin(self, task: Task) -> None:
+    def _begin_all(self, tasks: Sequence[Task]) -> None:
+        """Has these answered; where the model must be loaded first, and cannot be, all that wait are told so."""
+        try:
+            loaded = self._loader.loaded()
+        except LoadAbandoned:
+            self._turns.put_back(tasks)
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
+            # For a question that comes later it is tried again.
+            reported = reported_as(error)
+            for task in (*tasks, *self._turns.take()):
+                self._publish(AnswerFailed(task.in_flight.question.question_id, reported))
+        else:
+            for task in tasks:
+                self._begin(task, loaded)
+
+    def _begin(self, task: Task, loaded: LoadedModel | None) -> None:
         question_id = task.in_flight.question.question_id
         try:
             if task.in_flight.cancelled.is_set():
                 self._publish(AnswerCancelled(question_id))
-            elif (loaded := self._loader.loaded()) is None:
+            elif loaded is None:
                 self._publish(quoted(task.in_flight, task.evidence, self._quote_answer, self._publish))
             else:
                 self._under_way.hand_in(task.in_flight, task.evidence, loaded)
@@ -259,9 +284,7 @@ class GenerationWorker:
                 self._under_way.cancel_unwanted(loaded)
             except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
                 self._start_over(error)
-        unwanted = [item for item in self._waiting if isinstance(item, Task) and item.in_flight.cancelled.is_set()]
-        for task in unwanted:
-            self._waiting.remove(task)
+        for task in self._turns.take_cancelled():
             self._publish(AnswerCancelled(task.in_flight.question.question_id))
 
     def _step(self) -> None:
@@ -284,12 +307,16 @@ class GenerationWorker:
         self._guarded(self._loader.start_over)
 
     def _tell_positions(self) -> None:
-        """How many questions come before each that has not begun; told when it changes."""
-        asked = [*self._under_way.waiting(), *(item.in_flight for item in self._waiting if isinstance(item, Task))]
-        positions = {in_flight.question.question_id: ahead for ahead, in_flight in enumerate(asked)}
-        for question_id, ahead in positions.items():
-            if self._positions.get(question_id) != ahead:
+        """How many questions come before each that has not begun: told to all at first, then to those who are near."""
+        asked = [*self._under_way.waiting(), *(task.in_flight for task in self._turns)]
+        positions: dict[str, int] = {}
+        for ahead, in_flight in enumerate(asked):
+            question_id = in_flight.question.question_id
+            told = self._positions.get(question_id)
+            if told is None or (told != ahead and ahead < PLACES_TOLD):
                 self._publish(AnswerStateChanged(question_id, "queued", ahead))
+                told = ahead
+            positions[question_id] = told
         self._positions = positions
 
     def _count(self, now: bool = False) -> None:

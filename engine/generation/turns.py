@@ -1,0 +1,75 @@
+"""What waits for its turn on the generation thread: questions, and the change of the model that comes before them.
+
+A change of the model is for every question of which nobody has seen any text, also when it was asked before: the
+worker takes those back from the loop, and the new model answers them, the most urgent first. So a change waits for no
+more than the answers that have begun to appear, however many a script has asked for. Of several changes only the
+newest is carried out.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Iterator
+from typing import get_args
+
+from engine.core import Priority
+from engine.generation.commands import InTurn, Task, UseModel
+
+_URGENCY: tuple[Priority, ...] = get_args(Priority)
+
+
+class Turns:
+    """On the generation thread. `change` is the one that waits, if any; `is_ending` once the thread was told to end."""
+
+    def __init__(self) -> None:
+        self._tasks: list[Task] = []
+        self.change: UseModel | None = None
+        self.is_ending = False
+
+    def __len__(self) -> int:
+        """How much waits."""
+        return len(self._tasks) + (self.change is not None) + self.is_ending
+
+    def __iter__(self) -> Iterator[Task]:
+        """The questions, in the order in which they will begin."""
+        return iter(self._tasks)
+
+    def add(self, item: InTurn) -> None:
+        """Behind all that is as urgent."""
+        if isinstance(item, Task):
+            insort(self._tasks, item, key=_urgency)
+        elif isinstance(item, UseModel):
+            self.change = item
+        else:
+            self.is_ending = True
+
+    def put_back(self, tasks: Iterable[Task]) -> None:
+        """Before all that is as urgent, in this order: they had their turn and could not use it."""
+        self._tasks = sorted([*tasks, *self._tasks], key=_urgency)
+
+    def take(self, most: int | None = None) -> list[Task]:
+        """The next questions, at most so many of them; none while the model is to be changed first."""
+        if self.change is not None:
+            return []
+        most = len(self._tasks) if most is None else most
+        taken, self._tasks = self._tasks[:most], self._tasks[most:]
+        return taken
+
+    def take_change(self) -> UseModel | None:
+        """The change that waits; its turn has come."""
+        change, self.change = self.change, None
+        return change
+
+    def take_cancelled(self) -> list[Task]:
+        """The questions that nobody wants an answer to any more."""
+        cancelled: list[Task] = []
+        wanted: list[Task] = []
+        for task in self._tasks:
+            # Looked at once: it may rise at any time.
+            (cancelled if task.in_flight.cancelled.is_set() else wanted).append(task)
+        self._tasks = wanted
+        return cancelled
+
+
+def _urgency(task: Task) -> int:
+    return _URGENCY.index(task.in_flight.question.priority)

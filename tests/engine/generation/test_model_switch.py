@@ -1,0 +1,219 @@
+"""Tests for engine.generation.worker: what becomes of questions when another model is chosen."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from engine.core import Question, SamplingParams
+from engine.errors import ModelLoadFailed
+from engine.events import (
+    AnswerCancelled,
+    AnswerEnded,
+    AnswerFailed,
+    AnswerFinished,
+    AnswerStateChanged,
+    ModelStateChanged,
+    TokensGenerated,
+)
+from engine.generation import loader
+from engine.generation.commands import UseModel
+from engine.generation.step_loop import StepLoop
+from engine.inflight import QuestionInFlight
+from tests.engine.generation.conftest import ENDS, EVIDENCE, Desk
+from tests.helpers.tiny_gguf import write_tiny_model
+
+LONG = 'root ::= "a" root'
+NUM_BATCH = 40
+
+
+@pytest.fixture(scope="session")
+def other_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_model(tmp_path_factory.mktemp("models") / "other.gguf", architecture="qwen2")
+
+
+@pytest.fixture
+def model_desk(desk: Desk, tiny_model: Path) -> Desk:
+    """With cells for a few answers at a time."""
+    chosen = desk.settings.generation.model_copy(update={"parallel_answers": 1, "read_ahead": True})
+    desk.settings = desk.settings.model_copy(update={"generation": chosen})
+    desk.worker.use(UseModel(tiny_model))
+    desk.model_state("loaded")
+    return desk
+
+
+@pytest.fixture
+def pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], AbstractContextManager[threading.Event]]]:
+    """A time in which the loop does not go on, whatever comes; the event tells that it wants to."""
+    step, goes_on, waits = StepLoop.step, threading.Event(), threading.Event()
+
+    def paused_step(self: StepLoop):
+        if not goes_on.is_set():
+            waits.set()
+        assert goes_on.wait(60)
+        return step(self)
+
+    @contextmanager
+    def pausing() -> Iterator[threading.Event]:
+        goes_on.clear()
+        yield waits
+        goes_on.set()
+
+    goes_on.set()
+    monkeypatch.setattr(StepLoop, "step", paused_step)
+    yield pausing
+    goes_on.set()
+
+
+def ask_in_batch(desk: Desk, name: str, max_tokens: int = 6) -> QuestionInFlight:
+    sampling = SamplingParams(max_tokens=max_tokens, temperature=0.0, grammar=LONG)
+    in_flight = QuestionInFlight(Question(name, f"How, {name}?", sampling=sampling, priority="batch"))
+    desk.worker.submit(in_flight, EVIDENCE)
+    return in_flight
+
+
+def ends_of(desk: Desk, number: int) -> dict[str, AnswerEnded]:
+    """Of so many questions; each has ended once."""
+    ends = {end.question_id: end for end in (desk.end_of_any() for _ in range(number))}
+    assert len(ends) == number == len(ends_in_order(desk))
+    return ends
+
+
+def ends_in_order(desk: Desk) -> list[AnswerEnded]:
+    return [event for event in desk.events if isinstance(event, ENDS)]
+
+
+def text_told(desk: Desk, question_id: str) -> str:
+    pieces = [event.text for event in desk.events if isinstance(event, TokensGenerated)]
+    told = [event.question_id for event in desk.events if isinstance(event, TokensGenerated)]
+    return "".join(piece for piece, name in zip(pieces, told, strict=True) if name == question_id)
+
+
+def wait_for_text(desk: Desk, question_id: str) -> None:
+    desk.wait_for(lambda event: isinstance(event, TokensGenerated) and event.question_id == question_id)
+
+
+def test_a_person_who_changes_the_model_does_not_wait_for_a_script(model_desk, other_model):
+    for number in range(NUM_BATCH):
+        ask_in_batch(model_desk, f"batch{number}", max_tokens=12)
+    wait_for_text(model_desk, "batch0")
+    model_desk.worker.use(UseModel(other_model))
+    model_desk.ask("How?", "person", max_tokens=4)
+    models = {name: end.answer.model for name, end in ends_of(model_desk, NUM_BATCH + 1).items()}
+    assert models["person"] == models[f"batch{NUM_BATCH - 1}"] == "tiny-qwen2"
+    # By the old model only those that had begun to appear; and hardly any answer of the new one is before the person's.
+    of_the_old = [name for name, model in models.items() if model == "tiny-llama"]
+    assert "batch0" in of_the_old
+    assert len(of_the_old) < NUM_BATCH / 2
+    assert list(models).index("person") < len(of_the_old) + 10
+
+
+def test_no_answer_is_begun_twice_for_those_who_see_it(model_desk, other_model, pause):
+    for number in range(4):
+        ask_in_batch(model_desk, f"q{number}", max_tokens=60)
+    wait_for_text(model_desk, "q2")
+    with pause():
+        for number in range(4, 8):
+            ask_in_batch(model_desk, f"q{number}", max_tokens=20)
+        model_desk.worker.use(UseModel(other_model))
+    ends = ends_of(model_desk, 8)
+    assert all(text_told(model_desk, name) == end.answer.text for name, end in ends.items())
+    models = {name: end.answer.model for name, end in ends.items()}
+    assert {models["q0"], models["q2"]} == {"tiny-llama"}
+    assert {models[f"q{number}"] for number in range(4, 8)} == {"tiny-qwen2"}
+
+
+def test_who_waits_for_the_new_model_is_told_so_and_can_be_cancelled(model_desk, other_model, pause):
+    running = model_desk.ask("How?", "seen", max_tokens=100_000, grammar=LONG)
+    wait_for_text(model_desk, "seen")
+    with pause():
+        crowd = [ask_in_batch(model_desk, f"q{number}") for number in range(3)]
+        model_desk.worker.use(UseModel(other_model))
+    model_desk.wait_for(lambda event: event == AnswerStateChanged("q2", "queued", 2))
+    crowd[2].cancelled.set()
+    assert isinstance(model_desk.end_of("q2"), AnswerCancelled)
+    running.cancelled.set()
+    assert isinstance(model_desk.end_of("seen"), AnswerCancelled)
+    assert {model_desk.end_of(f"q{number}").answer.model for number in range(2)} == {"tiny-qwen2"}
+    assert [end.question_id for end in ends_in_order(model_desk)] == ["q2", "seen", "q0", "q1"]
+
+
+def test_a_question_whose_prompt_is_read_ahead_goes_to_the_new_model_too(model_desk, other_model, pause):
+    with pause():
+        in_flight = QuestionInFlight(Question("q", "Why?", sampling=SamplingParams(max_tokens=4, temperature=0.0)))
+        model_desk.worker.expect(in_flight, EVIDENCE.passages)
+        model_desk.worker.submit(in_flight, EVIDENCE)
+        model_desk.worker.use(UseModel(other_model))
+    assert model_desk.end_of("q").answer.model == "tiny-qwen2"
+    assert len(ends_in_order(model_desk)) == 1
+
+
+def test_of_several_changes_in_a_row_only_the_last_is_carried_out(model_desk, other_model, tiny_model):
+    running = model_desk.ask("How?", "seen", max_tokens=100_000, grammar=LONG)
+    wait_for_text(model_desk, "seen")
+    for path in (other_model, None, other_model, tiny_model):
+        model_desk.worker.use(UseModel(path))
+    running.cancelled.set()
+    model_desk.model_state("loaded")
+    loading = [event.path for event in model_desk.events if isinstance(event, ModelStateChanged) and event.path]
+    assert str(other_model) not in loading
+
+
+def test_a_load_that_is_given_up_for_another_is_no_failure_and_its_questions_go_on(desk, tiny_model, monkeypatch):
+    is_loading = threading.Event()
+
+    def never_done(plan, files, ledger, leases, on_progress):
+        is_loading.set()
+        while on_progress(0.5):
+            pass
+        raise ModelLoadFailed("Told to stop.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loader, "build", never_done)
+        desk.worker.use(UseModel(tiny_model, is_urgent=False))
+        desk.ask("How?", max_tokens=2)
+        assert is_loading.wait(60)
+    desk.worker.use(UseModel(tiny_model))
+    assert desk.end_of().answer.model == "tiny-llama"
+    assert not any(isinstance(event, ModelStateChanged) and event.state == "failed" for event in desk.events)
+
+
+@pytest.mark.expects_warnings
+def test_a_model_that_cannot_be_loaded_is_tried_once_for_all_that_wait_for_it(model_desk, pause, tmp_path: Path):
+    with pause():
+        for number in range(20):
+            ask_in_batch(model_desk, f"q{number}")
+        model_desk.worker.use(UseModel(tmp_path / "missing.gguf"))
+    ends = ends_of(model_desk, 20).values()
+    assert all(isinstance(end, AnswerFailed) and "no model file" in str(end.error) for end in ends)
+    failed = [event for event in model_desk.events if isinstance(event, ModelStateChanged) and event.state == "failed"]
+    # Once when it was chosen, and once when the first question wanted it.
+    assert len(failed) == 2
+    assert failed[0].sentence.endswith("Choose another file.")
+
+
+@pytest.mark.expects_warnings
+def test_a_loop_that_breaks_before_the_change_takes_nobody_along_who_waits_for_the_new_model(
+    model_desk, other_model, pause, monkeypatch
+):
+    step = StepLoop.step
+
+    def breaks(self: StepLoop):
+        monkeypatch.setattr(StepLoop, "step", step)
+        raise OSError("broken")
+
+    model_desk.ask("How?", "seen", max_tokens=100_000, grammar=LONG)
+    wait_for_text(model_desk, "seen")
+    with pause() as waits:
+        assert waits.wait(60)
+        for number in range(3):
+            ask_in_batch(model_desk, f"q{number}")
+        model_desk.worker.use(UseModel(other_model))
+        monkeypatch.setattr(StepLoop, "step", breaks)
+    assert isinstance(model_desk.end_of("seen"), AnswerFailed)
+    ends = [model_desk.end_of(f"q{number}") for number in range(3)]
+    assert all(isinstance(end, AnswerFinished) and end.answer.model == "tiny-qwen2" for end in ends)

@@ -1,0 +1,71 @@
+"""Tests for engine.generation.turns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.core import Evidence, Question, Scope
+from engine.generation.commands import Stop, Task, UseModel
+from engine.generation.turns import Turns
+from engine.inflight import QuestionInFlight
+
+NOTHING = Evidence((), (), Scope(0, 0, 0))
+
+
+def task(name: str, priority: str = "interactive") -> Task:
+    return Task(QuestionInFlight(Question(name, "How?", priority=priority)), NOTHING)
+
+
+def names(tasks) -> list[str]:
+    return [each.in_flight.question.question_id for each in tasks]
+
+
+def turns_of(*items) -> Turns:
+    turns = Turns()
+    for item in items:
+        turns.add(item)
+    return turns
+
+
+def test_the_most_urgent_come_first_and_equals_as_they_came():
+    turns = turns_of(task("a", "batch"), task("b"), task("c", "idle"), task("d", "batch"), task("e"))
+    assert names(turns) == ["b", "e", "a", "d", "c"]
+    assert names(turns.take(3)) == ["b", "e", "a"]
+    assert names(turns) == ["d", "c"]
+
+
+def test_what_is_put_back_goes_before_its_equals_and_behind_what_is_more_urgent():
+    turns = turns_of(task("a", "batch"), task("b"), task("c", "batch"))
+    first = turns.take(2)
+    turns.add(task("d"))
+    turns.put_back(first)
+    assert names(turns) == ["b", "d", "a", "c"]
+
+
+def test_no_question_begins_before_the_model_is_changed():
+    turns = turns_of(task("a"), UseModel(Path("one")))
+    assert turns.take() == []
+    assert turns.take_change() == UseModel(Path("one"))
+    assert turns.take_change() is None
+    assert names(turns.take()) == ["a"]
+    assert len(turns) == 0
+
+
+def test_of_several_changes_the_newest_counts():
+    turns = turns_of(UseModel(Path("one")), task("a"), UseModel(None), UseModel(Path("two")))
+    assert (len(turns), turns.take_change()) == (2, UseModel(Path("two")))
+
+
+def test_who_is_cancelled_leaves_and_the_others_stay_in_their_order():
+    turns = turns_of(task("a"), gone := task("b"), UseModel(None), task("c"))
+    gone.in_flight.cancelled.set()
+    assert names(turns.take_cancelled()) == ["b"]
+    assert names(turns) == ["a", "c"]
+    assert turns.take_cancelled() == []
+
+
+def test_the_end_is_something_that_waits():
+    turns = turns_of(Stop())
+    assert turns
+    assert turns.is_ending
+    assert turns.take() == []
