@@ -11,13 +11,13 @@ from collections.abc import Callable
 from engine.errors import NoCells
 from engine.generation.cells import Cells
 from engine.generation.counters import Tally
+from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
 from engine.generation.keeping import Found, Keeper
 from engine.generation.preemption import choose
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.queueing import Queueing
 from engine.generation.residence import Residence
 from engine.generation.scheduler import Resident, is_read_soon, victim, watermark
-from engine.generation.sequence import Groups, SequenceGroup, SequenceStatus
 
 # While nobody comes or goes, there is room only where kept KV was unpinned, or where waiting made more urgent.
 _STEPS_BETWEEN_TRIES = 16

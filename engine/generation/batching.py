@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from engine.generation.admission import Admission
 from engine.generation.cells import Cells
 from engine.generation.context import Stretch
+from engine.generation.groups import Groups, SequenceGroup
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.scheduler import Demand, chunk_tokens, pack
-from engine.generation.sequence import Groups, SequenceGroup, TokenSequence
+from engine.generation.sequence import TokenSequence
 
 
 @dataclass(frozen=True, slots=True)

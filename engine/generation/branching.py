@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from engine.generation.batching import Work
 from engine.generation.context import Context
+from engine.generation.groups import SequenceGroup
 from engine.generation.request import Written
 from engine.generation.residence import Residence
-from engine.generation.sequence import Branch, SequenceGroup, TokenSequence
+from engine.generation.sequence import Branch, TokenSequence
 from engine.generation.vocabulary import Vocabulary
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.generation.cells import Cells
-from engine.generation.sequence import Groups, SequenceGroup, SequenceStatus
+from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
 
 _SPEED_WINDOW_SECONDS = 2.0
 

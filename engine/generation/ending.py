@@ -11,6 +11,7 @@ from dataclasses import replace
 from engine.errors import NoCells, RagdollError
 from engine.generation.admission import Admission
 from engine.generation.branching import Branching
+from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
 from engine.generation.keeping import Keeper
 from engine.generation.postprocess import Postprocess
 from engine.generation.request import (
@@ -22,7 +23,7 @@ from engine.generation.request import (
     Written,
 )
 from engine.generation.residence import Residence
-from engine.generation.sequence import Groups, SequenceGroup, SequenceStatus, TokenSequence
+from engine.generation.sequence import TokenSequence
 
 
 class Ending:

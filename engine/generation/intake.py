@@ -8,11 +8,12 @@ from functools import partial
 
 from engine.core import SamplingParams
 from engine.errors import BadRequest, PromptTooLong
+from engine.generation.groups import SequenceGroup
 from engine.generation.model import Model
 from engine.generation.request import Request
 from engine.generation.sampler import check_sampler, params_of_answer
 from engine.generation.segment import tokens_of
-from engine.generation.sequence import BeamSearch, Drafter, RowSampler, SequenceGroup, TokenSequence
+from engine.generation.sequence import BeamSearch, Drafter, RowSampler, TokenSequence
 from engine.generation.streaming import TextStream
 
 MakeSampler = Callable[[Model, SamplingParams], RowSampler]

@@ -12,9 +12,10 @@ from engine.core import FinishReason
 from engine.generation.batching import Work
 from engine.generation.context import Context
 from engine.generation.counters import Tally
+from engine.generation.groups import SequenceGroup
 from engine.generation.request import StepEvent, TextWritten
 from engine.generation.residence import Residence
-from engine.generation.sequence import SequenceGroup, TokenSequence
+from engine.generation.sequence import TokenSequence
 from engine.generation.vocabulary import Vocabulary
 
 
@@ -34,13 +35,13 @@ class Postprocess:
                 self._write(work, row + work.num_tokens - 1)
 
     def fork(self, work: Work, row: int) -> None:
-        """Once the prompt is read, every answer goes on from it in cells of its own; at first from the same row."""
-        group, lead = work.group, work.sequence
-        if lead.num_computed < group.prompt_length:
+        """Once all that they share is read, every answer goes on in cells of its own; at first from the same row."""
+        group, lead, shared = work.group, work.sequence, work.group.shared_length
+        if lead.num_computed < shared:
             return
         for sequence in group.live:
             if sequence is not lead:
-                self._residence.fork(lead, sequence, group.prompt_length)
+                self._residence.fork(lead, sequence, shared)
         group.has_forked = True
         if work.wants_token:
             for sequence in group.live:

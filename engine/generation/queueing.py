@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import get_args
 
 from engine.core import Priority
+from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
 from engine.generation.keeping import Keeper
 from engine.generation.scheduler import Candidate, next_admission, passed_over, rank
-from engine.generation.sequence import Groups, SequenceGroup, SequenceStatus
 
 # How many may overtake the one whose turn it is because more of their prompt is kept, and how often.
 LOOKAHEAD = 4

@@ -13,9 +13,10 @@ import numpy as np
 from engine.errors import NoCells
 from engine.generation.cells import Cells, CellSequence
 from engine.generation.context import Context
+from engine.generation.groups import SequenceGroup
 from engine.generation.keeping import Keeper, KeepsNothing
 from engine.generation.preemption import Part, SwapRates
-from engine.generation.sequence import SavedPart, SequenceGroup, TokenSequence
+from engine.generation.sequence import SavedPart, TokenSequence
 
 
 class Residence:
@@ -117,11 +118,12 @@ class Residence:
         self._cells.trim(held, end)
 
     def _own(self, group: SequenceGroup) -> Iterator[tuple[TokenSequence, int, int]]:
-        """Sequences with the positions that are theirs: the prompt counts once, for the lead."""
+        """Sequences with the positions that are theirs: what they share counts once, for the lead."""
         held = [sequence.held for sequence in group.live if sequence.held is not None]
         shared = self._cells.shared_end([cells for cells in held if cells.cells]) if held and held[0].cells else 0
+        behind = group.shared_length
         for sequence in group.live:
-            own_start = shared if sequence is group.lead else group.prompt_length
+            own_start = shared if sequence is group.lead else behind
             start = own_start if self.can_share else 0
             if sequence.num_computed > start:
                 yield sequence, start, sequence.num_computed
@@ -168,13 +170,14 @@ class Residence:
         return True
 
     def _load_beside(self, group: SequenceGroup, lead: TokenSequence) -> bool:
+        shared = group.shared_length
         for sequence in group.live:
             if sequence is lead:
                 continue
-            if self.can_share and lead.num_computed < group.prompt_length:
+            if self.can_share and lead.num_computed < shared:
                 return False
             if self.can_share:
-                self.fork(lead, sequence, group.prompt_length)
+                self.fork(lead, sequence, shared)
             else:
                 sequence.held = self._cells.open()
             if not all(self._load(sequence, part) for part in sequence.saved):

@@ -1,34 +1,22 @@
-"""What the step loop writes on: a group for each request, and in it a sequence of tokens for each of its answers.
+"""An answer on its way: a sequence of tokens, the cells of those that are computed, and what chooses the next.
 
-The sequences of a group share the cells of their prompt; what is sampled for each follows in cells of its own. How
-far a sequence is computed is told by its cells alone, so reading a prompt, reading again what preemption threw away,
-and writing on are the same: computing tokens that are not in cells yet.
+How far a sequence is computed is told by its cells alone, so reading a prompt, reading again what preemption threw
+away, and writing on are the same: computing tokens that are not in cells yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from itertools import chain
 from typing import Protocol
 
 from engine.core import FinishReason
 from engine.generation.cells import CellSequence
 from engine.generation.context import Context, State
-from engine.generation.keeping import Found
-from engine.generation.request import Request, Written
+from engine.generation.request import Written
 from engine.generation.segment import Segment, tokens_of
 from engine.generation.streaming import TextStream
-
-
-class SequenceStatus(Enum):
-    """Where a group stands: PREEMPTED has been RUNNING and has no cells, FINISHED is over, however it ended."""
-
-    WAITING = auto()
-    RUNNING = auto()
-    PREEMPTED = auto()
-    FINISHED = auto()
 
 
 class RowSampler(Protocol):
@@ -217,98 +205,3 @@ class TokenSequence:
         if self.make_drafter is not None:
             self._drafter, self.make_drafter = self.make_drafter(), None
         return self._drafter
-
-
-@dataclass(slots=True, eq=False)
-class SequenceGroup:
-    """A request with its sequences, and what became of it so far; owned by the step loop.
-
-    `arrival` counts requests. `times_passed` is how often a later request was admitted first because more of it was
-    kept. `has_forked`: the sequences have their own cells behind the prompt that they share. `is_swapped`: it left
-    the cells, and what was only its own is saved. `prefill_seconds` is its share of the steps that computed its
-    prompt, `read_since` when the first of them began. With `beams`, its sequences are the beams, without samplers.
-    """
-
-    request: Request
-    arrival: int
-    sequences: list[TokenSequence]
-    waiting_since: float
-    beams: BeamSearch | None = None
-    status: SequenceStatus = SequenceStatus.WAITING
-    waited_seconds: float = 0.0
-    times_passed: int = 0
-    found: Found | None = None
-    has_forked: bool = False
-    is_swapped: bool = False
-    has_read_prompt: bool = False
-    cached_tokens: int = 0
-    computed_tokens: int = 0
-    prefill_seconds: float = 0.0
-    read_since: float = 0.0
-
-    @property
-    def request_id(self) -> str:
-        return self.request.request_id
-
-    @property
-    def prompt_length(self) -> int:
-        return self.sequences[0].prompt_length
-
-    @property
-    def live(self) -> list[TokenSequence]:
-        return [sequence for sequence in self.sequences if sequence.finish_reason is None]
-
-    @property
-    def lead(self) -> TokenSequence:
-        """The sequence that reads the prompt for all others."""
-        return next((sequence for sequence in self.sequences if sequence.finish_reason is None), self.sequences[0])
-
-    @property
-    def num_tokens(self) -> int:
-        """Cells it takes with everything computed that is known, the prompt once."""
-        return self.prompt_length + sum(len(sequence.tokens) - self.prompt_length for sequence in self.live)
-
-    @property
-    def num_sequences(self) -> int:
-        """Sequence numbers it takes."""
-        return max(len(self.live), self.request.sampling.beam_width)
-
-    @property
-    def num_unread(self) -> int:
-        """Tokens that it has to compute before it can write on, beyond the one that each answer always has."""
-        if not self.has_forked and len(self.sequences) > 1:
-            return self.num_tokens - self.lead.num_computed
-        return sum(num_tokens for _, num_tokens in self.due() if num_tokens > 1)
-
-    def due(self) -> Iterator[tuple[TokenSequence, int]]:
-        """Sequences with the number of tokens that are to be computed before they can go on."""
-        if not self.has_forked and len(self.sequences) > 1:
-            yield self.lead, self.prompt_length - self.lead.num_computed
-            return
-        for sequence in self.sequences:
-            if sequence.finish_reason is None:
-                held = sequence.held
-                yield sequence, len(sequence.tokens) - (held.start + len(held.cells) if held else 0)
-
-
-@dataclass(slots=True)
-class Groups:
-    """All requests that have not ended: those without cells, and those with, in order of arrival.
-
-    `closing` are answers that have ended, and wait for their last token to be computed so that all of it is kept.
-    `suspects` were in a batch that could not be computed; each is computed alone to find out whose fault it was.
-    """
-
-    waiting: list[SequenceGroup] = field(default_factory=list)
-    running: list[SequenceGroup] = field(default_factory=list)
-    closing: list[SequenceGroup] = field(default_factory=list)
-    suspects: list[SequenceGroup] = field(default_factory=list)
-
-    def find(self, request_id: str) -> SequenceGroup | None:
-        """The group of a request that has not ended."""
-        return next((group for group in (*self.running, *self.waiting) if group.request_id == request_id), None)
-
-    def remove(self, group: SequenceGroup) -> None:
-        for groups in (self.running, self.waiting, self.suspects):
-            if group in groups:
-                groups.remove(group)

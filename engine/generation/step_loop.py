@@ -38,6 +38,7 @@ from engine.generation.cells import Cells
 from engine.generation.context import Context
 from engine.generation.counters import LoopCounters, Tally, count
 from engine.generation.ending import Ending
+from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
 from engine.generation.intake import Intake, MakeBeams, MakeDrafter, Makers, MakeSampler
 from engine.generation.keeping import Keeper, KeepsNothing
 from engine.generation.model import Model
@@ -47,7 +48,7 @@ from engine.generation.request import PromptRead, Request, RequestFailed, StepEv
 from engine.generation.residence import Residence
 from engine.generation.sampler import Candidates, ChainSampler
 from engine.generation.segment import Segment
-from engine.generation.sequence import Groups, SequenceGroup, SequenceStatus, TokenSequence
+from engine.generation.sequence import TokenSequence
 from engine.generation.vocabulary import Vocabulary
 
 __all__ = ["REAL_TIME", "MakeBeams", "MakeDrafter", "MakeSampler", "StepLoop", "Timing"]

@@ -12,12 +12,13 @@ from engine.generation.admission import Admission
 from engine.generation.cells import Cells, CellSequence
 from engine.generation.context import Stretch
 from engine.generation.counters import Tally
+from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
 from engine.generation.keeping import Found
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.request import Request, StepEvent
 from engine.generation.residence import Residence
 from engine.generation.segment import Segment, tokens_of
-from engine.generation.sequence import Groups, SequenceGroup, SequenceStatus, TokenSequence
+from engine.generation.sequence import TokenSequence
 from engine.generation.streaming import TextStream
 from tests.helpers.kept import FakeContext, values_of
 from tests.helpers.loop_desk import FakeKeeper, StillTime

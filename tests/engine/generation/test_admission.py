@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import NoCells
-from engine.generation.sequence import SequenceGroup, SequenceStatus
+from engine.generation.groups import SequenceGroup, SequenceStatus
 from tests.helpers.loop_parts import Parts, prompt
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from engine.generation.groups import SequenceStatus
 from engine.generation.queueing import LOOKAHEAD, Queueing
 from engine.generation.scheduler import AGEING_SECONDS
-from engine.generation.sequence import SequenceStatus
 from tests.helpers.loop_parts import Parts, prompt
 
 

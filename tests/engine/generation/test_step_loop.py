@@ -11,6 +11,7 @@ import pytest
 
 from engine.core import SamplingParams
 from engine.errors import BadRequest, DecodeFailed, NoCells, PromptTooLong
+from engine.generation.groups import SequenceStatus
 from engine.generation.model import Model
 from engine.generation.request import (
     PromptRead,
@@ -23,7 +24,6 @@ from engine.generation.request import (
 )
 from engine.generation.sampler import ChainSampler
 from engine.generation.segment import Segment
-from engine.generation.sequence import SequenceStatus
 from tests.helpers.loop_desk import GREEDY, FakeKeeper, LoopDesk, decisive_prompts
 from tests.helpers.shared_data import shared_file
 from tests.helpers.tiny_gguf import write_tiny_gemma2, write_tiny_mamba, write_tiny_model

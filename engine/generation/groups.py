@@ -1,0 +1,133 @@
+"""What the step loop works on: a group for each request, and in it a sequence for each of its answers or beams.
+
+The sequences of a group share the cells of their prompt; what is sampled for each follows in cells of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from engine.generation.keeping import Found
+from engine.generation.request import Request
+from engine.generation.segment import shared_tokens
+from engine.generation.sequence import BeamSearch, TokenSequence
+
+
+class SequenceStatus(Enum):
+    """Where a group stands: PREEMPTED has been RUNNING and has no cells, FINISHED is over, however it ended."""
+
+    WAITING = auto()
+    RUNNING = auto()
+    PREEMPTED = auto()
+    FINISHED = auto()
+
+
+@dataclass(slots=True, eq=False)
+class SequenceGroup:
+    """A request with its sequences, and what became of it so far; owned by the step loop.
+
+    `arrival` counts requests. `times_passed` is how often a later request was admitted first because more of it was
+    kept. `has_forked`: the sequences have their own cells behind the prompt that they share. `is_swapped`: it left
+    the cells, and what was only its own is saved. `prefill_seconds` is its share of the steps that computed its
+    prompt, `read_since` when the first of them began. With `beams`, its sequences are the beams, without samplers.
+    """
+
+    request: Request
+    arrival: int
+    sequences: list[TokenSequence]
+    waiting_since: float
+    beams: BeamSearch | None = None
+    status: SequenceStatus = SequenceStatus.WAITING
+    waited_seconds: float = 0.0
+    times_passed: int = 0
+    found: Found | None = None
+    has_forked: bool = False
+    is_swapped: bool = False
+    has_read_prompt: bool = False
+    cached_tokens: int = 0
+    computed_tokens: int = 0
+    prefill_seconds: float = 0.0
+    read_since: float = 0.0
+
+    @property
+    def request_id(self) -> str:
+        return self.request.request_id
+
+    @property
+    def prompt_length(self) -> int:
+        return self.sequences[0].prompt_length
+
+    @property
+    def live(self) -> list[TokenSequence]:
+        return [sequence for sequence in self.sequences if sequence.finish_reason is None]
+
+    @property
+    def lead(self) -> TokenSequence:
+        """The sequence that reads the prompt for all others."""
+        return next((sequence for sequence in self.sequences if sequence.finish_reason is None), self.sequences[0])
+
+    @property
+    def shared_length(self) -> int:
+        """Up to where its sequences share cells once they are computed again: the prompt, and how all beams begin.
+
+        The last token of each beam is its own, because the next ones follow from its row.
+        """
+        if self.beams is None:
+            return self.prompt_length
+        beams = [sequence.tokens for sequence in self.live or self.sequences]
+        # What the first and the last in order have in common, all have that are between them.
+        common = shared_tokens(min(beams), max(beams))
+        return max(self.prompt_length, min(common, min(map(len, beams)) - 1))
+
+    @property
+    def num_tokens(self) -> int:
+        """Cells it takes with everything computed that is known, what is shared once."""
+        shared = self.shared_length
+        return shared + sum(len(sequence.tokens) - shared for sequence in self.live)
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequence numbers it takes."""
+        return max(len(self.live), self.request.sampling.beam_width)
+
+    @property
+    def num_unread(self) -> int:
+        """Tokens that it has to compute before it can write on, beyond the one that each answer always has."""
+        if not self.has_forked and len(self.sequences) > 1:
+            return self.num_tokens - self.lead.num_computed
+        return sum(num_tokens for _, num_tokens in self.due() if num_tokens > 1)
+
+    def due(self) -> Iterator[tuple[TokenSequence, int]]:
+        """Sequences with the number of tokens that are to be computed before they can go on."""
+        if not self.has_forked and len(self.sequences) > 1:
+            yield self.lead, self.shared_length - self.lead.num_computed
+            return
+        for sequence in self.sequences:
+            if sequence.finish_reason is None:
+                held = sequence.held
+                yield sequence, len(sequence.tokens) - (held.start + len(held.cells) if held else 0)
+
+
+@dataclass(slots=True)
+class Groups:
+    """All requests that have not ended: those without cells, and those with, in order of arrival.
+
+    `closing` are answers that have ended, and wait for their last token to be computed so that all of it is kept.
+    `suspects` were in a batch that could not be computed; each is computed alone to find out whose fault it was.
+    """
+
+    waiting: list[SequenceGroup] = field(default_factory=list)
+    running: list[SequenceGroup] = field(default_factory=list)
+    closing: list[SequenceGroup] = field(default_factory=list)
+    suspects: list[SequenceGroup] = field(default_factory=list)
+
+    def find(self, request_id: str) -> SequenceGroup | None:
+        """The group of a request that has not ended."""
+        return next((group for group in (*self.running, *self.waiting) if group.request_id == request_id), None)
+
+    def remove(self, group: SequenceGroup) -> None:
+        for groups in (self.running, self.waiting, self.suspects):
+            if group in groups:
+                groups.remove(group)
