@@ -72,9 +72,9 @@ class TableReader:
         words = storable(query[:_MAX_QUERY_CHARACTERS]).replace("\0", " ").strip()
         if not words or limit < 1 or _is_nothing(document_ids):
             return []
-        found = self._match(words, TEXT_COLUMN, limit, document_ids)
+        found = self._match_truly(words, TEXT_COLUMN, limit, document_ids)
         if has_hangul(words):
-            found = _best_of_both(found, self._match(words, HANGUL_COLUMN, limit, document_ids), limit)
+            found = _best_of_both(found, self._match_truly(words, HANGUL_COLUMN, limit, document_ids), limit)
         return found
 
     def nearest(
@@ -190,6 +190,23 @@ class TableReader:
     def num_bytes(self) -> int:
         """Bytes on disk, old versions included."""
         return sum(_file_bytes(file) for file in self._folder.rglob("*"))
+
+    def _match_truly(self, words: str, column: str, limit: int, document_ids: Collection[int] | None) -> list[Found]:
+        """The best rows, each with the score that it has among all rows of the table.
+
+        WORKAROUND LanceDB 0.40.0: how rare a word is it takes from its index and from those rows beside it that pass
+        the filter. Where most rows wait to be indexed (a new library, or one that was killed), a confined search would
+        take its words for common ones, with scores of a quarter. Then all rows are searched; they are few.
+        """
+        if document_ids is None or not self._is_mostly_unindexed(column):
+            return self._match(words, column, limit, document_ids)
+        wanted = frozenset(document_ids)
+        everywhere = self._match(words, column, max(limit, self.count_rows()), None)
+        return [row for row in everywhere if row.document_id in wanted][:limit]
+
+    def _is_mostly_unindexed(self, column: str) -> bool:
+        statistics = self._read(lambda: self._table.index_stats(f"{column}_idx"))
+        return statistics is not None and statistics.num_unindexed_rows > statistics.num_indexed_rows
 
     def _match(self, words: str, column: str, limit: int, document_ids: Collection[int] | None) -> list[Found]:
         from lancedb.query import MatchQuery

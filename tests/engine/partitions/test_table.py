@@ -164,6 +164,34 @@ def test_words_find_their_rows(filled: ChunkTable, is_indexed: bool, query: str,
     assert sorted(ids(filled.matching(query, 5))) == expected
 
 
+def animals(first: int, last: int) -> dict[int, list[ChunkRow]]:
+    """Documents of three rows; every row is about animals, and the first of each tenth about an okapi."""
+    texts = {id_: ["okapi animals" if id_ % 10 == 3 else "animals", *["animals"] * 2] for id_ in range(first, last)}
+    return {
+        id_: [chunk_row(id_, ordinal, text) for ordinal, text in enumerate(of_one)] for id_, of_one in texts.items()
+    }
+
+
+@pytest.mark.parametrize("query", ["okapi", "okapi animals"])
+@pytest.mark.parametrize("num_indexed", [0, 10, 50, 90, 100])
+def test_a_row_scores_alike_wherever_a_search_is_confined_to(table: ChunkTable, num_indexed: int, query: str):
+    """Also while its words wait to be indexed, when LanceDB knows too little of how rare they are."""
+    if num_indexed:
+        table.put_documents(animals(1, 1 + num_indexed))
+        table.optimize()
+    if num_indexed < 100:
+        table.put_documents(animals(1 + num_indexed, 101))
+    everywhere = {row.row_id: row.score for row in table.matching(query, 500)}
+    for document_id in (3, 93):
+        confined = table.matching(query, 5, [document_id])
+        assert {row.document_id for row in confined} == {document_id}
+        assert confined[0].score == pytest.approx(everywhere[confined[0].row_id], rel=0.15)
+    table.optimize()
+    indexed = table.matching(query, 1, [93])[0]
+    assert confined[0].row_id == indexed.row_id
+    assert confined[0].score == pytest.approx(indexed.score, rel=0.2)
+
+
 @pytest.mark.parametrize("query", ["", "  \n", "the", "!?", "\0", "\udcff", "()", '"'])
 def test_a_query_without_words_finds_nothing(filled: ChunkTable, query: str):
     assert filled.matching(query, 5) == []
