@@ -18,11 +18,12 @@ from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.request import Request, StepEvent
 from engine.generation.residence import Residence
 from engine.generation.segment import Segment, tokens_of
-from engine.generation.sequence import TokenSequence
+from engine.generation.sequence import Branch, Hypothesis, TokenSequence
 from engine.generation.streaming import TextStream
-from tests.helpers.kept import FakeContext, values_of
+from tests.helpers.kept import TOKEN_BYTES, FakeContext, values_of
 from tests.helpers.loop_desk import FakeKeeper, StillTime
 
+__all__ = ["TOKEN_BYTES", "DiskKeeper", "Parts", "Script", "ScriptedBeams", "prompt"]
 END = 0
 PLAIN = SamplingParams(max_tokens=8, temperature=0.0, repeat_penalty=1.0)
 Path = tuple[Segment, ...]
@@ -93,6 +94,21 @@ class Script:
 
     def close(self) -> None:
         self.is_closed = True
+
+
+class ScriptedBeams:
+    """A search whose steps are given: for each, the branches; none when they are over."""
+
+    def __init__(self, steps: Sequence[Sequence[Branch]] = (), found: Sequence[Hypothesis] = ()) -> None:
+        self._steps, self._found = iter(steps), found
+        self.rows: list[list[int]] = []
+
+    def advance(self, context: object, rows: Sequence[int]) -> Sequence[Branch]:
+        self.rows.append(list(rows))
+        return next(self._steps, ())
+
+    def answers(self) -> Sequence[Hypothesis]:
+        return self._found
 
 
 class DiskKeeper(FakeKeeper):
@@ -231,10 +247,12 @@ class Parts:
         group.status = SequenceStatus.RUNNING
         lead, *others = group.sequences
         lead.held = self.cells.open()
-        self.compute(lead.held, lead.tokens[: len(lead.tokens) - lacks])
+        shared = group.prompt_length if others else 0
+        self.compute(lead.held, lead.tokens[:shared])
         for other in others:
-            self.residence.fork(lead, other, group.prompt_length)
-            self.compute(other.held, other.tokens[: len(other.tokens) - lacks])
+            self.residence.fork(lead, other, shared)
+        for sequence in group.sequences:
+            self.compute(sequence.held, sequence.tokens[: len(sequence.tokens) - lacks])
         group.has_forked = len(group.sequences) > 1
         group.has_read_prompt = lead.num_computed >= group.prompt_length
         return group
