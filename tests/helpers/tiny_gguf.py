@@ -129,6 +129,42 @@ def write_tiny_gemma2(path: Path, *, layers: int = 2, dim: int = 64, window: int
     return path
 
 
+def write_tiny_lfm2(path: Path, *, dim: int = 64, seed: int = 0) -> Path:
+    """Writes a hybrid: its first layer sums up the last tokens in a state, its second has keys and values."""
+    heads, kv_heads, ff, kernel = 4, 2, 96, 3
+    writer = GGUFWriter(path, "lfm2")
+    writer.add_name("tiny-lfm2")
+    writer.add_block_count(2)
+    writer.add_context_length(2048)
+    writer.add_embedding_length(dim)
+    writer.add_feed_forward_length(ff)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv([0, kv_heads])
+    writer.add_shortconv_l_cache(kernel)
+    writer.add_layer_norm_rms_eps(1e-5)
+    vocabulary = _write_vocabulary(writer)
+    writer.add_vocab_size(vocabulary)
+    random = np.random.default_rng(seed)
+
+    def matrix(rows: int, columns: int) -> np.ndarray:
+        return (random.standard_normal((rows, columns)) / columns**0.5).astype(np.float32)
+
+    for name, tensor in _tensors("lfm2", 2, dim, ff, heads, kv_heads, vocabulary, seed):
+        if (name != "output_norm.weight" and not name.startswith("blk.0.attn_")) or name == "blk.0.attn_norm.weight":
+            writer.add_tensor(name, tensor)
+    writer.add_tensor("token_embd_norm.weight", np.ones(dim, np.float32))
+    writer.add_tensor("blk.0.shortconv.conv.weight", matrix(dim, kernel))
+    writer.add_tensor("blk.0.shortconv.in_proj.weight", matrix(3 * dim, dim))
+    writer.add_tensor("blk.0.shortconv.out_proj.weight", matrix(dim, dim))
+    for name in ("attn_q_norm", "attn_k_norm"):
+        writer.add_tensor(f"blk.1.{name}.weight", np.ones(dim // heads, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
 def _write_vocabulary(writer: GGUFWriter) -> int:
     entries = [("<unk>", TokenType.UNKNOWN), ("<s>", TokenType.CONTROL), ("</s>", TokenType.CONTROL)]
     entries += [(f"<0x{byte:02X}>", TokenType.BYTE) for byte in range(256)]

@@ -1,0 +1,111 @@
+"""Tests for engine.generation.worker with models whose prompts share no beginnings.
+
+A recurrent model, a hybrid, and one of which some layers see only a window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.core import Question, SamplingParams
+from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, TokensGenerated
+from engine.generation.commands import UseModel
+from engine.inflight import QuestionInFlight
+from tests.engine.generation.conftest import ENDS, EVIDENCE, Desk
+from tests.helpers.tiny_gguf import write_tiny_gemma2, write_tiny_lfm2, write_tiny_mamba
+
+LONG = 'root ::= "a" root'
+WRITERS: dict[str, Callable[[Path], Path]] = {
+    "mamba": write_tiny_mamba,
+    "lfm2": write_tiny_lfm2,
+    "gemma2": write_tiny_gemma2,
+}
+
+
+@pytest.fixture(scope="module", params=list(WRITERS))
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return WRITERS[request.param](tmp_path_factory.mktemp("models") / f"{request.param}.gguf")
+
+
+@pytest.fixture
+def model_desk(desk: Desk, model: Path) -> Desk:
+    """With cells for one long answer."""
+    chosen = desk.settings.generation.model_copy(update={"parallel_answers": 1, "max_context": 512, "read_ahead": True})
+    desk.settings = desk.settings.model_copy(update={"generation": chosen})
+    desk.worker.use(UseModel(model))
+    desk.model_state("loaded")
+    return desk
+
+
+def test_answers_come_side_by_side_and_as_they_would_alone(model_desk):
+    alone = {}
+    for name in ("one", "two"):
+        model_desk.ask(name, f"alone-{name}", max_tokens=16)
+        alone[name] = model_desk.end_of(f"alone-{name}").answer.text
+    for name in ("one", "two"):
+        model_desk.ask(name, name, max_tokens=16)
+    ends = {end.question_id: end for end in (model_desk.end_of_any(), model_desk.end_of_any())}
+    assert {name: end.answer.text for name, end in ends.items()} == alone
+    names = [event.question_id for event in model_desk.events if isinstance(event, TokensGenerated)]
+    assert set(names[names.index("two") :]) == {"one", "two"}
+
+
+def test_what_has_to_give_way_goes_on_with_the_same_text(model_desk):
+    asked = [(f"q{number}", f"How, {number}?") for number in range(2)]
+    alone = []
+    for name, text in asked:
+        model_desk.ask(text, f"alone-{name}", max_tokens=180, grammar=LONG)
+        alone.append(model_desk.end_of(f"alone-{name}").answer.text)
+    for name, text in asked:
+        model_desk.ask(text, name, max_tokens=180, grammar=LONG)
+    ends = {end.question_id: end for end in (model_desk.end_of_any(), model_desk.end_of_any())}
+    assert [ends[name].answer.text for name, _ in asked] == alone == ["a" * 180] * 2
+    counters = model_desk.loader.loaded_now.loop.counters()
+    assert counters.preempted_by_swap + counters.preempted_by_recompute > 0
+    assert counters.cells_used == 0
+
+
+def test_nothing_is_kept_and_nothing_read_ahead(model_desk, tmp_path: Path):
+    guessed = QuestionInFlight(Question("q", "How?", sampling=SamplingParams(max_tokens=6, temperature=0.0)))
+    model_desk.worker.expect(guessed, EVIDENCE.passages)
+    model_desk.worker.submit(guessed, EVIDENCE)
+    first = model_desk.end_of("q")
+    model_desk.ask("How?", "again", max_tokens=6)
+    second = model_desk.end_of("again")
+    model_desk.ask("And then?", "next", transcript=second.answer.segments, max_tokens=6)
+    third = model_desk.end_of("next")
+    assert second.answer.text == first.answer.text
+    assert [end.timings.cached_tokens for end in (first, second, third)] == [0, 0, 0]
+    assert model_desk.loader.loaded_now.keeper is None
+    assert not list((tmp_path / "kv").rglob("*.kv"))
+    assert sum(span.num_bytes for span in model_desk.ledger.spans() if "what was read" in span.what) == 0
+
+
+def test_several_answers_are_written_to_one_question(model_desk):
+    model_desk.ask("How?", num_answers=3, temperature=1.0, max_tokens=12)
+    end = model_desk.end_of()
+    assert isinstance(end, AnswerFinished)
+    assert len({end.answer.text, *(other.text for other in end.answer.alternatives)}) == 3
+
+
+def test_beams_are_refused_with_a_sentence(model_desk):
+    model_desk.ask("How?", beam_width=3)
+    end = model_desk.end_of()
+    assert isinstance(end, AnswerFailed)
+    assert "one beam only" in end.error.sentence
+
+
+def test_one_that_is_cancelled_leaves_the_other_as_it_is(model_desk):
+    model_desk.ask("How, one?", "alone", max_tokens=100, grammar=LONG)
+    alone = model_desk.end_of("alone").answer.text
+    model_desk.ask("How, one?", "stays", max_tokens=100, grammar=LONG)
+    leaving = model_desk.ask("How, two?", "leaves", max_tokens=100_000, grammar=LONG)
+    model_desk.wait_for(lambda event: isinstance(event, TokensGenerated) and event.question_id == "leaves")
+    leaving.cancelled.set()
+    ends = {end.question_id: end for end in (model_desk.end_of_any(), model_desk.end_of_any())}
+    assert isinstance(ends["leaves"], AnswerCancelled)
+    assert ends["stays"].answer.text == alone
+    assert sum(isinstance(event, ENDS) for event in model_desk.events) == 3
