@@ -58,12 +58,13 @@ class Intake:
 
     def _check(self, request: Request) -> None:
         sampling = request.sampling
-        num_sequences = max(sampling.num_answers, sampling.beam_width)
+        wanted = (sampling.num_answers, sampling.beam_width)
+        num_sequences = max(wanted)
         if not request.num_tokens:
             raise BadRequest("There is nothing to continue: the prompt is empty.")
-        if not 1 <= num_sequences <= self._max_sequences:
+        if min(wanted) < 1 or num_sequences > self._max_sequences:
             raise BadRequest(
-                f"{num_sequences} answers or beams were asked for.",
+                f"{min(wanted) if min(wanted) < 1 else num_sequences} answers or beams were asked for.",
                 f"Ask for 1 to {self._max_sequences} of them.",
             )
         if sampling.beam_width > 1 and self._makers.beams is None:

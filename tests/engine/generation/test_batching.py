@@ -1,0 +1,151 @@
+"""Tests for engine.generation.batching: what of whom the next batch computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.generation.batching import Batching, Work
+from engine.generation.groups import SequenceGroup
+from engine.generation.scheduler import STALL_SECONDS
+from tests.helpers.loop_parts import Parts, prompt
+
+
+class Guesses:
+    """Drafts the same tokens each time, as many as are wanted."""
+
+    def __init__(self, *tokens: int) -> None:
+        self._tokens = list(tokens)
+        self.asked: list[int] = []
+
+    def draft(self, tokens: list[int], max_tokens: int) -> list[int]:
+        self.asked.append(max_tokens)
+        return self._tokens
+
+    def read(self, tokens: list[int], num_read: int) -> None:
+        return
+
+
+def batching(parts: Parts, room: int = 32) -> Batching:
+    return Batching(parts.groups, parts.cells, parts.profile, parts.admission, room)
+
+
+def drafting(group: SequenceGroup, *tokens: int) -> Guesses:
+    guesses = Guesses(*tokens)
+    for sequence in group.sequences:
+        sequence.make_drafter = lambda: guesses
+    return guesses
+
+
+def told(works: list[Work]) -> list[tuple[str, int, int, bool]]:
+    return [(work.group.request_id, work.num_tokens, work.num_drafted, work.wants_token) for work in works]
+
+
+def test_with_nobody_there_is_nothing_to_compute() -> None:
+    assert batching(Parts()).next() == []
+
+
+def test_who_writes_gets_a_token_and_a_prompt_what_is_left() -> None:
+    parts = Parts()
+    reading, writing = parts.running(prompt(1, 40), lacks=40), parts.running(prompt(100, 5), ((7,),))
+    works = batching(parts).next()
+    assert told(works) == [(reading.request_id, 31, 0, False), (writing.request_id, 1, 0, True)]
+    stretches = [work.stretch() for work in works]
+    assert [(each.position, list(each.tokens), each.num_logits) for each in stretches] == [
+        (0, list(range(1, 32)), 0),
+        (5, [7], 1),
+    ]
+    assert [each.slot for each in stretches] == [reading.lead.held.slot, writing.lead.held.slot]
+
+
+def test_the_last_chunk_of_a_prompt_wants_a_token() -> None:
+    parts = Parts()
+    group = parts.running(prompt(1, 40), lacks=8)
+    assert told(batching(parts).next()) == [(group.request_id, 8, 0, True)]
+
+
+def test_a_prompt_of_several_answers_is_read_once() -> None:
+    parts = Parts()
+    group = parts.waiting(prompt(1, 10), ((), ()))
+    parts.groups.running.append(group)
+    group.lead.held = parts.cells.open()
+    parts.compute(group.lead.held, group.lead.tokens[:9])
+    assert told(batching(parts).next()) == [(group.request_id, 1, 0, True)]
+
+
+def test_while_somebody_writes_a_chunk_is_no_longer_than_a_reader_would_wait() -> None:
+    parts = Parts()
+    parts.profile.note(0, 256, 256 * STALL_SECONDS / 48.5)
+    parts.running(prompt(1, 100), lacks=100)
+    assert [work.num_tokens for work in batching(parts, 64).next()] == [64]
+    parts.running(prompt(200, 5), ((7,),))
+    assert [work.num_tokens for work in batching(parts, 64).next()] == [48, 1]
+
+
+def test_a_suspect_is_computed_alone() -> None:
+    parts = Parts()
+    first, second = parts.running(prompt(1, 5), ((7,),)), parts.running(prompt(100, 5), ((8,),))
+    parts.groups.suspects[:] = [second, first]
+    assert told(batching(parts).next()) == [(second.request_id, 1, 0, True)]
+
+
+def test_the_last_token_of_an_answer_that_has_ended_is_computed_and_no_other_wanted() -> None:
+    parts = Parts()
+    group = parts.running(prompt(1, 5), ((7,),))
+    parts.groups.running.remove(group)
+    parts.groups.closing.append(group)
+    group.lead.finish_reason = "length"
+    assert told(batching(parts).next()) == [(group.request_id, 1, 0, False)]
+
+
+def test_a_draft_is_computed_behind_the_token_before_it() -> None:
+    parts = Parts()
+    group = parts.running(prompt(1, 5), ((7,),))
+    guesses = drafting(group, 8, 9, 10)
+    (work,) = batching(parts).next()
+    assert (work.num_tokens, work.num_drafted) == (1, 3)
+    assert list(work.stretch().tokens) == [7, 8, 9, 10]
+    assert work.stretch().num_logits == 4
+    # Of eight tokens one is written, and the last needs no draft.
+    assert guesses.asked == [6]
+
+
+def test_no_more_is_drafted_than_may_still_be_written() -> None:
+    parts = Parts()
+    almost, last = parts.running(prompt(1, 5), ((7,) * 6,)), parts.running(prompt(100, 5), ((7,) * 7,))
+    guesses = [drafting(group, 8, 9, 10) for group in (almost, last)]
+    assert told(batching(parts).next()) == [(almost.request_id, 1, 1, True), (last.request_id, 1, 0, True)]
+    assert [each.asked for each in guesses] == [[1], []]
+
+
+def test_many_share_the_room_for_drafts() -> None:
+    parts = Parts()
+    groups = [parts.running(prompt(20 * number + 1, 5), ((7,),)) for number in range(8)]
+    guesses = [drafting(group, 8, 9, 10, 11, 12) for group in groups]
+    works = batching(parts, 32).next()
+    assert all(each.asked == [4] for each in guesses)
+    assert sum(work.num_tokens + work.num_drafted for work in works) == 32
+
+
+@pytest.mark.parametrize(("written", "lacks"), [((), 1), ((7, 8), 2)])
+def test_who_reads_drafts_nothing(written: tuple[int, ...], lacks: int) -> None:
+    parts = Parts()
+    group = parts.running(prompt(1, 5), (written,), lacks=lacks)
+    guesses = drafting(group, 9)
+    assert [work.num_drafted for work in batching(parts).next()] == [0]
+    assert guesses.asked == []
+
+
+def test_no_more_is_computed_than_cells_are_free() -> None:
+    parts = Parts(num_cells=16)
+    parts.running(prompt(1, 20), lacks=10)
+    parts.running(prompt(100, 5), ((7,),))
+    assert [work.num_tokens for work in batching(parts).next()] == [1]
+
+
+def test_a_sequence_without_cells_cannot_be_computed() -> None:
+    parts = Parts()
+    group: Any = parts.waiting(prompt(1, 5))
+    with pytest.raises(ValueError, match="without cells"):
+        Work(group, group.lead, 5).stretch()
