@@ -11,7 +11,7 @@ from engine.generation.cache_files import CacheFiles
 from engine.generation.cells import Cells
 from engine.generation.context import Context
 from engine.generation.drafting import PassCosts, PromptLookup
-from engine.generation.fingerprint import root_key
+from engine.generation.fingerprint import model_fingerprint, root_key
 from engine.generation.knowledge import KnowledgeKeeper
 from engine.generation.load_plan import LoadPlan
 from engine.generation.loaded import KEPT_CELLS_SHARE, LoadedModel
@@ -51,7 +51,9 @@ def build(
             undo.callback(keeper.abandon)
             keeper.set_budgets(int(cells.num_cells * KEPT_CELLS_SHARE), plan.room.ram_bytes, plan.room.disk_bytes)
         loop = _loop(model, context, cells, keeper)
-        speaker = speaker_of(model, plan.shape.name, root.hex(), plan.room.context_tokens)
+        # Tokens stay what they are, in whatever format their keys and values are kept.
+        fingerprint = model_fingerprint(plan.path)
+        speaker = speaker_of(model, plan.shape.name, fingerprint, plan.room.context_tokens)
         undo.pop_all()
     reads_ahead = plan.reads_ahead and keeper is not None
     return LoadedModel(plan.shape, model, context, speaker, loop, keeper, files, reads_ahead)

@@ -1,23 +1,22 @@
 """Kept KV on disk: one file per node, under one budget for all models, read ahead and written behind by a thread.
 
-The files are the truth: there is no index that could disagree with them. A file that is stale, cut short, damaged or
-somebody else's is a miss and is deleted; nothing here fails an answer. A disk that is full or failing becomes a
-sentence, and caching goes on in memory.
+The files are the truth: there is no index that could disagree with them. They are looked through at the start, by that
+thread, and known as they are found. A file that is stale, cut short, damaged or somebody else's is a miss and is
+deleted; one that cannot be opened or deleted now is left for later; nothing here fails an answer. A disk that is full
+or failing becomes a sentence, and caching goes on in memory.
 """
 
 from __future__ import annotations
 
 import errno
-import itertools
-import logging
 import queue
 import threading
 import time
 import zlib
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,38 +24,37 @@ from numpy.typing import NDArray
 from engine.errors import DiskFull, LibraryError, RagdollError, is_disk_full
 from engine.generation import cache_io
 from engine.generation.cache_format import CacheHeader, encode_usage
+from engine.generation.cache_index import CacheFile, CacheIndex
+from engine.generation.cache_thread import CacheThread, Urgency
 from engine.memory.ledger import Ledger
 
-log = logging.getLogger(__name__)
+__all__ = ["CacheFile", "CacheFiles", "Ended", "Transfer"]
 
 # After a failed write, none is tried for so long; and the sentence is said again no sooner than this.
 PAUSE_SECONDS, SILENCE_SECONDS = 60.0, 600.0
-_READS, _WRITES, _NOTES, _END = range(4)
-
-
-@dataclass(slots=True, eq=False)
-class CacheFile:
-    """A file that is there, or will be once it is written; made and ended by `CacheFiles`."""
-
-    path: Path
-    header: CacheHeader
-    mtime_ns: int
-    is_removed: bool = False
-
-    @property
-    def num_bytes(self) -> int:
-        return self.header.file_bytes
+# What another program has open is tried again after so long.
+BUSY_SECONDS = 5.0
+# Files that are looked at between two chances to read one that a prompt waits for.
+_LOOKED_AT_ONCE = 16
 
 
 @dataclass(slots=True, eq=False)
 class Transfer:
-    """Bytes on their way between memory and a file; `succeeded` counts once `ended` is set."""
+    """Bytes on their way between memory and a file; `outcome` counts once `ended` is set.
+
+    "later" is said of what another program has open: the file is as it was, and may be well another time.
+    """
 
     file: CacheFile
     data: NDArray[np.uint8]
     is_read: bool
-    succeeded: bool = False
+    outcome: Literal["moved", "failed", "later"] = "failed"
+    is_unwanted: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def succeeded(self) -> bool:
+        return self.outcome == "moved"
 
 
 Ended = queue.SimpleQueue[Transfer]
@@ -66,6 +64,7 @@ class CacheFiles:
     """The files of all models. Lives as long as the engine; usable from any thread.
 
     `on_problem` is told, on the I/O thread, that the disk is full or failing; at most once in `SILENCE_SECONDS`.
+    `on_scanned` is called there once, when all files that were there at the start are known; `scanned` is set then.
     """
 
     def __init__(
@@ -74,185 +73,291 @@ class CacheFiles:
         ledger: Ledger,
         on_problem: Callable[[RagdollError], None],
         now: Callable[[], float] = time.monotonic,
+        on_scanned: Callable[[], None] = lambda: None,
     ) -> None:
-        self._folder, self._on_problem, self._now = folder, on_problem, now
+        self._folder, self._on_problem, self._on_scanned, self.now = folder, on_problem, on_scanned, now
         self._lock = threading.Lock()
-        self._files: dict[Path, CacheFile] = {
-            found.path: CacheFile(found.path, found.header, found.mtime_ns) for found in cache_io.find_all(folder)
-        }
-        self._open_roots: set[bytes] = set()
-        self._budget_bytes = 0
-        self._held_bytes = sum(file.num_bytes for file in self._files.values())
-        self._lease = ledger.take("kv", "what was read, kept on disk", "disk", self._held_bytes)
-        self._jobs: queue.PriorityQueue[tuple[int, int, Callable[[], None]]] = queue.PriorityQueue()
-        self._serial = itertools.count()
+        self._index = CacheIndex()
+        self._found: dict[bytes, list[CacheFile]] = {}
+        # Files that are to go, until they have.
+        self._doomed: set[Path] = set()
+        self._tries_again_at = float("-inf")
+        self._notes: dict[CacheFile, bytes] = {}
+        # Until one was set, nothing is written and nothing leaves.
+        self._budget_bytes: int | None = None
+        self._lease = ledger.take("kv", "what was read, kept on disk", "disk", 0)
         self._paused_until = self._silent_until = float("-inf")
-        self.num_failures = 0
-        # A process that ends without having closed this must not wait for it: a cache loses nothing that counts.
-        self._thread = threading.Thread(target=self._run, name="kept KV", daemon=True)
+        self._is_closed = False
+        self.problem = ""
+        self.scanned = threading.Event()
+        self._scan: Iterator[Path] = cache_io.paths_below(folder, self._is_preferred)
+        self._thread = CacheThread("kept KV", self._use_pause)
         self._thread.start()
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all files, those that are about to be written included."""
-        return self._held_bytes
+        """Bytes of all files that are known, those that are about to be written included."""
+        return self._index.held_bytes
 
     @property
     def budget_bytes(self) -> int:
-        return self._budget_bytes
+        return self._budget_bytes or 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is more than the budget."""
+        return self._budget_bytes is not None and self._lacks(0)
 
     @property
     def takes_more(self) -> bool:
         """Whether writing makes sense now: there is a budget, and the disk has not just failed."""
-        return self._budget_bytes > 0 and self._now() >= self._paused_until
+        return self.budget_bytes > 0 and self.now() >= self._paused_until
 
     def open(self, root: bytes) -> list[CacheFile]:
-        """The files under a root, parents first. They are not evicted from here until `close_root`."""
+        """The files under a root that are known, parents first; `found` tells of others as they turn up.
+
+        They are not evicted from here until `close_root`.
+        """
         with self._lock:
-            self._open_roots.add(root)
-            own = [file for file in self._files.values() if file.header.root == root]
-        return sorted(own, key=lambda file: file.header.start)
+            self._found[root] = []
+            return self._index.open(root)
+
+    def found(self, root: bytes, at_most: int) -> list[CacheFile]:
+        """Files under an open root that turned up since, in no order; empty as soon as there are none."""
+        waiting = self._found.get(root)
+        if not waiting:
+            return []
+        with self._lock:
+            taken = waiting[:at_most]
+            del waiting[:at_most]
+        return [file for file in taken if not file.is_removed]
 
     def close_root(self, root: bytes) -> None:
         """The root's keeper has gone; what it left is evicted like that of any model that is not loaded."""
         with self._lock:
-            self._open_roots.discard(root)
+            self._found.pop(root, None)
+            self._index.close(root)
 
     def set_budget(self, budget_bytes: int) -> None:
-        """Bounds the bytes of all files. Those of models that are not open go at once, the longest unused first."""
+        """Bounds the bytes of all files. Those of models that are not open go, the longest unused first."""
         self._budget_bytes = budget_bytes
         self.make_room(0)
 
     def make_room(self, num_bytes: int) -> bool:
         """Whether so many more fit, once files of models that are not open have gone for them as need be."""
-        if self._held_bytes + num_bytes > self._budget_bytes:
-            with self._lock:
-                closed = [file for file in self._files.values() if file.header.root not in self._open_roots]
-            for file in sorted(closed, key=lambda file: file.mtime_ns):
-                if self._held_bytes + num_bytes <= self._budget_bytes:
-                    break
-                self.remove(file)
-        return self._held_bytes + num_bytes <= self._budget_bytes
+        with self._lock:
+            while self._lacks(num_bytes) and (oldest := self._index.longest_unused()) is not None:
+                self._doom(oldest)
+        return not self._lacks(num_bytes)
 
     def write(self, header: CacheHeader, data: NDArray[np.uint8], ended: Ended) -> Transfer:
         """Writes a file behind; room was made. Until the transfer arrives in `ended`, `data` stays as it is."""
-        path = cache_io.path_in(self._folder, header)
-        file = CacheFile(path, header, time.time_ns())
+        file = CacheFile(self._folder, header, time.time_ns())
         with self._lock:
-            before = self._files.get(path)
-            self._files[path] = file
-            self._account(file.num_bytes - (before.num_bytes if before else 0))
-            if before is not None:
-                before.is_removed = True
+            self._index.add(file)
+            self._account()
         transfer = Transfer(file, data, is_read=False)
-        self._put(_WRITES, lambda: self._carry_out(transfer, self._write, ended))
+        self._thread.put(Urgency.WRITE, lambda: self._carry_out(transfer, self._write, ended))
         return transfer
 
     def read(self, file: CacheFile, data: NDArray[np.uint8], ended: Ended) -> Transfer:
         """Reads a file's blob ahead into `data`, before anything is written."""
         transfer = Transfer(file, data, is_read=True)
-        self._put(_READS, lambda: self._carry_out(transfer, self._read, ended))
+        self._thread.put(Urgency.READ, lambda: self._carry_out(transfer, self._read, ended))
         return transfer
 
     def note_usage(self, file: CacheFile, frequency: int, cost_per_token: float) -> None:
         """Writes into a file how it was used of late, which also makes it the youngest."""
         file.mtime_ns = time.time_ns()
-        self._put(_NOTES, lambda: cache_io.write_usage(file.path, encode_usage(frequency, cost_per_token)))
+        with self._lock:
+            file.header = replace(file.header, frequency=frequency, cost_per_token=cost_per_token)
+            is_waiting = file in self._notes
+            self._notes[file] = encode_usage(frequency, cost_per_token)
+        if not is_waiting:
+            self._thread.put(Urgency.NOTE, lambda: self._note(file))
 
     def remove(self, file: CacheFile) -> None:
-        """Deletes a file now, or as soon as it is written. A second call does nothing."""
+        """Deletes a file behind, also one that is about to be written. A second call does nothing."""
         with self._lock:
-            if file.is_removed:
-                return
-            file.is_removed = True
-            if self._files.get(file.path) is file:
-                del self._files[file.path]
-                self._account(-file.num_bytes)
-            with suppress(OSError):
-                file.path.unlink()
+            if not file.is_removed:
+                self._doom(file)
 
     def documents(self) -> frozenset[int]:
-        """All documents of which some file holds text; the ones that are no more can be forgotten at the start."""
+        """All documents of which some known file holds text."""
         with self._lock:
-            return frozenset(document for file in self._files.values() for document in file.header.piece.documents)
+            return self._index.documents()
 
     def forget(self, documents: Collection[int]) -> None:
-        """Deletes every file that holds text of a document, and every path through it, whatever the model."""
+        """Deletes every file that holds text of a document, and every path through it, whatever the model; at once."""
         with self._lock:
-            files = sorted(self._files.values(), key=lambda file: file.header.start)
-        removed = set(documents)
-        gone: set[bytes] = set()
+            files = self._index.through(documents)
+            for file in files:
+                self._index.remove(file)
+                self._doomed.add(file.path)
+            self._account()
         for file in files:
-            if file.header.parent in gone or not removed.isdisjoint(file.header.piece.documents):
-                gone.add(file.header.key)
-                self.remove(file)
+            self._delete(file.path)
 
-    def close(self) -> None:
-        """Ends when everything that was to be written is. A second call does nothing."""
-        if self._thread.is_alive():
-            self._put(_END, lambda: None)
-            self._thread.join()
-            self._lease.release()
+    def close(self, seconds: float | None = None) -> None:
+        """Ends when everything that was to be written is, or after so long: the rest is not kept.
 
-    def _put(self, urgency: int, job: Callable[[], None]) -> None:
-        self._jobs.put((urgency, next(self._serial), job))
+        A second call does nothing.
+        """
+        self._thread.close(seconds)
+        with self._lock:
+            self._is_closed = True
+        self._lease.release()
 
-    def _run(self) -> None:
-        urgency = _READS
-        while urgency != _END:
-            urgency, _, job = self._jobs.get()
-            job()
-            # What a job refers to is memory that is given back once it is done.
-            del job
+    def _lacks(self, num_bytes: int) -> bool:
+        return self._index.held_bytes + num_bytes > self.budget_bytes
 
-    def _carry_out(self, transfer: Transfer, work: Callable[[Transfer], bool], ended: Ended) -> None:
+    # --- with the lock held ---
+
+    def _doom(self, file: CacheFile) -> None:
+        path = file.path
+        self._index.remove(file)
+        self._account()
+        self._doomed.add(path)
+        self._thread.put(Urgency.REMOVE, lambda: self._delete(path))
+
+    def _account(self) -> None:
+        if not self._is_closed:
+            self._lease.resize(self._index.held_bytes)
+
+    def _is_known(self, path: Path) -> bool:
         try:
-            transfer.succeeded = work(transfer)
-        except Exception:  # the edge of a thread: whoever waits for the transfer must not wait for ever
-            log.exception("Kept KV could not be moved: %s", transfer.file.path.name)
-        transfer.data = _NOTHING
-        # In this order: whoever has waited for it finds it there.
-        ended.put(transfer)
-        transfer.ended.set()
+            file = self._index.get(bytes.fromhex(path.stem))
+        except ValueError:
+            return False
+        return file is not None and file.path == path
 
-    def _read(self, transfer: Transfer) -> bool:
-        return cache_io.read_blob(transfer.file.path, transfer.file.header, transfer.data)
+    # --- on the I/O thread ---
 
-    def _write(self, transfer: Transfer) -> bool:
+    def _carry_out(self, transfer: Transfer, work: Callable[[Transfer], None], ended: Ended) -> None:
+        try:
+            if not self._thread.is_hurried:
+                work(transfer)
+        finally:
+            transfer.data = _NOTHING
+            # In this order: whoever has waited for it finds it there.
+            ended.put(transfer)
+            transfer.ended.set()
+
+    def _read(self, transfer: Transfer) -> None:
+        if not transfer.is_unwanted:
+            outcome = cache_io.read_blob(transfer.file.path, transfer.file.header, transfer.data)
+            transfer.outcome = _OUTCOMES[outcome]
+
+    def _write(self, transfer: Transfer) -> None:
         file = transfer.file
         if file.is_removed:
-            return False
+            return
         header = replace(file.header, checksum=zlib.crc32(transfer.data.data))
         try:
-            cache_io.write_file(file.path, header.encode(), transfer.data.data)
+            outcome = cache_io.write_file(
+                file.path,
+                header.encode(),
+                transfer.data.data,
+                lambda: not (file.is_removed or self._thread.is_hurried),
+            )
         except OSError as error:
             self.remove(file)
             self._tell(error)
-            return False
-        return self._written(file, header)
+            return
+        if outcome == "written":
+            self._written(transfer, header)
+        elif outcome == "busy":
+            self._paused_until = self.now() + BUSY_SECONDS
+            transfer.outcome = "later"
+        if not transfer.succeeded:
+            self.remove(file)
 
-    def _written(self, file: CacheFile, header: CacheHeader) -> bool:
+    def _written(self, transfer: Transfer, header: CacheHeader) -> None:
+        file = transfer.file
         with self._lock:
-            file.header = header
-            if file.is_removed:
-                with suppress(OSError):
-                    file.path.unlink()
-            return not file.is_removed
+            file.header = replace(header, piece=header.piece.bare())
+            if not file.is_removed:
+                self._doomed.discard(file.path)
+                transfer.outcome, self.problem = "moved", ""
+        if file.is_removed:
+            self._delete(file.path)
 
     def _tell(self, error: OSError) -> None:
-        now = self._now()
-        self.num_failures += 1
+        now = self.now()
         self._paused_until = now + PAUSE_SECONDS
+        reported = _sentence(self._folder, error)
+        self.problem = str(reported)
         if now >= self._silent_until:
             self._silent_until = now + SILENCE_SECONDS
-            self._on_problem(_sentence(self._folder, error))
+            self._on_problem(reported)
 
-    def _account(self, change_bytes: int) -> None:
-        self._held_bytes += change_bytes
-        self._lease.resize(self._held_bytes)
+    def _note(self, file: CacheFile) -> None:
+        with self._lock:
+            usage = self._notes.pop(file)
+        if not (file.is_removed or self._thread.is_hurried):
+            cache_io.write_usage(file.path, usage)
+
+    def _delete(self, path: Path) -> None:
+        """Deletes a file that is to go, unless one like it is to be there again; keeps it in mind where it cannot."""
+        with self._lock:
+            is_back = self._is_known(path)
+        # Not under the lock, which nobody shall hold while a disk takes its time.
+        is_done = is_back or cache_io.delete(path)
+        with self._lock:
+            if is_done:
+                self._doomed.discard(path)
+            else:
+                self._doomed.add(path)
+
+    def _use_pause(self) -> float | None:
+        if not self.scanned.is_set():
+            self._look_through()
+            return 0.0
+        if self._doomed and self.now() >= self._tries_again_at:
+            self._tries_again_at = self.now() + BUSY_SECONDS
+            for path in list(self._doomed):
+                self._delete(path)
+        return BUSY_SECONDS if self._doomed else None
+
+    def _look_through(self) -> None:
+        for _ in range(_LOOKED_AT_ONCE):
+            path = next(self._scan, None)
+            if path is None:
+                if self.is_over:
+                    self.make_room(0)
+                self.scanned.set()
+                self._on_scanned()
+                return
+            self._take_found(path)
+
+    def _take_found(self, path: Path) -> None:
+        with self._lock:
+            if path in self._doomed or self._is_known(path):
+                return
+        found = cache_io.look_at(path, self._folder)
+        if found == "damaged":
+            self._delete(path)
+        if isinstance(found, str):
+            return
+        file = CacheFile(self._folder, found.header, found.mtime_ns)
+        with self._lock:
+            # It may have been written, or removed, in the meantime.
+            if path not in self._doomed and not self._is_known(path):
+                self._index.add(file)
+                self._account()
+                if (waiting := self._found.get(file.header.root)) is not None:
+                    waiting.append(file)
+
+    def _is_preferred(self, root: str) -> bool:
+        return any(opened.hex() == root for opened in list(self._found))
 
 
 _NOTHING: NDArray[np.uint8] = np.empty(0, np.uint8)
+_OUTCOMES: dict[cache_io.ReadOutcome, Literal["moved", "failed", "later"]] = {
+    "read": "moved",
+    "damaged": "failed",
+    "unavailable": "later",
+}
 
 
 def _sentence(folder: Path, error: OSError) -> RagdollError:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.generation.knowledge_tree import Piece, key_after
+from engine.generation.knowledge_tree import NO_DOCUMENTS, NO_TOKENS, Piece, digest_of, key_after, packed
 
 MAGIC, VERSION = b"RAGDOLKV", 1
 USAGE_OFFSET = 16
@@ -30,7 +30,10 @@ HEADER_GUESS_BYTES = 8192
 
 @dataclass(frozen=True, slots=True)
 class CacheHeader:
-    """What a file says of its blob; `num_bytes` and `checksum` are the blob's."""
+    """What a file says of its blob; `num_bytes` and `checksum` are the blob's.
+
+    One that was read from a file has left the piece's tokens there.
+    """
 
     root: bytes
     parent: bytes
@@ -44,25 +47,26 @@ class CacheHeader:
 
     @property
     def header_bytes(self) -> int:
-        return _header_bytes(len(self.piece.tokens), len(self.piece.documents))
+        return _header_bytes(self.piece.num_tokens, len(self.piece.documents))
 
     @property
     def file_bytes(self) -> int:
         return self.header_bytes + self.num_bytes
 
     def encode(self) -> bytes:
-        tokens, documents = np.array(self.piece.tokens, "<i4"), np.array(sorted(self.piece.documents), "<i8")
+        """The header's bytes; only who has the piece's tokens can tell them."""
+        documents = np.array(sorted(self.piece.documents), "<i8")
         body = _BODY.pack(
             self.root,
             self.parent,
             self.key,
             self.start,
-            len(tokens),
+            len(self.piece.tokens),
             len(documents),
             self.checksum,
             self.num_bytes,
         )
-        body += tokens.tobytes() + documents.tobytes()
+        body += packed(self.piece.tokens) + documents.tobytes()
         usage = encode_usage(self.frequency, self.cost_per_token)
         return _PREAMBLE.pack(MAGIC, VERSION, zlib.crc32(body)) + usage + body
 
@@ -87,9 +91,9 @@ def decode(data: bytes) -> CacheHeader | None:
         return None
     root, parent, key, start, num_tokens, num_documents, checksum, num_bytes = _BODY.unpack_from(data, _BODY_OFFSET)
     at = _BODY_OFFSET + _BODY.size
-    tokens = tuple(np.frombuffer(data, "<i4", num_tokens, at).tolist())
-    documents = frozenset(np.frombuffer(data, "<i8", num_documents, at + 4 * num_tokens).tolist())
-    piece = Piece(tokens, documents)
+    end = at + 4 * num_tokens
+    documents = frozenset(np.frombuffer(data, "<i8", num_documents, end).tolist()) if num_documents else NO_DOCUMENTS
+    piece = Piece(NO_TOKENS, documents, digest_of(data[at:end]), num_tokens)
     frequency, cost = _USAGE.unpack_from(data, USAGE_OFFSET)
     if key_after(parent, piece) != key:
         return None

@@ -1,17 +1,18 @@
 """How one file of kept KV is written, read, and told good from bad: whole, or not at all.
 
 Files are written beside their place and renamed. They are not synced: what a power cut leaves of them is told by the
-checksum.
+checksum. A file that another program has open cannot be replaced or deleted on Windows: that is no error, only later.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,52 +21,122 @@ from engine.generation import cache_format
 from engine.generation.cache_format import CacheHeader
 
 SUFFIX = ".kv"
+# Between two such portions a write can be given up.
+_PORTION_BYTES = 1 << 20
+
+# What became of reading a file: "damaged" also where there is none; "unavailable" where it may be well another time.
+ReadOutcome = Literal["read", "damaged", "unavailable"]
+# "busy": somebody has the file open. "unwanted": it was given up on the way.
+WriteOutcome = Literal["written", "busy", "unwanted"]
 
 
 @dataclass(frozen=True, slots=True)
 class FoundCacheFile:
     """A file whose header is good and whose length is right."""
 
-    path: Path
     header: CacheHeader
     mtime_ns: int
 
 
-def path_in(folder: Path, header: CacheHeader) -> Path:
+def path_in(folder: Path, root: bytes, key: bytes) -> Path:
     """Where a file belongs: in its root's folder, under its key."""
-    return folder / header.root.hex() / (header.key.hex() + SUFFIX)
+    return folder / root.hex() / (key.hex() + SUFFIX)
 
 
-def find_all(folder: Path) -> Iterator[FoundCacheFile]:
-    """All good files; what was left half-written, or is none of ours, is deleted: the folder is only ours."""
-    for root in _entries(folder):
-        for path in _entries(root):
-            file = _look_at(path, folder)
-            if file is not None:
-                yield file
-            else:
-                with suppress(OSError):
-                    path.unlink()
+def paths_below(folder: Path, is_preferred: Callable[[str], bool]) -> Iterator[Path]:
+    """What lies in the folders of all roots; at each step, a preferred one comes first, which is told by its name."""
+    waiting = {root: _entries(root) for root in _entries(folder)}
+    while waiting:
+        root = next((root for root in waiting if is_preferred(root.name)), next(iter(waiting)))
+        path = next(waiting[root], None)
+        if path is None:
+            del waiting[root]
+        else:
+            yield path
 
 
-def _entries(folder: Path) -> list[Path]:
+def _entries(folder: Path) -> Iterator[Path]:
     """What lies in a folder; nothing where there is none, or it cannot be read."""
-    try:
-        return [Path(entry) for entry in os.scandir(folder)]
-    except OSError:
-        return []
+    with suppress(OSError), os.scandir(folder) as found:
+        for entry in found:
+            yield Path(entry)
 
 
-def _look_at(path: Path, folder: Path) -> FoundCacheFile | None:
+def look_at(path: Path, folder: Path) -> FoundCacheFile | Literal["damaged", "unavailable"]:
+    """What a file says it is, from its header and its length alone; the blob is looked at when it is read."""
     try:
         with path.open("rb", buffering=0) as stream:
             header = _read_header(stream.fileno())
             status = os.fstat(stream.fileno())
+    except FileNotFoundError:
+        return "damaged"
     except OSError:
-        return None
-    if header is None or path != path_in(folder, header) or status.st_size != header.file_bytes:
-        return None
-    return FoundCacheFile(path, header, status.st_mtime_ns)
+        return "unavailable"
+    if header is None or path != path_in(folder, header.root, header.key) or status.st_size != header.file_bytes:
+        return "damaged"
+    return FoundCacheFile(header, status.st_mtime_ns)
+
+
+def read_blob(path: Path, wanted: CacheHeader, data: NDArray[np.uint8]) -> ReadOutcome:
+    """Reads the blob of a file into `data`; what is there then is as it was written if the outcome says so."""
+    try:
+        stream = path.open("rb", buffering=0)
+    except FileNotFoundError:
+        return "damaged"
+    except OSError:
+        return "unavailable"
+    with stream:
+        try:
+            header = _read_header(stream.fileno())
+            if header is None or (header.root, header.key) != (wanted.root, wanted.key):
+                return "damaged"
+            stream.seek(header.header_bytes)
+            view, at = data.data, 0
+            while at < len(view) and (count := stream.readinto(view[at:])):
+                at += count
+        except OSError:
+            return "damaged"
+    is_whole = at == header.num_bytes == data.nbytes and zlib.crc32(data.data) == header.checksum
+    return "read" if is_whole else "damaged"
+
+
+def write_file(
+    path: Path, header: bytes, data: memoryview, is_wanted: Callable[[], bool] = lambda: True
+) -> WriteOutcome:
+    """Puts a file in its place, with its folder; it is given up as soon as nobody wants it any more.
+
+    Raises:
+        OSError: What the system says where it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".tmp")
+    outcome: WriteOutcome = "unwanted"
+    try:
+        if _write_all(beside, header, data, is_wanted):
+            outcome = _replace(beside, path)
+    finally:
+        if outcome != "written":
+            delete(beside)
+    return outcome
+
+
+def delete(path: Path) -> bool:
+    """Whether the file is gone; False where somebody has it open, and it must be tried again."""
+    try:
+        path.unlink(missing_ok=True)
+    except PermissionError:
+        return False
+    except OSError:
+        # It is a folder, or its disk has gone: none of ours.
+        return True
+    return True
+
+
+def write_usage(path: Path, usage: bytes) -> None:
+    """Mends how often a file was used, where it is still there."""
+    with suppress(OSError), path.open("r+b", buffering=0) as stream:
+        stream.seek(cache_format.USAGE_OFFSET)
+        stream.write(usage)
 
 
 def _read_header(descriptor: int) -> CacheHeader | None:
@@ -76,40 +147,21 @@ def _read_header(descriptor: int) -> CacheHeader | None:
     return cache_format.decode(data)
 
 
-def read_blob(path: Path, wanted: CacheHeader, data: NDArray[np.uint8]) -> bool:
-    """Whether the blob of the file is there as it was written, which is in `data` then."""
-    try:
-        with path.open("rb", buffering=0) as stream:
-            header = _read_header(stream.fileno())
-            if header is None or (header.root, header.key) != (wanted.root, wanted.key):
-                return False
-            stream.seek(header.header_bytes)
-            view, at = data.data, 0
-            while at < len(view) and (count := stream.readinto(view[at:])):
-                at += count
-    except OSError:
-        return False
-    return at == header.num_bytes == data.nbytes and zlib.crc32(data.data) == header.checksum
+def _write_all(path: Path, header: bytes, data: memoryview, is_wanted: Callable[[], bool]) -> bool:
+    """Whether all of it was written before nobody wanted it any more."""
+    with path.open("wb", buffering=0) as stream:
+        for part in (memoryview(header), data):
+            while part:
+                if not is_wanted():
+                    return False
+                part = part[stream.write(part[:_PORTION_BYTES]) :]
+    return True
 
 
-def write_file(path: Path, header: bytes, data: memoryview) -> None:
-    """Puts a file in its place, with its folder. Raises what the system says where that cannot be."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".tmp")
+def _replace(beside: Path, path: Path) -> WriteOutcome:
     try:
-        with beside.open("wb", buffering=0) as stream:
-            for part in (memoryview(header), data):
-                while part:
-                    part = part[stream.write(part) :]
         beside.replace(path)
-    except OSError:
-        with suppress(OSError):
-            beside.unlink()
-        raise
-
-
-def write_usage(path: Path, usage: bytes) -> None:
-    """Mends how often a file was used, where it is still there."""
-    with suppress(OSError), path.open("r+b", buffering=0) as stream:
-        stream.seek(cache_format.USAGE_OFFSET)
-        stream.write(usage)
+    except PermissionError:
+        # Its folder could be written to a moment ago.
+        return "busy"
+    return "written"

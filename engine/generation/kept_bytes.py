@@ -1,43 +1,38 @@
 """The lower tiers of the knowledge tree: nodes as bytes in RAM, and below that in files.
 
 Memory is the way to the disk and back. What lies below lies there with its whole path, so that a node never outlives
-what it depends on. A node is written once: the first time it leaves, and ever after leaving is free.
+what it depends on. A node is written once, behind, by the files' own thread, and ever after leaving is free. Nobody
+waits for that: where memory is full of what is not written yet, what is worth least is not kept.
 """
 
 from __future__ import annotations
 
-import queue
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.generation.cache_files import CacheFile, CacheFiles, Transfer
 from engine.generation.cache_format import CacheHeader
+from engine.generation.found_files import FoundFiles
 from engine.generation.knowledge_tree import KnowledgeTree, Node, path_of
+from engine.generation.moves import Moves
 from engine.generation.replacement import Policy, Shelf
 from engine.generation.slabs import Blob, Slabs
 
-# Once so much of the memory is used, nodes are written ahead, so that making room need not wait for the disk.
+# Once so much of the memory is used, nodes are written ahead, so that there is always something that may leave at once.
 _WRITES_BEHIND_FROM = 0.75
 # Of those that are next to leave, so many are looked at.
 _LOOKS_AHEAD = 32
-
-
-@dataclass(slots=True, eq=False)
-class _Move:
-    """A node on its way to or from its file; `blob` is its room in memory, to be freed if the node is gone by then."""
-
-    node: Node
-    blob: Blob
-    transfer: Transfer
+# Files that turned up are taken in so many at a time: a step must not wait for ten thousand of them.
+FOUND_AT_ONCE = 64
 
 
 class KeptBytes:
     """RAM and disk of one tree. Owned by the generation thread; only the files' own thread touches bytes beside it.
 
-    `is_in_cells` tells of the tier above; `on_lost` is called with a node whose last copy has gone.
+    `is_in_cells` tells of the tier above. `on_lost` is called with a node whose last copy has gone, `on_unwritten`
+    with one that has no file, though it had or should have had one.
     """
 
     def __init__(
@@ -48,25 +43,36 @@ class KeptBytes:
         policy: Policy,
         is_in_cells: Callable[[Node], bool],
         on_lost: Callable[[Node], None],
+        on_unwritten: Callable[[Node], None],
     ) -> None:
         self.ram: Shelf[Blob] = Shelf(policy)
         self.disk: Shelf[CacheFile] = Shelf(policy)
+        self.disk_bytes = 0
         self.slabs, self.files = slabs, files
-        self._tree, self._is_in_cells, self._on_lost = tree, is_in_cells, on_lost
-        self._moves: dict[Node, _Move] = {}
-        self._ended: queue.SimpleQueue[Transfer] = queue.SimpleQueue()
-        self._find_files()
+        self._tree, self._is_in_cells = tree, is_in_cells
+        self._on_lost, self._on_unwritten = on_lost, on_unwritten
+        self._moves = Moves()
+        self._found = FoundFiles(tree, files, self._hold_file)
 
     def __contains__(self, node: Node) -> bool:
         return node in self.ram or node in self.disk
+
+    @property
+    def num_writing(self) -> int:
+        """Nodes that are on their way to the disk."""
+        return self._moves.num_writing
+
+    @property
+    def can_write(self) -> bool:
+        """Whether the disk takes another node now: it is well, and not too many are on their way to it."""
+        return self.files.takes_more and self._moves.has_room(max(self.slabs.budget_bytes, self.slabs.mapped_bytes))
 
     def touch(self, node: Node) -> None:
         self.ram.touch(node)
         self.disk.touch(node)
 
     def is_reading(self, node: Node) -> bool:
-        move = self._moves.get(node)
-        return move is not None and move.transfer.is_read
+        return self._moves.is_reading(node)
 
     def fetch(self, node: Node) -> bool:
         """Whether a pinned node's bytes are in memory, or on their way there from now on."""
@@ -74,19 +80,22 @@ class KeptBytes:
             return True
         if node not in self.disk:
             return False
-        blob = self._room(self.disk[node].header.num_bytes)
+        # A prompt waits for it: whatever leaves for it is worth less.
+        blob = self._room(self.disk[node].header.num_bytes, worth=float("inf"))
         # Making room may have told that the file is lost.
         if blob is None or node not in self.disk:
             if blob is not None:
                 self.slabs.free(blob)
             return False
-        self._start(node, blob, self.files.read(self.disk[node], blob.data, self._ended))
+        self._moves.begin(node, blob, self.files.read(self.disk[node], blob.data, self._moves.ended))
         return True
 
     def store(self, node: Node, num_bytes: int, save: Callable[[NDArray[np.uint8]], bool]) -> bool:
-        """Holds a pinned node in memory, written there by `save`; False where there is no room."""
-        blob = self._room(num_bytes)
+        """Holds a pinned node in memory, written there by `save`; False where only what is worth more could leave."""
+        blob = self._room(num_bytes, self.ram.priority(node))
         if blob is None:
+            if num_bytes <= self.slabs.budget_bytes:
+                self.ram.refuse(node)
             return False
         if not save(blob.data):
             self.slabs.free(blob)
@@ -99,114 +108,125 @@ class KeptBytes:
         return all(each in self.disk or self._write(each) for each in path_of(node))
 
     def write_behind(self) -> None:
-        """When memory fills up, writes what is likely to leave next, one node at a time."""
-        if self._moves or self.slabs.used_bytes < _WRITES_BEHIND_FROM * self.slabs.budget_bytes:
+        """When memory fills up, writes what is likely to leave next."""
+        if self.slabs.used_bytes < _WRITES_BEHIND_FROM * self.slabs.budget_bytes:
             return
-        if self.files.takes_more:
-            next_out = self.ram.victim(lambda node: not node.pins and node not in self.disk, among=_LOOKS_AHEAD)
-            if next_out is not None:
-                self.write(next_out[0])
+        while self.can_write:
+            next_out = self.ram.victim(
+                lambda node: self._is_free(node) and node not in self.disk and node.piece.has_tokens,
+                among=_LOOKS_AHEAD,
+            )
+            if next_out is None or not self.write(next_out[0]):
+                return
 
     def collect(self) -> None:
-        """Takes in what the files' thread has done since."""
-        while True:
-            try:
-                transfer = self._ended.get_nowait()
-            except queue.Empty:
-                return
+        """Takes in what the files' thread has done since, and some of the files that it has found."""
+        for transfer in self._moves.taken():
             self._arrived(transfer)
+        self._found.take(FOUND_AT_ONCE)
 
-    def wait(self) -> None:
-        """Until nothing is on its way."""
-        while self._moves:
-            next(iter(self._moves.values())).transfer.ended.wait()
+    @property
+    def has_found_more(self) -> bool:
+        """Whether there are, or may still turn up, files that are not in the tree yet."""
+        return not self._found.is_complete
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Until something that is on its way has arrived, or for so long; whether something is on its way still."""
+        if self._moves:
+            self._moves.wait(seconds)
             self.collect()
+        return bool(self._moves)
 
     def fit(self) -> None:
-        """Lets nodes leave until the budgets are kept; pinned ones stay."""
-        while self.files.held_bytes > self.files.budget_bytes and self._make_disk_room():
+        """Lets nodes leave until the budgets are kept; pinned ones stay, and those that are written first."""
+        while self.files.is_over and self._make_disk_room():
             pass
-        while self.slabs.mapped_bytes > self.slabs.budget_bytes and self._make_room():
+        while self.slabs.mapped_bytes > self.slabs.budget_bytes and (self._leave_spare() or self._begin_to_leave()):
             pass
 
-    def note_usage(self, nodes: Iterable[Node]) -> None:
-        """Writes into the nodes' files how often they were used."""
-        for node in nodes:
-            if node in self.disk:
-                self.files.note_usage(self.disk[node], node.frequency, node.cost_per_token)
+    def note_usage(self, node: Node) -> None:
+        """Writes into a node's file how often it was used, and that it is younger than those of its children."""
+        if node in self.disk and (node.children or self.disk[node].header.frequency != node.frequency):
+            self.files.note_usage(self.disk[node], node.frequency, node.cost_per_token)
 
     def remove(self, node: Node) -> None:
         """Gives up a node's memory and file, whatever is going on with them."""
         if node in self.disk:
-            self.files.remove(self.disk.take(node))
+            self.files.remove(self._drop_file(node))
         if node in self.ram:
             blob = self.ram.take(node)
             if node not in self._moves:
                 self.slabs.free(blob)
 
     def close(self) -> None:
-        """Gives all memory back; the files stay."""
-        self.wait()
+        """Gives all memory back, and waits for nothing: files that are whole stay, what is on its way is given up."""
+        self.collect()
+        for move in self._moves.give_up():
+            if not (move.transfer.is_read or move.transfer.succeeded):
+                self.files.remove(move.transfer.file)
+            if move.node not in self.ram:
+                self.slabs.free(move.blob)
         for node in self.ram.nodes():
             self.slabs.free(self.ram.take(node))
         self.files.close_root(self._tree.root.key)
 
-    def _find_files(self) -> None:
-        """The tree as the files tell it; a file whose path has a gap is of no use."""
-        for file in self.files.open(self._tree.root.key):
-            header = file.header
-            parent = self._tree.get(header.parent)
-            if parent is None or parent.end != header.start:
-                self.files.remove(file)
-                continue
-            node = self._tree.add(parent, header.piece)
-            node.frequency, node.cost_per_token, node.num_misses = header.frequency, header.cost_per_token, 1
-            self.disk.put(node, file)
+    def _hold_file(self, node: Node, file: CacheFile) -> None:
+        self.disk.put(node, file)
+        self.disk_bytes += file.num_bytes
 
-    def _room(self, num_bytes: int) -> Blob | None:
+    def _drop_file(self, node: Node, is_evicted: bool = False) -> CacheFile:
+        file = self.disk.evict(node) if is_evicted else self.disk.take(node)
+        self.disk_bytes -= file.num_bytes
+        return file
+
+    def _room(self, num_bytes: int, worth: float) -> Blob | None:
         if num_bytes > self.slabs.budget_bytes:
             return None
         while (blob := self.slabs.allocate(num_bytes)) is None:
-            if not self._make_room():
+            if not (self._leave_spare() or self._lose_one(worth)):
                 return None
         return blob
 
-    def _make_room(self) -> bool:
-        """Lets the next one leave memory; False where none can."""
-        victim = self.ram.victim(self._may_leave)
-        if victim is not None:
-            self._leave_ram(victim[0])
-            return True
-        writing = next((move for move in self._moves.values() if not move.transfer.is_read), None)
-        if writing is None:
+    def _leave_spare(self) -> bool:
+        """Lets the next one of which there is another copy leave memory; False where there is none near."""
+        spare = self.ram.victim(
+            lambda node: self._is_free(node) and (node in self.disk or self._is_in_cells(node)), among=_LOOKS_AHEAD
+        )
+        if spare is not None:
+            self.slabs.free(self.ram.evict(spare[0]))
+        return spare is not None
+
+    def _lose_one(self, worth: float) -> bool:
+        """Gives up the last copy of the next one that is worth no more than this; False where there is none near."""
+        # Nothing depends on it that lies anywhere.
+        lost = self.ram.victim(lambda node: self._is_free(node) and not node.children, among=_LOOKS_AHEAD)
+        if lost is None or lost[1] > worth:
             return False
-        writing.transfer.ended.wait()
-        self.collect()
+        self.slabs.free(self.ram.evict(lost[0]))
+        self._check(lost[0])
         return True
 
-    def _may_leave(self, node: Node) -> bool:
-        """A node with children above that has no other copy stays, unless it can be written: they depend on it."""
-        is_spare = node in self.disk or self._is_in_cells(node) or not node.children
-        return not node.pins and (is_spare or self.files.takes_more)
+    def _begin_to_leave(self) -> bool:
+        """Has the next one written, or gives it up where that cannot be; False where others must be written first."""
+        if not self.files.takes_more:
+            return self._lose_one(float("inf"))
+        next_out = self.ram.victim(self._is_free, among=_LOOKS_AHEAD)
+        if next_out is None or not self.can_write:
+            return False
+        return self.write(next_out[0]) or self._lose_one(float("inf"))
 
-    def _leave_ram(self, node: Node) -> None:
-        if node not in self.disk and self.files.takes_more and self.write(node):
-            self._moves[node].transfer.ended.wait()
-            self.collect()
-        if node in self.ram:
-            self.slabs.free(self.ram.evict(node))
-            self._check(node)
-
-    def _make_disk_room(self) -> bool:
-        victim = self.disk.victim(lambda node: not node.pins and (node in self.ram or not node.children))
+    def _make_disk_room(self, among: int | None = None) -> bool:
+        victim = self.disk.victim(
+            lambda node: self._is_free(node) and (node in self.ram or not node.children), among=among
+        )
         if victim is None:
             return False
-        self.files.remove(self.disk.evict(victim[0]))
+        self.files.remove(self._drop_file(victim[0], is_evicted=True))
         self._check(victim[0])
         return True
 
     def _write(self, node: Node) -> bool:
-        if node not in self.ram or not self.files.takes_more:
+        if node not in self.ram or not node.piece.has_tokens or not self.can_write:
             return False
         blob, parent = self.ram[node], node.parent
         assert parent is not None
@@ -222,9 +242,9 @@ class KeptBytes:
         )
         if not self._disk_room(node, header.file_bytes):
             return False
-        transfer = self.files.write(header, blob.data, self._ended)
-        self.disk.put(node, transfer.file)
-        self._start(node, blob, transfer)
+        transfer = self.files.write(header, blob.data, self._moves.ended)
+        self._hold_file(node, transfer.file)
+        self._moves.begin(node, blob, transfer)
         return True
 
     def _disk_room(self, node: Node, num_bytes: int) -> bool:
@@ -234,21 +254,15 @@ class KeptBytes:
         path = path_of(node)
         for each in path:
             each.pins += 1
-        while not (has_room := self.files.make_room(num_bytes)) and self._make_disk_room():
+        while not (has_room := self.files.make_room(num_bytes)) and self._make_disk_room(_LOOKS_AHEAD):
             pass
         for each in path:
             each.pins -= 1
         return has_room
 
-    def _start(self, node: Node, blob: Blob, transfer: Transfer) -> None:
-        node.pins += 1
-        self._moves[node] = _Move(node, blob, transfer)
-
     def _arrived(self, transfer: Transfer) -> None:
-        move = next(move for move in self._moves.values() if move.transfer is transfer)
+        move = self._moves.end(transfer)
         node = move.node
-        del self._moves[node]
-        node.pins -= 1
         if node.is_gone:
             self.slabs.free(move.blob)
             return
@@ -256,9 +270,16 @@ class KeptBytes:
             self.ram.put(node, move.blob)
         elif transfer.is_read:
             self.slabs.free(move.blob)
-        if not transfer.succeeded and node in self.disk:
-            self.files.remove(self.disk.take(node))
+        if transfer.succeeded:
+            node.piece = node.piece.bare()
+        elif node in self.disk and not (transfer.is_read and transfer.outcome == "later"):
+            self.files.remove(self._drop_file(node))
+            self._on_unwritten(node)
             self._check(node)
+
+    def _is_free(self, node: Node) -> bool:
+        """No prompt waits for it, and its bytes are not on their way."""
+        return not node.pins and node not in self._moves
 
     def _check(self, node: Node) -> None:
         if node not in self and not self._is_in_cells(node):

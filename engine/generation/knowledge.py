@@ -7,7 +7,9 @@ nothing while the sequence runs, else in memory. Everything here runs on the gen
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from engine.errors import NoCells
 from engine.generation.cache_files import CacheFiles
@@ -17,12 +19,15 @@ from engine.generation.keeping import Found
 from engine.generation.kept_bytes import KeptBytes
 from engine.generation.kept_cells import KeptCells
 from engine.generation.knowledge_figures import HitCounts, Home, KnowledgeFigures
-from engine.generation.knowledge_tree import KnowledgeTree, Node, path_of, pieces_of
+from engine.generation.knowledge_tree import KnowledgeTree, Node, Piece, path_of, pieces_of
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.replacement import Policy, pgdsf
 from engine.generation.segment import Segment
 from engine.generation.slabs import Slabs
 from engine.memory.ledger import Ledger
+
+# Nodes that are looked at in one portion of idle time.
+_LOOKED_AT_ONCE = 32
 
 
 class KnowledgeKeeper:
@@ -35,14 +40,23 @@ class KnowledgeKeeper:
         self.tree = KnowledgeTree(root)
         self._cells = KeptCells(context, cells, policy)
         self._slabs = Slabs(ledger)
-        self._files = files
+        self._files, self._policy = files, policy
+        # Nodes that were used and have no file, as far as it is known; and those whose files do not say so yet. In
+        # both, a parent comes before its children.
+        self._unwritten: dict[Node, None] = {}
+        self._unnoted: dict[Node, None] = {}
         self._bytes = KeptBytes(
-            self.tree, self._slabs, files, policy, is_in_cells=self._cells.__contains__, on_lost=self._drop
+            self.tree,
+            self._slabs,
+            files,
+            policy,
+            is_in_cells=self._cells.__contains__,
+            on_lost=self._drop,
+            on_unwritten=self._note_unwritten,
         )
         self._holds: dict[int, Found] = {}
         self._from_disk: set[Node] = set()
         self._profile = PrefillProfile()
-        self._saved_at: dict[Node, tuple[int, int]] = {}
         self._counts = HitCounts()
         self._cell_bytes = 0.0
 
@@ -97,9 +111,9 @@ class KnowledgeKeeper:
         self._profile.note(cached_tokens, computed_tokens, seconds)
         node, path = self.tree.root, list[Node]()
         for piece in pieces_of(segments):
-            if node.end + len(piece.tokens) > sequence.end:
+            if node.end + piece.num_tokens > sequence.end:
                 break
-            node = self.tree.add(node, piece)
+            node = self._node_of(node, piece)
             node.pins += 1
             path.append(node)
             self._note_miss(node, cached_tokens, computed_tokens)
@@ -129,28 +143,47 @@ class KnowledgeKeeper:
         self._files.forget(documents)
 
     def flush(self, limit: int | None = None) -> int:
-        """Begins to write what has no file yet, at most `limit` nodes of it; how many those were, 0 when all is done.
+        """Begins to write what has no file yet, at most `limit` nodes of it; how many those were.
 
-        For idle times, in small portions; what was written is not written again unless it was used since.
+        For idle times, in small portions, as long as it `is_behind`. What was written is not written again unless it
+        was used since.
         """
         self._catch_up()
-        if not self._files.takes_more:
-            return 0
-        used = (node for node in self.tree if node.last_used)
-        waiting = [node for node in used if self._saved_at.get(node) != self._mark(node)]
-        fresh = [node for node in waiting if node not in self._bytes.disk][:limit]
-        for node in fresh:
-            self._write(node)
-        if not fresh:
-            # Children first, so that among files of the same model parents are the youngest.
-            self._bytes.note_usage(reversed(waiting))
-        self._saved_at.update((node, self._mark(node)) for node in fresh or waiting if not node.is_gone)
-        return len(fresh)
+        num_begun = 0
+        for _ in range(_LOOKED_AT_ONCE):
+            if not self._unwritten or num_begun == limit or not self._bytes.can_write:
+                break
+            node = next(iter(self._unwritten))
+            num_begun += self._write(node)
+        if not (num_begun or self._bytes.num_writing) and self._files.takes_more:
+            for _ in range(min(_LOOKED_AT_ONCE, len(self._unnoted))):
+                # Children first, so that no parent is older than they are.
+                self._bytes.note_usage(self._unnoted.popitem()[0])
+        return num_begun
 
-    def close(self) -> None:
-        """Writes what has no file yet and gives everything back; a later keeper of the same root finds it."""
-        while self.flush():
-            pass
+    @property
+    def is_behind(self) -> bool:
+        """Whether `flush` has something to do, or something that it began has not been done."""
+        is_to_do = self._files.takes_more and (self._unwritten or self._unnoted)
+        return bool(is_to_do or self._bytes.num_writing or self._bytes.has_found_more)
+
+    def close(self, deadline_seconds: float = math.inf) -> None:
+        """Writes what has no file yet and gives everything back; a later keeper of the same root finds it.
+
+        Args:
+            deadline_seconds: So long it may take. What is worth most is written first, each path from its beginning;
+                what was not written by then is not kept.
+        """
+        ends_at = self._files.now() + deadline_seconds
+        self._catch_up()
+        # At its worth before the clock of any tier: per token, and so per byte, and so per second of writing.
+        for node in sorted(self._unwritten, key=lambda node: self._policy(node, 0.0), reverse=True):
+            if node in self._unwritten and not self._write_by(node, ends_at):
+                break
+        while self._bytes.num_writing and (left := ends_at - self._files.now()) > 0:
+            self._bytes.wait(_bounded(left))
+        for node in sorted({**self._unwritten, **self._unnoted}, key=lambda node: node.start, reverse=True):
+            self._bytes.note_usage(node)
         self.abandon()
 
     def abandon(self) -> None:
@@ -163,11 +196,10 @@ class KnowledgeKeeper:
 
     def figures(self) -> KnowledgeFigures:
         cells, ram, disk, tier = self._cells.shelf, self._bytes.ram, self._bytes.disk, self._counts.tier
-        disk_bytes = sum(disk[node].num_bytes for node in disk.nodes())
         return KnowledgeFigures(
             tier("cells", len(cells), cells.num_tokens, round(cells.num_tokens * self._cell_bytes)),
             tier("ram", len(ram), ram.num_tokens, self._slabs.used_bytes),
-            tier("disk", len(disk), disk.num_tokens, disk_bytes),
+            tier("disk", len(disk), disk.num_tokens, self._bytes.disk_bytes),
             self._counts.computed_tokens,
             self._slabs.waste_bytes,
         )
@@ -225,8 +257,16 @@ class KnowledgeKeeper:
             self.tree.missed(node, self._profile.seconds(node.start, node.num_tokens) / node.num_tokens)
         self._use(node)
 
+    def _node_of(self, parent: Node, piece: Piece) -> Node:
+        """The node of a piece; one that has no file knows its tokens, which only a prompt can tell."""
+        node = self.tree.add(parent, piece)
+        if node not in self._bytes.disk and not node.piece.has_tokens:
+            node.piece = replace(piece, documents=node.piece.documents)
+        return node
+
     def _use(self, node: Node) -> None:
         self.tree.used(node)
+        self._note_unwritten(node)
         self._cells.shelf.touch(node)
         self._bytes.touch(node)
 
@@ -274,14 +314,33 @@ class KnowledgeKeeper:
             self._cell_bytes = num_bytes / node.num_tokens
             return self._bytes.store(node, num_bytes, lambda into: self._cells.save(slot, into))
 
-    def _mark(self, node: Node) -> tuple[int, int]:
-        """As long as this stays the same, there is no sense in writing the node again."""
-        return node.last_used, self._files.num_failures
+    def _note_unwritten(self, node: Node) -> None:
+        if not node.is_gone:
+            self._unwritten[node] = None
 
-    def _write(self, node: Node) -> None:
-        """Begins to write a node, by way of memory."""
-        if not node.is_gone and (node in self._bytes or self._save(node)) and node in self._bytes.ram:
-            self._bytes.write(node)
+    def _write(self, node: Node) -> bool:
+        """Begins to write a node, by way of memory; it waits for that no longer, unless others must be written first.
+
+        Returns:
+            Whether it has begun.
+        """
+        has_file = node in self._bytes.disk
+        has_begun = not has_file and (node in self._bytes.ram or self._save(node)) and self._bytes.write(node)
+        if has_file or has_begun or self._bytes.can_write:
+            self._unwritten.pop(node, None)
+        if has_file or has_begun:
+            self._unnoted[node] = None
+        return has_begun
+
+    def _write_by(self, node: Node, ends_at: float) -> bool:
+        """Begins to write a node, as soon as the disk takes another one; False where that is too late."""
+        while self._files.takes_more and (left := ends_at - self._files.now()) > 0:
+            if self._bytes.can_write:
+                self._write(node)
+            if node not in self._unwritten:
+                return True
+            self._bytes.wait(_bounded(left))
+        return False
 
     def _drop_if_lost(self, node: Node) -> None:
         if not node.is_gone and node not in self._cells and node not in self._bytes:
@@ -293,4 +352,10 @@ class KnowledgeKeeper:
             self._cells.release(gone)
             self._bytes.remove(gone)
             self._from_disk.discard(gone)
-            self._saved_at.pop(gone, None)
+            self._unwritten.pop(gone, None)
+            self._unnoted.pop(gone, None)
+
+
+def _bounded(seconds: float) -> float | None:
+    """As a wait takes it."""
+    return None if math.isinf(seconds) else seconds

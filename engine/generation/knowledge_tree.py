@@ -8,9 +8,10 @@ bytes lie is told by `replacement.Shelf`, and who moves them is knowledge.py.
 from __future__ import annotations
 
 import hashlib
+import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.generation.segment import Segment
 
@@ -19,19 +20,38 @@ MIN_PIECE_TOKENS = 16
 KEY_BYTES = 16
 # Of so many nodes that left it is still known how they were used, should they come back.
 MAX_REMEMBERED = 20_000
+NO_TOKENS: Sequence[int] = ()
+NO_DOCUMENTS: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Tokens that become one node: a segment, or several short ones and the one that follows them."""
+    """Tokens that become one node: a segment, or several short ones and the one that follows them.
 
-    tokens: tuple[int, ...]
-    documents: frozenset[int] = frozenset()
-    # What it is found by: taken once, because hashing a thousand numbers takes longer than all else that a look does.
-    digest: bytes = field(init=False, repr=False, compare=False)
+    It is found by its `digest`, which is taken once: hashing a thousand numbers takes longer than all else that a look
+    does. Only who writes a file needs the tokens themselves; of what lies in a file they are left there, since a tree
+    has room for many more nodes without them.
+    """
+
+    tokens: Sequence[int] = field(repr=False, compare=False)
+    documents: frozenset[int] = NO_DOCUMENTS
+    digest: bytes = b""
+    num_tokens: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "digest", _digest(array("i", self.tokens).tobytes()))
+        if not self.digest:
+            tokens = array("i", self.tokens)
+            object.__setattr__(self, "tokens", tokens)
+            object.__setattr__(self, "digest", digest_of(packed(tokens)))
+            object.__setattr__(self, "num_tokens", len(tokens))
+
+    @property
+    def has_tokens(self) -> bool:
+        return len(self.tokens) == self.num_tokens
+
+    def bare(self) -> Piece:
+        """The same without its tokens."""
+        return replace(self, tokens=NO_TOKENS)
 
 
 @dataclass(slots=True, eq=False)
@@ -57,12 +77,12 @@ class Node:
 
     @property
     def num_tokens(self) -> int:
-        return len(self.piece.tokens)
+        return self.piece.num_tokens
 
     @property
     def end(self) -> int:
         """The position after the last of its tokens."""
-        return self.start + len(self.piece.tokens)
+        return self.start + self.piece.num_tokens
 
 
 class KnowledgeTree:
@@ -113,7 +133,7 @@ class KnowledgeTree:
             parent.children[piece.digest] = node
             self._by_key[node.key] = node
         elif not piece.documents <= node.piece.documents:
-            node.piece = Piece(piece.tokens, node.piece.documents | piece.documents)
+            node.piece = replace(node.piece, documents=node.piece.documents | piece.documents)
         for document in piece.documents:
             self._by_document.setdefault(document, set()).add(node)
         return node
@@ -189,7 +209,7 @@ def pieces_of(segments: Sequence[Segment]) -> list[Piece]:
         tokens += segment.tokens
         documents |= segment.documents
         if len(tokens) >= MIN_PIECE_TOKENS:
-            pieces.append(Piece(tuple(tokens), frozenset(documents)))
+            pieces.append(Piece(tokens, frozenset(documents)))
             tokens, documents = [], set()
     return pieces
 
@@ -208,8 +228,16 @@ def key_after(parent_key: bytes, piece: Piece) -> bytes:
 
     The parent's key stands for all that came before, so where pieces end is part of it, as it is of their bytes.
     """
-    return _digest(parent_key + piece.digest)
+    return digest_of(parent_key + piece.digest)
 
 
-def _digest(data: bytes) -> bytes:
+def packed(tokens: Sequence[int]) -> bytes:
+    """The tokens as they lie in a file: little-endian, four bytes each."""
+    numbers = array("i", tokens)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def digest_of(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=KEY_BYTES).digest()

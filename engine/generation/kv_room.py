@@ -70,8 +70,13 @@ def kv_room(shape: ModelShape, settings: GenerationSettings, hardware: Hardware,
         context_tokens=tokens,
         num_cells=max(tokens, min(tokens * settings.parallel_answers, affordable)),
         ram_bytes=_ram_share(hardware, RAM_SHARE) if settings.kv_ram_bytes is None else settings.kv_ram_bytes,
-        disk_bytes=_disk_share(hardware) if settings.kv_disk_bytes is None else settings.kv_disk_bytes,
+        disk_bytes=disk_room(settings, hardware),
     )
+
+
+def disk_room(settings: GenerationSettings, hardware: Hardware) -> int:
+    """How many bytes of files all models' kept KV may take; the same whichever is loaded."""
+    return _disk_share(hardware) if settings.kv_disk_bytes is None else settings.kv_disk_bytes
 
 
 def _ram_share(hardware: Hardware, share: float) -> int:

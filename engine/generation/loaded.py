@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 
 from engine.closing import close_all
 from engine.core import ModelShape
@@ -25,6 +26,8 @@ KEPT_CELLS_SHARE = 1 / 8
 ROOM_SHARE = 0.8
 # Nodes that are written at a time while nobody asks anything.
 FLUSHED_AT_ONCE = 4
+# Whoever closes waits so long for what is kept to be written. The window ends an engine that takes longer than 3 s.
+KEEPING_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,8 @@ class LoadedModel:
         """Bounds what is kept."""
         if self.keeper is not None:
             self.keeper.set_budgets(int(self.context.num_cells * KEPT_CELLS_SHARE), ram_bytes, disk_bytes)
+        else:
+            self.files.set_budget(disk_bytes)
 
     def documents(self) -> frozenset[int]:
         """Those of which something is kept."""
@@ -69,7 +74,7 @@ class LoadedModel:
 
     def flush(self) -> bool:
         """Has some of what is kept written to the disk; False when all of it is there."""
-        return self.keeper is not None and self.keeper.flush(FLUSHED_AT_ONCE) > 0
+        return self.keeper is not None and (self.keeper.flush(FLUSHED_AT_ONCE) > 0 or self.keeper.is_behind)
 
     def counters(self) -> dict[str, float]:
         """Rates and gauges for the Memory page, by name."""
@@ -85,8 +90,8 @@ class LoadedModel:
         return figures | self._kept()
 
     def close(self) -> None:
-        """Gives everything back; what is kept is written to the disk first."""
-        keeper = () if self.keeper is None else (self.keeper.close,)
+        """Gives everything back; what is kept is written to the disk first, as much as there is time for."""
+        keeper = () if self.keeper is None else (partial(self.keeper.close, KEEPING_SECONDS),)
         close_all(self.loop.close, *keeper, self.context.close, self.model.close)
 
     def abandon(self) -> None:

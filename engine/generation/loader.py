@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
 from engine.closing import close_all
 from engine.config import Settings
-from engine.errors import LoadAbandoned, ModelError, RagdollError
+from engine.errors import LoadAbandoned, ModelError
 from engine.events import ModelStateChanged, Publish
 from engine.generation.building import build
 from engine.generation.cache_files import CacheFiles
-from engine.generation.kv_room import kv_room
+from engine.generation.kv_room import disk_room, kv_room
 from engine.generation.load_plan import UBATCH_OF_PROCESSOR, LoadPlan, plan_load
-from engine.generation.loaded import LoadedModel
+from engine.generation.loaded import KEEPING_SECONDS, LoadedModel
 from engine.generation.model import start_backend
 from engine.generation.model_leases import ModelLeases
 from engine.memory.hardware import Device, Hardware, probe, probe_devices
@@ -67,8 +68,19 @@ class ModelLoader:
         self._files: CacheFiles | None = None
         self._leases = ModelLeases(ledger)
         self._abandoned, self._is_closing = threading.Event(), threading.Event()
+        self._tell_when_scanned: Callable[[], None] = lambda: None
         self.devices: tuple[Device, ...] = ()
-        self.decision = self.problem = ""
+        self.decision = ""
+
+    @property
+    def problem(self) -> str:
+        """Why less is kept of what is read than could be, in a sentence; "" where nothing is wrong."""
+        files = self._files
+        return files.problem if files is not None else ""
+
+    def tell_when_scanned(self, tell: Callable[[], None]) -> None:
+        """Has `tell` called, on another thread, once all is known that was kept by earlier runs."""
+        self._tell_when_scanned = tell
 
     def look_at_devices(self) -> None:
         """Asks ggml which GPUs there are and how much of them is free."""
@@ -161,6 +173,8 @@ class ModelLoader:
             reserve = settings.memory.device_reserve_bytes
             room = kv_room(self._loaded.shape, settings.generation, self._hardware(), reserve)
             self._loaded.apply(room.ram_bytes, room.disk_bytes)
+        elif self._loaded is None and self._files is not None:
+            self._files.set_budget(self._disk_room())
 
     def _bounds_wanted(self) -> tuple[int | None, int | None]:
         settings = self._settings().generation
@@ -183,16 +197,17 @@ class ModelLoader:
         return self._is_closing.is_set()
 
     def end(self) -> None:
-        """Frees the model, and waits until what is kept of it is written."""
+        """Frees the model; waits a while for what is kept of it to be written, and does not keep the rest."""
+        ends_at = time.monotonic() + KEEPING_SECONDS
         self.unload()
         if self._files is not None:
-            self._files.close()
+            self._files.close(max(0.0, ends_at - time.monotonic()))
             self._files = None
 
     def _load(self, path: Path, n_gpu_layers: int | None) -> LoadedModel:
         plan = plan_load(path, self._settings(), self._hardware(), n_gpu_layers)
         self._bounds_applied = self._bounds_wanted()
-        self.decision, self.problem = plan.placement.sentence, ""
+        self.decision = plan.placement.sentence
         self._leases.take_weights(plan.shape, plan.placement)
         self._publish(ModelStateChanged("loading", str(path), plan.shape.name, sentence=self.decision))
         loaded = build(plan, self._cache_files(), self._ledger, self._leases, self._progress(plan))
@@ -201,12 +216,17 @@ class ModelLoader:
 
     def _cache_files(self) -> CacheFiles:
         if self._files is None:
-            self._files = CacheFiles(self._kept_folder, self._ledger, self._note_problem)
+            self._files = CacheFiles(
+                self._kept_folder,
+                self._ledger,
+                lambda error: log.warning("%s", error),
+                on_scanned=lambda: self._tell_when_scanned(),
+            )
+            self._files.set_budget(self._disk_room())
         return self._files
 
-    def _note_problem(self, error: RagdollError) -> None:
-        log.warning("%s", error)
-        self.problem = str(error)
+    def _disk_room(self) -> int:
+        return disk_room(self._settings().generation, self._hardware())
 
     def _hardware(self) -> Hardware:
         return probe(self._data_folder, self.devices)

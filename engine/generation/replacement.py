@@ -105,6 +105,8 @@ class Shelf(Generic[Place]):
         self._policy = policy
         self._places: dict[Node, Place] = {}
         self._priorities: dict[Node, float] = {}
+        # Of every node, held or not, that has children here: counting those of one that ten thousand passages follow
+        # would take a millisecond.
         self._num_children: dict[Node, int] = {}
         self._leaves: Ranking[Node] = Ranking()
 
@@ -124,19 +126,23 @@ class Shelf(Generic[Place]):
         """Holds a node from now on."""
         self._places[node] = place
         self.num_tokens += node.num_tokens
-        self._num_children[node] = sum(child in self._places for child in node.children.values())
-        if node.parent in self._places:
-            self._num_children[node.parent] += 1
-            self._leaves.discard(node.parent)
+        parent = node.parent
+        if parent is not None:
+            self._num_children[parent] = self._num_children.get(parent, 0) + 1
+            self._leaves.discard(parent)
         self.touch(node)
 
     def touch(self, node: Node) -> None:
         """Weighs a node anew after it was used; one that is not held is nobody's business here."""
         if node not in self._places:
             return
-        self._priorities[node] = self._policy(node, self.clock)
-        if not self._num_children[node]:
+        self._priorities[node] = self.priority(node)
+        if node not in self._num_children:
             self._leaves.put(node, self._priorities[node])
+
+    def priority(self, node: Node) -> float:
+        """What a node would be worth that came now."""
+        return self._policy(node, self.clock)
 
     def victim(self, acceptable: Callable[[Node], bool], among: int | None = None) -> tuple[Node, float] | None:
         """The leaf that leaves next (`among` so many), and its priority: a leaf is what has no children *here*."""
@@ -147,15 +153,24 @@ class Shelf(Generic[Place]):
         self.clock = max(self.clock, self._priorities[node])
         return self.take(node)
 
+    def refuse(self, node: Node) -> None:
+        """Does not hold a node, as if it had come and were the next to leave; so others will be worth more than it."""
+        self.clock = max(self.clock, self.priority(node))
+
     def take(self, node: Node) -> Place:
         """Takes out a node for another reason than want of room."""
         place = self._places.pop(node)
-        del self._priorities[node], self._num_children[node]
+        del self._priorities[node]
         self.num_tokens -= node.num_tokens
         self._leaves.discard(node)
-        parent = node.parent
-        if parent in self._places:
-            self._num_children[parent] -= 1
-            if not self._num_children[parent]:
-                self._leaves.put(parent, self._priorities[parent])
+        if node.parent is not None:
+            self._note_gone(node.parent)
         return place
+
+    def _note_gone(self, parent: Node) -> None:
+        """One of its children has left."""
+        self._num_children[parent] -= 1
+        if not self._num_children[parent]:
+            del self._num_children[parent]
+            if parent in self._places:
+                self._leaves.put(parent, self._priorities[parent])

@@ -6,7 +6,7 @@ what the budget bounds and the ledger tells.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,32 +22,13 @@ SLAB_BYTES = 16 * 2**20
 class _Slab:
     """A mapping and its gaps (offset, size) in order, none of which touches the next."""
 
+    number: int
     buffer: Buffer
-    gaps: list[tuple[int, int]]
+    gaps: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def num_bytes(self) -> int:
         return self.buffer.capacity_bytes
-
-    def gap_for(self, num_bytes: int) -> tuple[int, int] | None:
-        """The smallest gap that is large enough."""
-        return min((gap for gap in self.gaps if gap[1] >= num_bytes), key=lambda gap: gap[1], default=None)
-
-    def take(self, gap: tuple[int, int], num_bytes: int) -> int:
-        at = self.gaps.index(gap)
-        offset, size = gap
-        self.gaps[at : at + 1] = [(offset + num_bytes, size - num_bytes)] if size > num_bytes else []
-        return offset
-
-    def give_back(self, offset: int, num_bytes: int) -> None:
-        at = bisect_left(self.gaps, (offset, 0))
-        if at < len(self.gaps) and self.gaps[at][0] == offset + num_bytes:
-            num_bytes += self.gaps.pop(at)[1]
-        if at and sum(self.gaps[at - 1]) == offset:
-            offset, before = self.gaps[at - 1]
-            self.gaps[at - 1] = (offset, before + num_bytes)
-        else:
-            self.gaps.insert(at, (offset, num_bytes))
 
     @property
     def is_empty(self) -> bool:
@@ -74,7 +55,10 @@ class Slabs:
     def __init__(self, ledger: Ledger, budget_bytes: int = 0, slab_bytes: int = SLAB_BYTES) -> None:
         self.budget_bytes = budget_bytes
         self._slab_bytes = slab_bytes
-        self._slabs: list[_Slab] = []
+        self._slabs: dict[int, _Slab] = {}
+        # The gaps of all slabs, the smallest first: size, number of the slab, offset.
+        self._gaps: list[tuple[int, int, int]] = []
+        self._num_made = 0
         self._ledger = ledger
         self._lease: Lease | None = None
         self.mapped_bytes = 0
@@ -88,15 +72,16 @@ class Slabs:
     def allocate(self, num_bytes: int) -> Blob | None:
         """`num_bytes` in one piece, or None where the budget has no room for them as things lie."""
         room = aligned(max(1, num_bytes))
-        fitting = [(gap, slab) for slab in self._slabs if (gap := slab.gap_for(room)) is not None]
-        if fitting:
-            gap, slab = min(fitting, key=lambda each: each[0][1])
-        else:
-            new = self._map(room)
-            if new is None:
+        at = bisect_left(self._gaps, (room,))
+        if at == len(self._gaps):
+            if not self._map(room):
                 return None
-            gap, slab = new.gaps[0], new
-        offset = slab.take(gap, room)
+            at = bisect_left(self._gaps, (room,))
+        size, number, offset = self._gaps[at]
+        slab = self._slabs[number]
+        self._close_gap(slab, offset, size)
+        if size > room:
+            self._open_gap(slab, offset + room, size - room)
         self.used_bytes += num_bytes
         return Blob(slab.buffer.array(offset, (num_bytes,), np.uint8), slab, offset, room)
 
@@ -104,26 +89,45 @@ class Slabs:
         """Gives a blob's room back, and its slab to the system once that is empty; nothing of it is read any more."""
         self.used_bytes -= blob.num_bytes
         blob.data = blob.data[:0].copy()
-        slab = blob._slab
-        slab.give_back(blob._offset, blob._room)
+        slab, offset, size = blob._slab, blob._offset, blob._room
+        at = bisect_left(slab.gaps, (offset, 0))
+        before, after = slab.gaps[max(0, at - 1) : at], slab.gaps[at : at + 1]
+        if after and after[0][0] == offset + size:
+            self._close_gap(slab, *after[0])
+            size += after[0][1]
+        if before and sum(before[0]) == offset:
+            self._close_gap(slab, *before[0])
+            offset, size = before[0][0], before[0][1] + size
+        self._open_gap(slab, offset, size)
         if slab.is_empty:
-            self._slabs.remove(slab)
+            self._close_gap(slab, offset, size)
+            del self._slabs[slab.number]
             self._mapped(-slab.num_bytes)
 
-    def _map(self, room: int) -> _Slab | None:
-        """A new slab: as large as slabs are, or as the blob or what is left of the budget makes it."""
+    def _open_gap(self, slab: _Slab, offset: int, size: int) -> None:
+        insort(slab.gaps, (offset, size))
+        insort(self._gaps, (size, slab.number, offset))
+
+    def _close_gap(self, slab: _Slab, offset: int, size: int) -> None:
+        del slab.gaps[bisect_left(slab.gaps, (offset, size))]
+        del self._gaps[bisect_left(self._gaps, (size, slab.number, offset))]
+
+    def _map(self, room: int) -> bool:
+        """Maps a slab as large as slabs are, or as the blob or what is left of the budget makes it, if that can be."""
         left = self.budget_bytes - self.mapped_bytes
         size = max(_pages(room), min(self._slab_bytes, left // _PAGE_BYTES * _PAGE_BYTES))
         if size > left:
-            return None
+            return False
         try:
-            slab = _Slab(Buffer(size), [(0, size)])
+            slab = _Slab(self._num_made, Buffer(size))
         except (OSError, MemoryError):
             # The system has less than the budget says: as if that were smaller.
-            return None
-        self._slabs.append(slab)
+            return False
+        self._num_made += 1
+        self._slabs[slab.number] = slab
+        self._open_gap(slab, 0, size)
         self._mapped(size)
-        return slab
+        return True
 
     def _mapped(self, change_bytes: int) -> None:
         self.mapped_bytes += change_bytes

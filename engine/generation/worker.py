@@ -85,6 +85,7 @@ class GenerationWorker:
         self._turns = Turns()
         self._positions: dict[str, int] = {}
         self._is_stopped = False
+        loader.tell_when_scanned(self.forget_removed)
         self._idle_seconds: float | None = None
         self._counted_at = float("-inf")
         self.counters: Mapping[str, float] = {}
@@ -172,7 +173,10 @@ class GenerationWorker:
 
     def _use_idle_time(self) -> None:
         """Nobody asks: what was read is written to the disk, in small portions, and then what is hot is read."""
-        if self._has_work or self._turns or (loaded := self._loader.loaded_now) is None:
+        if self._has_work or self._turns:
+            return
+        if (loaded := self._loader.loaded_now) is None:
+            self._idle_seconds = None
             return
         self._idle_seconds = FLUSH_PAUSE_SECONDS
         if not self._guarded(loaded.flush) and not self._guarded(lambda: self._read_hot(loaded)):
@@ -195,6 +199,8 @@ class GenerationWorker:
             self._guarded(self._forget_kept)
         else:
             self._guarded(self._loader.apply_settings)
+            # What is over a bound leaves as it is written.
+            self._idle_seconds = FLUSH_PAUSE_SECONDS
 
     def _forget_kept(self) -> None:
         self._loader.forget_removed(self._known_documents)
@@ -248,6 +254,8 @@ class GenerationWorker:
             log.exception("the model could not be changed")
             sentence = f"The model could not be used: {error}."
             self._publish(ModelStateChanged("failed", str(command.path or ""), sentence=sentence))
+        # Files that it has kept may still be found.
+        self._idle_seconds = FLUSH_PAUSE_SECONDS
         self._count(now=True)
 
     def _begin_all(self, tasks: Sequence[Task]) -> None:

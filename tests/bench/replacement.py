@@ -102,7 +102,7 @@ def replay(trace: Trace, policy: Policy, capacity_tokens: int) -> Outcome:
         pieces = told[request.conversation] = [*history, *_ordered(tree, history, new), turn]
         begun = time.thread_time()
         path = tree.walk(pieces)
-        total, cached = sum(len(piece.tokens) for piece in pieces), path[-1].end if path else 0
+        total, cached = sum(piece.num_tokens for piece in pieces), path[-1].end if path else 0
         cost = seconds_to_read(cached, total - cached)
         _keep(tree, shelf, pieces, path, cost / max(1, total - cached), capacity_tokens)
         decided = time.thread_time() - begun
@@ -122,7 +122,7 @@ def _ordered(tree: KnowledgeTree, history: list[Piece], documents: list[Piece]) 
     def is_kept(order: tuple[int, ...]) -> bool:
         return len(tree.walk((documents[each] for each in order), end)) == len(order)
 
-    order = along_kept(scores, [len(piece.tokens) for piece in documents], is_kept, MAX_ORDER_LOSS)
+    order = along_kept(scores, [piece.num_tokens for piece in documents], is_kept, MAX_ORDER_LOSS)
     return [documents[each] for each in order]
 
 

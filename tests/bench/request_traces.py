@@ -49,7 +49,7 @@ class Trace:
 
     @property
     def num_tokens(self) -> int:
-        return sum(len(document.tokens) for document in self.documents)
+        return sum(document.num_tokens for document in self.documents)
 
 
 def traces(seed: int, num_requests: int) -> Iterator[Trace]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import queue
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from engine.errors import RagdollError
 from engine.generation.cache_files import CacheFiles
+from engine.generation.cache_thread import Urgency
 from engine.generation.cells import Cells, CellSequence
 from engine.generation.keeping import Found
 from engine.generation.knowledge import KnowledgeKeeper
@@ -96,6 +98,7 @@ class Room:
 
     def open(self, root: bytes = ROOT) -> None:
         self.files = CacheFiles(self.folder, self.ledger, self.problems.put, **self._now)
+        assert self.files.scanned.wait(30)
         self.keeper = KnowledgeKeeper(root, self.context, self.cells, self.ledger, self.files)
 
     def close(self) -> None:
@@ -111,8 +114,7 @@ class Room:
         """What is kept, once it has been read from disk."""
         found = self.keeper.find(segments)
         while not self.keeper.is_ready(found):
-            for move in list(self.keeper._bytes._moves.values()):
-                move.transfer.ended.wait(10)
+            self.keeper._bytes.wait(10)
         return found
 
     def ask(self, segments: Sequence[Segment], seconds: float = 1.0) -> int:
@@ -144,15 +146,27 @@ class Room:
         self.cells.close(sequence)
 
     def settle(self) -> None:
-        """Waits for the disk."""
-        self.keeper._bytes.wait()
+        """Waits for the disk, also for what need not be waited for."""
+        while self.keeper._bytes.wait():
+            pass
+        drain(self.files)
+
+    def shrink(self) -> None:
+        """Waits until what is over the budget for memory has been written and has left."""
+        slabs = self.keeper._bytes.slabs
+        for _ in range(100):
+            self.settle()
+            self.keeper.let_go(self.keeper.find([]))
+            if slabs.mapped_bytes <= slabs.budget_bytes and not self.keeper._bytes.num_writing:
+                return
+        raise AssertionError("memory stays over its budget")
 
     def check(self) -> None:
         """Everything is accounted for: cells, memory, files, and no node without its path."""
         keeper, kept = self.keeper, self.keeper._bytes
         assert self.cells.num_free + self.cells.num_used == self.cells.num_cells
         assert self.ledger.held_bytes("ram", "kv") == kept.slabs.mapped_bytes
-        assert kept.slabs.mapped_bytes == sum(slab.num_bytes for slab in kept.slabs._slabs)
+        assert kept.slabs.mapped_bytes == sum(slab.num_bytes for slab in kept.slabs._slabs.values())
         assert kept.slabs.used_bytes == sum(kept.ram[node].num_bytes for node in kept.ram.nodes())
         assert self.ledger.held_bytes("disk", "kv") == self.files.held_bytes == self.bytes_on_disk()
         for node in keeper.tree:
@@ -162,7 +176,15 @@ class Room:
             assert node.parent is keeper.tree.root or node.parent in kept.disk or node.parent in kept.ram
 
     def bytes_on_disk(self) -> int:
+        drain(self.files)
         return sum(path.stat().st_size for path in self.folder.rglob("*.kv"))
+
+
+def drain(files: CacheFiles) -> None:
+    """Waits until all is done that was put to the files' thread."""
+    is_done = threading.Event()
+    files._thread.put(Urgency.NOTE, is_done.set)
+    assert is_done.wait(30)
 
 
 def passage(document: int, num_tokens: int = 32) -> Segment:

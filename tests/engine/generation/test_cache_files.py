@@ -17,8 +17,10 @@ from engine.errors import DiskFull
 from engine.generation import cache_format, cache_io
 from engine.generation.cache_files import PAUSE_SECONDS, SILENCE_SECONDS, CacheFile, CacheFiles
 from engine.generation.cache_format import CacheHeader, decode, header_length
+from engine.generation.cache_thread import Urgency
 from engine.generation.knowledge_tree import Piece, key_after
 from engine.memory.ledger import Ledger
+from tests.helpers.kept import drain
 
 ROOT, OTHER = b"r" * 16, b"o" * 16
 
@@ -31,6 +33,7 @@ class Desk:
         self.problems, self.ended = [], queue.SimpleQueue()
         self.seconds = 0.0
         self.files = CacheFiles(folder, self.ledger, self.problems.append, lambda: self.seconds)
+        assert self.files.scanned.wait(30)
         self.files.set_budget(budget_bytes)
 
     def write(self, header: CacheHeader, data: np.ndarray) -> CacheFile | None:
@@ -46,7 +49,12 @@ class Desk:
         return transfer.succeeded
 
     def on_disk(self) -> int:
+        drain(self.files)
         return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+
+    def exists(self, *files: CacheFile) -> tuple[bool, ...]:
+        drain(self.files)
+        return tuple(file.path.exists() for file in files)
 
     def check(self) -> None:
         assert self.files.held_bytes == self.on_disk() == self.ledger.held_bytes("disk", "kv")
@@ -196,11 +204,11 @@ def test_files_of_other_models_go_first_the_longest_unused_before(make_desk, des
     again = reopened(make_desk, desk)
     again.files.open(ROOT)
     again.files.set_budget(own.num_bytes * 2)
-    assert (old.path.exists(), young.path.exists(), own.path.exists()) == (False, True, True)
+    assert again.exists(old, young, own) == (False, True, True)
     assert again.files.make_room(own.num_bytes)
-    assert (young.path.exists(), own.path.exists()) == (False, True)
+    assert again.exists(young, own) == (False, True)
     assert not again.files.make_room(own.num_bytes * 2)
-    assert own.path.exists()
+    assert again.exists(own) == (True,)
     again.check()
 
 
@@ -208,10 +216,10 @@ def test_what_an_open_model_has_is_its_own_to_give_up(desk):
     desk.files.open(ROOT)
     file = desk.write(header_of(), blob_of())
     desk.files.set_budget(10)
-    assert file.path.exists()
+    assert desk.exists(file) == (True,)
     desk.files.close_root(ROOT)
     desk.files.set_budget(10)
-    assert not file.path.exists()
+    assert desk.exists(file) == (False,)
 
 
 def test_a_document_is_forgotten_in_every_model_with_every_path_through_it(desk):
@@ -228,7 +236,7 @@ def test_a_document_is_forgotten_in_every_model_with_every_path_through_it(desk)
 
 def test_a_file_removed_before_it_is_written_never_appears(desk):
     hold = threading.Event()
-    desk.files._put(0, lambda: hold.wait(30))
+    desk.files._thread.put(Urgency.READ, lambda: hold.wait(30))
     transfer = desk.files.write(header_of(), blob_of(), desk.ended)
     desk.files.remove(transfer.file)
     desk.files.remove(transfer.file)
@@ -241,7 +249,7 @@ def test_a_file_removed_before_it_is_written_never_appears(desk):
 
 def test_reading_goes_before_writing(desk):
     file, hold = desk.write(header_of(), blob_of()), threading.Event()
-    desk.files._put(0, lambda: hold.wait(30))
+    desk.files._thread.put(Urgency.READ, lambda: hold.wait(30))
     desk.files.write(header_of(number=2), blob_of(), desk.ended)
     reading = desk.files.read(file, np.zeros(5000, np.uint8), desk.ended)
     hold.set()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.generation import cache_files, cache_io
+from engine.generation.cache_thread import Urgency
 from engine.generation.keeping import Found
 from engine.generation.segment import Segment, tokens_of
 from tests.helpers.kept import TOKEN_BYTES, Room, passage, turn
@@ -112,6 +113,7 @@ def test_memory_that_is_needed_goes_to_disk_with_the_whole_path(room):
     room.keeper.set_budgets(0, PLENTY, PLENTY)
     room.ask([A, B, C])
     room.keeper.set_budgets(0, 0, PLENTY)
+    room.shrink()
     assert homes(room) == (0, 0, 3)
     room.keeper.set_budgets(0, PLENTY, PLENTY)
     assert room.ask([A, B, C]) == 96
@@ -229,7 +231,7 @@ def test_a_read_is_not_ready_until_it_is(room):
     room.restart()
     room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
     hold = threading.Event()
-    room.files._put(-1, lambda: hold.wait(30))
+    room.files._thread.put(Urgency.READ, lambda: hold.wait(30))
     found = room.keeper.find([A])
     assert (found.num_tokens, found.num_cells) == (32, 32)
     assert not room.keeper.is_ready(found)
@@ -282,6 +284,7 @@ def test_a_parent_that_is_missing_makes_its_children_useless(room):
     path.unlink()
     room.open()
     room.keeper.set_budgets(PLENTY, PLENTY, PLENTY)
+    room.settle()
     assert len(room.keeper.tree) == 0
     assert room.bytes_on_disk() == 0
 
@@ -366,7 +369,7 @@ def test_a_document_removed_while_it_is_written_leaves_no_file(room):
     room.keeper.set_budgets(0, PLENTY, PLENTY)
     room.ask([A])
     hold = threading.Event()
-    room.files._put(-1, lambda: hold.wait(30))
+    room.files._thread.put(Urgency.READ, lambda: hold.wait(30))
     assert room.keeper.flush() == 1
     room.keeper.forget([1])
     hold.set()
@@ -503,8 +506,7 @@ def test_whatever_happens_what_is_given_is_right_and_budgets_are_kept(tmp_path, 
         kept = room.keeper.peek(prompt)
         assert kept == 0 or any(sum(len(s.tokens) for s in path) >= kept for path in read if starts(prompt, path))
         if not waiting:
-            room.settle()
-            room.keeper.let_go(room.keeper.find([]))
+            room.shrink()
             room.settle()
             room.check()
             assert_within(room, budgets)

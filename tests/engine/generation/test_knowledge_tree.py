@@ -115,7 +115,7 @@ def test_short_segments_become_part_of_what_follows():
     pieces = pieces_of([opening, passage(1), passage(2), question, turn(2)])
     assert [len(piece.tokens) for piece in pieces] == [35, 32, 35]
     assert [piece.documents for piece in pieces] == [{1}, {2}, frozenset()]
-    assert pieces[0].tokens[:3] == (1, 2, 3)
+    assert tuple(pieces[0].tokens[:3]) == (1, 2, 3)
 
 
 def test_what_is_short_and_last_becomes_no_piece():

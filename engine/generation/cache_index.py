@@ -1,0 +1,125 @@
+"""Which cache files there are, whose, and which of them goes first: what is known of them without opening one.
+
+Nothing here grows with their number but what concerns all of them by its nature: opening a model's, or closing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from engine.generation import cache_io
+from engine.generation.cache_format import CacheHeader
+from engine.generation.replacement import Ranking
+
+_Of = TypeVar("_Of", bytes, int)
+
+
+@dataclass(slots=True, eq=False)
+class CacheFile:
+    """A file that is there, or will be once it is written; made and ended by `CacheFiles`.
+
+    Once it is there, its header has left the tokens in it.
+    """
+
+    folder: Path
+    header: CacheHeader
+    mtime_ns: int
+    is_removed: bool = False
+
+    @property
+    def path(self) -> Path:
+        return cache_io.path_in(self.folder, self.header.root, self.header.key)
+
+    @property
+    def num_bytes(self) -> int:
+        return self.header.file_bytes
+
+
+class CacheIndex:
+    """All files that are known, and their bytes. Whoever owns it sees to it that one thread at a time uses it."""
+
+    def __init__(self) -> None:
+        self.held_bytes = 0
+        self._by_key: dict[bytes, CacheFile] = {}
+        self._of_root: dict[bytes, set[CacheFile]] = {}
+        self._of_document: dict[int, set[CacheFile]] = {}
+        self._open_roots: set[bytes] = set()
+        # Those of models that are not open, the longest unused first.
+        self._unused: Ranking[CacheFile] = Ranking()
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def get(self, key: bytes) -> CacheFile | None:
+        return self._by_key.get(key)
+
+    def is_open(self, root: bytes) -> bool:
+        return root in self._open_roots
+
+    def add(self, file: CacheFile) -> None:
+        """Knows a file from now on, in place of one of the same key."""
+        header = file.header
+        if (before := self._by_key.get(header.key)) is not None:
+            self.remove(before)
+        self._by_key[header.key] = file
+        self._of_root.setdefault(header.root, set()).add(file)
+        for document in header.piece.documents:
+            self._of_document.setdefault(document, set()).add(file)
+        self.held_bytes += file.num_bytes
+        if header.root not in self._open_roots:
+            self._unused.put(file, file.mtime_ns)
+
+    def remove(self, file: CacheFile) -> None:
+        """Knows nothing of a file any more."""
+        file.is_removed = True
+        header = file.header
+        del self._by_key[header.key]
+        _discard(self._of_root, header.root, file)
+        for document in header.piece.documents:
+            _discard(self._of_document, document, file)
+        self.held_bytes -= file.num_bytes
+        self._unused.discard(file)
+
+    def open(self, root: bytes) -> list[CacheFile]:
+        """The files under a root, parents first; none of them is unused until `close`."""
+        self._open_roots.add(root)
+        files = self._of_root.get(root, ())
+        for file in files:
+            self._unused.discard(file)
+        return sorted(files, key=lambda file: file.header.start)
+
+    def close(self, root: bytes) -> None:
+        """Whoever had opened the root has gone."""
+        self._open_roots.discard(root)
+        for file in self._of_root.get(root, ()):
+            self._unused.put(file, file.mtime_ns)
+
+    def longest_unused(self) -> CacheFile | None:
+        """Of those of models that are not open."""
+        found = self._unused.lowest(lambda _: True)
+        return found[0] if found else None
+
+    def documents(self) -> frozenset[int]:
+        """All documents of which some file holds text."""
+        return frozenset(self._of_document)
+
+    def through(self, documents: Collection[int]) -> list[CacheFile]:
+        """Every file that holds text of the documents, and every path through it, whatever the model."""
+        holders = {file for document in documents for file in self._of_document.get(document, ())}
+        found = []
+        for root in {file.header.root for file in holders}:
+            gone: set[bytes] = set()
+            for file in sorted(self._of_root[root], key=lambda file: file.header.start):
+                if file in holders or file.header.parent in gone:
+                    gone.add(file.header.key)
+                    found.append(file)
+        return found
+
+
+def _discard(files: dict[_Of, set[CacheFile]], of: _Of, file: CacheFile) -> None:
+    files[of].discard(file)
+    if not files[of]:
+        del files[of]

@@ -1,0 +1,90 @@
+"""The thread that moves kept KV between memory and disk: the most urgent first, and small portions of the rest between.
+
+Nobody waits for it but who reads, or closes: what is slow about a disk happens here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from enum import IntEnum
+
+log = logging.getLogger(__name__)
+
+# Who gives up waiting for the end gives what is under way so long to notice.
+_GRACE_SECONDS = 0.25
+
+
+class Urgency(IntEnum):
+    """A prompt waits for what is read; what is removed makes room for what is written."""
+
+    READ = 0
+    REMOVE = 1
+    WRITE = 2
+    NOTE = 3
+    END = 4
+
+
+class CacheThread:
+    """Does what is put to it; whenever there is nothing, a portion of `beside`.
+
+    `beside` says in how many seconds it wants to go on (0: at once), or None when it has nothing to do. `is_hurried`
+    rises when nobody waits any longer: jobs do as little as they can then.
+    """
+
+    def __init__(self, name: str, beside: Callable[[], float | None]) -> None:
+        self.is_hurried = False
+        self._beside = beside
+        self._jobs: queue.PriorityQueue[tuple[int, int, Callable[[], None]]] = queue.PriorityQueue()
+        self._serial = itertools.count()
+        # A process that ends without having closed this must not wait for it: a cache loses nothing that counts.
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def put(self, urgency: Urgency, job: Callable[[], None]) -> None:
+        self._jobs.put((urgency, next(self._serial), job))
+
+    def close(self, seconds: float | None = None) -> bool:
+        """Ends when everything was done that was put to it, or after so long; False where a disk holds it up even so.
+
+        A second call does nothing.
+        """
+        if self._thread.is_alive():
+            self.put(Urgency.END, lambda: None)
+            self._thread.join(seconds)
+            self.is_hurried = True
+            self._thread.join(_GRACE_SECONDS)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        patience: float | None = 0.0
+        while True:
+            try:
+                urgency, _, job = self._jobs.get(block=patience != 0, timeout=patience)
+            except queue.Empty:
+                patience = self._take_portion()
+                continue
+            if urgency == Urgency.END:
+                return
+            self._carry_out(job)
+            # What a job refers to is memory that is given back once it is done.
+            del job
+            patience = 0.0
+
+    def _take_portion(self) -> float | None:
+        try:
+            return self._beside()
+        except Exception:  # the edge of a thread: what others wait for must still be done
+            log.exception("What is kept on disk could not be looked through")
+            return None
+
+    def _carry_out(self, job: Callable[[], None]) -> None:
+        try:
+            job()
+        except Exception:  # likewise
+            log.exception("What is kept on disk could not be seen to")

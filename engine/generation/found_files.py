@@ -1,0 +1,67 @@
+"""Cache files become nodes as they are found: a file that is found before its parent's waits for it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from engine.generation.cache_files import CacheFile, CacheFiles
+from engine.generation.knowledge_tree import KnowledgeTree, Node
+
+HoldFile = Callable[[Node, CacheFile], None]
+
+
+class FoundFiles:
+    """The files of one tree's root on their way into the tree; on the generation thread.
+
+    `is_complete` once there are no others and all are in the tree: those whose path has a gap are of no use by then,
+    and deleted.
+    """
+
+    def __init__(self, tree: KnowledgeTree, files: CacheFiles, hold: HoldFile) -> None:
+        """Takes in all that is known by now."""
+        self._tree, self._files, self._hold = tree, files, hold
+        self._without_parent: dict[bytes, list[CacheFile]] = {}
+        self.is_complete = False
+        is_all = files.scanned.is_set()
+        self._take_in(files.open(tree.root.key))
+        self._complete_if(is_all)
+
+    def take(self, at_most: int) -> None:
+        """Takes in what was found since, at most so many."""
+        if not self.is_complete:
+            # Asked before: what is found last comes before that is said.
+            is_all = self._files.scanned.is_set()
+            found = self._files.found(self._tree.root.key, at_most)
+            self._take_in(found)
+            self._complete_if(is_all and len(found) < at_most)
+
+    def _complete_if(self, is_all: bool) -> None:
+        if is_all:
+            self.is_complete = True
+            left = [file for files in self._without_parent.values() for file in files]
+            self._without_parent.clear()
+            self._take_in(sorted(left, key=lambda file: file.header.start), are_last=True)
+
+    def _take_in(self, found: Iterable[CacheFile], are_last: bool = False) -> None:
+        waiting = deque(found)
+        while waiting:
+            file = waiting.popleft()
+            parent = self._tree.get(file.header.parent)
+            if parent is not None and parent.end == file.header.start:
+                waiting += self._add(parent, file)
+            elif parent is None and not are_last:
+                self._without_parent.setdefault(file.header.parent, []).append(file)
+            else:
+                self._files.remove(file)
+
+    def _add(self, parent: Node, file: CacheFile) -> list[CacheFile]:
+        """Makes a node of a file, or gives its file to one that was read again; returns those that waited for it."""
+        header = file.header
+        if file.is_removed:
+            return []
+        node = self._tree.add(parent, header.piece)
+        if not node.num_misses:
+            node.frequency, node.cost_per_token, node.num_misses = header.frequency, header.cost_per_token, 1
+        self._hold(node, file)
+        return self._without_parent.pop(node.key, [])
