@@ -13,12 +13,8 @@ MAX_LINES = 8
 
 
 class _Field(QPlainTextEdit):
-    """`takes_escape`: Escape is told as `escaped`, and not to the window, which stops answers with it."""
-
     entered = Signal()
-    escaped = Signal()
     focus_changed = Signal(bool)
-    takes_escape = False
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -31,16 +27,7 @@ class _Field(QPlainTextEdit):
         self.document().setDocumentMargin(2)
         self.textChanged.connect(self._fit)
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and self._is_escape(event):
-            event.accept()
-            return True
-        return super().event(event)
-
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if self._is_escape(event):
-            self.escaped.emit()
-            return
         is_enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
         if is_enter and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             self.entered.emit()
@@ -63,9 +50,6 @@ class _Field(QPlainTextEdit):
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self._fit()
-
-    def _is_escape(self, event: QKeyEvent) -> bool:
-        return self.takes_escape and event.key() == Qt.Key.Key_Escape
 
     def _fit(self) -> None:
         # A plain text layout counts in lines, not pixels.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QGuiApplication, QResizeEvent
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.widgets import bits
@@ -48,6 +48,18 @@ class QuestionBubble(QWidget):
         super().resizeEvent(event)
         self._fit()
 
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Escape leaves the question as it was; elsewhere in the window it stops answers."""
+        is_escape = isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape
+        if is_escape and event.type() == QEvent.Type.ShortcutOverride:
+            event.accept()
+            return True
+        if is_escape and event.type() == QEvent.Type.KeyPress:
+            self._close_editor()
+            self._edit.setFocus()
+            return True
+        return super().eventFilter(watched, event)
+
     def _fit(self) -> None:
         # A wrapping label takes any width it is given: give it no more than its longest line needs.
         widest = int(self.width() * _WIDEST_SHARE)
@@ -68,8 +80,7 @@ class QuestionBubble(QWidget):
         self._editor.field.setAccessibleName(self.tr("Edit the question"))
         self._editor.set_text(self._question)
         self._editor.submitted.connect(self._on_edited)
-        self._editor.field.takes_escape = True
-        self._editor.field.escaped.connect(self._on_escaped)
+        self._editor.field.installEventFilter(self)
         self._layout.insertWidget(0, self._editor)
         self._bubble.hide()
         self._editor.setFocus()
@@ -77,10 +88,6 @@ class QuestionBubble(QWidget):
     def _on_edited(self, text: str) -> None:
         self._close_editor()
         self.edited.emit(text)
-
-    def _on_escaped(self) -> None:
-        self._close_editor()
-        self._edit.setFocus()
 
     def _close_editor(self) -> None:
         if self._editor is not None:
