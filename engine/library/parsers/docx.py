@@ -1,4 +1,6 @@
-"""Word documents: headings, paragraphs, list items and tables in reading order, with text boxes, charts and notes.
+"""Word documents: headings, paragraphs, list items and tables in reading order, with what is anchored in them.
+
+Text boxes, charts, notes, comments and the words that stand for pictures follow the paragraph or table they are in.
 
 Read from the XML itself rather than through python-docx, which loads every picture into memory, skips content
 controls, text boxes and notes, and refuses strict Office Open XML. Elements are told apart by their local names,
@@ -16,6 +18,7 @@ from lxml import etree
 
 from engine.core import BlockKind, ParsedDocument
 from engine.errors import DocumentUnreadable
+from engine.library.parsers import remarks
 from engine.library.parsers.archive import Package, opened
 from engine.library.parsers.elements import attribute, child, children, elements, local
 from engine.library.parsers.graphics import REFERENCES, write_graphics
@@ -31,6 +34,9 @@ _CODE_STYLE = re.compile(
 _CONTENTS_STYLE = re.compile(r"toc \d|table of figures|index \d")
 _REMOVED = {"del", "moveFrom", "delText", "instrText", "pPr", "rPr", "Fallback"}
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
+_NOTE_REFERENCES = {"footnoteReference", "endnoteReference", "commentReference"}
+# Of VML, in which Word drew before 2007.
+_OLD_SHAPES = {"shape", "rect", "roundrect", "oval", "group"}
 # Beyond this, a "heading" is text that someone wanted to look big, and a "cell" is a part of the page's layout.
 _MAX_HEADING_CHARACTERS = 300
 _LAYOUT_CHARACTERS = 600
@@ -96,12 +102,21 @@ class _Walk:
         self._styled(element, "".join(inline.texts))
         for box in inline.boxes:
             self.blocks(box)
+        self._beside(inline)
+
+    def _beside(self, inline: _Inline) -> None:
+        """What is anchored in a text, but for its text boxes."""
         for graphic in inline.graphics:
             self.end_code()
             write_graphics(self.builder, self._package, self._part, graphic)
-        for note in inline.notes:
-            if note in self._notes:
-                self.blocks(self._notes[note])
+        for picture in filter(None, inline.pictures):
+            self._add("paragraph", picture)
+        for kind, note_id in inline.notes:
+            note = self._notes.get((kind, note_id))
+            if note is not None and kind == "comment":
+                self._add("paragraph", remarks.comment(attribute(note, "author"), _cell_text(note)))
+            elif note is not None:
+                self.blocks(note)
 
     def _styled(self, element: etree._Element, text: str) -> None:
         properties = child(element, "pPr")
@@ -137,15 +152,20 @@ class _Walk:
             return
         for cells in rows:
             self._add("table_row", row([_cell_text(cell) for cell in cells]))
+        inline = _Inline()
+        inline.gather(table)
+        self._beside(inline)
 
 
 class _Inline:
-    """What a paragraph holds: its text, and the text boxes, charts, diagrams and notes anchored in it."""
+    """What a paragraph holds: its text, and the text boxes, charts, diagrams, pictures and notes anchored in it."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.boxes: list[etree._Element] = []
         self.graphics: list[etree._Element] = []
+        # What pictures show, in words.
+        self.pictures: list[str] = []
         self.notes: list[tuple[str, str]] = []
 
     def gather(self, container: etree._Element) -> None:
@@ -159,9 +179,13 @@ class _Inline:
                 self.boxes.append(element)
             elif name in REFERENCES:
                 self.graphics.append(element)
-            elif name in ("footnoteReference", "endnoteReference"):
+            elif name == "docPr":
+                self.pictures.append(remarks.picture(element))
+            elif name in _NOTE_REFERENCES:
                 self.notes.append((name.removesuffix("Reference"), attribute(element, "id")))
             elif name not in _REMOVED:
+                if name in _OLD_SHAPES:
+                    self.pictures.append(remarks.shown(attribute(element, "alt")))
                 self.gather(element)
 
 
@@ -195,7 +219,7 @@ def _rank(sign: str) -> int:
 
 def _notes(package: Package) -> dict[tuple[str, str], etree._Element]:
     notes: dict[tuple[str, str], etree._Element] = {}
-    for kind in ("footnote", "endnote"):
+    for kind in ("footnote", "endnote", "comment"):
         root = package.part(f"{kind}s+xml", f"word/{kind}s.xml")
         notes.update({(kind, attribute(note, "id")): note for note in elements(root) if not attribute(note, "type")})
     return notes

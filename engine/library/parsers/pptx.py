@@ -1,18 +1,20 @@
-"""Presentations: a page for each slide, its title as heading, then its text, tables, charts and diagrams, then notes.
+"""Presentations: a page for each slide, its title as heading, then its text, tables, charts and diagrams.
 
-Read from the XML itself, like Word documents: pictures stay unread, and both forms of Office Open XML are one.
+Behind these the speaker's notes and the comments. Read from the XML itself, like Word documents: of a picture only
+the words that stand for it are read, and both forms of Office Open XML are one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lxml import etree
 
 from engine.core import ParsedDocument, ParsedPage
 from engine.errors import DocumentUnreadable
+from engine.library.parsers import remarks
 from engine.library.parsers.archive import Package, opened
 from engine.library.parsers.elements import attribute, child, children, descendants, elements, local, relation
 from engine.library.parsers.graphics import flat, paragraphs, write_graphics
@@ -33,8 +35,8 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
         root = package.xml(main)
         if root is None:
             raise DocumentUnreadable("The presentation is damaged: the list of its slides is missing.")
-        parts = _slides(package, main, root)
-        pages = tuple(_page(package, part, number) for number, part in enumerate(parts, start=1))
+        parts, authors = _slides(package, main, root), _authors(package, main)
+        pages = tuple(_page(package, part, number, authors) for number, part in enumerate(parts, start=1))
         return ParsedDocument("pptx", package.title(), pages)
 
 
@@ -48,10 +50,18 @@ def _slides(package: Package, main: str, root: etree._Element) -> list[str]:
     return [name for _, name in sorted(found)]
 
 
-def _page(package: Package, part: str, number: int) -> ParsedPage:
+def _authors(package: Package, main: str) -> dict[str, str]:
+    """Who comments, by id; the comments of today and those of before 2021 number them apart."""
+    parts = (*package.related(main, "commentAuthors").values(), *package.related(main, "authors").values())
+    found = (author for part in parts for author in elements(package.xml(part)))
+    return {attribute(author, "id"): attribute(author, "name") for author in found}
+
+
+def _page(package: Package, part: str, number: int, authors: Mapping[str, str]) -> ParsedPage:
     slide = _Slide(package, part)
     slide.read()
     slide.notes()
+    slide.comments(authors)
     return slide.builder.page(number, f"slide {number}")
 
 
@@ -86,6 +96,16 @@ class _Slide:
             for text in said:
                 self.builder.add("paragraph", text)
 
+    def comments(self, authors: Mapping[str, str]) -> None:
+        """What others say of the slide, each with the answers to it, under a heading of its own."""
+        parts = self._package.related(self._part, "comments").values()
+        found = (one for part in parts for one in descendants(self._package.xml(part), "cm", "reply"))
+        said = [text for one in found if (text := _comment(one, authors))]
+        if said:
+            self.builder.add("heading", "Comments", 2)
+        for text in said:
+            self.builder.add("paragraph", text)
+
     def _title(self, shape: etree._Element) -> None:
         text = " ".join(text for _, text in paragraphs(child(shape, "txBody")))
         if len(text) <= _MAX_TITLE_CHARACTERS:
@@ -97,6 +117,10 @@ class _Slide:
         kind = _placeholder(shape)
         if kind in _FURNITURE:
             return
+        self._content(shape, kind)
+        self.builder.add("paragraph", remarks.picture(_properties(shape)))
+
+    def _content(self, shape: etree._Element, kind: str | None) -> None:
         if local(shape) == "graphicFrame":
             self._graphic(shape)
             return
@@ -114,14 +138,25 @@ class _Slide:
 
 
 def _shapes(tree: etree._Element | None) -> Iterator[etree._Element]:
-    """The shapes of a slide in reading order, those inside groups too."""
+    """The shapes of a slide in reading order, groups and those inside them too."""
     for element in elements(tree):
         name = local(element)
-        if name in ("sp", "graphicFrame"):
+        if name in ("sp", "graphicFrame", "pic", "grpSp"):
             yield element
-        elif name in ("grpSp", "AlternateContent", "Choice"):
+        if name in ("grpSp", "AlternateContent", "Choice"):
             # An alternative's fallback is a picture of the same.
             yield from _shapes(element)
+
+
+def _properties(shape: etree._Element) -> etree._Element | None:
+    """A shape's name and the words that stand for it."""
+    return child(next((one for one in elements(shape) if local(one).startswith("nv")), None), "cNvPr")
+
+
+def _comment(element: etree._Element, authors: Mapping[str, str]) -> str:
+    plain = child(element, "text")
+    said = (plain.text or "") if plain is not None else flat(child(element, "txBody"))
+    return remarks.comment(authors.get(attribute(element, "authorId"), ""), said)
 
 
 def _placeholder(shape: etree._Element) -> str | None:

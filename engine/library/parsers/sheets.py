@@ -1,14 +1,15 @@
 """Sheets: rows of cells become a page of table rows, under the sheet's name and the head of their table.
 
 A row that names the columns is a heading: so every chunk of a long table is found and read with its columns' names.
+What people remarked on a row follows it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from engine.core import ParsedPage
+from engine.core import BlockKind, ParsedPage
 from engine.errors import DocumentTooLarge
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import PageBuilder, row
@@ -37,8 +38,13 @@ class Sheets:
         self._max_cells = limits.max_cells
         self._num_cells = 0
 
-    def add(self, name: str, rows: Iterable[Row]) -> None:
+    def add(self, name: str, rows: Iterable[Row], remarks: Mapping[int, Sequence[str]] | None = None) -> None:
         """A sheet; one without text counts, so that the others keep their numbers.
+
+        Args:
+            name: Its name.
+            rows: In rising order.
+            remarks: What is said of rows, by their numbers.
 
         Raises:
             DocumentTooLarge: The workbook has more filled cells than the limit.
@@ -47,8 +53,10 @@ class Sheets:
         if not _UNNAMED.fullmatch(name.strip()):
             builder.add("heading", name, 1)
         num_headings = builder.num_blocks
+        writer = _Writer(builder, remarks or {})
         for table in _tables(self._counted(rows)):
-            _add_table(builder, table)
+            writer.write(table)
+        writer.end()
         if builder.num_blocks == num_headings:
             builder = PageBuilder()
         self.pages.append(builder.page(len(self.pages) + 1, f"sheet “{name}”"))
@@ -78,19 +86,39 @@ def _tables(rows: Iterable[Row]) -> Iterator[list[Row]]:
         yield table
 
 
-def _add_table(builder: PageBuilder, table: list[Row]) -> None:
-    captions = 0
-    while captions < len(table) and _num_filled(table[captions]) == 1 and _is_caption(table, captions):
-        number, cells = table[captions]
-        builder.add("paragraph", _line(list(filter(str.strip, cells))), line=number)
-        captions += 1
-    body = _without_empty_columns(table[captions:])
-    has_head = _has_head(body)
-    for index, (number, cells) in enumerate(body):
-        if index == 0 and has_head:
-            builder.add("heading", _line(cells), 2, number)
-        else:
-            builder.add("table_row", _line(cells), line=number)
+class _Writer:
+    """Writes tables, and what is said of their rows, in the order of the rows."""
+
+    def __init__(self, builder: PageBuilder, remarks: Mapping[int, Sequence[str]]) -> None:
+        self._builder = builder
+        self._remarks = sorted(remarks.items(), reverse=True)
+
+    def write(self, table: list[Row]) -> None:
+        """A table, which lies below those before it."""
+        captions = 0
+        while captions < len(table) and _num_filled(table[captions]) == 1 and _is_caption(table, captions):
+            number, cells = table[captions]
+            self._row("paragraph", list(filter(str.strip, cells)), number)
+            captions += 1
+        body = _without_empty_columns(table[captions:])
+        has_head = _has_head(body)
+        for index, (number, cells) in enumerate(body):
+            self._row("heading" if index == 0 and has_head else "table_row", cells, number)
+
+    def end(self) -> None:
+        """What is said of rows that hold nothing else."""
+        self._remarks_before(None)
+
+    def _row(self, kind: BlockKind, cells: list[str], number: int) -> None:
+        self._remarks_before(number)
+        self._builder.add(kind, _line(cells), 2 if kind == "heading" else 0, number)
+        self._remarks_before(number + 1)
+
+    def _remarks_before(self, number: int | None) -> None:
+        while self._remarks and (number is None or self._remarks[-1][0] < number):
+            of, texts = self._remarks.pop()
+            for text in texts:
+                self._builder.add("paragraph", text, line=of)
 
 
 def _line(cells: list[str]) -> str:

@@ -86,6 +86,46 @@ def test_text_boxes_notes_and_content_controls_are_read_in_place(parsed):
     assert [text for _, text in said(document)] == ["In a control.", "Main", "In a box.", "A note.", "End."]
 
 
+DRAWN = '<w:r><w:drawing><wp:inline xmlns:wp="wp"><wp:docPr id="1" name="Picture 1" {0}/></wp:inline></w:drawing></w:r>'
+
+
+def test_comments_follow_the_paragraph_or_the_table_they_are_in(parsed):
+    remark = "<w:r><w:commentReference w:id='{0}'/></w:r>"
+    body = (
+        f"<w:p><w:r><w:t>The rent is due.</w:t></w:r>{remark.format(0)}{remark.format(1)}</w:p>"
+        f"<w:tbl><w:tr><w:tc><w:p><w:r><w:t>a</w:t></w:r>{remark.format(2)}</w:p></w:tc>"
+        f"<w:tc>{paragraph('b')}</w:tc></w:tr></w:tbl>" + paragraph("End.")
+    )
+    said_by = '<w:comment w:id="{0}" w:author="{1}">{2}</w:comment>'
+    comments = (
+        said_by.format(0, "Ada", paragraph("Since") + paragraph("when?"))
+        + said_by.format(1, "Author", paragraph("Since May."))
+        + said_by.format(2, "Ada", paragraph("Which a?"))
+        + said_by.format(3, "Ada", paragraph("Said of nothing."))
+    )
+    assert said(parsed("a.docx", archive(body, comments=comments))) == [
+        ("paragraph", "The rent is due."),
+        ("paragraph", "Comment by Ada: Since when?"),
+        ("paragraph", "Comment: Since May."),
+        ("table_row", "a | b"),
+        ("paragraph", "Comment by Ada: Which a?"),
+        ("paragraph", "End."),
+    ]
+
+
+def test_a_picture_says_what_stands_for_it(parsed):
+    old = '<w:r><w:pict><v:shape xmlns:v="v" alt="An okapi in the rain"/></w:pict></w:r>'
+    body = (
+        f"<w:p><w:r><w:t>Above.</w:t></w:r>{DRAWN.format('descr=&quot;A map of the flat&quot;')}</w:p>"
+        f"<w:p>{DRAWN.format('descr=&quot;IMG_20240511.jpg&quot;')}{old}</w:p>"
+    ).replace("&quot;", '"')
+    assert said(parsed("a.docx", archive(body))) == [
+        ("paragraph", "Above."),
+        ("paragraph", "Picture: A map of the flat"),
+        ("paragraph", "Picture: An okapi in the rain"),
+    ]
+
+
 def test_a_diagram_is_read_where_it_is_shown(parsed):
     drawing = (
         '<w:p><w:r><w:t>Above.</w:t></w:r><w:r><w:drawing><d:relIds xmlns:d="d" xmlns:r="r" r:dm="rId9"/></w:drawing>'

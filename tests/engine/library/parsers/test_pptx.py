@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import zipfile
 
 import pytest
 from pptx import Presentation
@@ -17,6 +19,10 @@ from tests.helpers.parsing import said
 from tests.helpers.shared_data import shared_file
 
 TITLE_AND_BODY, TITLE_ONLY, BLANK = 1, 5, 6
+# A dot.
+PNG = base64.b64decode(
+    b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+)
 BOX = (Inches(1), Inches(1), Inches(4), Inches(1))
 
 
@@ -60,6 +66,66 @@ def test_a_slide_is_a_page_with_its_title_body_table_and_notes(parsed):
         ("paragraph", "Say it slowly."),
     ]
     assert said(document, 1) == [("paragraph", "In a group.")]
+
+
+def test_pictures_and_groups_say_what_stands_for_them(parsed):
+    show = Presentation()
+    shapes = slide(show, TITLE_ONLY, "Animals").shapes
+    drawn = shapes.add_picture(io.BytesIO(PNG), *BOX)
+    drawn._element.nvPicPr.cNvPr.set("descr", "A close up of an okapi Description automatically generated")
+    group = shapes.add_group_shape()
+    group._element.nvGrpSpPr.cNvPr.set("descr", "Where they live")
+    group.shapes.add_textbox(*BOX).text_frame.text = "Congo"
+    shapes.add_picture(io.BytesIO(PNG), *BOX)._element.nvPicPr.cNvPr.set("descr", "logo final.png")
+    assert said(parsed("a.pptx", saved(show))) == [
+        ("heading", "Animals"),
+        ("paragraph", "Picture: A close up of an okapi"),
+        ("paragraph", "Picture: Where they live"),
+        ("paragraph", "Congo"),
+    ]
+
+
+RELATION = '<Relationship Id="{0}" Type="http://schemas/relationships/{1}" Target="{2}"/>'
+OLD_COMMENTS = '<cmLst><cm authorId="0" dt="x" idx="1"><pos x="1" y="1"/><text>Too\nmany words.</text></cm></cmLst>'
+NEW_COMMENTS = (
+    '<cmLst><cm id="c" authorId="{{A}}"><replyLst><reply id="r" authorId="{{B}}"><txBody>{1}</txBody></reply>'
+    "</replyLst><txBody>{0}</txBody></cm></cmLst>"
+).format(*(f"<p><r><t>{text}</t></r></p>" for text in ("Which year?", "2024.")))
+
+
+@pytest.mark.parametrize(
+    ("comments", "authors", "kind", "expected"),
+    [
+        (OLD_COMMENTS, '<l><cmAuthor id="0" name="Ada"/></l>', "commentAuthors", ["Comment by Ada: Too many words."]),
+        (
+            NEW_COMMENTS,
+            '<l><author id="{A}" name="Ada"/><author id="{B}" name="Grace"/></l>',
+            "authors",
+            ["Comment by Ada: Which year?", "Comment by Grace: 2024."],
+        ),
+    ],
+)
+def test_comments_stand_below_their_slide(parsed, comments: str, authors: str, kind: str, expected: list[str]):
+    show = Presentation()
+    slide(show, TITLE_ONLY, "Costs")
+    slide(show, TITLE_ONLY, "Other")
+    file = io.BytesIO(saved(show))
+    with zipfile.ZipFile(file) as package:
+        parts = {name: package.read(name).decode("latin-1") for name in package.namelist()}
+    for rels, relation in (
+        ("ppt/slides/_rels/slide1.xml.rels", RELATION.format("rId90", "comments", "../comments/one.xml")),
+        ("ppt/_rels/presentation.xml.rels", RELATION.format("rId91", kind, "who.xml")),
+    ):
+        parts[rels] = parts[rels].replace("</Relationships>", f"{relation}</Relationships>")
+    parts |= {"ppt/comments/one.xml": comments, "ppt/who.xml": authors}
+    document = parsed("a.pptx", packed({name: text.encode("latin-1") for name, text in parts.items()}))
+    assert said(document) == [
+        ("heading", "Costs"),
+        ("heading", "Comments"),
+        *(("paragraph", text) for text in expected),
+    ]
+    assert said(document, 1) == [("heading", "Other")]
+    assert document.pages[0].place == "slide 1"
 
 
 def test_a_slide_without_a_title_is_under_none(parsed):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import zipfile
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from openpyxl import Workbook
+from openpyxl.comments import Comment
 
 from engine.errors import DocumentTooLarge, DocumentUnreadable
 from engine.library.chunker import chunk, estimate_tokens
@@ -74,6 +76,60 @@ def test_a_sheet_is_a_page_of_rows_under_the_head_of_their_table(parsed):
         ("table_row", "West | Mary | 25%"),
     ]
     assert [block.line for block in page.blocks] == [0, 1, 3, 4, 5, 6]
+
+
+def test_comments_follow_their_rows_and_say_their_cells(parsed):
+    book = budget()
+    book.active["C5"].comment = Comment("Ada:\nIs this enough?", "Ada")
+    book.active["A4"].comment = Comment("The north, by the lake.", "Author")
+    book.active["A9"].comment = Comment("Nothing is here.", "Ada")
+    document = parsed("a.xlsx", saved(book))
+    assert [*zip(said(document), (block.line for block in document.pages[0].blocks), strict=True)][3:] == [
+        (("table_row", "North | Ada | $1,200.50"), 4),
+        (("paragraph", "Comment on A4: The north, by the lake."), 4),
+        (("table_row", "South | Charles | 800"), 5),
+        (("paragraph", "Comment on C5 by Ada: Is this enough?"), 5),
+        (("table_row", "West | Mary | 25%"), 6),
+        (("paragraph", "Comment on A9 by Ada: Nothing is here."), 9),
+    ]
+    chunks = chunk(document, estimate_tokens, 60, 0)
+    assert chunks[-1].text.endswith("Nothing is here.")
+    assert chunks[-1].place.endswith("9")
+
+
+def test_a_conversation_is_read_once_and_pictures_say_what_stands_for_them(parsed):
+    relation = '<Relationship Id="{0}" Type="http://schemas/relationships/{1}" Target="{2}"/>'
+    with zipfile.ZipFile(io.BytesIO(package('<row r="2"><c r="B2"><v>7</v></c></row>'))) as archive:
+        parts = {name: archive.read(name).decode() for name in archive.namelist()}
+    related = (
+        ("r1", "comments", "../comments1.xml"),
+        ("r2", "threadedComment", "../threadedComments/t.xml"),
+        ("r3", "drawing", "../drawings/d.xml"),
+    )
+    links = "".join(relation.format(*one) for one in related)
+    parts |= {
+        "xl/worksheets/_rels/sheet1.xml.rels": f"<Relationships>{links}</Relationships>",
+        "xl/_rels/workbook.xml.rels": parts["xl/_rels/workbook.xml.rels"].replace(
+            "</Relationships>", relation.format("r9", "person", "persons/p.xml") + "</Relationships>"
+        ),
+        "xl/persons/p.xml": '<personList><person displayName="Ada" id="{A}"/></personList>',
+        "xl/comments1.xml": "<comments><authors><author>tc={1}</author></authors><commentList>"
+        '<comment ref="B2" authorId="0"><text><t>[Threaded comment] Your version of Excel</t></text></comment>'
+        "</commentList></comments>",
+        "xl/threadedComments/t.xml": "<ThreadedComments>"
+        '<threadedComment ref="B2" personId="{A}"><text>Why seven?</text></threadedComment>'
+        '<threadedComment ref="B2" personId="{B}"><text>It was five.</text></threadedComment></ThreadedComments>',
+        "xl/drawings/d.xml": "<wsDr><twoCellAnchor><from><col>0</col><row>4</row></from><pic><nvPicPr>"
+        '<cNvPr id="1" name="Picture 1" descr="The lake"/></nvPicPr></pic></twoCellAnchor></wsDr>',
+    }
+    document = parsed("a.xlsx", packed(parts))
+    assert [*zip(said(document), (block.line for block in document.pages[0].blocks), strict=True)] == [
+        (("heading", "S"), 0),
+        (("paragraph", "7"), 2),
+        (("paragraph", "Comment on B2 by Ada: Why seven?"), 2),
+        (("paragraph", "Comment on B2: It was five."), 2),
+        (("paragraph", "Picture: The lake"), 5),
+    ]
 
 
 def test_every_chunk_of_a_long_table_knows_its_columns_and_rows(parsed):

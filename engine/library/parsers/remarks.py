@@ -1,0 +1,43 @@
+"""Remarks: what people wrote beside an Office file's text, comments and the words that stand for a picture."""
+
+from __future__ import annotations
+
+import re
+
+from lxml import etree
+
+from engine.library.parsers.elements import attribute
+
+# What programs write there themselves: the picture's file, "Picture 4", and that a program wrote it.
+_FILE_NAME = re.compile(r".*\.(?:png|jpe?g|jfif|gif|bmp|tiff?|emf|wmf|svg|webp|heic)", re.I | re.S)
+_NUMBERED = re.compile(r"(?:picture|image|graphic|photo|grafik|bild|abbildung|imagen|imagem|immagine)?\s*\d*", re.I)
+_GENERATED = re.compile(
+    r"\s*(?:Description )?automatically generated(?: with \w+ confidence)?\.?"
+    r"|\s*AI-generated content may be incorrect\.?",
+    re.I,
+)
+# Who wrote it where Office does not know, or must not tell.
+_NOBODY = {"", "author", "unknown author"}
+
+
+def comment(author: str, text: str, on: str = "") -> str:
+    """A comment as it is read; "" where it says nothing. `on` is the cell that it stands at."""
+    said = " ".join(text.split())
+    # Excel writes the author's name once more, in bold.
+    said = said.removeprefix(f"{author}:").strip() if author else said
+    if not said:
+        return ""
+    where = f" on {on}" if on else ""
+    who = f" by {author}" if author.strip().lower() not in _NOBODY else ""
+    return f"Comment{where}{who}: {said}"
+
+
+def picture(properties: etree._Element | None) -> str:
+    """What a drawing's own properties (`docPr`, `cNvPr`) say that it shows; "" where nobody has said so."""
+    return shown(attribute(properties, "descr") or attribute(properties, "title"))
+
+
+def shown(alternative: str) -> str:
+    """The words that stand for a picture, as they are read."""
+    said = " ".join(_GENERATED.sub("", alternative).split())
+    return "" if _FILE_NAME.fullmatch(said) or _NUMBERED.fullmatch(said) else f"Picture: {said}"

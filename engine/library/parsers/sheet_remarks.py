@@ -1,0 +1,84 @@
+"""Remarks on the cells of an Excel sheet: comments, the talk of several people, and the words that stand for pictures.
+
+A conversation is kept twice: as such, and for old programs as a comment that says so. The first is read.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lxml import etree
+
+from engine.library.parsers import remarks
+from engine.library.parsers.archive import Package
+from engine.library.parsers.elements import attribute, child, children, descendants
+
+_ROW = re.compile(r"\$?[A-Za-z]{1,3}\$?(\d+)")
+
+
+def of_sheet(package: Package, part: str, people: dict[str, str]) -> dict[int, list[str]]:
+    """What is said of each row of the sheet in that part, by its number; `people` are names by id."""
+    found: dict[int, list[str]] = {}
+    for cell, text in (*_conversations(package, part, people), *_comments(package, part)):
+        place = _ROW.match(cell)
+        if place and text:
+            found.setdefault(int(place[1]), []).append(text)
+    for row, text in _pictures(package, part):
+        if text:
+            found.setdefault(row, []).append(text)
+    return found
+
+
+def people_of(package: Package, main: str) -> dict[str, str]:
+    """Who talks in the workbook, by id."""
+    parts = package.related(main, "person").values()
+    found = (person for part in parts for person in children(package.xml(part), "person"))
+    return {attribute(person, "id"): attribute(person, "displayName") for person in found}
+
+
+def _conversations(package: Package, part: str, people: dict[str, str]) -> list[tuple[str, str]]:
+    said: list[tuple[str, str]] = []
+    for name in package.related(part, "threadedComment").values():
+        for one in children(package.xml(name), "threadedComment"):
+            cell, who = attribute(one, "ref"), people.get(attribute(one, "personId"), "")
+            said.append((cell, remarks.comment(who, _text(child(one, "text")), cell)))
+    return said
+
+
+def _comments(package: Package, part: str) -> list[tuple[str, str]]:
+    said: list[tuple[str, str]] = []
+    for name in package.related(part, "comments").values():
+        root = package.xml(name)
+        authors = [author.text or "" for author in children(child(root, "authors"), "author")]
+        for one in children(child(root, "commentList"), "comment"):
+            number = attribute(one, "authorId")
+            author = authors[int(number)] if number.isdigit() and int(number) < len(authors) else ""
+            # Such a name stands for a conversation, which has been read.
+            if not author.startswith("tc="):
+                cell = attribute(one, "ref")
+                said.append((cell, remarks.comment(author, _text(child(one, "text")), cell)))
+    return said
+
+
+def _pictures(package: Package, part: str) -> list[tuple[int, str]]:
+    """What drawings on the sheet show, each with the row at which it begins."""
+    return [
+        (_row(anchor), remarks.picture(properties))
+        for name in package.related(part, "drawing").values()
+        for anchor in descendants(package.xml(name), "twoCellAnchor", "oneCellAnchor", "absoluteAnchor")
+        for properties in descendants(anchor, "cNvPr")
+    ]
+
+
+def _row(anchor: etree._Element) -> int:
+    """From 1; the first for what lies anywhere."""
+    row = child(anchor, "from", "row")
+    said = (row.text or "") if row is not None else ""
+    return int(said) + 1 if said.strip().isdigit() else 1
+
+
+def _text(element: etree._Element | None) -> str:
+    """A text, whether it comes in runs or not."""
+    if element is None:
+        return ""
+    return (element.text or "") + "".join(part.text or "" for part in descendants(element, "t"))
