@@ -257,6 +257,18 @@ class Parts:
         group.has_read_prompt = lead.num_computed >= group.prompt_length
         return group
 
+    def reading(
+        self, segments: Sequence[Segment], written: Sequence[Sequence[int]], num_computed: int
+    ) -> SequenceGroup:
+        """A request of which so much is computed, by the lead for all others."""
+        group = self.waiting(segments, written)
+        self.groups.waiting.remove(group)
+        self.groups.running.append(group)
+        group.status = SequenceStatus.RUNNING
+        group.lead.held = self.cells.open()
+        self.compute(group.lead.held, group.lead.tokens[:num_computed])
+        return group
+
     def compute(self, held: CellSequence | None, tokens: Sequence[int]) -> None:
         """Computes what of `tokens` a sequence does not hold."""
         assert held is not None

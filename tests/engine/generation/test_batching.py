@@ -67,10 +67,7 @@ def test_the_last_chunk_of_a_prompt_wants_a_token() -> None:
 
 def test_a_prompt_of_several_answers_is_read_once() -> None:
     parts = Parts()
-    group = parts.waiting(prompt(1, 10), ((), ()))
-    parts.groups.running.append(group)
-    group.lead.held = parts.cells.open()
-    parts.compute(group.lead.held, group.lead.tokens[:9])
+    group = parts.reading(prompt(1, 10), ((), ()), 9)
     assert told(batching(parts).next()) == [(group.request_id, 1, 0, True)]
 
 
