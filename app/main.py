@@ -29,7 +29,7 @@ from PySide6.QtWidgets import QApplication
 
 from app import startup_trace, theme
 from app.first_paint import FirstPaint
-from app.settings import AppHome, SettingsStore
+from app.settings import AppHome, SettingsStore, WindowSettings
 from app.single_instance import SingleInstance
 from app.windows.main_window import MainWindow
 from engine import __version__
@@ -107,8 +107,7 @@ class Session(QObject):
         self.settings = SettingsStore(home.settings_file, self)
         if self.settings.settings.language:
             QLocale.setDefault(QLocale(self.settings.settings.language))
-        self.window = MainWindow()
-        self.window.apply_settings(self.settings.settings)
+        self.window = dressed_window(self.settings.settings)
         self.models: AppModels | None = None
         self._instance = instance
         self._engine_command = tuple(engine_command)
@@ -197,6 +196,15 @@ class Session(QObject):
 
     def _tell_error(self, sentence: str, way_out: str) -> None:
         self.window.message_bar.show_message("error", sentence, way_out)
+
+
+def dressed_window(settings: WindowSettings) -> MainWindow:
+    """The window as it was left. The theme comes before its first widget, the style sheet after the last."""
+    look = theme.appearance(settings.theme, settings.font_scale, has_sheet=False)
+    window = MainWindow()
+    window.apply_settings(settings)
+    look.put_sheet()
+    return window
 
 
 def open_chats(file: Path) -> ChatStore:

@@ -136,12 +136,16 @@ class Appearance(QObject):
 
     changed = Signal()
 
-    def __init__(self, app: QApplication) -> None:
+    def __init__(
+        self, app: QApplication, choice: ThemeChoice = "system", font_scale: float = 1.0, *, has_sheet: bool = True
+    ) -> None:
+        """Without `has_sheet` there is no style sheet until `put_sheet`: for who makes a whole window first."""
         super().__init__(app)
         self._app = app
         app.setProperty(_APPEARANCE, self)
-        self._choice: ThemeChoice = "system"
-        self._scale = 1.0
+        self._choice: ThemeChoice = choice
+        self._scale = font_scale
+        self._has_sheet = has_sheet
         self._applied: tuple[Theme, float] | None = None
         if not app.property(HAS_OUR_STYLE):
             app.setStyle("Fusion")
@@ -152,6 +156,12 @@ class Appearance(QObject):
         """Takes the user's wish; "system" follows the desktop. `font_scale` multiplies every text size."""
         self._choice, self._scale = choice, font_scale
         self._apply()
+
+    def put_sheet(self) -> None:
+        """Puts the style sheet on all there is and will be; without it, no widget looks at it at each new parent."""
+        if not self._has_sheet:
+            self._has_sheet = True
+            self._app.setStyleSheet(style_sheet(self.theme, self._scale))
 
     @property
     def theme(self) -> Theme:
@@ -168,19 +178,20 @@ class Appearance(QObject):
         _in_force = theme
         self._app.setFont(font(self._scale))
         self._app.setPalette(palette(theme))
-        self._app.setStyleSheet(style_sheet(theme, self._scale))
+        if self._has_sheet:
+            self._app.setStyleSheet(style_sheet(theme, self._scale))
         for widget in QApplication.allWidgets():
             _redress(widget)
         self.changed.emit()
 
 
-def appearance() -> Appearance:
-    """The application's one Appearance, made at the first call."""
+def appearance(choice: ThemeChoice = "system", font_scale: float = 1.0, *, has_sheet: bool = True) -> Appearance:
+    """The application's one Appearance, made at the first call, to which alone the arguments matter."""
     app = QApplication.instance()
     assert isinstance(app, QApplication), "widgets need an application"
     # Not by findChild: what comes out of Qt unknown to Python makes PySide load every class that it might be.
     found = app.property(_APPEARANCE)
-    return found if isinstance(found, Appearance) else Appearance(app)
+    return found if isinstance(found, Appearance) else Appearance(app, choice, font_scale, has_sheet=has_sheet)
 
 
 def palette(theme: Theme) -> QPalette:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QLocale, QSize
@@ -12,6 +15,8 @@ from PySide6.QtWidgets import QApplication, QPushButton
 
 import resources
 from app import theme
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -128,3 +133,33 @@ def test_an_icon_shows_that_it_is_checked_and_that_it_is_disabled(look):
 def test_cjk_shapes_are_those_the_reader_expects(qapp, monkeypatch, locale, family):
     monkeypatch.setattr(theme, "_present", lambda *wanted: list(wanted))
     assert theme.font(1.0, QLocale(locale)).families()[-1] == family
+
+
+# In a process of its own: an application has one Appearance, and here it has one already.
+DRESSES = """
+from PySide6.QtWidgets import QWidget
+from app import theme
+from app.main import dressed_window, make_application
+from app.settings import WindowSettings
+
+application = make_application(["ragdoll"])
+sheets = []
+put = type(application).setStyleSheet
+
+def counted(self, text):
+    sheets.append((text, len(application.allWidgets())))
+    put(self, text)
+
+type(application).setStyleSheet = counted
+window = dressed_window(WindowSettings(theme="dark", font_scale=1.2))
+((sheet, num_widgets),) = sheets
+assert theme.DARK.accent in sheet, sheet
+assert num_widgets > len(window.findChildren(QWidget)) > 30, num_widgets
+window.apply_settings(WindowSettings(theme="light"))
+assert theme.LIGHT.accent in application.styleSheet()
+"""
+
+
+def test_a_window_is_dressed_once_and_in_the_theme_of_its_user():
+    done = subprocess.run([sys.executable, "-c", DRESSES], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
