@@ -176,6 +176,11 @@ class CacheFiles:
         if not is_waiting:
             self._thread.put(Urgency.NOTE, lambda: self._note(file))
 
+    def keep_beside(self, name: str, content: Callable[[], bytes]) -> None:
+        """Writes a small file of ours behind, in place of the one before; no content: there is none any more."""
+        path = self._folder / name
+        self._thread.put(Urgency.WRITE, lambda: self._write_beside(path, content()))
+
     def remove(self, file: CacheFile) -> None:
         """Deletes a file behind, also one that is about to be written. A second call does nothing."""
         with self._lock:
@@ -296,6 +301,18 @@ class CacheFiles:
             usage = self._notes.pop(file)
         if not (file.is_removed or self._thread.is_hurried):
             cache_io.write_usage(file.path, usage)
+
+    def _write_beside(self, path: Path, content: bytes) -> None:
+        outcome = "unwanted"
+        self._doomed.discard(path)
+        try:
+            if content:
+                outcome = cache_io.write_file(path, content, memoryview(b""))
+        except OSError as error:
+            self._tell(error)
+        if outcome != "written":
+            # The one before may hold what is to be forgotten.
+            self._delete(path)
 
     def _delete(self, path: Path) -> None:
         """Deletes a file that is to go, unless one like it is to be there again; keeps it in mind where it cannot."""

@@ -120,6 +120,15 @@ def write_file(
     return outcome
 
 
+def read_small(path: Path, max_bytes: int) -> bytes:
+    """What a small file holds; nothing where it is larger than that, cannot be read, or is not there."""
+    try:
+        with path.open("rb", buffering=0) as stream:
+            return stream.read() if os.fstat(stream.fileno()).st_size <= max_bytes else b""
+    except OSError:
+        return b""
+
+
 def delete(path: Path) -> bool:
     """Whether the file is gone; False where somebody has it open, and it must be tried again."""
     try:

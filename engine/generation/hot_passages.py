@@ -1,13 +1,14 @@
 """Hot passages: those that answers keep resting on are read while nobody asks anything, so that they are there.
 
 RAGCache (https://arxiv.org/abs/2404.12457) finds that few documents take most requests. A passage is read right after
-the instructions, as if it were the first of a prompt: there the order of a later one can follow it (ordering.py).
+the instructions, as if it were the first of a prompt: there the order of a later one can follow it (ordering.py). What
+was hot is so after a restart too: a small file tells it (hot_file.py).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from engine.generation.conversation import EvidencePassage
 from engine.generation.prompt import Peek, Prompt
@@ -27,12 +28,25 @@ class HotPassages:
         self._tried: dict[EvidencePassage, int] = {}
         self._offered: EvidencePassage | None = None
         self._opening: Segment | None = None
+        self._has_changed = False
+
+    def restore(self, uses: Mapping[EvidencePassage, int]) -> None:
+        """Adds what was counted before the restart."""
+        self._uses.update(uses)
+
+    def changed(self) -> Mapping[EvidencePassage, int] | None:
+        """What is counted, to be kept over a restart; None where that is as it was when this was asked last."""
+        if not self._has_changed:
+            return None
+        self._has_changed = False
+        return dict(self._uses.most_common(MAX_PASSAGES))
 
     def note(self, prompt: Prompt) -> None:
         """A question was asked with this prompt."""
         if prompt.segments and prompt.segments[0].kind == "instructions":
             self._opening = prompt.segments[0]
         self._uses.update(prompt.passages)
+        self._has_changed |= bool(prompt.passages)
         if len(self._uses) > 2 * MAX_PASSAGES:
             # Halved, so that what was hot a while ago cools down.
             self._uses = Counter({passage: uses // 2 for passage, uses in self._uses.most_common(MAX_PASSAGES)})
@@ -59,6 +73,7 @@ class HotPassages:
         for passage in [passage for passage in self._uses if passage.document_id in documents]:
             del self._uses[passage]
             self._tried.pop(passage, None)
+            self._has_changed = True
 
     def documents(self) -> frozenset[int]:
         """Whose passages are counted."""

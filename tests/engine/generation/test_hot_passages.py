@@ -79,3 +79,28 @@ def test_what_was_hot_long_ago_makes_way():
         hot.note(prompt(EvidencePassage(number, "n", None, str(number))))
     assert len(hot.documents()) <= 2 * MAX_PASSAGES
     assert hot.next(SPEAKER, nothing_kept) is None
+
+
+def test_what_was_counted_is_told_when_it_has_changed_and_goes_on_after_a_restart():
+    hot = hot_after(prompt(ONE, TWO))
+    uses = hot.changed()
+    assert uses == {ONE: 1, TWO: 1}
+    assert hot.changed() is None
+    again = HotPassages()
+    again.restore(uses)
+    assert again.changed() is None
+    again.note(prompt(TWO))
+    assert again.next(SPEAKER, nothing_kept) == (OPENING, SPEAKER.segment(TWO.block(1)))
+    assert again.changed() == {ONE: 1, TWO: 2}
+
+
+def test_a_removed_document_changes_what_is_told():
+    hot = hot_after(prompt(ONE, TWO))
+    hot.changed()
+    hot.forget(frozenset({1}))
+    assert hot.changed() == {TWO: 1}
+
+
+def test_no_more_is_told_than_is_counted_for_long():
+    hot = hot_after(*[prompt(EvidencePassage(number, "n", None, "t")) for number in range(MAX_PASSAGES + 5)])
+    assert len(hot.changed()) == MAX_PASSAGES
