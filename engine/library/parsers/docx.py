@@ -9,9 +9,7 @@ which the strict and the transitional form share. Deleted text of tracked change
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from lxml import etree
@@ -20,18 +18,12 @@ from engine.core import BlockKind, ParsedDocument
 from engine.errors import DocumentUnreadable
 from engine.library.parsers import remarks
 from engine.library.parsers.archive import Package, opened
-from engine.library.parsers.elements import attribute, child, children, elements, local
+from engine.library.parsers.docx_styles import Style, is_item, level_of, styles_of
+from engine.library.parsers.elements import attribute, child, elements, local
 from engine.library.parsers.graphics import REFERENCES, write_graphics
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import PageBuilder, row
 
-# Word's own styles keep their English names in every language; the other forms are what publishers call theirs.
-_HEADING_STYLE = re.compile(r"head(?:ing)?[ _-]?([1-9a-i])")
-_TITLE_STYLE = re.compile(r"(?:(?:book|part|chapter|appendix|section|frontmatter)[ _-]?)?title")
-_CODE_STYLE = re.compile(
-    r"(?!.*(?:label|caption|listing)).*(?:\bcode|code(?:wide|block|annotated)?\b|preformatted|macro text).*"
-)
-_CONTENTS_STYLE = re.compile(r"toc \d|table of figures|index \d")
 _REMOVED = {"del", "moveFrom", "delText", "instrText", "pPr", "rPr", "Fallback"}
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 _NOTE_REFERENCES = {"footnoteReference", "endnoteReference", "commentReference"}
@@ -40,7 +32,6 @@ _OLD_SHAPES = {"shape", "rect", "roundrect", "oval", "group"}
 # Beyond this, a "heading" is text that someone wanted to look big, and a "cell" is a part of the page's layout.
 _MAX_HEADING_CHARACTERS = 300
 _LAYOUT_CHARACTERS = 600
-_BODY_TEXT_LEVEL = 9
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
@@ -50,40 +41,24 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
         body = child(root, "body")
         if body is None:
             raise DocumentUnreadable("The Word document is damaged: its text is missing.")
-        walk = _Walk(package, main, _styles(package), _notes(package))
+        walk = _Walk(package, main, styles_of(package), _notes(package))
         walk.blocks(body)
         walk.end_code()
         return ParsedDocument("docx", package.title(), (walk.builder.page(),))
-
-
-@dataclass(frozen=True, slots=True)
-class _Style:
-    """What a paragraph style says about structure, with what it inherits. `level` 0 is body text."""
-
-    name: str = ""
-    level: int = 0
-    is_list: bool = False
-
-    @property
-    def is_title(self) -> bool:
-        return _TITLE_STYLE.fullmatch(self.name) is not None
-
-    @property
-    def is_code(self) -> bool:
-        return _CODE_STYLE.fullmatch(self.name) is not None
 
 
 class _Walk:
     """One pass over the body in reading order."""
 
     def __init__(
-        self, package: Package, part: str, styles: dict[str, _Style], notes: dict[tuple[str, str], etree._Element]
+        self, package: Package, part: str, styles: dict[str, Style], notes: dict[tuple[str, str], etree._Element]
     ) -> None:
         self.builder = PageBuilder()
         self._package, self._part = package, part
         self._styles = styles
         self._notes = notes
         self._code: list[str] = []
+        self._on_code: list[str] = []
         self._has_title = False
 
     def blocks(self, container: etree._Element) -> None:
@@ -114,17 +89,24 @@ class _Walk:
         for kind, note_id in inline.notes:
             note = self._notes.get((kind, note_id))
             if note is not None and kind == "comment":
-                self._add("paragraph", remarks.comment(attribute(note, "author"), _cell_text(note)))
+                self._comment(remarks.comment(attribute(note, "author"), _cell_text(note)))
             elif note is not None:
                 self.blocks(note)
 
+    def _comment(self, said: str) -> None:
+        """One on a line of a listing waits for the listing's end."""
+        if self._code:
+            self._on_code.append(said)
+        else:
+            self._add("paragraph", said)
+
     def _styled(self, element: etree._Element, text: str) -> None:
         properties = child(element, "pPr")
-        style = self._styles.get(attribute(child(properties, "pStyle")), _Style())
-        level = _level(properties) or style.level
+        style = self._styles.get(attribute(child(properties, "pStyle")), Style())
+        level = level_of(properties) or style.level
         if style.is_code:
             self._code.append(text)
-        elif _CONTENTS_STYLE.match(style.name):
+        elif style.is_contents:
             return
         elif style.is_title:
             self._has_title = True
@@ -132,7 +114,7 @@ class _Walk:
         elif level and len(text) <= _MAX_HEADING_CHARACTERS:
             self._add("heading", text, level + self._has_title)
         else:
-            self._add("list_item" if _is_list(properties, style) else "paragraph", text)
+            self._add("list_item" if is_item(properties, style) else "paragraph", text)
 
     def _add(self, kind: BlockKind, text: str, level: int = 0) -> None:
         self.end_code()
@@ -142,6 +124,9 @@ class _Walk:
         """Paragraphs in a code style are the lines of one listing, which ends here."""
         self.builder.add("code", "\n".join(self._code))
         self._code.clear()
+        for said in self._on_code:
+            self.builder.add("paragraph", said)
+        self._on_code.clear()
 
     def _table(self, table: etree._Element) -> None:
         rows = [list(_cells(element)) for element in _rows(table)]
@@ -189,53 +174,12 @@ class _Inline:
                 self.gather(element)
 
 
-def _styles(package: Package) -> dict[str, _Style]:
-    root = package.part("styles+xml", "word/styles.xml")
-    by_id = {attribute(element, "styleId"): element for element in children(root, "style")}
-    return {style_id: _style(style_id, by_id) for style_id in by_id}
-
-
-def _style(style_id: str, by_id: dict[str, etree._Element]) -> _Style:
-    """A style after following its ancestors, which a broken file may have linked in a circle."""
-    name, level, is_list = "", 0, False
-    seen: set[str] = set()
-    while style_id in by_id and style_id not in seen:
-        seen.add(style_id)
-        element = by_id[style_id]
-        properties = child(element, "pPr")
-        own_name = attribute(child(element, "name")).lower()
-        heading = _HEADING_STYLE.fullmatch(own_name)
-        name = name or own_name
-        level = level or _level(properties) or (_rank(heading.group(1)) if heading else 0)
-        is_list = is_list or child(properties, "numPr") is not None or own_name.startswith("list")
-        style_id = attribute(child(element, "basedOn"))
-    return _Style(name, level, is_list)
-
-
-def _rank(sign: str) -> int:
-    """The level that "heading 2" or "head b" names."""
-    return int(sign) if sign.isdigit() else ord(sign) - ord("a") + 1
-
-
 def _notes(package: Package) -> dict[tuple[str, str], etree._Element]:
     notes: dict[tuple[str, str], etree._Element] = {}
     for kind in ("footnote", "endnote", "comment"):
         root = package.part(f"{kind}s+xml", f"word/{kind}s.xml")
         notes.update({(kind, attribute(note, "id")): note for note in elements(root) if not attribute(note, "type")})
     return notes
-
-
-def _level(properties: etree._Element | None) -> int:
-    """The outline level that paragraph properties set, 1 for the top; 0 where they set none."""
-    value = attribute(child(properties, "outlineLvl"))
-    return int(value) + 1 if value.isdigit() and int(value) < _BODY_TEXT_LEVEL else 0
-
-
-def _is_list(properties: etree._Element | None, style: _Style) -> bool:
-    numbering = child(properties, "numPr")
-    if numbering is None:
-        return style.is_list
-    return attribute(child(numbering, "numId")) != "0"
 
 
 def _rows(table: etree._Element) -> Iterator[etree._Element]:

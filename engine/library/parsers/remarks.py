@@ -13,7 +13,9 @@ _FILE_NAME = re.compile(r".*\.(?:png|jpe?g|jfif|gif|bmp|tiff?|emf|wmf|svg|webp|h
 _NUMBERED = re.compile(r"(?:picture|image|graphic|photo|grafik|bild|abbildung|imagen|imagem|immagine)?\s*\d*", re.I)
 _GENERATED = re.compile(
     r"\s*(?:Description )?automatically generated(?: with \w+ confidence)?\.?"
-    r"|\s*AI-generated content may be incorrect\.?",
+    r"|\s*AI-generated content may be incorrect\.?"
+    r"|\s*Automatisch generierte Beschreibung\.?|\s*KI-generierte Inhalte können fehlerhaft sein\.?"
+    r"|\s*AI ?生成的内容可能不正确。?|\s*描述已自动生成",
     re.I,
 )
 # Who wrote it where Office does not know, or must not tell.

@@ -113,6 +113,17 @@ def test_comments_follow_the_paragraph_or_the_table_they_are_in(parsed):
     ]
 
 
+def test_a_comment_on_a_line_of_a_listing_leaves_it_whole(parsed):
+    lines = [paragraph(line, "c") for line in ("let a = 1;", "let b = 2;")]
+    lines[0] = lines[0].replace("</w:p>", "<w:r><w:commentReference w:id='0'/></w:r></w:p>")
+    styles = '<w:style w:styleId="c"><w:name w:val="Code"/></w:style>'
+    comments = f'<w:comment w:id="0" w:author="Ada">{paragraph("Why one?")}</w:comment>'
+    assert said(parsed("a.docx", archive("".join(lines), styles=styles, comments=comments))) == [
+        ("code", "let a = 1;\nlet b = 2;"),
+        ("paragraph", "Comment by Ada: Why one?"),
+    ]
+
+
 def test_a_picture_says_what_stands_for_it(parsed):
     old = '<w:r><w:pict><v:shape xmlns:v="v" alt="An okapi in the rain"/></w:pict></w:r>'
     body = (

@@ -1,0 +1,85 @@
+"""Word's paragraph styles: which of them make headings, titles, lists, listings and tables of contents."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lxml import etree
+
+from engine.library.parsers.archive import Package
+from engine.library.parsers.elements import attribute, child, children
+
+# Word's own styles keep their English names in every language; the other forms are what publishers call theirs.
+_HEADING_STYLE = re.compile(r"head(?:ing)?[ _-]?([1-9a-i])")
+_TITLE_STYLE = re.compile(r"(?:(?:book|part|chapter|appendix|section|frontmatter)[ _-]?)?title")
+_CODE_STYLE = re.compile(
+    r"(?!.*(?:label|caption|listing)).*(?:\bcode|code(?:wide|block|annotated)?\b|preformatted|macro text).*"
+)
+_CONTENTS_STYLE = re.compile(r"toc \d|table of figures|index \d")
+_BODY_TEXT_LEVEL = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What a paragraph style says about structure, with what it inherits. `level` 0 is body text."""
+
+    name: str = ""
+    level: int = 0
+    is_list: bool = False
+
+    @property
+    def is_title(self) -> bool:
+        return _TITLE_STYLE.fullmatch(self.name) is not None
+
+    @property
+    def is_code(self) -> bool:
+        return _CODE_STYLE.fullmatch(self.name) is not None
+
+    @property
+    def is_contents(self) -> bool:
+        """Of a line in a table of contents or an index, which only repeats what stands elsewhere."""
+        return _CONTENTS_STYLE.match(self.name) is not None
+
+
+def styles_of(package: Package) -> dict[str, Style]:
+    """The document's styles by id."""
+    root = package.part("styles+xml", "word/styles.xml")
+    by_id = {attribute(element, "styleId"): element for element in children(root, "style")}
+    return {style_id: _style(style_id, by_id) for style_id in by_id}
+
+
+def _style(style_id: str, by_id: dict[str, etree._Element]) -> Style:
+    """A style after following its ancestors, which a broken file may have linked in a circle."""
+    name, level, is_list = "", 0, False
+    seen: set[str] = set()
+    while style_id in by_id and style_id not in seen:
+        seen.add(style_id)
+        element = by_id[style_id]
+        properties = child(element, "pPr")
+        own_name = attribute(child(element, "name")).lower()
+        heading = _HEADING_STYLE.fullmatch(own_name)
+        name = name or own_name
+        level = level or level_of(properties) or (_rank(heading.group(1)) if heading else 0)
+        is_list = is_list or child(properties, "numPr") is not None or own_name.startswith("list")
+        style_id = attribute(child(element, "basedOn"))
+    return Style(name, level, is_list)
+
+
+def _rank(sign: str) -> int:
+    """The level that "heading 2" or "head b" names."""
+    return int(sign) if sign.isdigit() else ord(sign) - ord("a") + 1
+
+
+def level_of(properties: etree._Element | None) -> int:
+    """The outline level that paragraph properties set, 1 for the top; 0 where they set none."""
+    value = attribute(child(properties, "outlineLvl"))
+    return int(value) + 1 if value.isdigit() and int(value) < _BODY_TEXT_LEVEL else 0
+
+
+def is_item(properties: etree._Element | None, style: Style) -> bool:
+    """Whether a paragraph with these properties is an item of a list."""
+    numbering = child(properties, "numPr")
+    if numbering is None:
+        return style.is_list
+    return attribute(child(numbering, "numId")) != "0"
