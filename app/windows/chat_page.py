@@ -240,10 +240,11 @@ class ChatPage(QWidget):
         is_first_run = is_empty and not self._turns()
         self.hero.show_sentence(self._scope_sentence())
         shown = self.conversation if self._turns() else self.first_run if is_first_run else self.hero
-        before = self._centre.currentWidget()
-        had_focus = before is not None and before.hasFocus()
+        # What has the keyboard, or will have it: the window need not be the active one yet.
+        focused = self.window().focusWidget()
+        had_focus = focused is not None and focused is self._centre.currentWidget()
         self._centre.setCurrentWidget(shown)
-        if self.prompt.field.hasFocus() and is_first_run:
+        if focused is self.prompt.field and is_first_run:
             shown.setFocus()
         self._foot.setVisible(not is_first_run)
         if had_focus and not is_first_run:

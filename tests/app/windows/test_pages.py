@@ -37,6 +37,7 @@ def test_an_empty_library_shows_the_first_run_page(window, client, monkeypatch):
     tell_library(client)
     assert window.chat.first_run.isVisible()
     assert not window.chat.prompt.isVisible()
+    assert window.focusWidget() is window.chat.first_run
     window.chat.add_folder_wanted.connect(asked.append)
     window.chat.first_run.choose_folder.click()
     assert asked[-1] == ""
@@ -46,6 +47,7 @@ def test_files_on_their_way_end_the_first_run(window, client):
     tell_library(client)
     client.tell(protocol.IndexProgress(documents_done=0, documents_total=9, chunks_done=0))
     assert window.chat.prompt.isVisible()
+    assert window.focusWidget() is window.chat.prompt.field
     assert "being read" in window.chat.hero.sentence
 
 
