@@ -15,7 +15,7 @@ from engine.protocol import MemoryReply
 
 def memory(ledger: Ledger, hardware: Hardware, parts: Parts, num_waiting: int) -> MemoryReply:
     """Who holds what, now; `num_waiting` questions have not ended."""
-    told = tuple(filter(None, (parts.loader.decision, parts.loader.problem)))
+    told = tuple(filter(None, (parts.loader.decision, parts.loader.pending, parts.loader.problem)))
     return take_snapshot(ledger, hardware, _counters(parts, num_waiting), told, _children(parts))
 
 

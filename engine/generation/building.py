@@ -55,7 +55,7 @@ def build(
         fingerprint = model_fingerprint(plan.path)
         speaker = speaker_of(model, plan.shape.name, fingerprint, plan.room.context_tokens)
         undo.pop_all()
-    reads_ahead = plan.reads_ahead and keeper is not None
+    reads_ahead = plan.reads_ahead(plan.settings)
     return LoadedModel(plan.shape, model, context, speaker, loop, keeper, files, reads_ahead)
 
 

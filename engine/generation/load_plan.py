@@ -21,14 +21,27 @@ UBATCH_OF_PROCESSOR, UBATCH_OF_DEVICE = 128, 512
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """`shape` has the bytes of a cell in the format that is used; `reads_ahead` where that is of use to a search."""
+    """`shape` has the bytes of a cell in the format that is used; `settings` are those that it was made with."""
 
     path: Path
+    settings: Settings
     shape: ModelShape
     room: KVRoom
     placement: Placement
     spec: ContextSpec
-    reads_ahead: bool
+
+    @property
+    def sentence(self) -> str:
+        """What was decided."""
+        if self.spec.kv_type == self.settings.generation.kv_type:
+            return self.placement.sentence
+        return f"{self.placement.sentence} Keys and values stay at 16 bits: the heads of this model allow no other."
+
+    def reads_ahead(self, settings: Settings) -> bool:
+        """Whether prompts are read while the search for their passages goes on, by settings that are in force."""
+        chosen = settings.generation.read_ahead
+        # Else it would take the processor from the search, and from the quotes that people see first.
+        return self.placement.n_gpu_layers > 0 if chosen is None else chosen
 
 
 def plan_load(path: Path, settings: Settings, hardware: Hardware, n_gpu_layers: int | None) -> LoadPlan:
@@ -57,13 +70,7 @@ def plan_load(path: Path, settings: Settings, hardware: Hardware, n_gpu_layers: 
         n_gpu_layers=n_gpu_layers if n_gpu_layers is not None else settings.generation.n_gpu_layers,
     )
     spec = _spec(shape, room, placement, settings, kv_type)
-    return LoadPlan(path, shape, room, placement, spec, _reads_ahead(settings, placement))
-
-
-def _reads_ahead(settings: Settings, placement: Placement) -> bool:
-    chosen = settings.generation.read_ahead
-    # Else it would take the processor from the search, and from the quotes that people see first.
-    return placement.n_gpu_layers > 0 if chosen is None else chosen
+    return LoadPlan(path, settings, shape, room, placement, spec)
 
 
 def _spec(shape: ModelShape, room: KVRoom, placement: Placement, settings: Settings, kv_type: KVType) -> ContextSpec:

@@ -34,7 +34,7 @@ KEEPING_SECONDS = 2.0
 class LoadedModel:
     """`shape` has the bytes of a cell as it is. `keeper` is None where a model's prefixes cannot be shared.
 
-    `reads_ahead`: reading while a search goes on takes nothing from the search.
+    `wants_ahead`: prompts are to be read while a search goes on, where that is of any use.
     """
 
     shape: ModelShape
@@ -44,7 +44,12 @@ class LoadedModel:
     loop: StepLoop
     keeper: KnowledgeKeeper | None
     files: CacheFiles
-    reads_ahead: bool = False
+    wants_ahead: bool = False
+
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether a prompt is read while the search for its passages goes on."""
+        return self.wants_ahead and self.keeper is not None
 
     @property
     def peek(self) -> Peek | None:

@@ -9,16 +9,21 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from engine.closing import close_all
 from engine.config import Settings
 from engine.errors import LoadAbandoned, ModelError
 from engine.events import ModelStateChanged, Publish
+from engine.generation import cache_io, hot_file
 from engine.generation.building import build
 from engine.generation.cache_files import CacheFiles
-from engine.generation.kv_room import disk_room, kv_room
+from engine.generation.conversation import EvidencePassage
+from engine.generation.in_force import InForce
+from engine.generation.kv_room import disk_room
 from engine.generation.load_plan import UBATCH_OF_PROCESSOR, LoadPlan, plan_load
 from engine.generation.loaded import KEEPING_SECONDS, LoadedModel
 from engine.generation.model import start_backend
@@ -36,8 +41,9 @@ MIN_PROGRESS_STEP = 0.05
 class ModelLoader:
     """The generation thread's hands on models.
 
-    `devices`, `decision`, `problem`, `abandon_loading` and `close` are for other threads too. `decision` says where
-    the model's layers are, `problem` why less is kept of what it reads than could be; "" where there is nothing to say.
+    `devices`, `decision`, `pending`, `problem`, `abandon_loading` and `close` are for other threads too. `decision`
+    says where the model's layers are, `pending` which settings wait for the next load, `problem` why less is kept of
+    what it reads than could be; "" where there is nothing to say.
     """
 
     def __init__(
@@ -63,14 +69,14 @@ class ModelLoader:
         self._ledger, self._publish = ledger, publish
         self._phases = Phases(publish) if phases is None else phases
         self._loaded: LoadedModel | None = None
-        self._bounds_applied: tuple[int | None, int | None] = (None, None)
+        self._in_force: InForce | None = None
         self._wanted: tuple[Path, int | None] | None = None
         self._files: CacheFiles | None = None
         self._leases = ModelLeases(ledger)
         self._abandoned, self._is_closing = threading.Event(), threading.Event()
         self._tell_when_scanned: Callable[[], None] = lambda: None
         self.devices: tuple[Device, ...] = ()
-        self.decision = ""
+        self.decision = self.pending = ""
 
     @property
     def problem(self) -> str:
@@ -163,22 +169,24 @@ class ModelLoader:
             self._cache_files().forget(gone)
 
     def apply_settings(self) -> None:
-        """Bounds what is kept by the settings in force; all else is for the next load.
-
-        What was chosen by what the machine had free stays: by now the model itself and what is kept have taken of it.
-        """
-        if self._loaded is not None and self._bounds_wanted() != self._bounds_applied:
-            self._bounds_applied = self._bounds_wanted()
+        """Has bounds of what is kept, and reading ahead, follow the settings; the rest waits for the next load."""
+        if self._loaded is not None and self._in_force is not None:
             settings = self._settings()
-            reserve = settings.memory.device_reserve_bytes
-            room = kv_room(self._loaded.shape, settings.generation, self._hardware(), reserve)
-            self._loaded.apply(room.ram_bytes, room.disk_bytes)
-        elif self._loaded is None and self._files is not None:
+            self.pending = self._in_force.pending(settings)
+            if (room := self._in_force.bounds(settings, self._hardware)) is not None:
+                self._loaded.apply(room.ram_bytes, room.disk_bytes)
+            self._loaded = replace(self._loaded, wants_ahead=self._in_force.plan.reads_ahead(settings))
+        elif self._files is not None:
             self._files.set_budget(self._disk_room())
 
-    def _bounds_wanted(self) -> tuple[int | None, int | None]:
-        settings = self._settings().generation
-        return settings.kv_ram_bytes, settings.kv_disk_bytes
+    def hot_passages(self) -> Mapping[EvidencePassage, int]:
+        """How often passages were used before the last restart, as far as that is known."""
+        content = cache_io.read_small(self._kept_folder / hot_file.NAME, hot_file.MAX_BYTES)
+        return hot_file.decode(content)
+
+    def keep_hot(self, uses: Mapping[EvidencePassage, int]) -> None:
+        """Has it written how often passages were used, for after the next restart."""
+        self._cache_files().keep_beside(hot_file.NAME, partial(hot_file.encode, uses))
 
     def note_set_aside(self, num_bytes: int) -> None:
         """So many bytes of memory hold answers that had to leave their cells for others."""
@@ -206,8 +214,8 @@ class ModelLoader:
 
     def _load(self, path: Path, n_gpu_layers: int | None) -> LoadedModel:
         plan = plan_load(path, self._settings(), self._hardware(), n_gpu_layers)
-        self._bounds_applied = self._bounds_wanted()
-        self.decision = plan.placement.sentence
+        self._in_force = InForce(plan, has_own_layers=n_gpu_layers is not None)
+        self.decision = plan.sentence
         self._leases.take_weights(plan.shape, plan.placement)
         self._publish(ModelStateChanged("loading", str(path), plan.shape.name, sentence=self.decision))
         loaded = build(plan, self._cache_files(), self._ledger, self._leases, self._progress(plan))
@@ -248,5 +256,6 @@ class ModelLoader:
             self._loaded.close()
             self._loaded = None
         self._leases.release()
-        self.decision = ""
+        self._in_force = None
+        self.decision = self.pending = ""
         self.devices = probe_devices()

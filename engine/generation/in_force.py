@@ -1,0 +1,70 @@
+"""Which settings a loaded model obeys: bounds of what is kept and reading ahead at once, the rest at the next load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from engine.config import Settings
+from engine.generation.kv_room import KVRoom, kv_room
+from engine.generation.load_plan import LoadPlan
+from engine.memory.hardware import Hardware
+
+# What a context is made with cannot be changed any more; each with the words in which people are told of it.
+_OF_A_LOAD = {
+    "max_context": "the context",
+    "parallel_answers": "answers at once",
+    "kv_type": "the format of keys and values",
+    "n_gpu_layers": "layers on the GPU",
+    "num_threads": "threads",
+    "n_batch": "tokens of a step",
+    "n_ubatch": "tokens between two chances to stop",
+}
+
+
+class InForce:
+    """What a loaded model obeys; on the generation thread."""
+
+    def __init__(self, plan: LoadPlan, *, has_own_layers: bool) -> None:
+        """Begins with what it was loaded with.
+
+        Args:
+            plan: How it was loaded.
+            has_own_layers: How many layers go to the GPU was chosen for this model, whatever the settings say.
+        """
+        self.plan, self._has_own_layers = plan, has_own_layers
+        self._room, self._bounded_by = plan.room, plan.settings.generation
+
+    def pending(self, settings: Settings) -> str:
+        """What has been changed and is not in force yet, in a sentence; "" where there is nothing."""
+        then, now = self.plan.settings, settings
+        changed = [
+            words
+            for name, words in _OF_A_LOAD.items()
+            if getattr(then.generation, name) != getattr(now.generation, name)
+            and not (name == "n_gpu_layers" and self._has_own_layers)
+        ]
+        if then.memory.device_reserve_bytes != now.memory.device_reserve_bytes:
+            changed.append("memory kept free on the GPU")
+        if not changed:
+            return ""
+        return f"Changed in the settings, and in force once the model is loaded again: {', '.join(changed)}."
+
+    def bounds(self, settings: Settings, hardware: Callable[[], Hardware]) -> KVRoom | None:
+        """The room with the bounds that the settings have now; None where they are as they were.
+
+        A bound that is left to the machine stays as it is: by now the model itself and what is kept have taken of
+        what was free. `hardware` is looked at when one is given back to it.
+        """
+        then, now = self._bounded_by, settings.generation
+        keeps_ram, keeps_disk = then.kv_ram_bytes == now.kv_ram_bytes, then.kv_disk_bytes == now.kv_disk_bytes
+        if keeps_ram and keeps_disk:
+            return None
+        fresh = kv_room(self.plan.shape, now, hardware(), settings.memory.device_reserve_bytes)
+        self._bounded_by = now
+        self._room = replace(
+            self._room,
+            ram_bytes=self._room.ram_bytes if keeps_ram else fresh.ram_bytes,
+            disk_bytes=self._room.disk_bytes if keeps_disk else fresh.disk_bytes,
+        )
+        return self._room
