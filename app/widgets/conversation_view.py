@@ -116,8 +116,10 @@ class ConversationView(QScrollArea):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        side = max(24, (self.viewport().width() - _COLUMN_PX) // 2)
-        self._column.setContentsMargins(side, 24, side, 24)
+        # In the middle of all of it, above the question that is being written, whether there is a scroll bar or not.
+        side = max(24, (self.width() - _COLUMN_PX) // 2)
+        bar = self.width() - self.viewport().width()
+        self._column.setContentsMargins(side, 24, max(12, side - bar), 24)
         if self._follows:
             self._to_end()
 

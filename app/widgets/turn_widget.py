@@ -102,6 +102,7 @@ class TurnWidget(QWidget):
     def append_text(self, turn: TurnView, piece: str) -> None:
         """The text of `turn` is what was shown before and `piece`; nothing else has changed."""
         self._turn = turn
+        self._state.setText(self._state_sentence(turn))
         self.markdown.append(piece)
         self.markdown.show()
 
@@ -202,16 +203,23 @@ class TurnWidget(QWidget):
     def _state_sentence(self, turn: TurnView) -> str:
         if turn.state == "queued" and turn.ahead:
             return self.tr("Waiting; %1 before this one…").replace("%1", str(turn.ahead))
-        if turn.state == "reading" and turn.passages:
-            return self.tr("Reading %1 passages…").replace("%1", str(len(turn.passages)))
+        # It counts as being written once it has got room; until there is a word, the model reads.
+        is_read = turn.state == "reading" or (turn.state == "writing" and not turn.text)
+        if is_read:
+            return self._reading_sentence(len(turn.passages))
         if turn.state == "writing" and turn.num_answers > 1:
             return self.tr("Writing %1 answers; this is the first…").replace("%1", str(turn.num_answers))
         return {
             "queued": self.tr("Waiting…"),
             "searching": self.tr("Searching…"),
-            "reading": self.tr("Reading…"),
             "writing": self.tr("Writing…"),
         }.get(turn.state, "")
+
+    def _reading_sentence(self, num_passages: int) -> str:
+        if num_passages == 1:
+            return self.tr("Reading 1 passage…")
+        words = self.tr("Reading %1 passages…") if num_passages else self.tr("Reading…")
+        return words.replace("%1", str(num_passages))
 
     def _announce(self, turn: TurnView) -> None:
         words = {"finished": self.tr("The answer is complete."), "cancelled": self.tr("The answer was stopped.")}

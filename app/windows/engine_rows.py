@@ -86,7 +86,7 @@ def kept() -> tuple[Row, ...]:
         ),
         Row(
             "generation.read_ahead", _tr("Read while searching"),
-            _tr("What is found first is read before the search ends. Automatic: where a graphics card computes."),
+            _tr("What is found first is read before the search ends, from the next load on. Automatic: on a GPU."),
             lambda: Choice(
                 ((None, _tr("Automatic")), (True, _tr("Always")), (False, _tr("Never"))), _tr("When to read ahead")
             ),

@@ -144,8 +144,30 @@ def test_wishes_say_which_turn_they_are_about(view, qtbot):
     [("queued", "Waiting…"), ("searching", "Searching…"), ("reading", "Reading 2 passages…"), ("writing", "Writing…")],
 )
 def test_the_state_is_said_in_words(view, state, words):
-    view.show_turns([turn(1, state=state, text="", passages=(passage(1), passage(2)))])
+    text = "Three" if state == "writing" else ""
+    view.show_turns([turn(1, state=state, text=text, passages=(passage(1), passage(2)))])
     assert view.widget_of("t1").state_sentence == words
+
+
+def test_an_answer_of_which_there_is_no_word_yet_is_being_read_for(view):
+    writing = turn(1, state="writing", text="", passages=(passage(1),))
+    view.show_turns([writing])
+    widget = view.widget_of("t1")
+    assert widget.state_sentence == "Reading 1 passage…"
+    view.append_text(replace(writing, text="Three"), "Three")
+    assert widget.state_sentence == "Writing…"
+
+
+def test_a_conversation_stands_in_the_middle_with_and_without_a_scroll_bar(view, qtbot):
+    view.resize(1100, 500)
+    left = []
+    for number_of_turns in (1, 30):
+        view.show_turns([turn(number) for number in range(number_of_turns)])
+        qtbot.waitUntil(lambda: bool(view.verticalScrollBar().maximum()) is (len(left) > 0))
+        settle()
+        left.append(view.turn_views()[-1].mapTo(view, QPoint(0, 0)).x())
+    assert left[0] == left[1]
+    assert left[0] == pytest.approx(170, abs=1)
 
 
 def test_a_queued_turn_says_how_many_are_before_it(view):
