@@ -19,7 +19,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     str(QT_TRANSLATE_NOOP("filters", "PDF files")): ("pdf",),
     str(QT_TRANSLATE_NOOP("filters", "Word documents")): ("docx", "doc", "odt", "rtf"),
     str(QT_TRANSLATE_NOOP("filters", "Spreadsheets and tables")): ("xlsx", "xls", "ods", "table"),
-    str(QT_TRANSLATE_NOOP("filters", "Presentations")): ("pptx", "odp"),
+    str(QT_TRANSLATE_NOOP("filters", "Presentations")): ("pptx", "ppt", "odp"),
     str(QT_TRANSLATE_NOOP("filters", "E-mails")): ("mail", "mailbox", "msg"),
     str(QT_TRANSLATE_NOOP("filters", "E-books")): ("epub",),
     str(QT_TRANSLATE_NOOP("filters", "Web pages")): ("html",),

@@ -26,6 +26,7 @@ FAMILIES = {
     "doc": "engine.library.parsers.doc",
     "encrypted_office": "engine.library.parsers.encrypted",
     "pptx": "engine.library.parsers.pptx",
+    "ppt": "engine.library.parsers.ppt",
     "xlsx": "engine.library.parsers.xlsx",
     "xls": "engine.library.parsers.xls",
     "odt": "engine.library.parsers.opendocument",

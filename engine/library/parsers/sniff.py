@@ -163,7 +163,7 @@ _ENCRYPTED_OFFICE = Kind("encrypted_office", "an Office document with a password
 _COMPOUNDS = (
     ("EncryptedPackage", _ENCRYPTED_OFFICE),
     ("WordDocument", Kind("doc", "an old Word document (.doc)")),
-    ("PowerPoint Document", Kind("ppt", "an old PowerPoint presentation (.ppt)", "Save it as .pptx.")),
+    ("PowerPoint Document", Kind("ppt", "an old PowerPoint presentation (.ppt)")),
     ("Workbook", Kind("xls", "an old Excel workbook (.xls)")),
     ("__substg1.0_", Kind("msg", "an Outlook message")),
 )
