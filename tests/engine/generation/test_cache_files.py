@@ -7,6 +7,7 @@ import queue
 import random
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 
 from engine.errors import DiskFull
 from engine.generation import cache_format, cache_io
-from engine.generation.cache_files import PAUSE_SECONDS, SILENCE_SECONDS, CacheFile, CacheFiles
+from engine.generation.cache_files import BUSY_SECONDS, PAUSE_SECONDS, SILENCE_SECONDS, CacheFile, CacheFiles
 from engine.generation.cache_format import CacheHeader, decode, header_length
 from engine.generation.cache_thread import Urgency
 from engine.generation.knowledge_tree import Piece, key_after
@@ -28,13 +29,16 @@ ROOT, OTHER = b"r" * 16, b"o" * 16
 class Desk:
     """Cache files with what they said, a clock, and a way to wait for them."""
 
-    def __init__(self, folder: Path, budget_bytes: int = 2**20) -> None:
+    def __init__(self, folder: Path, budget_bytes: int = 2**20, waits: bool = True) -> None:
         self.folder, self.ledger = folder, Ledger()
         self.problems, self.ended = [], queue.SimpleQueue()
-        self.seconds = 0.0
-        self.files = CacheFiles(folder, self.ledger, self.problems.append, lambda: self.seconds)
-        assert self.files.scanned.wait(30)
+        self.seconds, self.times_scanned = 0.0, 0
+        self.files = CacheFiles(folder, self.ledger, self.problems.append, lambda: self.seconds, self._note_scan)
+        assert not waits or self.files.scanned.wait(30)
         self.files.set_budget(budget_bytes)
+
+    def _note_scan(self) -> None:
+        self.times_scanned += 1
 
     def write(self, header: CacheHeader, data: np.ndarray) -> CacheFile | None:
         transfer = self.files.write(header, data, self.ended)
@@ -155,11 +159,11 @@ def test_a_file_damaged_anywhere_is_a_miss(desk, seed):
     assert desk.read(file) is None
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_a_file_cut_short_is_a_miss_and_deleted_at_the_start(make_desk, desk, seed):
-    file = desk.write(header_of(), blob_of())
-    os.truncate(file.path, random.Random(seed).randrange(file.num_bytes))
-    assert desk.read(file) is None
+def test_files_cut_at_a_hundred_random_points_are_misses_and_deleted_at_the_start(make_desk, desk):
+    random_, files = random.Random(9), [desk.write(header_of(number=n), blob_of()) for n in range(1, 101)]
+    for file in files:
+        os.truncate(file.path, random_.randrange(file.num_bytes))
+        assert desk.read(file) is None
     again = reopened(make_desk, desk)
     assert again.files.open(ROOT) == []
     assert again.on_disk() == 0
@@ -322,3 +326,211 @@ def test_closing_writes_what_was_to_be_written(make_desk, desk):
     again = reopened(make_desk, desk)
     assert len(again.files.open(ROOT)) == 20
     again.check()
+
+
+@pytest.fixture
+def in_use(monkeypatch) -> set[Path]:
+    """Files that another program has open, as Windows sees it: they can neither be deleted nor replaced."""
+    paths: set[Path] = set()
+    unlink, put_in_place = Path.unlink, Path.replace
+
+    def refused(path: Path) -> None:
+        if path in paths:
+            raise PermissionError(13, "The process cannot access the file because it is being used by another process")
+
+    monkeypatch.setattr(Path, "unlink", lambda self, **options: (refused(self), unlink(self, **options))[1])
+    monkeypatch.setattr(Path, "replace", lambda self, target: (refused(target), put_in_place(self, target))[1])
+    return paths
+
+
+def wait_until(is_so) -> None:
+    deadline = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("how", ["remove", "forget"])
+def test_a_file_that_is_in_use_is_deleted_later(desk, in_use, how):
+    file = desk.write(header_of(), blob_of())
+    in_use.add(file.path)
+    desk.files.remove(file) if how == "remove" else desk.files.forget([7])
+    assert desk.exists(file) == (True,)
+    assert (desk.files.held_bytes, desk.files.documents()) == (0, frozenset())
+    in_use.clear()
+    desk.seconds = BUSY_SECONDS
+    drain(desk.files)
+    wait_until(lambda: not file.path.exists())
+    assert desk.problems == []
+
+
+def test_a_file_that_is_in_use_and_no_more_wanted_is_not_found_again(make_desk, desk, in_use):
+    file = desk.write(header_of(), blob_of())
+    in_use.add(file.path)
+    desk.files.forget([7])
+    again = reopened(make_desk, desk)
+    # After a restart it is a file like any other, until it is forgotten again.
+    assert again.files.documents() == {7}
+    in_use.clear()
+    again.files.forget(again.files.documents())
+    assert again.on_disk() == 0
+
+
+def test_a_file_that_cannot_be_replaced_now_is_no_trouble_of_the_disk(desk, in_use):
+    path = desk.folder / ROOT.hex() / (header_of().key.hex() + ".kv")
+    in_use.add(path)
+    transfer = desk.files.write(header_of(), blob_of(), desk.ended)
+    assert not desk.wait(transfer)
+    assert transfer.outcome == "later"
+    assert (desk.problems, desk.files.problem, desk.files.held_bytes) == ([], "", 0)
+    assert not desk.files.takes_more
+    in_use.clear()
+    desk.seconds = BUSY_SECONDS
+    assert desk.files.takes_more
+    assert desk.write(header_of(), blob_of()) is not None
+    desk.check()
+
+
+def test_what_is_written_again_is_not_deleted_though_one_like_it_was_to_be(desk, in_use):
+    file = desk.write(header_of(), blob_of())
+    in_use.add(file.path)
+    desk.files.remove(file)
+    drain(desk.files)
+    in_use.clear()
+    again = desk.write(header_of(), blob_of(seed=1))
+    desk.seconds = BUSY_SECONDS
+    drain(desk.files)
+    drain(desk.files)
+    assert (desk.read(again) == blob_of(seed=1)).all()
+    desk.check()
+
+
+@pytest.fixture
+def locked(monkeypatch) -> set[Path]:
+    """Files that cannot be opened for reading now."""
+    paths: set[Path] = set()
+    open_path = Path.open
+
+    def opened(self: Path, mode: str = "r", *options, **more):
+        if self in paths and "w" not in mode:
+            raise PermissionError(13, "Permission denied")
+        return open_path(self, mode, *options, **more)
+
+    monkeypatch.setattr(Path, "open", opened)
+    return paths
+
+
+def test_a_file_that_cannot_be_opened_now_is_a_miss_and_stays(make_desk, desk, locked):
+    file = desk.write(header_of(), blob_of())
+    locked.add(file.path)
+    transfer = desk.files.read(file, np.zeros(5000, np.uint8), desk.ended)
+    assert not desk.wait(transfer)
+    assert transfer.outcome == "later"
+    locked.clear()
+    assert (desk.read(file) == blob_of()).all()
+    locked.add(file.path)
+    again = reopened(make_desk, desk)
+    assert again.files.open(ROOT) == []
+    assert file.path.exists()
+
+
+def test_files_turn_up_as_they_are_found_and_nobody_waits_for_that(make_desk, desk, monkeypatch):
+    for number in range(50):
+        desk.write(header_of(number=number), blob_of())
+    desk.files.close()
+    hold, look_at = threading.Event(), cache_io.look_at
+    monkeypatch.setattr(cache_io, "look_at", lambda *where: (hold.wait(30), look_at(*where))[1])
+    again = make_desk(desk.folder, waits=False)
+    assert again.files.open(ROOT) == []
+    assert again.files.found(ROOT, 10) == []
+    assert (again.files.held_bytes, again.times_scanned) == (0, 0)
+    hold.set()
+    assert again.files.scanned.wait(30)
+    found = [again.files.found(ROOT, 30), again.files.found(ROOT, 30), again.files.found(ROOT, 30)]
+    assert [len(files) for files in found] == [30, 20, 0]
+    drain(again.files)
+    assert again.times_scanned == 1
+    again.check()
+
+
+def test_those_of_the_model_that_is_loaded_are_found_first(make_desk, desk, monkeypatch):
+    for number in range(20):
+        desk.write(header_of(number=number, root=OTHER, parent=OTHER), blob_of())
+        desk.write(header_of(number=number), blob_of())
+    desk.files.close()
+    hold, looked_at, look_at = threading.Event(), [], cache_io.look_at
+
+    def looked(path: Path, folder: Path):
+        hold.wait(30)
+        looked_at.append(path.parent.name)
+        return look_at(path, folder)
+
+    monkeypatch.setattr(cache_io, "look_at", looked)
+    again = make_desk(desk.folder, waits=False)
+    again.files.open(ROOT)
+    hold.set()
+    assert again.files.scanned.wait(30)
+    # Who had been looked at before it was opened comes before.
+    assert looked_at[1:20] == [ROOT.hex()] * 19 or looked_at[:20] == [ROOT.hex()] * 20
+
+
+def test_a_budget_that_is_set_while_no_model_is_loaded_is_kept_by_what_is_found(make_desk, desk):
+    files = [desk.write(header_of(number=number), blob_of()) for number in range(10)]
+    for age, file in enumerate(reversed(files)):
+        os.utime(file.path, ns=(10**18 - age, 10**18 - age))
+    desk.files.close()
+    again = make_desk(desk.folder, budget_bytes=3 * files[0].num_bytes, waits=False)
+    assert again.files.scanned.wait(30)
+    assert again.exists(*files) == (False,) * 7 + (True,) * 3
+    again.check()
+
+
+def test_what_is_written_while_files_are_looked_for_is_not_found_twice(make_desk, desk, monkeypatch):
+    desk.write(header_of(), blob_of())
+    desk.files.close()
+    hold, look_at = threading.Event(), cache_io.look_at
+    monkeypatch.setattr(cache_io, "look_at", lambda *where: (hold.wait(30), look_at(*where))[1])
+    again = make_desk(desk.folder, waits=False)
+    again.files.open(ROOT)
+    transfer = again.files.write(header_of(), blob_of(seed=2), again.ended)
+    hold.set()
+    assert again.wait(transfer)
+    assert again.files.scanned.wait(30)
+    assert again.files.found(ROOT, 10) == []
+    assert (again.read(transfer.file) == blob_of(seed=2)).all()
+    again.check()
+
+
+def test_a_small_file_beside_is_written_and_given_up(desk):
+    desk.files.keep_beside("note.json", lambda: b"hello")
+    drain(desk.files)
+    assert (desk.folder / "note.json").read_bytes() == b"hello"
+    desk.files.keep_beside("note.json", lambda: b"")
+    drain(desk.files)
+    assert not (desk.folder / "note.json").exists()
+
+
+def test_a_small_file_that_cannot_be_written_does_not_leave_an_older_one(desk, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    desk.files.keep_beside("note.json", lambda: b"of a document that is removed")
+    drain(desk.files)
+    monkeypatch.setattr(cache_io, "write_file", full)
+    desk.files.keep_beside("note.json", lambda: b"without it")
+    drain(desk.files)
+    assert not (desk.folder / "note.json").exists()
+    assert [type(problem) for problem in desk.problems] == [DiskFull]
+
+
+def test_a_problem_is_over_once_something_was_written(desk, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cache_io, "write_file", full)
+        desk.write(header_of(), blob_of())
+    assert "full" in desk.files.problem
+    desk.seconds = PAUSE_SECONDS
+    desk.write(header_of(), blob_of())
+    assert desk.files.problem == ""
