@@ -54,6 +54,11 @@ class UnderWay:
         """Whether there is anything to compute, for a question or ahead of one."""
         return bool(self._answering) or self._ahead.is_busy or self._reads_hot
 
+    @property
+    def hot(self) -> HotPassages:
+        """What answers keep resting on, which is kept over a restart."""
+        return self._hot
+
     def waiting(self) -> Iterator[QuestionInFlight]:
         """Those that have not begun, the most urgent first."""
         asked = [answering.in_flight for answering in self._answering.values() if not answering.has_begun]

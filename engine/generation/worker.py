@@ -131,6 +131,7 @@ class GenerationWorker:
 
     def _run(self) -> None:
         self._loader.look_at_devices()
+        self._guarded(self._recall_hot)
         while not self._is_stopped:
             if not self._take_in():
                 self._use_idle_time()
@@ -139,6 +140,7 @@ class GenerationWorker:
             self._begin_waiting()
             self._step()
             self._tell_positions()
+        self._guarded(self._keep_hot)
         self._guarded(self._loader.end)
 
     @property
@@ -179,8 +181,18 @@ class GenerationWorker:
             self._idle_seconds = None
             return
         self._idle_seconds = FLUSH_PAUSE_SECONDS
-        if not self._guarded(loaded.flush) and not self._guarded(lambda: self._read_hot(loaded)):
+        is_behind = self._guarded(loaded.flush)
+        self._guarded(self._keep_hot)
+        if not is_behind and not self._guarded(lambda: self._read_hot(loaded)):
             self._idle_seconds = None
+
+    def _recall_hot(self) -> None:
+        self._under_way.hot.restore(self._loader.hot_passages())
+
+    def _keep_hot(self) -> None:
+        """What is hot is so after a restart too, and a removed document leaves that file at once."""
+        if (uses := self._under_way.hot.changed()) is not None:
+            self._loader.keep_hot(uses)
 
     def _read_hot(self, loaded: LoadedModel) -> bool:
         """Whether there is something hot to read, now or when the machine has power to spare."""
@@ -196,6 +208,7 @@ class GenerationWorker:
             self._guarded(lambda: self._expect(command))
         elif isinstance(command, ForgetRemoved):
             self._guarded(self._under_way.forget_removed)
+            self._guarded(self._keep_hot)
             self._guarded(self._forget_kept)
         else:
             self._guarded(self._loader.apply_settings)
