@@ -1,12 +1,17 @@
 """Chooses the next token from the logits of a row; the steps and their order are llama.cpp's own.
 
-Each answer has a sampler of its own, with its own random numbers: what else runs in the batch changes nothing.
+Each answer has a sampler of its own, with its own random numbers: what else runs in the batch changes nothing. Where
+the chain takes the likeliest few anyway, it is given no others: going through a whole vocabulary takes it up to
+milliseconds for each token.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 import secrets
+from collections import deque
+from collections.abc import Collection
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Protocol
@@ -22,6 +27,7 @@ from engine.generation.model import Model
 
 # What means a fresh seed to llama.cpp; those below are seeds.
 ANY_SEED = 0xFFFFFFFF
+_GROUP_TOKENS = 32
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 
 
@@ -43,7 +49,7 @@ class Sampler(Protocol):
 
 
 class Candidates:
-    """llama.cpp's list of all tokens with their logits, filled anew for each choice.
+    """llama.cpp's list of tokens with their logits, filled anew for each choice, and good until the next.
 
     All samplers of a thread share one: it is as long as the vocabulary, and they choose one after the other.
     """
@@ -53,11 +59,31 @@ class Candidates:
         self._ids = np.arange(num_tokens, dtype=np.int32)
         self._data = self._array.ctypes.data_as(llama.llama_token_data_p)
 
-    def filled(self, logits: NDArray[np.float32]) -> llama.llama_token_data_array:
-        """The list with these logits by token id; until the next call."""
-        self._array["id"] = self._ids
-        self._array["logit"] = logits
-        return llama.llama_token_data_array(self._data, len(self._array), -1, False)
+    def all(self, logits: NDArray[np.float32]) -> llama.llama_token_data_array:
+        """Every token with its logit."""
+        return self._filled(self._ids, logits)
+
+    def best(self, logits: NDArray[np.float32], count: int, others: Collection[int]) -> llama.llama_token_data_array:
+        """Tokens among which are the `count` likeliest, whatever becomes of the logits of `others`."""
+        if not others and count == 1:
+            best = int(logits.argmax())
+            return self._filled(self._ids[best : best + 1], logits[best : best + 1])
+        # However unlikely the others become, so many are likelier than whatever is left out.
+        wanted = count + len(others)
+        num_groups = len(logits) // _GROUP_TOKENS
+        if wanted > num_groups:
+            return self.all(logits)
+        # As many groups have a token that is likely enough. Their maxima are found faster than the tokens themselves.
+        maxima = logits[: num_groups * _GROUP_TOKENS].reshape(_GROUP_TOKENS, num_groups).max(axis=0)
+        is_likely = logits >= np.partition(maxima, -wanted)[-wanted]
+        is_likely[list(others)] = True
+        likely = np.flatnonzero(is_likely)
+        return self._filled(self._ids[likely], logits[likely])
+
+    def _filled(self, ids: NDArray[np.int32], logits: NDArray[np.float32]) -> llama.llama_token_data_array:
+        self._array["id"][: len(ids)] = ids
+        self._array["logit"][: len(ids)] = logits
+        return llama.llama_token_data_array(self._data, len(ids), -1, False)
 
 
 class ChainSampler:
@@ -69,8 +95,11 @@ class ChainSampler:
         Raises:
             BadRequest: The grammar cannot be used, or a biased token is none of the model's.
         """
-        self._num_tokens = model.num_tokens
+        self._row_type = ctypes.c_float * model.num_tokens
         self._candidates = candidates or Candidates(model.num_tokens)
+        self._num_likeliest = _num_likeliest(params)
+        self._biased = frozenset(token for token, _ in params.logit_bias)
+        self._penalised: deque[int] = deque(maxlen=params.repeat_window if _has_penalties(params) else 0)
         self._grammar: NativeGrammar | None = None
         self._chain: Any = llama.llama_sampler_chain_init(llama.llama_sampler_chain_default_params())
         try:
@@ -91,11 +120,12 @@ class ChainSampler:
             GenerationError: The grammar lets no token of this model follow.
         """
         logits = self._logits(context, row)
-        if self._grammar is None:
-            return int(llama.llama_sampler_sample(self._chain, context.handle, row))
-        token = self._shaped(logits, self._grammar)
-        self._grammar.accept(token)
+        token = self._choose(self._likeliest(logits))
+        if self._grammar is not None:
+            token = self._shaped(token, logits, self._grammar)
+            self._grammar.accept(token)
         llama.llama_sampler_accept(self._chain, token)
+        self._penalised.append(token)
         return token
 
     def close(self) -> None:
@@ -110,31 +140,36 @@ class ChainSampler:
         pointer = llama.llama_get_logits_ith(context.handle, row)
         if not pointer:
             raise ValueError(f"no logits were asked for in row {row}")
-        logits = np.ctypeslib.as_array(pointer, (self._num_tokens,))
+        row_data: Any = self._row_type.from_address(ctypes.addressof(pointer.contents))
+        logits: NDArray[np.float32] = np.frombuffer(row_data, np.float32)
         # NaN goes through max. The samplers sort, which with NaN may read and write anywhere.
-        if not np.isfinite(logits.max()):
+        if not math.isfinite(logits.max()):
             raise DecodeFailed("The model computed nothing that can be read.", "Its file may be damaged: get it again.")
         return logits
 
-    def _shaped(self, logits: NDArray[np.float32], grammar: NativeGrammar) -> int:
+    def _likeliest(self, logits: NDArray[np.float32]) -> llama.llama_token_data_array:
+        """Those of which the chain would take one, were it given all."""
+        if self._num_likeliest is None:
+            return self._candidates.all(logits)
+        return self._candidates.best(logits, self._num_likeliest, self._biased.union(self._penalised))
+
+    def _shaped(self, token: int, logits: NDArray[np.float32], grammar: NativeGrammar) -> int:
         """A token that the grammar allows: the one chosen freely, if it does, else one chosen among all that it does.
 
         Asking for one token costs nothing and asking for all of them milliseconds, so that comes second.
         """
-        token = self._choose(logits)
         if grammar.allows(token):
             return token
-        token = self._choose(logits, grammar)
+        candidates = self._candidates.all(logits)
+        grammar.apply(candidates)
+        token = self._choose(candidates)
         if not grammar.allows(token):
             raise GenerationError("The grammar leaves this model no way to go on.", "Let it allow more characters.")
         return token
 
-    def _choose(self, logits: NDArray[np.float32], grammar: NativeGrammar | None = None) -> int:
-        array = self._candidates.filled(logits)
-        if grammar is not None:
-            grammar.apply(array)
-        llama.llama_sampler_apply(self._chain, ctypes.byref(array))
-        return int(array.data[array.selected].id)
+    def _choose(self, candidates: llama.llama_token_data_array) -> int:
+        llama.llama_sampler_apply(self._chain, ctypes.byref(candidates))
+        return int(candidates.data[candidates.selected].id)
 
 
 def check_sampler(model: Model, params: SamplingParams) -> None:
@@ -153,6 +188,22 @@ def params_of_answer(params: SamplingParams, answer: int) -> SamplingParams:
     if params.seed is None or answer == 0:
         return params
     return replace(params, seed=params.seed + answer)
+
+
+def _num_likeliest(params: SamplingParams) -> int | None:
+    """How many of the likeliest tokens the chain cuts to before anything else; None where that is not its first cut.
+
+    Biases and penalties come before the cut, of tokens that are known. What DRY makes less likely is not.
+    """
+    if params.dry_multiplier > 0:
+        return None
+    if params.temperature <= 0:
+        return 1
+    return params.top_k if params.top_k > 0 and not params.mirostat else None
+
+
+def _has_penalties(params: SamplingParams) -> bool:
+    return params.repeat_penalty != 1 or params.presence_penalty != 0 or params.frequency_penalty != 0
 
 
 def _steps(model: Model, params: SamplingParams) -> list[Any]:

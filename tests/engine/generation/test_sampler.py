@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import llama_cpp.llama_cpp as llama
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ from engine.core import SamplingParams
 from engine.errors import BadRequest, DecodeFailed, GenerationError
 from engine.generation.context import Context, ContextSpec, Stretch
 from engine.generation.model import Model
-from engine.generation.sampler import Candidates, ChainSampler, params_of_answer
+from engine.generation.sampler import Candidates, ChainSampler, _steps, params_of_answer
 
 PLAIN = SamplingParams(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, repeat_penalty=1.0, seed=7, max_tokens=64)
 GREEDY = replace(PLAIN, temperature=0.0)
@@ -111,6 +113,59 @@ def test_a_seed_gives_the_same_answer_whatever_else_is_sampled(desk: Desk):
 def test_tokens_follow_the_row_they_are_sampled_from(desk: Desk):
     # Five other sequences in the same batches: the rows differ, the likeliest tokens do not.
     assert desk.write(GREEDY, num_sequences=6) == desk.write(GREEDY)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"temperature": 0.0},
+        {"temperature": 0.0, "repeat_penalty": 5.0, "repeat_window": 6},
+        {"temperature": 0.0, "logit_bias": ((300, 3.0), (301, -math.inf))},
+        {"top_k": 3},
+        {"top_k": 3, "repeat_penalty": 1.5, "repeat_window": 6, "presence_penalty": 2.0},
+        {"top_k": 3, "repeat_window": 6, "frequency_penalty": -3.0},
+        {"top_k": 4, "top_p": 0.9, "typical_p": 0.9, "min_p": 0.01, "xtc_probability": 0.5, "xtc_threshold": 0.01},
+        {"top_k": 5, "logit_bias": ((300, 3.0), (301, -math.inf))},
+        {"top_k": 10_000, "repeat_penalty": 1.5},
+        {"top_k": 3, "dry_multiplier": 5.0},
+        {"top_k": 3, "mirostat": True},
+    ],
+    ids=str,
+)
+def test_the_choice_is_the_one_that_the_chain_makes_of_all_tokens(desk: Desk, changed: dict[str, Any]):
+    params = replace(PLAIN, temperature=1.5, seed=11)
+    params = replace(params, **changed)
+    chain = llama.llama_sampler_chain_init(llama.llama_sampler_chain_default_params())
+    for step in _steps(desk.model, params):
+        llama.llama_sampler_chain_add(chain, step)
+    sampler = ChainSampler(desk.model, params)
+    desk.logits()
+    row = len(desk.prompt) - 1
+    try:
+        for position in range(len(desk.prompt), len(desk.prompt) + 60):
+            token = llama.llama_sampler_sample(chain, desk.context.handle, row)
+            assert sampler.sample(desk.context, row) == token
+            [row] = desk.context.decode([Stretch(0, position, [token], 1)])
+    finally:
+        sampler.close()
+        llama.llama_sampler_free(chain)
+
+
+@pytest.mark.parametrize("count", [1, 5, 40])
+def test_the_likeliest_are_found_whatever_becomes_of_some_others(count: int):
+    chance = np.random.default_rng(count)
+    candidates = Candidates(4_001)
+    for _ in range(20):
+        logits = chance.normal(size=4_001).astype(np.float32)
+        others = [int(token) for token in chance.choice(4_001, 30, replace=False)]
+        found = candidates.best(logits, count, others)
+        ids = {found.data[place].id for place in range(found.size)}
+        assert len(ids) == found.size < 300
+        assert all(found.data[place].logit == logits[found.data[place].id] for place in range(found.size))
+        for change in (-100, 100):
+            changed = logits.copy()
+            changed[others] += change
+            assert set(np.argsort(changed)[-count:].tolist()) <= ids
 
 
 def test_without_a_seed_answers_differ(desk: Desk):
