@@ -50,7 +50,7 @@ class TurnWidget(QWidget):
         super().__init__(parent)
         self._turn = turn
         self._standing_of = standing_of
-        self._was_running = not turn.has_ended
+        self._was_running, self._is_new = not turn.has_ended, True
         self.bubble = QuestionBubble(turn.question)
         self._spinner, self._state = Spinner(), bits.label("", "muted")
         self._state_line = QWidget()
@@ -97,7 +97,7 @@ class TurnWidget(QWidget):
         self.bubble.set_editable(not is_running)
         if self._was_running and not is_running:
             self._announce(turn)
-        self._was_running = is_running
+        self._was_running, self._is_new = is_running, False
 
     def append_text(self, turn: TurnView, piece: str) -> None:
         """The text of `turn` is what was shown before and `piece`; nothing else has changed."""
@@ -153,7 +153,7 @@ class TurnWidget(QWidget):
         self.markdown.setVisible(bool(text))
         if not is_running:
             self.markdown.finish()
-            if self._was_running or not self.markdown.text:
+            if self._was_running or self._is_new or not self.markdown.text:
                 self.quotes.set_open(not text)
         is_nothing = turn.state == "finished" and not turn.text and not turn.quotes
         self.nothing.setText(self._nothing_sentence(turn) if is_nothing else "")

@@ -185,6 +185,16 @@ def test_quotes_are_there_before_the_answer_and_fold_when_it_is_written(view):
     assert not quotes.is_open
 
 
+def test_quotes_of_an_answer_that_was_written_before_are_folded_until_somebody_opens_them(view):
+    written = turn(1, text="Written. [1]", passages=(passage(1),), quotes=(quote(0),))
+    view.show_turns([written])
+    quotes = view.widget_of("t1").quotes
+    assert not quotes.is_open
+    quotes.set_open(True)
+    view.update_turn(replace(written, num_branches=3))
+    assert quotes.is_open
+
+
 def test_without_a_model_the_quotes_are_the_answer(view):
     view.show_turns([turn(1, text="> Quote. [1]", model=None, passages=(passage(1),), quotes=(quote(0),))])
     widget = view.widget_of("t1")
