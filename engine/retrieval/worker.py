@@ -206,7 +206,12 @@ class RetrievalWorker:
 
     def _look_up(self, lookup: _Lookup) -> None:
         try:
-            lookup.results.set_result(self._open_searcher().search(lookup.queries))
+            searcher = self._open_searcher()
+            found = zip(lookup.queries, searcher.search(lookup.queries), strict=True)
+            # Only for what was read out of the words is it worth the while to read what was found.
+            lookup.results.set_result(
+                [self._quoted(searcher, *one)[0] if one[1].recognised else one[1] for one in found]
+            )
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
             lookup.results.set_exception(_reported(error))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from engine.core import Evidence, Passage, Question, Scope
+from engine.core import Evidence, Filters, Passage, Question, Scope
 from engine.errors import EmbedderUnavailable, LibraryError, RagdollError
 from engine.events import AnswerStateChanged, Event, PassagesFound
 from engine.inflight import QuestionInFlight
@@ -203,7 +203,7 @@ class ConfinedSearcher(FakeSearcher):
 ANSWER = "The lock guards the data against threads."
 
 
-@pytest.mark.parametrize(
+WHERE_THE_ANSWER_IS = pytest.mark.parametrize(
     ("there", "elsewhere", "searches", "text", "told"),
     [
         (
@@ -218,6 +218,21 @@ ANSWER = "The lock guards the data against threads."
     ],
     ids=["answered elsewhere", "answered there", "answered nowhere"],
 )
+
+
+@WHERE_THE_ANSWER_IS
+def test_a_search_gives_it_up_as_a_question_does(there: str, elsewhere: str, searches: int, text: str, told: str):
+    searcher = ConfinedSearcher(there=there, elsewhere=elsewhere)
+    desk = Desk(searcher)
+    desk.worker.start()
+    [evidence] = desk.worker.search(["What does the lock guard the data against?"], 3, "Rust", Filters())
+    desk.worker.stop()
+    assert (evidence.passages[0].text, evidence.scope.recognised) == (text, (told,))
+    assert evidence.quotes == ()
+    assert len(searcher.batches) == searches
+
+
+@WHERE_THE_ANSWER_IS
 def test_a_recognised_filter_that_hides_the_answer_is_given_up(
     there: str, elsewhere: str, searches: int, text: str, told: str
 ):
