@@ -98,8 +98,7 @@ class Answering(QObject):
     def close(self) -> None:
         """Ends what is still open as cancelled, and saves."""
         for turn_id, question in list(self._open.items()):
-            sentence = self.tr("Ragdoll was closed before this answer was complete.")
-            self._put(turn_id, cancelled(question.view, sentence))
+            self._put(turn_id, cancelled(question.view, self._closed_sentence()))
         self.save()
         self._saving.stop()
 
@@ -124,6 +123,9 @@ class Answering(QObject):
             self._append(question, notice)
         else:
             view = after(question.view, notice)
+            if isinstance(notice, protocol.AnswerCancelled) and not question.is_stopping:
+                # Nobody stopped it: the engine is on its way out, as it was told.
+                view = cancelled(view, self._closed_sentence())
             if isinstance(notice, protocol.AnswerFinished):
                 view = replace(view, was_reading=self._is_reading())
             self._put(view.turn_id, view)
@@ -150,6 +152,9 @@ class Answering(QObject):
         else:
             question.is_sent, question.was_sent_again = False, True
             self._put(view.turn_id, replace(view, state="queued", ahead=0))
+
+    def _closed_sentence(self) -> str:
+        return self.tr("Ragdoll was closed before this answer was complete.")
 
     def _on_refused(self, turn_id: str, error: WireError) -> None:
         question = self._open.get(turn_id)

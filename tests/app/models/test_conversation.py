@@ -419,6 +419,16 @@ def test_closing_ends_open_questions_as_cancelled_with_their_text(desk):
     assert recorded.error_sentence
 
 
+def test_an_answer_the_engine_ends_because_it_was_told_to_end_was_not_stopped_by_anybody(desk):
+    first, second = desk.ask("one"), desk.ask("two")
+    desk.model.stop(first)
+    desk.client.tell(*(protocol.AnswerCancelled(question_id=turn_id) for turn_id in (first, second)))
+    desk.answering.close()
+    assert desk.recorded(first).error_sentence == ""
+    assert "was closed" in desk.recorded(second).error_sentence
+    assert desk.recorded(second).state == "cancelled"
+
+
 # --- several chats ---
 
 
