@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout
 
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
-from app.widgets.figures import bytes_text, count_text, printable
+from app.widgets.figures import bytes_text, count_text, file_name, printable
 
 if TYPE_CHECKING:
     from engine.protocol import ModelEntry
@@ -47,7 +47,9 @@ class ModelRow(QFrame):
 
     def _facts(self) -> str:
         entry = self.entry
-        facts = [entry.architecture, bytes_text(entry.file_bytes) if entry.file_bytes else ""]
+        # Two files of one model, squeezed differently, have the same name inside.
+        facts = [file_name(entry.path) if entry.name else "", entry.architecture]
+        facts.append(bytes_text(entry.file_bytes) if entry.file_bytes else "")
         if entry.num_layers:
             facts.append(self.tr("%1 layers").replace("%1", str(entry.num_layers)))
             facts.append(self.tr("%1 of them on the GPU").replace("%1", str(entry.planned_gpu_layers)))

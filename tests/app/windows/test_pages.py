@@ -185,6 +185,14 @@ def test_a_model_is_used_with_the_planned_layers_or_the_wished_ones(window, clie
     assert [wanted.n_gpu_layers for wanted in client.asked(protocol.MODELS_USE)] == [None, 3]
 
 
+def test_two_files_of_one_model_can_be_told_apart(window, client):
+    page = window.go_to("models")
+    entries = tuple(TINY.model_copy(update={"path": f"/m/tiny-{kind}.gguf"}) for kind in ("Q4", "Q8"))
+    tell_models(client, *entries)
+    words = [" ".join(label.text() for label in row.findChildren(QLabel)) for row in page.rows()]
+    assert ["tiny-Q4.gguf" in words[0], "tiny-Q8.gguf" in words[1]] == [True, True]
+
+
 def test_a_model_with_a_problem_says_it_and_cannot_be_used(window, client):
     page = window.go_to("models")
     tell_models(client, BROKEN)
