@@ -12,6 +12,8 @@ from engine.config import Home, Settings
 from engine.events import LibraryChanged
 from engine.generation.commands import UseModel
 from engine.generation.loader import ModelLoader
+from engine.generation.refresh_policy import RefreshPolicy
+from engine.generation.refreshes import EvidenceSource
 from engine.generation.spare_power import has_power_to_spare
 from engine.generation.worker import GenerationWorker
 from engine.library.parsers.pool import ParserPool
@@ -22,6 +24,7 @@ from engine.listeners import Listeners
 from engine.memory.ledger import Ledger
 from engine.phases import Phases
 from engine.retrieval.batching import SweepCosts
+from engine.retrieval.breadth import LookCosts
 from engine.retrieval.reader import extractive_answer
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
@@ -80,6 +83,8 @@ def assemble(
     phases = Phases(told.publish)
     stores = StoresOpener(home, catalog, settings, ledger, phases)
     loader = ModelLoader(settings, home.data, home.cache / "kv", ledger, told.publish, phases=phases)
+    sweep_costs = SweepCosts()
+    look_costs = LookCosts(sweep_costs.predict)
     generation = GenerationWorker(
         loader,
         lambda document_ids: catalog.paths_of(document_ids).keys(),
@@ -87,9 +92,13 @@ def assemble(
         told.publish,
         lambda: settings().generation.reorder_loss,
         has_power_to_spare,
+        EvidenceSource(
+            lambda: RefreshPolicy() if settings().generation.refresh == "auto" else None,
+            lambda look: retrieval.look_again(look),
+            look_costs.expected,
+        ),
     )
     told.subscribe(lambda event: generation.forget_removed() if isinstance(event, LibraryChanged) else None)
-    sweep_costs = SweepCosts()
     searching = SearcherOpener(stores, catalog, settings, ledger, sweep_costs)
     retrieval = RetrievalWorker(
         searching,
@@ -100,6 +109,8 @@ def assemble(
         SentenceVectors(ledger),
         sweep_costs.batch_size,
         expect=generation.expect,
+        look_costs=look_costs,
+        found_again=generation.found_again,
     )
     indexer = IndexWorker(catalog, pool, stores, settings, told.publish, moving=stores, reserve=reserve)
     watcher = Watcher(

@@ -6,19 +6,23 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from engine.core import Alternative, Answer, Citation, Evidence, Passage, Quote
+from engine.core import Alternative, Answer, Citation, Evidence, Passage, Quote, Refresh, Scope
 from engine.events import (
     AnswerCancelled,
     AnswerEnded,
     AnswerFailed,
     AnswerFinished,
     AnswerStateChanged,
+    EvidenceRefreshed,
     Publish,
     TokensGenerated,
 )
-from engine.generation.citations import Renumbering, citations_of_quotes, parse_citations, renumbered
-from engine.generation.conversation import EvidencePassage, Turn, transcript_of
-from engine.generation.prompt import Prompt
+from engine.generation.answer_text import AnswerText
+from engine.generation.citations import citations_of_quotes, parse_citations, renumbered
+from engine.generation.conversation import Continuation, EvidencePassage, Turn, transcript_of
+from engine.generation.going_on import Addition, Reading
+from engine.generation.prompt import Prompt, answer_reserve
+from engine.generation.refreshing import Fresh, Refreshing
 from engine.generation.request import (
     PromptRead,
     Request,
@@ -37,7 +41,8 @@ QuoteAnswer = Callable[[Sequence[Quote]], tuple[str, tuple[Citation, ...]]]
 class Answering:
     """What the worker holds of a question until it has ended; on the generation thread.
 
-    `cached_ahead` is how much of the prompt was kept when it was read ahead, None where it was not.
+    `cached_ahead` is how much of the prompt was kept when it was read ahead, None where it was not. `refreshing` says
+    when it looks for more to go on from, None where it does not; `reading` is what the model has read by now.
     """
 
     def __init__(
@@ -50,9 +55,16 @@ class Answering:
     ) -> None:
         self.in_flight = in_flight
         self.evidence, self._prompt, self._speaker, self._publish = evidence, prompt, speaker, publish
-        self._stream = Renumbering(prompt.order)
+        self._text = AnswerText(prompt.order)
         self.has_begun = False
         self.cached_ahead: int | None = None
+        self.reading = Reading.of(prompt)
+        self.refreshing: Refreshing | None = None
+        self._order = prompt.order
+        self._additions: list[Addition] = []
+        self._refreshes: list[Refresh] = []
+        self._added: list[Passage] = []
+        self._num_before: list[int] = []
 
     @property
     def question_id(self) -> str:
@@ -60,7 +72,35 @@ class Answering:
 
     @property
     def passages(self) -> tuple[Passage, ...]:
-        return self.evidence.passages
+        """What it rests on: what was found for the question, and what came since."""
+        return (*self.evidence.passages, *self._added)
+
+    @property
+    def text(self) -> str:
+        """What was told by now."""
+        return self._text.text
+
+    @property
+    def last_piece(self) -> str:
+        """What the model has written since it was last given something to read."""
+        return self._text.written[-1]
+
+    @property
+    def num_in_earlier_pieces(self) -> int:
+        """Tokens that it wrote before that."""
+        return self._num_before[-1] if self._num_before else 0
+
+    @property
+    def length(self) -> int:
+        """Tokens that were read and written by now."""
+        return self.reading.num_tokens + self.in_flight.timeline.generated_tokens - self.num_in_earlier_pieces
+
+    @property
+    def room(self) -> int:
+        """How many tokens more can be read, so that as many can be written as were kept free for that."""
+        max_tokens, context_tokens = self.in_flight.question.sampling.max_tokens, self._speaker.context_tokens
+        left = max(0, max_tokens - self.in_flight.timeline.generated_tokens)
+        return context_tokens - self.length - min(left, answer_reserve(max_tokens, context_tokens))
 
     @property
     def has_text(self) -> bool:
@@ -96,6 +136,23 @@ class Answering:
                 return AnswerCancelled(self.question_id)
         return None
 
+    def go_on(self, addition: Addition, fresh: Fresh, num_tokens: int) -> None:
+        """More has been given to the model to read, after `num_tokens` of the answer: it may cite that from now on."""
+        added = fresh.passages[: len(addition.passages)]
+        first = len(self.passages)
+        places = range(first, first + len(added))
+        order = (*self._order, *places)
+        self._tell(self._text.go_on(order))
+        refresh = Refresh(len(self._text.text), first, len(added))
+        self._order, self.reading = order, addition.reading
+        self._additions.append(addition)
+        self._refreshes.append(refresh)
+        self._num_before.append(num_tokens)
+        self._added += added
+        self.in_flight.timeline.refreshes += 1
+        told = EvidenceRefreshed(self.question_id, refresh, added, fresh.retrieval_s, fresh.hidden_s)
+        self._publish(told)
+
     def _note_reading(self, event: PromptRead) -> None:
         self.begin()
         timeline = self.in_flight.timeline
@@ -108,7 +165,7 @@ class Answering:
         timeline = self.in_flight.timeline
         timeline.mark("first_token")
         timeline.generated_tokens += event.num_tokens
-        self._tell(self._stream.feed(event.text))
+        self._tell(self._text.feed(event.text))
 
     def _tell(self, text: str) -> None:
         if text:
@@ -117,28 +174,58 @@ class Answering:
     def _end(self, event: RequestFinished | RequestFailed) -> AnswerEnded:
         if isinstance(event, RequestFailed):
             return AnswerFailed(self.question_id, event.error)
-        self._tell(self._stream.finish())
+        self._tell(self._text.finish())
         timeline = self.in_flight.timeline
         timeline.mark("first_token")
         timeline.generated_tokens = len(event.answers[0].tokens)
+        if self.refreshing is not None:
+            timeline.refresh_retrieval_s = self.refreshing.retrieval_s
+            timeline.refresh_hidden_s = self.refreshing.hidden_s
+            timeline.refresh_prefill_s = self.refreshing.prefill_s
         timeline.mark("ended")
         return AnswerFinished(self.question_id, self._answer(event.answers), timeline.timings())
 
     def _answer(self, answers: Sequence[Written]) -> Answer:
         """What people see of all that was written; the first is the answer."""
         evidence = self.evidence
-        first, *others = (self._read(written) for written in answers)
+        first, *others = [self._refreshed(answers[0])] if self._additions else map(self._read, answers)
         return Answer(
             text=first.text,
             quotes=evidence.quotes,
             citations=first.citations,
-            passages=evidence.passages,
-            scope=replace(evidence.scope, passages_used=len(self._prompt.passages)),
+            passages=self.passages,
+            scope=self._scope(),
             model=self._speaker.name,
             finish_reason=first.finish_reason,
             segments=first.segments,
             alternatives=tuple(others),
+            refreshes=tuple(self._refreshes),
         )
+
+    def _scope(self) -> Scope:
+        scope, num_read = self.evidence.scope, len(self._prompt.passages) + len(self._added)
+        if not self._added:
+            return replace(scope, passages_used=num_read)
+        files = len({passage.document_id for passage in self.passages})
+        num_found = scope.passages_found + len(self._added)
+        return replace(scope, passages_used=num_read, passages_found=num_found, files=max(scope.files, files))
+
+    def _refreshed(self, written: Written) -> Alternative:
+        """The text of an answer that was written in pieces, each from more passages than the one before."""
+        question, prompt, quotes = self.in_flight.question.text, self._prompt, self.evidence.quotes
+        starts, ends = [0, *self._num_before], [*self._num_before, len(written.tokens)]
+        texts = self._text.written
+        tokens = [written.tokens[start:end] for start, end in zip(starts, ends, strict=True)]
+        continuations = [
+            Continuation(addition.passages, addition.words, texts[number], tokens[number])
+            for number, addition in enumerate(self._additions, start=1)
+        ]
+        if not tokens[-1]:
+            # Nothing was made of what came last: the next prompt need not hold it.
+            continuations.pop()
+        turn = Turn(question, prompt.passages, texts[0], tokens[0], self._speaker.fingerprint, tuple(continuations))
+        citations = self._text.citations() or citations_of_quotes(quotes, len(self.text))
+        return Alternative(self.text, citations, written.finish_reason, transcript_of(turn))
 
     def _read(self, written: Written) -> Alternative:
         """One text with its citations; the reader's quotes stand in for citations that cannot be parsed."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from engine.core import Evidence, Passage
 from engine.inflight import QuestionInFlight
+from engine.looking_again import FoundAgain
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,4 +46,4 @@ class Stop:
 
 
 InTurn = Task | UseModel | Stop
-AtOnce = Expected | ForgetRemoved | ApplySettings
+AtOnce = Expected | FoundAgain | ForgetRemoved | ApplySettings

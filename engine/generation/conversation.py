@@ -8,7 +8,8 @@ again), and when history must be shortened, much of it goes at once, so that wha
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import PurePath
 from typing import Any
 
@@ -42,10 +43,21 @@ class EvidencePassage:
 
 
 @dataclass(frozen=True, slots=True)
+class Continuation:
+    """What came while an answer was being written: more passages, the words they came with, and how it went on."""
+
+    passages: tuple[EvidencePassage, ...]
+    words: str
+    answer: str
+    tokens: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One earlier question with its evidence, in the order it was read in, and the answer as the model wrote it.
 
-    `tokens` are the answer's, of the model called `fingerprint`; without them its text is tokenised.
+    `tokens` are the answer's, of the model called `fingerprint`; without them its text is tokenised. Where more
+    passages came while it was being written, the rest of it is in `continuations`.
     """
 
     question: str
@@ -53,17 +65,39 @@ class Turn:
     answer: str
     tokens: tuple[int, ...] = ()
     fingerprint: str = ""
+    continuations: tuple[Continuation, ...] = ()
 
-    def messages(self, tokens: tuple[int, ...] = ()) -> tuple[Message, Message]:
-        """The turn as it stands in a prompt; `tokens` if the model that reads it wrote it."""
-        answer = PromptPart(self.answer, stands_alone=True, tokens=tokens)
-        return asking(self.question, self.passages), Message("assistant", (answer,))
+    @property
+    def all_tokens(self) -> tuple[int, ...]:
+        """Those of the answer and of all its continuations."""
+        return (*self.tokens, *chain.from_iterable(more.tokens for more in self.continuations))
+
+    def messages(self, is_own: bool = False) -> tuple[Message, ...]:
+        """The turn as it stands in a prompt; with its tokens if the model that reads it wrote it."""
+        read = [asking(self.question, self.passages), answering(self.answer, self.tokens if is_own else ())]
+        num_passages = len(self.passages)
+        for more in self.continuations:
+            read.append(going_on(more.words, more.passages, num_passages + 1))
+            read.append(answering(more.answer, more.tokens if is_own else ()))
+            num_passages += len(more.passages)
+        return tuple(read)
 
 
 def asking(question: str, passages: Sequence[EvidencePassage]) -> Message:
     """A question under its evidence."""
     blocks = [passage.block(number) for number, passage in enumerate(passages, start=1)]
     return Message("user", (*(blocks or [PromptPart(NOTHING_FOUND)]), PromptPart(f"Question: {question}")))
+
+
+def answering(text: str, tokens: tuple[int, ...] = ()) -> Message:
+    """What the model wrote; its KV is found again as it stands."""
+    return Message("assistant", (PromptPart(text, stands_alone=True, tokens=tokens),))
+
+
+def going_on(words: str, passages: Sequence[EvidencePassage], first_number: int) -> Message:
+    """More passages for an answer that is being written, with numbers from `first_number` on, and what to do."""
+    blocks = [passage.block(number) for number, passage in enumerate(passages, start=first_number)]
+    return Message("user", (*blocks, PromptPart(words)))
 
 
 def first_kept(lengths: Sequence[int], budget: int) -> int:
@@ -83,15 +117,16 @@ def first_kept(lengths: Sequence[int], budget: int) -> int:
 
 def transcript_of(turn: Turn) -> tuple[dict[str, Any], ...]:
     """What the asker keeps and hands back; plain JSON."""
-    evidence = [
-        {"document_id": passage.document_id, "title": passage.title, "page": passage.page, "text": passage.text}
-        for passage in turn.passages
+    pieces: list[dict[str, Any]] = [
+        {"role": "user", "question": turn.question, "passages": _evidence(turn.passages)},
+        _written(turn.answer, turn.tokens, turn.fingerprint),
     ]
-    written = {"tokens": list(turn.tokens), "model": turn.fingerprint} if turn.tokens else {}
-    return (
-        {"role": "user", "question": turn.question, "passages": evidence},
-        {"role": "assistant", "text": turn.answer, **written},
-    )
+    for more in turn.continuations:
+        pieces.append(
+            {"role": "user", "question": more.words, "passages": _evidence(more.passages), "goes_on": True},
+        )
+        pieces.append(_written(more.answer, more.tokens, turn.fingerprint))
+    return tuple(pieces)
 
 
 def turns_of_transcript(transcript: Sequence[Mapping[str, Any]], known_ids: Collection[int]) -> tuple[Turn, ...]:
@@ -101,9 +136,16 @@ def turns_of_transcript(transcript: Sequence[Mapping[str, Any]], known_ids: Coll
         BadRequest: This is no transcript of ours.
     """
     try:
-        pairs = zip(transcript[::2], transcript[1::2], strict=True)
-        return tuple(_turn(user, assistant, known_ids) for user, assistant in pairs)
-    except (KeyError, TypeError, ValueError) as error:
+        turns: list[Turn] = []
+        for user, assistant in zip(transcript[::2], transcript[1::2], strict=True):
+            turn = _turn(user, assistant, known_ids)
+            if user.get("goes_on") and turns:
+                more = Continuation(turn.passages, turn.question, turn.answer, turn.tokens)
+                turns[-1] = replace(turns[-1], continuations=(*turns[-1].continuations, more))
+            else:
+                turns.append(turn)
+        return tuple(turns)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadRequest("The conversation's earlier turns cannot be read.", "Start a new chat.") from error
 
 
@@ -115,6 +157,18 @@ def documents_in_transcript(transcript: Sequence[Mapping[str, Any]]) -> frozense
         for passage in piece.get("passages", ())
         if isinstance(passage, Mapping) and isinstance(passage.get("document_id"), int)
     )
+
+
+def _evidence(passages: Sequence[EvidencePassage]) -> list[dict[str, Any]]:
+    return [
+        {"document_id": passage.document_id, "title": passage.title, "page": passage.page, "text": passage.text}
+        for passage in passages
+    ]
+
+
+def _written(text: str, tokens: Sequence[int], fingerprint: str) -> dict[str, Any]:
+    written = {"tokens": list(tokens), "model": fingerprint} if tokens else {}
+    return {"role": "assistant", "text": text, **written}
 
 
 def _turn(user: Mapping[str, Any], assistant: Mapping[str, Any], known_ids: Collection[int]) -> Turn:

@@ -44,7 +44,8 @@ class Prompt:
     """What the model reads.
 
     `passages` are those of the evidence that fitted, as they are read; the n-th of them is number `order[n]` of the
-    evidence. `quotable` are the tokens of all passages, newest first: what the answer is likely to quote.
+    evidence. `quotable` are the tokens of all passages, newest first: what the answer is likely to quote. `messages`
+    are what the segments were made of.
     """
 
     segments: tuple[Segment, ...]
@@ -53,6 +54,7 @@ class Prompt:
     num_tokens: int
     num_turns: int
     quotable: tuple[int, ...] = ()
+    messages: tuple[Message, ...] = ()
 
 
 def answer_reserve(max_tokens: int, context_tokens: int) -> int:
@@ -79,7 +81,7 @@ def compose(
     before = [*before, *_messages(turns, speaker)]
     evidence = [EvidencePassage.of(passage) for passage in passages]
     room = budget - _count([*before, asking(question, ())], speaker)
-    fitting = _fitting_passages(evidence, room, speaker)
+    fitting = fitting_passages(evidence, room, speaker)
     prompt = _prompt(before, question, fitting, tuple(range(len(fitting))), len(turns), speaker)
     if reordering is None or len(fitting) < 2:
         return prompt
@@ -97,8 +99,8 @@ def _prompt(
     num_turns: int,
     speaker: Speaker,
 ) -> Prompt:
-    parts = speaker.render([*before, asking(question, passages)])
-    segments = speaker.segments(parts)
+    messages = (*before, asking(question, passages))
+    segments = speaker.segments(speaker.render(messages))
     read = [segment.tokens for segment in segments if segment.kind == "passage"]
     return Prompt(
         segments=segments,
@@ -107,6 +109,7 @@ def _prompt(
         num_tokens=sum(len(segment.tokens) for segment in segments),
         num_turns=num_turns,
         quotable=tuple(chain.from_iterable(reversed(read))),
+        messages=messages,
     )
 
 
@@ -167,17 +170,16 @@ def _turn_tokens(turn: Turn, speaker: Speaker) -> int:
     return _count([*messages, *messages], speaker) - _count(messages, speaker)
 
 
-def _read_by(speaker: Speaker, turn: Turn) -> tuple[Message, Message]:
-    tokens = turn.tokens if speaker.knows(turn.tokens, turn.fingerprint) else ()
-    return turn.messages(tokens)
+def _read_by(speaker: Speaker, turn: Turn) -> tuple[Message, ...]:
+    return turn.messages(is_own=speaker.knows(turn.all_tokens, turn.fingerprint))
 
 
-def _fitting_passages(
-    evidence: Sequence[EvidencePassage], budget: int, speaker: Speaker
+def fitting_passages(
+    evidence: Sequence[EvidencePassage], budget: int, speaker: Speaker, first_number: int = 1
 ) -> tuple[EvidencePassage, ...]:
     """Best first until the room is used up; the one that does not fit whole is cut, the rest is left out."""
     fitting: list[EvidencePassage] = []
-    for number, passage in enumerate(evidence, start=1):
+    for number, passage in enumerate(evidence, start=first_number):
         cost = len(speaker.tokens(passage.block(number)))
         if cost <= budget:
             fitting.append(passage)

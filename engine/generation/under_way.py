@@ -7,6 +7,7 @@ anything, passages that are likely to be wanted (hot_passages.py).
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from engine.core import Evidence, Passage, Priority, Question, SamplingParams
@@ -19,9 +20,11 @@ from engine.generation.hot_passages import HotPassages
 from engine.generation.loaded import LoadedModel
 from engine.generation.prompt import Prompt, Reordering, answer_reserve, compose
 from engine.generation.reading_ahead import ReadingAhead, is_ahead
+from engine.generation.refreshes import EvidenceSource, Refreshes
 from engine.generation.request import PromptRead, Request, StepEvent
 from engine.generation.segment import Segment
 from engine.inflight import QuestionInFlight
+from engine.looking_again import FoundAgain
 
 log = logging.getLogger(__name__)
 KnownDocuments = Callable[[Collection[int]], Collection[int]]
@@ -33,8 +36,15 @@ _URGENCY: tuple[Priority, ...] = ("interactive", "batch", "idle")
 class UnderWay:
     """On the generation thread; all of them are answered by the one model that is loaded."""
 
-    def __init__(self, known_documents: KnownDocuments, reorder_loss: Callable[[], float], publish: Publish) -> None:
+    def __init__(
+        self,
+        known_documents: KnownDocuments,
+        reorder_loss: Callable[[], float],
+        publish: Publish,
+        more_evidence: EvidenceSource | None = None,
+    ) -> None:
         self._known_documents, self._reorder_loss, self._publish = known_documents, reorder_loss, publish
+        self._refreshes = Refreshes(more_evidence, known_documents)
         self._answering: dict[str, Answering] = {}
         self._ahead = ReadingAhead()
         self._hot = HotPassages()
@@ -80,6 +90,7 @@ class UnderWay:
             answering.cached_ahead = guess.cached_tokens
         if guess is None or guess.has_ended:
             loaded.loop.submit(answering.request)
+        self._refreshes.begin(answering, loaded)
         self._answering[question.question_id] = answering
         self._hot.note(prompt)
         if not documents <= known:
@@ -91,6 +102,10 @@ class UnderWay:
         if loaded.reads_ahead and not in_flight.cancelled.is_set() and not any(self.waiting()):
             prompt = self._prompt(in_flight.question, passages, loaded)
             self._ahead.begin(loaded.loop, in_flight, passages, prompt)
+
+    def found_again(self, found: FoundAgain, loaded: LoadedModel) -> None:
+        """More was found for an answer, which may have ended by now."""
+        self._refreshes.take(found, self._answering.get(found.question_id), loaded)
 
     def next_hot(self, loaded: LoadedModel) -> tuple[Segment, ...] | None:
         """What had better be read before anybody asks, if there is room for it on the disk."""
@@ -127,6 +142,7 @@ class UnderWay:
         unseen = [answering for answering in self._answering.values() if not answering.has_text]
         for answering in unseen:
             del self._answering[answering.question_id]
+            self._refreshes.end(answering.question_id)
             self._withdrawn.add(answering.question_id)
         return [Task(answering.in_flight, answering.evidence) for answering in unseen]
 
@@ -145,7 +161,12 @@ class UnderWay:
 
     def step(self, loaded: LoadedModel) -> None:
         """One step of the loop, and what there is to tell of it. Raises what the loop does when it breaks."""
+        if self._refreshes.holds_up(self._answering.values()):
+            self.is_stalled = True
+            return
+        since = time.perf_counter()
         events = loaded.loop.step()
+        seconds = time.perf_counter() - since
         counters = loaded.loop.counters()
         for request_id, _ in counters.cells_by_request:
             if request_id in self._answering:
@@ -157,6 +178,7 @@ class UnderWay:
                 self._note_ahead(event, loaded)
             else:
                 self._tell(event)
+        self._refreshes.go_on(events, self._answering, loaded, seconds)
         self._closing = loaded.loop.closing
         self.set_aside_bytes = counters.swapped_bytes
         self.is_stalled = not events and counters.steps == self._num_steps
@@ -220,6 +242,7 @@ class UnderWay:
     def _end(self, end: AnswerEnded) -> None:
         # Before anybody hears of it, who could ask under the same id again.
         del self._answering[end.question_id]
+        self._refreshes.end(end.question_id)
         self._publish(end)
 
 

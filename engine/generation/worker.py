@@ -36,9 +36,11 @@ from engine.generation.commands import (
 )
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
+from engine.generation.refreshes import EvidenceSource
 from engine.generation.turns import Turns
 from engine.generation.under_way import KnownDocuments, UnderWay, reported_as
 from engine.inflight import QuestionInFlight
+from engine.looking_again import FoundAgain
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +68,7 @@ class GenerationWorker:
         publish: Publish,
         reorder_loss: Callable[[], float] = lambda: 0.0,
         has_power_to_spare: Callable[[], bool] = lambda: False,
+        more_evidence: EvidenceSource | None = None,
     ) -> None:
         """Prepares the thread.
 
@@ -76,11 +79,12 @@ class GenerationWorker:
             publish: Where events go.
             reorder_loss: How much of its worth the order of the passages may lose for what is kept (ordering.py).
             has_power_to_spare: Whether what nobody has asked for may be computed now (spare_power.py).
+            more_evidence: Where long answers get more passages from (refreshes.py); None: nowhere.
         """
         self._loader, self._publish = loader, publish
         self._known_documents, self._quote_answer = known_documents, quote_answer
         self._has_power_to_spare = has_power_to_spare
-        self._under_way = UnderWay(known_documents, reorder_loss, publish)
+        self._under_way = UnderWay(known_documents, reorder_loss, publish, more_evidence)
         self._inbox: queue.SimpleQueue[InTurn | AtOnce] = queue.SimpleQueue()
         self._turns = Turns()
         self._positions: dict[str, int] = {}
@@ -106,6 +110,10 @@ class GenerationWorker:
     def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage]) -> None:
         """Says what a question will probably come with, so that its prompt can be read while its search goes on."""
         self._inbox.put(Expected(in_flight, tuple(passages)))
+
+    def found_again(self, found: FoundAgain) -> None:
+        """Hands in what was found for an answer that is being written, if it still is."""
+        self._inbox.put(found)
 
     def use(self, command: UseModel) -> None:
         """Queues a change of model; how it went comes as ModelStateChanged."""
@@ -206,6 +214,8 @@ class GenerationWorker:
     def _carry_out(self, command: AtOnce) -> None:
         if isinstance(command, Expected):
             self._guarded(lambda: self._expect(command))
+        elif isinstance(command, FoundAgain):
+            self._guarded(lambda: self._take_found(command))
         elif isinstance(command, ForgetRemoved):
             self._guarded(self._under_way.forget_removed)
             self._guarded(self._keep_hot)
@@ -226,6 +236,10 @@ class GenerationWorker:
             except RagdollError as error:
                 # Told to the question when it comes.
                 log.debug("not read ahead: %s", error)
+
+    def _take_found(self, found: FoundAgain) -> None:
+        if (loaded := self._loader.loaded_now) is not None:
+            self._under_way.found_again(found, loaded)
 
     def _guarded(self, work: Callable[[], object]) -> bool:
         """Whether there is more of this work; an unexpected failure of what nobody waits for is logged."""

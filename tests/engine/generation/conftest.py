@@ -13,6 +13,7 @@ from engine.config import Settings
 from engine.core import Citation, Evidence, Passage, Question, Quote, SamplingParams, Scope
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event, ModelStateChanged
 from engine.generation.loader import ModelLoader
+from engine.generation.refreshes import EvidenceSource
 from engine.generation.worker import GenerationWorker
 from engine.inflight import QuestionInFlight
 from engine.memory.ledger import Ledger
@@ -36,7 +37,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Desk:
     """The worker with its ledger, everything it said, and the questions put to it."""
 
-    def __init__(self, data_folder: Path) -> None:
+    def __init__(self, data_folder: Path, more_evidence: EvidenceSource | None = None) -> None:
         self.events: list[Event] = []
         self._said: queue.Queue[Event] = queue.Queue()
         self.ledger = Ledger()
@@ -51,6 +52,7 @@ class Desk:
             self._take,
             reorder_loss=lambda: self.reorder_loss,
             has_power_to_spare=lambda: self.has_power,
+            more_evidence=more_evidence,
         )
         self.worker.start()
 

@@ -1,0 +1,80 @@
+"""The text of an answer as people see it, while it is written: cited by the numbers they know, and in one piece.
+
+An answer that goes on from more passages is written in pieces, each of which may cite what had been read by then. What
+was told is never changed, whatever passages come later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.core import Citation
+from engine.generation.citations import Renumbering, parse_citations
+from engine.generation.ordering import Order
+
+
+@dataclass(slots=True)
+class _Piece:
+    """`start` is where it begins in the whole text, None until it has a character."""
+
+    order: Order
+    stream: Renumbering
+    start: int | None = None
+    written: str = ""
+
+
+class AnswerText:
+    """One answer; fed with what the model writes, it says what is new to tell."""
+
+    def __init__(self, order: Order) -> None:
+        """`order[n]` is the place in the evidence of what the model knows as passage n + 1."""
+        self._pieces = [_Piece(order, Renumbering(order))]
+        self.text = ""
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The pieces as the model wrote them."""
+        return tuple(piece.written for piece in self._pieces)
+
+    def feed(self, text: str) -> str:
+        piece = self._pieces[-1]
+        piece.written += text
+        return self._told(piece.stream.feed(text))
+
+    def finish(self) -> str:
+        """What was held back because it could still have become a citation."""
+        return self._told(self._pieces[-1].stream.finish())
+
+    def go_on(self, order: Order) -> str:
+        """A new piece begins, in which more passages can be cited; what was held back of the last one."""
+        rest = self.finish()
+        self._pieces.append(_Piece(order, Renumbering(order)))
+        return rest
+
+    def citations(self) -> tuple[Citation, ...]:
+        """Those of the whole text, once it is finished; each piece cites what had been read before it."""
+        ends = [piece.start for piece in self._pieces[1:]] + [len(self.text)]
+        found: list[Citation] = []
+        end = len(self.text)
+        for piece, following in zip(reversed(self._pieces), reversed(ends), strict=True):
+            end = end if following is None else following
+            if piece.start is not None:
+                found[:0] = _citations(self.text[piece.start : end], piece.order, piece.start)
+                end = piece.start
+        return tuple(found)
+
+    def _told(self, text: str) -> str:
+        piece = self._pieces[-1]
+        if text and piece.start is None:
+            # The model has begun anew, after a full stop.
+            joint = " " if self.text and not self.text[-1].isspace() and not text[0].isspace() else ""
+            piece.start = len(self.text) + len(joint)
+            text = joint + text
+        self.text += text
+        return text
+
+
+def _citations(text: str, order: Order, offset: int) -> list[Citation]:
+    places = frozenset(order)
+    found = parse_citations(text, max(places, default=-1) + 1)
+    return [Citation(each.marker, each.passage, each.offset + offset) for each in found if each.passage in places]

@@ -1,0 +1,105 @@
+"""Going on: how an answer that is being written gets further passages to read, as a further turn of the conversation.
+
+A chat template knows no other way for text to come between what a model writes: the assistant's turn ends, the user
+brings the passages with one sentence, and the assistant begins again. As nothing before it changes, the next question's
+prompt begins with exactly these tokens, and their keys and values are found again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import resources
+from engine.generation.chat_template import Message, PromptPart
+from engine.generation.conversation import EvidencePassage, answering, going_on
+from engine.generation.prompt import Prompt, fitting_passages
+from engine.generation.segment import Segment
+from engine.generation.speaker import Speaker
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All that a model has read, as messages and as segments, up to where it writes; it numbered so many passages."""
+
+    messages: tuple[Message, ...]
+    segments: tuple[Segment, ...]
+    num_passages: int
+
+    @classmethod
+    def of(cls, prompt: Prompt) -> Reading:
+        return cls(prompt.messages, prompt.segments, len(prompt.passages))
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(len(segment.tokens) for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What a model reads next: `segments` with the `passages`, after which it stands at `reading`."""
+
+    passages: tuple[EvidencePassage, ...]
+    words: str
+    segments: tuple[Segment, ...]
+    reading: Reading
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(len(segment.tokens) for segment in self.segments)
+
+
+def can_go_on(reading: Reading, speaker: Speaker) -> bool:
+    """Whether the model's template says by going on that more passages come: it may leave out earlier messages."""
+    text = "."
+    return _continued(reading, text, speaker.tokens(PromptPart(text)), (), _words(), speaker) is not None
+
+
+def addition(
+    reading: Reading,
+    text: str,
+    tokens: tuple[int, ...],
+    passages: Sequence[EvidencePassage],
+    speaker: Speaker,
+    max_tokens: int,
+) -> Addition | None:
+    """What to read, of `max_tokens` tokens at most; the last passage is cut to fit. None where not even one fits.
+
+    Args:
+        reading: What was read before `text` was written.
+        text: What was written since.
+        tokens: The same as the model wrote it.
+        passages: Best first.
+        speaker: The model that writes.
+        max_tokens: With the markup of both turns and the sentence.
+    """
+    words = _words()
+    first_number = reading.num_passages + 1
+    bare = _continued(reading, text, tokens, (), words, speaker)
+    if bare is None or not tokens:
+        return None
+    fitting = fitting_passages(passages, max_tokens - bare.num_tokens, speaker, first_number)
+    return _continued(reading, text, tokens, fitting, words, speaker) if fitting else None
+
+
+def _words() -> str:
+    return resources.text("prompts/go_on.txt").strip()
+
+
+def _continued(
+    reading: Reading,
+    text: str,
+    tokens: tuple[int, ...],
+    passages: tuple[EvidencePassage, ...],
+    words: str,
+    speaker: Speaker,
+) -> Addition | None:
+    asked = going_on(words, passages, reading.num_passages + 1)
+    messages = (*reading.messages, answering(text, tokens), asked)
+    segments = speaker.segments(speaker.render(messages))
+    num_before = len(reading.segments)
+    written = [segment.tokens for segment in segments[num_before : num_before + 1]]
+    if segments[:num_before] != reading.segments or written != [tokens]:
+        return None
+    after = Reading(messages, segments, reading.num_passages + len(passages))
+    return Addition(passages, words, segments[num_before + 1 :], after)

@@ -1,0 +1,115 @@
+"""When a long answer looks for more to go on from, and what that may cost: PipeRAG's choices as pure functions.
+
+PipeRAG (https://arxiv.org/abs/2403.05676, sections 4 and 5): retrieval runs beside generation, by a window of text
+that is stale by the time it is done, and the interval m' between two retrievals is chosen so that both take equally
+long. What it appends a model without continuation chunks must read, which on a processor takes as long as writing many
+tokens; so here an answer has to earn its passages, by having been written for so many times longer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.core import SamplingParams
+
+RefreshMode = Literal["none", "once", "synchronous", "periodic"]
+
+# m' is one of these, in tokens.
+INTERVALS = (8, 16, 32, 64, 128)
+# The end of the text that is searched for: about 128 tokens, at which a window that is 64 tokens old finds nearly what
+# a fresh one does (tests/bench/stale_queries.py).
+WINDOW_CHARACTERS = 512
+
+_OPEN_CODE = re.compile(r"```|`")
+_MARKERS = re.compile(r"(?:\s*[\[【][\d,;\s]+[\]】])+\Z")
+_ENDS = re.compile(r"""(?P<word>[^\s.!?…。！？]*)(?P<end>[.!?…]+|[。！？]+)[)\]}"'”’»*_]*\Z""")
+# Words after which a full stop rarely ends a sentence.
+_SHORTENED = "e g i cf vs etc eg ie approx dr mr mrs ms prof st no nr fig eq sec ch pp p vol ed al z bzw ca usw bspw"
+_ABBREVIATIONS = frozenset(_SHORTENED.split())
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshPolicy:
+    """How answers are refreshed; None leaves `interval` and `breadth` to the performance model.
+
+    "once" looks a single time, "periodic" again and again; "synchronous" does that at the end of a sentence, and lets
+    no answer go on meanwhile (what people would wait for without PipeRAG). A refresh brings `passages` at most, and an
+    answer gets `max_refreshes` of them from `max_looks` looks. Reading what was found and being held up by looking may
+    take `max_cost_share` of the time that the answer has been written for; None: whatever it takes.
+    """
+
+    mode: RefreshMode = "periodic"
+    interval: int | None = None
+    breadth: int | None = None
+    passages: int = 2
+    max_refreshes: int = 4
+    max_looks: int = 16
+    max_cost_share: float | None = 0.08
+
+    @property
+    def most_refreshes(self) -> int:
+        return {"none": 0, "once": min(1, self.max_refreshes)}.get(self.mode, self.max_refreshes)
+
+
+def suits(sampling: SamplingParams) -> bool:
+    """Whether an answer that is sampled so can go on from more: from one beam, to one answer, of no given form."""
+    is_free = not (sampling.grammar or sampling.json_schema)
+    return is_free and sampling.num_answers == 1 and sampling.beam_width == 1 and sampling.max_tokens > INTERVALS[0]
+
+
+def chosen_interval(retrieval_seconds: float, computing_seconds: Callable[[int], float]) -> int:
+    """The shortest interval in which computing takes as long as retrieval: m' with T_ret ≈ T_C, and T_ret hidden.
+
+    Args:
+        retrieval_seconds: T_ret, at the breadth of the latest look.
+        computing_seconds: T_C, what writing so many tokens takes and reading what is appended among them.
+    """
+    return next((interval for interval in INTERVALS if computing_seconds(interval) >= retrieval_seconds), INTERVALS[-1])
+
+
+def affordable_tokens(seconds: float, reading_seconds: Callable[[int], float], most: int) -> int:
+    """The most tokens, of `most`, whose reading is expected to take at most `seconds`."""
+    if most <= 0 or reading_seconds(1) > seconds:
+        return 0
+    low, high = 1, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if reading_seconds(middle) <= seconds else (low, middle - 1)
+    return low
+
+
+def window_of(text: str) -> str:
+    """The end of a text, from the beginning of a word."""
+    if len(text) <= WINDOW_CHARACTERS:
+        return text.strip()
+    window = text[-WINDOW_CHARACTERS:]
+    return window[window.find(" ") + 1 :].strip()
+
+
+def is_sentence_end(text: str) -> bool:
+    """Whether a text stops where a sentence, a line or an item of a list does; never inside of code or a marker."""
+    if _is_in_code(text):
+        return False
+    if text.endswith("\n"):
+        return bool(text.strip())
+    match = _ENDS.search(_MARKERS.sub("", text.rstrip(" ")))
+    if match is None:
+        return False
+    word = match["word"].strip("([\"'“„«*_").lower()
+    # "3." may be the beginning of "3.5" or of an item of a list, and after "e.g." the sentence goes on.
+    is_open = match["end"] == "." and (len(word) < 2 or word[-1].isdigit() or word in _ABBREVIATIONS)
+    return not is_open
+
+
+def _is_in_code(text: str) -> bool:
+    is_open, fence = False, ""
+    for match in _OPEN_CODE.finditer(text):
+        if not is_open:
+            is_open, fence = True, match[0]
+        elif match[0] == fence:
+            is_open = False
+    # A single back quote does not reach beyond its line.
+    return is_open and (fence == "```" or "\n" not in text[text.rfind("`") :])

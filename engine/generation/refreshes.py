@@ -1,0 +1,173 @@
+"""Refreshes: the answers that are being written are searched for again, and go on from what that finds.
+
+What is looked for goes out as a value and comes back as a command, between two steps; the loop never waits for it
+(unless a bench has it wait, to see what that would cost). Answers that end meanwhile end as they would have.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import count
+
+from engine.core import Passage
+from engine.errors import RagdollError
+from engine.generation.answering import Answering
+from engine.generation.conversation import EvidencePassage
+from engine.generation.decode_profile import DecodeProfile
+from engine.generation.going_on import addition, can_go_on
+from engine.generation.loaded import LoadedModel
+from engine.generation.refresh_policy import RefreshPolicy, suits
+from engine.generation.refreshing import MAX_ADDED_TOKENS, Costs, Fresh, Refreshing, Window
+from engine.generation.request import StepEvent, TextWritten
+from engine.looking_again import FoundAgain, LookAgain
+
+log = logging.getLogger(__name__)
+# What a passage takes where the question has none to go by; and the markup and the sentence around new ones.
+_GUESSED_PASSAGE_TOKENS, _AROUND_TOKENS = 256, 64
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceSource:
+    """Where more comes from: `look` has it looked for, `expected_seconds` is what that will take.
+
+    `policy` is asked at each question; None where answers are not refreshed.
+    """
+
+    policy: Callable[[], RefreshPolicy | None]
+    look: Callable[[LookAgain], None]
+    expected_seconds: Callable[[], float]
+
+
+class Refreshes:
+    """Of all answers under way; on the generation thread."""
+
+    def __init__(
+        self,
+        source: EvidenceSource | None,
+        known_documents: Callable[[Collection[int]], Collection[int]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source, self._known_documents, self._clock = source, known_documents, clock
+        self._profile = DecodeProfile()
+        self._num_writing = 1
+        self._numbers = count(1)
+        self._policies: dict[str, RefreshPolicy] = {}
+        self._looks: dict[str, int] = {}
+
+    def begin(self, answering: Answering, loaded: LoadedModel) -> None:
+        """Sees to an answer from now on, if its question, the model and the settings allow it."""
+        policy = self._source.policy() if self._source is not None else None
+        sampling = answering.in_flight.question.sampling
+        if self._source is None or policy is None or policy.most_refreshes == 0 or loaded.keeper is None:
+            return
+        if suits(sampling) and can_go_on(answering.reading, loaded.speaker):
+            costs = Costs(
+                loaded.loop.profile.seconds,
+                lambda length, num_tokens: self._profile.seconds(self._num_writing, length, num_tokens),
+                self._source.expected_seconds,
+            )
+            typical = _typical_tokens(answering)
+            answering.refreshing = Refreshing(policy, costs, typical, self._clock())
+            self._policies[answering.question_id] = policy
+
+    def end(self, question_id: str) -> None:
+        """An answer has ended; what is still being looked for is for nobody."""
+        self._policies.pop(question_id, None)
+        if self._looks.pop(question_id, None) is not None:
+            log.debug("the answer to %s has ended before more was found", question_id)
+
+    def holds_up(self, answerings: Iterable[Answering]) -> bool:
+        """Whether an answer waits for what is being looked for, and all others with it."""
+        looking = [answering for answering in answerings if answering.question_id in self._looks]
+        # One that was cancelled ends with the next step.
+        wanted = [answering.refreshing for answering in looking if not answering.in_flight.cancelled.is_set()]
+        return any(refreshing is not None and refreshing.holds_up for refreshing in wanted)
+
+    def take(self, found: FoundAgain, answering: Answering | None, loaded: LoadedModel) -> None:
+        """Takes in what a look found; nothing where it comes late, and nothing new where it failed."""
+        if answering is None or answering.refreshing is None or self._looks.get(found.question_id) != found.number:
+            log.debug("what was looked for comes too late for %s", found.question_id)
+            return
+        del self._looks[found.question_id]
+        if found.error is not None:
+            log.info("nothing more was found for %s: %s", found.question_id, found.error)
+        answering.refreshing.take(found.passages, found.seconds, self._clock())
+        self._see_to(answering, answering.refreshing, loaded)
+
+    def go_on(
+        self, events: Iterable[StepEvent], answerings: Mapping[str, Answering], loaded: LoadedModel, seconds: float
+    ) -> None:
+        """After a step of so many seconds: those who wrote in it look for more, or go on from what was found."""
+        if not self._policies:
+            return
+        now = self._clock()
+        written = [event for event in events if isinstance(event, TextWritten) and event.answer == 0]
+        self._num_writing = max(1, len(written))
+        for event in written:
+            answering = answerings.get(event.request_id)
+            if answering is not None and answering.refreshing is not None:
+                self._profile.note(len(written), answering.length, seconds / max(1, event.num_tokens))
+                answering.refreshing.note_tokens(event.num_tokens, now)
+                self._see_to(answering, answering.refreshing, loaded)
+
+    def _see_to(self, answering: Answering, refreshing: Refreshing, loaded: LoadedModel) -> None:
+        try:
+            fresh = refreshing.fresh(answering.text)
+            if fresh is not None:
+                self._add(answering, refreshing, fresh, loaded)
+            window = refreshing.wants_to_look(answering.text, answering.length)
+            if window is not None:
+                self._look(answering, window)
+        except RagdollError as error:
+            # It is written on from what it has.
+            log.warning("the answer to %s is not refreshed: %s", answering.question_id, error)
+            answering.refreshing = None
+
+    def _look(self, answering: Answering, window: Window) -> None:
+        if self._source is None:
+            return
+        question, cancelled = answering.in_flight.question, answering.in_flight.cancelled
+        policy = self._policies[answering.question_id]
+        number = self._looks[answering.question_id] = next(self._numbers)
+        evidence, limit = answering.passages, policy.passages
+        self._source.look(
+            LookAgain(question, number, window.text, evidence, window.seconds, limit, cancelled, policy.breadth)
+        )
+
+    def _add(self, answering: Answering, refreshing: Refreshing, fresh: Fresh, loaded: LoadedModel) -> None:
+        """Gives what was found to the model to read, if that can be afforded by now."""
+        passages = self._known(fresh.passages)
+        room = min(answering.room, MAX_ADDED_TOKENS)
+        if not passages or room <= _AROUND_TOKENS:
+            refreshing.give_up()
+            return
+        written = loaded.loop.written(answering.question_id)
+        max_tokens = refreshing.affordable(answering.length, room)
+        if written is None or max_tokens <= _AROUND_TOKENS:
+            return
+        tokens = written.tokens[answering.num_in_earlier_pieces :]
+        evidence = [EvidencePassage.of(passage) for passage in passages]
+        more = addition(answering.reading, answering.last_piece, tokens, evidence, loaded.speaker, max_tokens)
+        if more is None:
+            return
+        num_written = len(written.tokens)
+        context_room = loaded.speaker.context_tokens - answering.length - more.num_tokens
+        if loaded.loop.append(answering.question_id, more.segments, num_written + context_room):
+            refreshing.note_added()
+            answering.go_on(more, Fresh(passages, fresh.retrieval_s, fresh.hidden_s), num_written)
+        else:
+            refreshing.give_up()
+
+    def _known(self, passages: tuple[Passage, ...]) -> tuple[Passage, ...]:
+        """Without those of documents that were removed since they were found."""
+        known = set(self._known_documents({passage.document_id for passage in passages}))
+        return tuple(passage for passage in passages if passage.document_id in known)
+
+
+def _typical_tokens(answering: Answering) -> int:
+    """What an addition of one passage takes, by the passages that the question has."""
+    lengths = [len(segment.tokens) for segment in answering.reading.segments if segment.kind == "passage"]
+    return _AROUND_TOKENS + (sum(lengths) // len(lengths) if lengths else _GUESSED_PASSAGE_TOKENS)

@@ -1,0 +1,187 @@
+"""The refreshing of one answer: when it looks again, what that found, and when it goes on from it.
+
+The answer is told of its tokens as they are written; what it says depends on nothing else but a clock. See
+refresh_policy.py for the choices, and refreshes.py for what is done about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from engine.core import Passage
+from engine.generation.refresh_policy import (
+    INTERVALS,
+    RefreshPolicy,
+    affordable_tokens,
+    chosen_interval,
+    is_sentence_end,
+    window_of,
+)
+
+# More is never read at a time, whatever it costs.
+MAX_ADDED_TOKENS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What the performance model predicts, in seconds.
+
+    `reading` is of so many tokens behind so many, `writing` of the next tokens behind so many; `retrieval` is of the
+    next look.
+    """
+
+    reading: Callable[[int, int], float]
+    writing: Callable[[int, int], float]
+    retrieval: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What is to be looked for: the end of what was written, in `seconds` at most."""
+
+    text: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """What a look found, and how much of its `retrieval_s` went by while the answer was written as fast as before."""
+
+    passages: tuple[Passage, ...]
+    retrieval_s: float
+    hidden_s: float
+
+
+@dataclass(slots=True)
+class _Look:
+    """One that is under way, or just back: what the writing took meanwhile."""
+
+    writing_s: float = 0.0
+    num_tokens: int = 0
+    retrieval_s: float | None = None
+    passages: tuple[Passage, ...] = ()
+
+
+class Refreshing:
+    """Of one answer; on the generation thread.
+
+    `interval` is m', None until it is chosen. `holds_up`: the policy has the answer wait for what is being looked for.
+    """
+
+    def __init__(self, policy: RefreshPolicy, costs: Costs, typical_tokens: int, now: float) -> None:
+        """Begins when the first token has not been written yet; `typical_tokens` is how long a passage is."""
+        self._policy, self._costs, self._typical_tokens = policy, costs, typical_tokens
+        self.interval = policy.interval
+        self._written_at = now
+        self._num_tokens = self._num_at_look = self._num_at_refresh = 0
+        self._quiet_s, self._num_quiet = 0.0, 0
+        self._writing_s = self._spent_s = 0.0
+        self._look: _Look | None = None
+        self._fresh: Fresh | None = None
+        self._is_reading = False
+        self.num_looks = self.num_refreshes = 0
+        self.retrieval_s = self.hidden_s = self.prefill_s = 0.0
+
+    @property
+    def holds_up(self) -> bool:
+        return self._policy.mode == "synchronous" and self._look is not None and self._look.retrieval_s is None
+
+    def note_tokens(self, num_tokens: int, now: float) -> None:
+        """So many tokens more were written, since the last were."""
+        seconds, self._written_at = now - self._written_at, now
+        is_first, self._num_tokens = self._num_tokens == 0, self._num_tokens + num_tokens
+        if is_first:
+            # The prompt was read before it.
+            return
+        if self._is_reading:
+            self._note_read(num_tokens, seconds)
+            return
+        if self._look is None:
+            self._quiet_s += seconds
+            self._num_quiet += num_tokens
+            self._writing_s += seconds
+            return
+        self._look.writing_s += seconds
+        self._look.num_tokens += num_tokens
+        self._writing_s += min(seconds, self._usual_s(num_tokens))
+        if self._look.retrieval_s is not None:
+            self._settle(self._look, self._look.retrieval_s)
+
+    def wants_to_look(self, text: str, length: int) -> Window | None:
+        """What to look for now, if it is time to; `length` tokens were read and written in all."""
+        policy = self._policy
+        is_open = self._look is None and self._fresh is None and not self._is_reading
+        may_look = self.num_refreshes < policy.most_refreshes and self.num_looks < policy.max_looks
+        if not (is_open and may_look) or self._num_tokens < INTERVALS[0]:
+            return None
+        if self.interval is None:
+            self.interval = chosen_interval(self._costs.retrieval(), lambda count: self._computing_s(count, length))
+        is_due = self._num_tokens - self._num_at_look >= self.interval
+        if not is_due or (policy.mode == "synchronous" and not is_sentence_end(text)):
+            return None
+        if self.affordable(length, self._typical_tokens) < self._typical_tokens:
+            return None
+        self._look, self._num_at_look = _Look(), self._num_tokens
+        self.num_looks += 1
+        return Window(window_of(text), self._computing_s(self.interval, length))
+
+    def take(self, passages: Sequence[Passage], seconds: float, now: float) -> None:
+        """A look is back after so many seconds, perhaps with nothing."""
+        if self._look is not None:
+            self._look.retrieval_s, self._look.passages = seconds, tuple(passages)
+            if self._policy.mode == "synchronous":
+                self._written_at = now
+                self._settle(self._look, seconds)
+
+    def fresh(self, text: str) -> Fresh | None:
+        """What to go on from now: what was found, once the text has come to the end of a sentence."""
+        is_new = self._num_tokens > self._num_at_refresh
+        return self._fresh if self._fresh is not None and is_new and is_sentence_end(text) else None
+
+    def affordable(self, length: int, most: int = MAX_ADDED_TOKENS) -> int:
+        """How many tokens may be read now, of `most`, for what writing them was worth so far."""
+        share = self._policy.max_cost_share
+        if share is None:
+            return most
+        seconds = share * self._writing_s - self._spent_s
+        return affordable_tokens(seconds, lambda count: self._costs.reading(length, count), most)
+
+    def note_added(self) -> None:
+        """What was found is being read."""
+        self._is_reading, self._fresh = True, None
+        self._num_at_refresh = self._num_tokens
+        self.num_refreshes += 1
+
+    def give_up(self) -> None:
+        """What was found cannot be read, or is too long: nothing was gained by that look."""
+        self._fresh = None
+
+    def _note_read(self, num_tokens: int, seconds: float) -> None:
+        self._is_reading = False
+        reading_s = max(0.0, seconds - self._usual_s(num_tokens))
+        self.prefill_s += reading_s
+        self._spent_s += reading_s
+        self._writing_s += seconds - reading_s
+
+    def _settle(self, look: _Look, retrieval_s: float) -> None:
+        """The look is over: what it cost is what writing took longer than it would have without."""
+        self._look = None
+        delay_s = look.writing_s - self._usual_s(look.num_tokens)
+        if self._policy.mode == "synchronous":
+            # Nothing was written meanwhile.
+            delay_s = retrieval_s
+        lost_s = min(retrieval_s, max(0.0, delay_s))
+        self._spent_s += lost_s
+        self.retrieval_s += retrieval_s
+        self.hidden_s += retrieval_s - lost_s
+        if look.passages:
+            self._fresh = Fresh(look.passages, retrieval_s, retrieval_s - lost_s)
+
+    def _usual_s(self, num_tokens: int) -> float:
+        """What so many tokens take while nothing is looked for."""
+        return num_tokens * self._quiet_s / self._num_quiet if self._num_quiet else 0.0
+
+    def _computing_s(self, num_tokens: int, length: int) -> float:
+        """T_C of an interval: reading what is appended in it, and writing its tokens."""
+        return self._costs.reading(length, self._typical_tokens) + self._costs.writing(length, num_tokens)
