@@ -13,8 +13,9 @@ from engine.core import ParsedDocument, ParsedPage
 from engine.errors import DocumentEncrypted, DocumentUnreadable
 from engine.library.parsers import encrypted
 from engine.library.parsers.limits import Limits, needs_password
-from engine.library.parsers.number_format import day, general
+from engine.library.parsers.number_format import GENERAL, day, shown
 from engine.library.parsers.sheets import Row, Sheets
+from engine.library.parsers.xls_formats import Formats, formats_of
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
@@ -31,7 +32,7 @@ def pages(path: Path, limits: Limits) -> tuple[ParsedPage, ...]:
         DocumentEncrypted: The workbook has a password.
         DocumentUnreadable: It is damaged.
     """
-    sheets = Sheets(limits)
+    sheets, formats = Sheets(limits), formats_of(path)
     try:
         with open(path, "rb") as stream, calamine.CalamineWorkbook.from_filelike(stream) as book:
             for about in book.sheets_metadata:
@@ -39,7 +40,8 @@ def pages(path: Path, limits: Limits) -> tuple[ParsedPage, ...]:
                     about.typ == calamine.SheetTypeEnum.WorkSheet
                     and about.visible != calamine.SheetVisibleEnum.VeryHidden
                 ):
-                    sheets.add(about.name, _rows(book.get_sheet_by_name(about.name)))
+                    rows = _rows(book.get_sheet_by_name(about.name), formats.get(about.name, {}))
+                    sheets.add(about.name, rows)
     except calamine.PasswordError as error:
         raise needs_password("The workbook", limits) from error
     except calamine.CalamineError as error:
@@ -52,16 +54,18 @@ def pages(path: Path, limits: Limits) -> tuple[ParsedPage, ...]:
     return tuple(sheets.pages)
 
 
-def _rows(sheet: Any) -> Iterator[Row]:
-    for number, cells in enumerate(sheet.iter_rows(), start=1):
-        yield number, [_text(cell) for cell in cells]
+def _rows(sheet: Any, formats: Formats) -> Iterator[Row]:
+    # Rows come from the first of the sheet on, cells only from the first column that is used.
+    column = sheet.start[1] if sheet.start else 0
+    for row, cells in enumerate(sheet.iter_rows()):
+        yield row + 1, [_text(cell, formats.get((row, at), GENERAL)) for at, cell in enumerate(cells, start=column)]
 
 
-def _text(cell: object) -> str:
+def _text(cell: object, code: str) -> str:
     if isinstance(cell, str):
         return cell
     if isinstance(cell, bool):
         return str(cell).upper()
     if isinstance(cell, (int, float)):
-        return general(float(cell))
+        return shown(float(cell), code)
     return day(cell) if isinstance(cell, (dt.date, dt.time, dt.timedelta)) else ""
