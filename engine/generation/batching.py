@@ -52,8 +52,7 @@ class Batching:
             for group in self._groups.closing:
                 works.append((group, group.lead))
                 demands.append(Demand(1, 0, group.arrival))
-        num_writing = sum(demand.num_tokens == 1 for demand in demands)
-        granted = pack(demands, self._room, self._chunk(num_writing), self._cells.num_free)
+        granted = pack(demands, self._room, self._chunk(demands), self._cells.num_free)
         return [
             _work(group, sequence, demand, num_tokens)
             for (group, sequence), demand, num_tokens in zip(works, demands, granted, strict=True)
@@ -71,15 +70,17 @@ class Batching:
                 demands.append(Demand(num_tokens, rank, group.arrival, _draft(sequence, num_tokens, draft_room)))
         return works, demands
 
-    def _chunk(self, num_writing: int) -> int:
-        if not num_writing:
+    def _chunk(self, demands: Sequence[Demand]) -> int:
+        num_writing = sum(demand.num_tokens == 1 for demand in demands)
+        if not 0 < num_writing < len(demands):
+            # Nobody would wait for a chunk, or there is none.
             return self._room
         return chunk_tokens(self._room, num_writing, self._profile.seconds(0, self._room) / self._room)
 
 
 def _draft(sequence: TokenSequence, num_tokens: int, room: int) -> int:
     """Lets a sequence guess on, unless it reads or is to write only one more token; how many it guessed."""
-    if num_tokens != 1 or not sequence.num_generated:
+    if num_tokens != 1 or not sequence.can_guess or not sequence.num_generated:
         return 0
     room = min(room, sequence.max_tokens - sequence.num_generated - 1)
     sequence.draft = sequence.guess(room) if room > 0 else []

@@ -190,6 +190,11 @@ class TokenSequence:
             self._sampler = self.make_sampler()
         return self._sampler.sample(context, row)
 
+    @property
+    def can_guess(self) -> bool:
+        """Whether it has what guesses its next tokens, or can make it."""
+        return self.make_drafter is not None or self._drafter is not None
+
     def guess(self, max_tokens: int) -> list[int]:
         """At most `max_tokens` tokens that are likely to come next."""
         drafter = self._made_drafter()
