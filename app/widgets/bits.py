@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QCursor
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -111,8 +111,25 @@ def unhover(made: QWidget) -> None:
         made.update()
 
 
+class _WheelPasser(QObject):
+    """Sends the wheel on to the page that is being scrolled, unless what is under it has the keyboard."""
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Wheel and isinstance(watched, QWidget) and not watched.hasFocus():
+            event.ignore()
+            return True
+        return False
+
+
+def pass_wheel(made: QWidget) -> None:
+    """Keeps who scrolls past a control from changing it."""
+    made.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    made.installEventFilter(_WheelPasser(made))
+
+
 def tame(spin: QAbstractSpinBox) -> None:
-    """Lets drops pass through a spin box to the window, and moves its text off the edge, which no style sheet can."""
+    """Lets drops and the wheel pass through a spin box, and moves its text off the edge, which no style sheet can."""
+    pass_wheel(spin)
     spin.lineEdit().setAcceptDrops(False)
     spin.lineEdit().setTextMargins(8, 0, 0, 0)
 

@@ -123,6 +123,7 @@ class Choice(Control):
         """`choices` are pairs of a value and what it is called; `list_name` is what the open list is called."""
         self._values = [value for value, _ in choices]
         self._box = QComboBox()
+        bits.pass_wheel(self._box)
         self._box.view().setAccessibleName(list_name)
         for value, name in choices:
             self._box.addItem(name, value)

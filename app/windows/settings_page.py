@@ -98,6 +98,7 @@ class SettingsPage(Page):
 
     def _add_appearance(self) -> None:
         self.theme_choice = QComboBox()
+        bits.pass_wheel(self.theme_choice)
         self.theme_choice.view().setAccessibleName(self.tr("Themes"))
         for name, text in (
             ("system", self.tr("As the system")),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtGui import QDesktopServices
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QDesktopServices, QWheelEvent
 from PySide6.QtWidgets import QApplication, QLabel
 
 from app.windows.embedder_dialog import EmbedderDialog
@@ -254,6 +255,30 @@ def test_engine_settings_are_shown_and_changed_one_by_one(window, client, qtbot)
     page.engine_control("retrieval.passages").setValue(9)
     qtbot.waitUntil(lambda: bool(client.asked(protocol.SETTINGS_SET)))
     assert [wanted.changes for wanted in client.asked(protocol.SETTINGS_SET)] == [{"retrieval.passages": 9}]
+
+
+@pytest.mark.parametrize("name", ["generation.temperature", "retrieval.index_mode"])
+def test_who_scrolls_past_a_control_does_not_change_it(window, client, name):
+    page = full_settings_page(window, client)
+    control = page.engine_control(name)
+    shown = [known.value() for known in page._controls.values()]
+    assert not turn_wheel(control).isAccepted()
+    assert [known.value() for known in page._controls.values()] == shown
+    assert not control.focusPolicy() & Qt.FocusPolicy.WheelFocus & ~Qt.FocusPolicy.StrongFocus
+    window.activateWindow()
+    control.setFocus()
+    assert turn_wheel(control).isAccepted()
+
+
+def turn_wheel(widget) -> QWheelEvent:
+    """Turns it downwards over the middle of a widget; what nobody accepts scrolls the page."""
+    where = QPointF(widget.rect().center())
+    turned = QWheelEvent(
+        where, widget.mapToGlobal(where), QPoint(), QPoint(0, -120), Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False,
+    )  # fmt: skip
+    QApplication.sendEvent(widget, turned)
+    return turned
 
 
 def test_penalties_are_told_and_changed_like_all_settings(window, client, qtbot):
