@@ -6,6 +6,7 @@ import pytest
 
 from engine.errors import BadRequest
 from engine.generation.conversation import (
+    Continuation,
     EvidencePassage,
     Turn,
     documents_in_transcript,
@@ -20,6 +21,44 @@ EVIDENCE = (EvidencePassage(1, "one.md", None, "First."), EvidencePassage(2, "tw
 def test_a_turn_comes_back_from_its_transcript():
     turn = Turn("One?", EVIDENCE, "Yes [1].", (5, 6), "model")
     assert turns_of_transcript(transcript_of(turn), {1, 2}) == (turn,)
+
+
+REFRESHED = Turn(
+    "One?",
+    EVIDENCE,
+    "Yes [1].",
+    (5, 6),
+    "model",
+    (
+        Continuation((EvidencePassage(3, "three.md", None, "Third."),), "Go on.", "And so [3].", (7,)),
+        Continuation((EvidencePassage(4, "four.md", None, "Fourth."),), "Go on.", "It ends [4].", (8, 9)),
+    ),
+)
+
+
+def test_a_turn_that_went_on_from_more_is_one_turn():
+    transcript = (*transcript_of(REFRESHED), *transcript_of(Turn("Two?", (), "No.")))
+    assert documents_in_transcript(transcript) == {1, 2, 3, 4}
+    assert turns_of_transcript(transcript, {1, 2, 3, 4}) == (REFRESHED, Turn("Two?", (), "No."))
+    assert REFRESHED.all_tokens == (5, 6, 7, 8, 9)
+
+
+def test_its_passages_are_numbered_on_also_when_one_was_removed():
+    (turn,) = turns_of_transcript(transcript_of(REFRESHED), {1, 3, 4})
+    read = [part.text for message in turn.messages() for part in message.parts if part.kind == "passage"]
+    assert [block.split("\n", maxsplit=1)[0] for block in read] == ["[1] one.md", "[2] three.md", "[3] four.md"]
+
+
+def test_its_tokens_are_read_where_the_model_wrote_them():
+    written = [message.parts[0].tokens for message in REFRESHED.messages(is_own=True) if message.role == "assistant"]
+    assert written == [(5, 6), (7,), (8, 9)]
+    assert all(not part.tokens for message in REFRESHED.messages() for part in message.parts)
+
+
+def test_a_version_that_knows_nothing_of_going_on_reads_turns():
+    plain = [{key: value for key, value in piece.items() if key != "goes_on"} for piece in transcript_of(REFRESHED)]
+    turns = turns_of_transcript(plain, {1, 2, 3, 4})
+    assert [turn.question for turn in turns] == ["One?", "Go on.", "Go on."]
 
 
 def test_a_transcript_of_an_older_version_is_read():
@@ -50,6 +89,7 @@ def test_passages_of_removed_documents_leave_the_transcript():
         [{}, {}],
         [{"question": "q", "passages": [{}]}, {"text": "a"}],
         [{"question": "q", "passages": []}, {"text": "a", "tokens": ["x"]}],
+        ["user", "assistant"],
     ],
 )
 def test_a_transcript_that_is_not_ours_is_refused(transcript):
