@@ -37,7 +37,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
         title = _title(package)
         if package.num_bytes("content.xml") <= _TREE_BYTES:
             return _read(package, title, limits)
-    return ParsedDocument("ods", title, xls.pages(path, limits), "row")
+    return ParsedDocument("ods", title, xls.pages(path, limits, {}), "row")
 
 
 def _read(package: Package, title: str, limits: Limits) -> ParsedDocument:

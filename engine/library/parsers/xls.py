@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +20,24 @@ from engine.library.parsers.xls_formats import Formats, formats_of
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
     try:
-        return ParsedDocument("xls", "", pages(path, limits), "row")
+        return ParsedDocument("xls", "", pages(path, limits, formats_of(path)), "row")
     except DocumentEncrypted:
         return encrypted.parse(path, limits)
 
 
-def pages(path: Path, limits: Limits) -> tuple[ParsedPage, ...]:
+def pages(path: Path, limits: Limits, formats: Mapping[str, Formats]) -> tuple[ParsedPage, ...]:
     """A page for each sheet of cells.
+
+    Args:
+        path: The workbook.
+        limits: How many cells it may fill.
+        formats: Of the numbers in each sheet, as far as they are known.
 
     Raises:
         DocumentEncrypted: The workbook has a password.
         DocumentUnreadable: It is damaged.
     """
-    sheets, formats = Sheets(limits), formats_of(path)
+    sheets = Sheets(limits)
     try:
         with open(path, "rb") as stream, calamine.CalamineWorkbook.from_filelike(stream) as book:
             for about in book.sheets_metadata:
@@ -46,6 +51,11 @@ def pages(path: Path, limits: Limits) -> tuple[ParsedPage, ...]:
         raise needs_password("The workbook", limits) from error
     except calamine.CalamineError as error:
         raise DocumentUnreadable(f"The workbook is damaged: {str(error).rstrip('.')}.") from error
+    except OSError as error:
+        # Calamine's own word for a part that ends too early has no number; the system's errors have one.
+        if error.errno is not None:
+            raise
+        raise DocumentUnreadable("The workbook is damaged: a part of it ends too early.") from error
     except BaseException as error:
         # WORKAROUND calamine 0.9: on some damage its Rust code panics, and a panic is no Exception.
         if type(error).__name__ != "PanicException":

@@ -17,7 +17,7 @@ from lxml import etree
 
 from engine.core import ParsedDocument, ParsedPage
 from engine.errors import DocumentUnreadable
-from engine.library.parsers import sheet_remarks, xls
+from engine.library.parsers import sheet_remarks, xls, xlsb_formats
 from engine.library.parsers.archive import Package, opened
 from engine.library.parsers.elements import attribute, child, children, descendants, elements, local, relation
 from engine.library.parsers.limits import MIB, Limits
@@ -34,9 +34,11 @@ _STREAMED_BYTES = 64 * MIB
 def parse(path: Path, limits: Limits) -> ParsedDocument:
     with opened(path, limits, "The workbook") as package:
         main, title = package.main("xl/workbook.xml"), package.title()
-        if not main.lower().endswith(".bin") and not _is_large(package):
+        is_binary = main.lower().endswith(".bin")
+        if not is_binary and not _is_large(package):
             return ParsedDocument("xlsx", title, _streamed(package, main, limits), "row")
-    return ParsedDocument("xlsx", title, xls.pages(path, limits), "row")
+        formats = xlsb_formats.formats_of(package, main) if is_binary else {}
+    return ParsedDocument("xlsx", title, xls.pages(path, limits, formats), "row")
 
 
 def _is_large(package: Package) -> bool:
