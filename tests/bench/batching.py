@@ -43,9 +43,9 @@ SEED = 20_230_617
 TOGETHER = (1, 2, 4, 8, 16)
 PROMPT_TOKENS, ANSWER_TOKENS = 64, 64
 CELLS_PER_ANSWER = 256
-LONGEST, BACKLOG_CELLS = 2048, 4096
+LONGEST = 2048
 SCALE = azure.Scale(prompt_divisor=16, answer_divisor=2, most=LONGEST)
-SHARING_PROMPT_TOKENS, SHARING_ANSWER_TOKENS = 256, 64
+SHARING_PROMPT_TOKENS, SHARING_ANSWER_TOKENS, SHARING_CELLS = 256, 64, 16_384
 # At least.
 BOUNDS = {
     "llama_server": 0.95,
@@ -58,12 +58,16 @@ BOUNDS = {
 
 @dataclass(frozen=True, slots=True)
 class Size:
+    """`cells` are too few for a backlog of so many requests."""
+
     shape: Shape
     rounds: int
     requests: int
+    cells: int
 
 
-FULL, SMALL = Size(ONE_BILLION, rounds=3, requests=80), Size(QUICK, rounds=1, requests=40)
+FULL = Size(ONE_BILLION, rounds=3, requests=80, cells=2 * LONGEST)
+SMALL = Size(QUICK, rounds=1, requests=40, cells=LONGEST)
 
 
 @dataclass
@@ -112,7 +116,7 @@ class Bench:
     def _backlog(self) -> None:
         lengths = azure.sample(azure.read_lengths(azure.CONVERSATIONS), self.size.requests, SCALE, SEED)
         texts = prompts(self.size.shape, [length.prompt for length in lengths], (0,))
-        with OurGeneration(self.model, BACKLOG_CELLS) as ours:
+        with OurGeneration(self.model, self.size.cells) as ours:
             with told(f"ours: a backlog of {len(lengths)} requests"):
                 found = {"": self._paged(ours, texts, lengths)}
             for name, reserve in policies(LONGEST).items():
@@ -137,7 +141,7 @@ class Bench:
     def _sharing(self) -> None:
         """Cells saved at a time ÷ those that would be held without sharing, on average over the answer's steps."""
         text = prompts(self.size.shape, [SHARING_PROMPT_TOKENS], (1,))[0]
-        with OurGeneration(self.model, 4 * BACKLOG_CELLS, num_sequences=64) as ours:
+        with OurGeneration(self.model, SHARING_CELLS, num_sequences=64) as ours:
             for name, sampling in (
                 ("cells_saved_by_4_answers", greedy(SHARING_ANSWER_TOKENS, num_answers=4)),
                 ("cells_saved_by_beam_6", greedy(SHARING_ANSWER_TOKENS, beam_width=6)),

@@ -146,7 +146,7 @@ def test_ratios_have_the_names_that_were_promised() -> None:
 def test_the_whole_bench_finds_every_ratio(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "TOGETHER", (1, 3))
     monkeypatch.setattr(batching, "SCALE", Scale(prompt_divisor=64, answer_divisor=32, most=batching.LONGEST))
-    bench = batching.Bench(batching.Size(SMALL, rounds=1, requests=8), model, program(tmp_path, SERVER))
+    bench = batching.Bench(batching.Size(SMALL, rounds=1, requests=8, cells=4096), model, program(tmp_path, SERVER))
 
     bench.run()
 
