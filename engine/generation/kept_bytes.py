@@ -23,7 +23,7 @@ from engine.generation.slabs import Blob, Slabs
 # Once so much of the memory is used, nodes are written ahead, so that there is always something that may leave at once.
 _WRITES_BEHIND_FROM = 0.75
 # Of those that are next to leave, so many are looked at.
-_LOOKS_AHEAD = 32
+_LOOKS_AHEAD = 16
 # Files that turned up are taken in so many at a time: a step must not wait for ten thousand of them.
 FOUND_AT_ONCE = 64
 
@@ -108,16 +108,15 @@ class KeptBytes:
         return all(each in self.disk or self._write(each) for each in path_of(node))
 
     def write_behind(self) -> None:
-        """When memory fills up, writes what is likely to leave next."""
-        if self.slabs.used_bytes < _WRITES_BEHIND_FROM * self.slabs.budget_bytes:
+        """When memory fills up, writes what is likely to leave next, and what of its path has no file."""
+        if self.slabs.used_bytes < _WRITES_BEHIND_FROM * self.slabs.budget_bytes or not self.can_write:
             return
-        while self.can_write:
-            next_out = self.ram.victim(
-                lambda node: self._is_free(node) and node not in self.disk and node.piece.has_tokens,
-                among=_LOOKS_AHEAD,
-            )
-            if next_out is None or not self.write(next_out[0]):
-                return
+        next_out = self.ram.victim(
+            lambda node: self._is_free(node) and node not in self.disk and node.piece.has_tokens,
+            among=_LOOKS_AHEAD,
+        )
+        if next_out is not None:
+            self.write(next_out[0])
 
     def collect(self) -> None:
         """Takes in what the files' thread has done since, and some of the files that it has found."""

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-import numpy as np
-from numpy.typing import NDArray
-
 _CACHED = (0.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0)
 _NEW = (1.0, 16.0, 64.0, 256.0, 1024.0, 4096.0)
 # A new measurement moves its neighbours by this share of the difference: about ten outweigh a start-up effect.
@@ -19,35 +16,51 @@ _LEARNING_RATE = 0.2
 _GUESSED_SECONDS_PER_TOKEN = 0.01
 
 
+_Place = tuple[int, int]
+_PLACES: tuple[_Place, ...] = tuple((row, column) for row in range(len(_CACHED)) for column in range(len(_NEW)))
+# For each node of the grid, all of them, the nearest first. Made once: each chunk of a prompt changes the profile.
+_NEAREST: dict[_Place, tuple[_Place, ...]] = {
+    (row, column): tuple(sorted(_PLACES, key=lambda place: abs(place[0] - row) + abs(place[1] - column)))
+    for row, column in _PLACES
+}
+
+
 class PrefillProfile:
     """Seconds per new token at the nodes of a grid; owned by the generation thread."""
 
     def __init__(self) -> None:
-        self._rates: NDArray[np.float64] = np.full((len(_CACHED), len(_NEW)), np.nan)
-        self._filled: NDArray[np.float64] | None = np.full_like(self._rates, _GUESSED_SECONDS_PER_TOKEN)
+        self._rates: dict[_Place, float] = {}
+        # What was asked for since it last changed; a node that was never measured takes the value of the nearest.
+        self._known: dict[_Place, float] = {}
 
     @property
     def is_measured(self) -> bool:
-        return not bool(np.isnan(self._rates).all())
+        return bool(self._rates)
 
     def note(self, cached_tokens: int, new_tokens: int, seconds: float) -> None:
         """Takes in that computing `new_tokens` behind `cached_tokens` took so long."""
         if new_tokens <= 0 or seconds <= 0:
             return
-        node = _nearest(_CACHED, cached_tokens), _nearest(_NEW, new_tokens)
-        measured, known = seconds / new_tokens, self._rates[node]
-        self._rates[node] = measured if np.isnan(known) else known + _LEARNING_RATE * (measured - known)
-        self._filled = None
+        place = _nearest(_CACHED, cached_tokens), _nearest(_NEW, new_tokens)
+        measured = seconds / new_tokens
+        known = self._rates.get(place, measured)
+        self._rates[place] = known + _LEARNING_RATE * (measured - known)
+        self._known.clear()
 
     def seconds(self, cached_tokens: int, new_tokens: int) -> float:
         """What computing `new_tokens` behind `cached_tokens` is expected to take."""
-        if self._filled is None:
-            self._filled = _fill(self._rates)
         row, down = _place(_CACHED, cached_tokens)
         column, right = _place(_NEW, new_tokens)
-        corners = self._filled[row : row + 2, column : column + 2]
-        rate = np.array([1 - down, down]) @ corners @ np.array([1 - right, right])
-        return float(rate) * new_tokens
+        above = self._rate((row, column)) * (1 - right) + self._rate((row, column + 1)) * right
+        below = self._rate((row + 1, column)) * (1 - right) + self._rate((row + 1, column + 1)) * right
+        return (above * (1 - down) + below * down) * new_tokens
+
+    def _rate(self, place: _Place) -> float:
+        if not self._rates:
+            return _GUESSED_SECONDS_PER_TOKEN
+        if place not in self._known:
+            self._known[place] = next(self._rates[near] for near in _NEAREST[place] if near in self._rates)
+        return self._known[place]
 
 
 def _nearest(axis: tuple[float, ...], value: float) -> int:
@@ -59,13 +72,3 @@ def _place(axis: tuple[float, ...], value: float) -> tuple[int, float]:
     index = min(max(bisect_right(axis, value) - 1, 0), len(axis) - 2)
     share = (value - axis[index]) / (axis[index + 1] - axis[index])
     return index, min(max(share, 0.0), 1.0)
-
-
-def _fill(rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Every node that was never measured takes the value of the nearest one that was."""
-    known = np.argwhere(~np.isnan(rates))
-    filled = rates.copy()
-    for node in np.argwhere(np.isnan(rates)):
-        nearest = known[np.abs(known - node).sum(axis=1).argmin()]
-        filled[tuple(node)] = rates[tuple(nearest)]
-    return filled
