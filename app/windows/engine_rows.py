@@ -91,6 +91,11 @@ def kept() -> tuple[Row, ...]:
                 ((None, _tr("Automatic")), (True, _tr("Always")), (False, _tr("Never"))), _tr("When to read ahead")
             ),
         ),
+        Row(
+            "generation.refresh", _tr("Search again while writing"),
+            _tr("A long answer goes on from passages that fit what it says by then, as far as it costs little time."),
+            lambda: Choice((("off", _tr("Never")), ("auto", _tr("Automatic"))), _tr("When to search again")),
+        ),
     )  # fmt: skip
 
 

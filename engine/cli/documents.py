@@ -35,6 +35,7 @@ def of_answer(end: AnswerFinished) -> dict[str, Any]:
         "quotes": [_of_quote(quote) for quote in answer.quotes],
         "citations": [{"marker": citation.marker, "passage": citation.passage} for citation in answer.citations],
         "passages": [of_passage(passage) for passage in answer.passages],
+        "refreshes": [asdict(refresh) for refresh in answer.refreshes],
         "scope": asdict(answer.scope),
         "timeline": asdict(end.timings),
         "model": answer.model,

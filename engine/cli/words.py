@@ -72,6 +72,19 @@ def tell_answer(end: AnswerFinished, out: Output) -> None:
     for recognised in scope.recognised:
         out.line(f"From the question: {recognised}.")
     out.line(f"From {scope.passages_used} of {scope.passages_found} passages in {files}.")
+    _tell_refreshes(end, out)
+
+
+def _tell_refreshes(end: AnswerFinished, out: Output) -> None:
+    """How often more passages came while the answer was being written; nothing where none did."""
+    refreshes, hidden_share = end.answer.refreshes, end.timings.hidden_share
+    if not refreshes or hidden_share is None:
+        return
+    added = sum(refresh.num_passages for refresh in refreshes)
+    times = "once" if len(refreshes) == 1 else f"{len(refreshes)} times"
+    passages = "1 of these passages" if added == 1 else f"{added} of these passages"
+    took = f"{end.timings.refresh_retrieval_s:.1f} s, {hidden_share:.0%} of it while writing went on"
+    out.line(f"Searched again {times} while it was written: {passages} came so ({took}).")
 
 
 def _place(passage: Passage) -> str:

@@ -312,7 +312,7 @@ def test_until_the_engine_tells_its_settings_they_cannot_be_changed(window):
 ALL_SETTINGS = {
     "generation": {
         "temperature": 0.3, "max_answer_tokens": 256, "max_context": 4096, "parallel_answers": 4,
-        "kv_ram_bytes": None, "kv_disk_bytes": 2**30, "read_ahead": None,
+        "kv_ram_bytes": None, "kv_disk_bytes": 2**30, "read_ahead": None, "refresh": "off",
     },
     "retrieval": {"passages": 4, "index_mode": "resident"},
     "library": {"watch": True, "rescan_minutes": 10.0, "ocr_languages": ["eng"]},
@@ -325,6 +325,16 @@ def full_settings_page(window, client):
     page = window.go_to("settings")
     client.answer(protocol.SETTINGS_GET, protocol.SettingsReply(settings=ALL_SETTINGS))
     return page
+
+
+def test_long_answers_can_be_refreshed(window, client, qtbot):
+    page = full_settings_page(window, client)
+    choice = page.engine_control("generation.refresh")
+    assert choice.currentData() == "off"
+    choice.setCurrentIndex(choice.findData("auto"))
+    choice.activated.emit(choice.currentIndex())
+    qtbot.waitUntil(lambda: len(client.asked(protocol.SETTINGS_SET)) == 1)
+    assert client.asked(protocol.SETTINGS_SET)[0].changes == {"generation.refresh": "auto"}
 
 
 def test_settings_that_the_engine_does_not_know_are_not_offered(window, client):

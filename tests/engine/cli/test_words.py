@@ -6,7 +6,7 @@ import io
 
 from engine.cli import documents, words
 from engine.cli.output import Output
-from engine.core import Alternative, Answer, Citation, Scope
+from engine.core import Alternative, Answer, Citation, Refresh, Scope
 from engine.events import AnswerFinished, IndexFinished
 from engine.metrics import Timings
 from tests.helpers.passages import passage
@@ -67,3 +67,29 @@ def test_all_answers_are_told_and_the_sources_of_each() -> None:
     assert "[1] /docs/1.txt" in told
     assert "[2] /docs/2.txt" in told
     assert documents.of_answer(end)["alternatives"] == ["As the second says [2]."]
+
+
+def test_passages_that_came_while_an_answer_was_written_are_told_of() -> None:
+    passages = (passage("One."), passage("Two.", document_id=2), passage("Three.", document_id=3))
+    answer = Answer(
+        text="As the first says [1]. And the third [3].",
+        quotes=(),
+        citations=(Citation("[1]", 0, 18), Citation("[3]", 2, 37)),
+        passages=passages,
+        scope=Scope(3, 4, 3),
+        model="tiny",
+        finish_reason="stop",
+        refreshes=(Refresh(22, 1, 1), Refresh(22, 2, 1)),
+    )
+    timings = Timings(0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, refreshes=2, refresh_retrieval_s=0.8, refresh_hidden_s=0.6)
+    end = AnswerFinished("q", answer, timings)
+    stream = io.BytesIO()
+    words.tell_answer(end, Output(stream, is_json=False))
+
+    told = stream.getvalue().decode()
+    assert "[3] /docs/3.txt" in told
+    again = "Searched again 2 times while it was written: 2 of these passages came so"
+    assert told.splitlines()[-1] == f"{again} (0.8 s, 75% of it while writing went on)."
+    document = documents.of_answer(end)
+    assert document["refreshes"][1] == {"offset": 22, "first_passage": 2, "num_passages": 1}
+    assert document["timeline"]["refresh_hidden_s"] == 0.6
