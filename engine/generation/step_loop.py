@@ -32,6 +32,7 @@ from itertools import groupby
 
 from engine.errors import DecodeFailed, NoCells, RagdollError
 from engine.generation.admission import Admission
+from engine.generation.appending import Appending
 from engine.generation.batching import Batching, Work
 from engine.generation.branching import Branching
 from engine.generation.cells import Cells
@@ -41,6 +42,7 @@ from engine.generation.ending import Ending
 from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
 from engine.generation.intake import Intake, MakeBeams, MakeDrafter, Makers, MakeSampler
 from engine.generation.keeping import Keeper, KeepsNothing
+from engine.generation.metering import Metering, NotePass
 from engine.generation.model import Model
 from engine.generation.postprocess import Postprocess
 from engine.generation.prefill_profile import PrefillProfile
@@ -48,7 +50,6 @@ from engine.generation.request import PromptRead, Request, RequestFailed, StepEv
 from engine.generation.residence import Residence
 from engine.generation.sampler import Candidates, ChainSampler
 from engine.generation.segment import Segment
-from engine.generation.sequence import TokenSequence
 from engine.generation.vocabulary import Vocabulary
 
 __all__ = ["REAL_TIME", "MakeBeams", "MakeDrafter", "MakeSampler", "StepLoop", "Timing"]
@@ -66,8 +67,6 @@ class Timing:
 
 
 REAL_TIME = Timing()
-# Tokens of a batch, sequences that go on writing after it, and seconds.
-NotePass = Callable[[int, int, float], None]
 
 
 class StepLoop:
@@ -138,13 +137,30 @@ class StepLoop:
             self._keeper,
             self._events,
         )
-        self._room, self._note_pass = room, note_pass
+        self._metering = Metering(self._groups, self.profile, self._tally, note_pass)
+        self._appending = Appending(self._groups, cells.num_cells, can_share)
+        self._room = room
 
     @property
     def has_work(self) -> bool:
         """Whether `step` has something to do or to tell."""
         groups = self._groups
         return bool(groups.running or groups.waiting or groups.closing or self._events)
+
+    @property
+    def running(self) -> list[str]:
+        """Requests that have cells, in order of arrival."""
+        return [group.request_id for group in self._groups.running]
+
+    @property
+    def num_steps(self) -> int:
+        """Batches computed so far."""
+        return self._tally.steps
+
+    @property
+    def saved_bytes(self) -> int:
+        """RAM that preempted requests are saved in."""
+        return self._residence.saved_bytes
 
     @property
     def closing(self) -> frozenset[str]:
@@ -171,8 +187,7 @@ class StepLoop:
         That is so before its first token and after its last, while text is held back, for several answers, beams and
         grammars, and with models that cannot share prefixes.
         """
-        sequence = self._open_answer(request_id)
-        return None if sequence is None else sequence.written
+        return self._appending.written(request_id)
 
     def append(self, request_id: str, segments: Sequence[Segment], max_tokens: int) -> bool:
         """Has an answer go on behind more text, as if what was written and this text had been its prompt.
@@ -188,25 +203,7 @@ class StepLoop:
         Returns:
             Whether it will be read; not where `written` tells nothing, or where it does not fit into the cells.
         """
-        sequence = self._open_answer(request_id)
-        num_tokens = sum(len(segment.tokens) for segment in segments)
-        if sequence is None or not num_tokens or sequence.num_generated >= max_tokens:
-            return False
-        if len(sequence.tokens) + num_tokens >= self._cells.num_cells:
-            return False
-        sequence.max_tokens = min(sequence.max_tokens, max_tokens)
-        sequence.read(segments)
-        return True
-
-    def _open_answer(self, request_id: str) -> TokenSequence | None:
-        """The sequence of a request, where text may be appended to it."""
-        group = self._groups.find(request_id)
-        if group is None or not self._residence.can_share or not group.has_read_prompt:
-            return None
-        sequence, sampling = group.lead, group.request.sampling
-        is_single = len(group.sequences) == 1 and group.beams is None and not (sampling.grammar or sampling.json_schema)
-        can_go_on = sequence.num_generated and not sequence.unsaid and not sequence.stream.holds_back
-        return sequence if is_single and sequence.is_live and can_go_on else None
+        return self._appending.append(request_id, segments, max_tokens)
 
     def cancel(self, request_id: str) -> None:
         """Ends a request and frees what it holds; harmless when it has ended already."""
@@ -268,7 +265,9 @@ class StepLoop:
             if work.sequence.held is not None:
                 self._cells.grow(work.sequence.held, work.num_tokens + work.num_drafted)
         self._groups.suspects[:1] = []
-        self._note(batch, self._timing.clock() - since)
+        self._metering.note(batch, self._timing.clock() - since)
+        if self._groups.waiting and self._admission.lacks_cells:
+            self._tally.note_busy(self._cells.num_used / self._cells.num_cells)
         return rows
 
     def _give_way(self, batch: list[Work]) -> None:
@@ -292,30 +291,6 @@ class StepLoop:
             self._ending.fail(groups[0], error)
         else:
             self._groups.suspects[:] = groups
-
-    def _note(self, batch: list[Work], seconds: float) -> None:
-        """Gives each prompt its share of the step's time; a batch of mostly one prompt tells what reading costs."""
-        total = sum(work.num_tokens + work.num_drafted for work in batch)
-        for work in batch:
-            if not work.group.has_read_prompt:
-                work.group.computed_tokens += work.num_tokens
-                work.group.prefill_seconds += seconds * work.num_tokens / total
-        self._note_idle(batch, seconds)
-        largest = max(batch, key=lambda work: work.num_tokens)
-        if largest.num_tokens > total // 2 and largest.num_tokens > 1:
-            self.profile.note(largest.sequence.num_computed - largest.num_tokens, total, seconds)
-        if self._note_pass is not None:
-            self._note_pass(total, sum(work.wants_token for work in batch), seconds)
-        self._tally.note_step(seconds)
-        if self._groups.waiting and self._admission.lacks_cells:
-            self._tally.note_busy(self._cells.num_used / self._cells.num_cells)
-
-    def _note_idle(self, batch: list[Work], seconds: float) -> None:
-        """Whoever has cells and got nothing computed has waited, and becomes more urgent by it."""
-        served = {work.group.request_id for work in batch}
-        for group in self._groups.running:
-            if group.request_id not in served:
-                group.waited_seconds += seconds
 
     # Postprocess: tokens, text and ends.
 

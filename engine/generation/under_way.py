@@ -167,8 +167,7 @@ class UnderWay:
         since = time.perf_counter()
         events = loaded.loop.step()
         seconds = time.perf_counter() - since
-        counters = loaded.loop.counters()
-        for request_id, _ in counters.cells_by_request:
+        for request_id in loaded.loop.running:
             if request_id in self._answering:
                 self._answering[request_id].begin()
         for event in events:
@@ -180,9 +179,9 @@ class UnderWay:
                 self._tell(event)
         self._refreshes.go_on(events, self._answering, loaded, seconds)
         self._closing = loaded.loop.closing
-        self.set_aside_bytes = counters.swapped_bytes
-        self.is_stalled = not events and counters.steps == self._num_steps
-        self._num_steps = counters.steps
+        self.set_aside_bytes = loaded.loop.saved_bytes
+        self.is_stalled = not events and loaded.loop.num_steps == self._num_steps
+        self._num_steps = loaded.loop.num_steps
 
     def fail_all(self, error: Exception) -> None:
         """The loop has broken."""

@@ -1,0 +1,42 @@
+"""What a batch took: whose time that was, what reading a prompt costs, and how fast all of them write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from engine.generation.batching import Work
+from engine.generation.counters import Tally
+from engine.generation.groups import Groups
+from engine.generation.prefill_profile import PrefillProfile
+
+# Tokens of a batch, sequences that go on writing after it, and seconds.
+NotePass = Callable[[int, int, float], None]
+
+
+class Metering:
+    """Takes in every batch that was computed; part of the step loop."""
+
+    def __init__(self, groups: Groups, profile: PrefillProfile, tally: Tally, note_pass: NotePass | None) -> None:
+        self._groups, self._profile, self._tally, self._note_pass = groups, profile, tally, note_pass
+
+    def note(self, batch: Sequence[Work], seconds: float) -> None:
+        """Gives each prompt its share of the step's time; a batch of mostly one prompt tells what reading costs."""
+        total = sum(work.num_tokens + work.num_drafted for work in batch)
+        for work in batch:
+            if not work.group.has_read_prompt:
+                work.group.computed_tokens += work.num_tokens
+                work.group.prefill_seconds += seconds * work.num_tokens / total
+        self._note_idle(batch, seconds)
+        largest = max(batch, key=lambda work: work.num_tokens)
+        if largest.num_tokens > total // 2 and largest.num_tokens > 1:
+            self._profile.note(largest.sequence.num_computed - largest.num_tokens, total, seconds)
+        if self._note_pass is not None:
+            self._note_pass(total, sum(work.wants_token for work in batch), seconds)
+        self._tally.note_step(seconds)
+
+    def _note_idle(self, batch: Sequence[Work], seconds: float) -> None:
+        """Whoever has cells and got nothing computed has waited, and becomes more urgent by it."""
+        served = {work.group.request_id for work in batch}
+        for group in self._groups.running:
+            if group.request_id not in served:
+                group.waited_seconds += seconds

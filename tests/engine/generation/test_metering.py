@@ -1,0 +1,57 @@
+"""Tests for engine.generation.metering."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.generation.batching import Work
+from engine.generation.groups import SequenceGroup
+from engine.generation.metering import Metering
+from tests.helpers.loop_parts import Parts, prompt
+
+
+def read(parts: Parts, group: SequenceGroup, num_tokens: int) -> Work:
+    """The next tokens of a prompt, computed."""
+    held = group.lead.held
+    assert held is not None
+    parts.compute(held, group.lead.tokens[: held.end + num_tokens])
+    return Work(group, group.lead, num_tokens, wants_token=held.end == len(group.lead.tokens))
+
+
+def test_every_prompt_has_its_share_of_the_time() -> None:
+    parts = Parts()
+    first, second = parts.reading(prompt(1, 40), ((),), 0), parts.reading(prompt(100, 40), ((),), 0)
+    writing = parts.running(prompt(200, 5), ((7,),))
+    batch = [read(parts, first, 20), read(parts, second, 10), Work(writing, writing.lead, 1, 1, wants_token=True)]
+    Metering(parts.groups, parts.profile, parts.tally, None).note(batch, 3.2)
+    assert [group.computed_tokens for group in (first, second, writing)] == [20, 10, 0]
+    assert [group.prefill_seconds for group in (first, second)] == pytest.approx([2.0, 1.0])
+    assert writing.prefill_seconds == 0
+    assert parts.tally.steps == 1
+
+
+def test_a_batch_of_mostly_one_prompt_tells_what_reading_costs() -> None:
+    parts = Parts()
+    group, writing = parts.reading(prompt(1, 100), ((),), 50), parts.running(prompt(200, 5), ((7,),))
+    metering = Metering(parts.groups, parts.profile, parts.tally, None)
+    metering.note([Work(writing, writing.lead, 1)], 9.0)
+    before = parts.profile.seconds(50, 31)
+    metering.note([read(parts, group, 30), Work(writing, writing.lead, 1)], 6.2)
+    assert parts.profile.seconds(50, 31) == pytest.approx(6.2)
+    assert before != pytest.approx(6.2)
+
+
+def test_who_has_cells_and_got_nothing_computed_has_waited() -> None:
+    parts = Parts()
+    served, idle = parts.running(prompt(1, 5), ((7,),)), parts.running(prompt(20, 5), ((7,),))
+    Metering(parts.groups, parts.profile, parts.tally, None).note([Work(served, served.lead, 1)], 2.0)
+    assert (served.waited_seconds, idle.waited_seconds) == (0.0, 2.0)
+
+
+def test_somebody_else_is_told_of_every_batch() -> None:
+    parts = Parts()
+    passes: list[tuple[int, int, float]] = []
+    first, second = parts.running(prompt(1, 5), ((7,),)), parts.running(prompt(20, 5), ((7,),))
+    batch = [Work(first, first.lead, 1, 3, wants_token=True), Work(second, second.lead, 1)]
+    Metering(parts.groups, parts.profile, parts.tally, lambda *told: passes.append(told)).note(batch, 0.5)
+    assert passes == [(5, 1, 0.5)]
