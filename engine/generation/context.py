@@ -75,12 +75,11 @@ class Context:
         params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_ENABLED
         params.kv_unified = True
         params.no_perf = True
-        native_log.compute_buffers.clear()
+        native_log.begin()
         handle = llama.llama_init_from_model(model.handle, params)
         if not handle:
-            detail = f" ({native_log.last_error})" if native_log.last_error else ""
             raise ModelLoadFailed(
-                f"There is no room for a context of {spec.num_cells:,} tokens{detail}.",
+                f"There is no room for a context of {spec.num_cells:,} tokens{native_log.detail}.",
                 "Lower the context length in the settings, or choose a smaller model.",
             )
         self.compute_bytes = dict(native_log.compute_buffers)

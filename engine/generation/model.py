@@ -26,21 +26,34 @@ _BUFFER = re.compile(r"(\S+)\s+(compute|output) buffer size\s*=\s*([\d.]+)\s*MiB
 
 
 class LlamaLog:
-    """llama.cpp's log lines, handed to ours; the newest error and the buffers it tells of are kept."""
+    """llama.cpp's log lines, handed to ours; the first error of a call and the buffers it tells of are kept.
+
+    The first says what is wrong, those after it that something was.
+    """
 
     def __init__(self) -> None:
-        self.last_error = ""
+        self.first_error = ""
         self.compute_buffers: dict[str, int] = {}
         # Kept alive here: llama.cpp holds the bare pointer.
         self._callback = llama.llama_log_callback(self._take)
+
+    @property
+    def detail(self) -> str:
+        """The error, as the end of a sentence; "" where none was told."""
+        return f" ({self.first_error})" if self.first_error else ""
+
+    def begin(self) -> None:
+        """Forgets what was told of earlier calls."""
+        self.first_error = ""
+        self.compute_buffers.clear()
 
     def install(self) -> None:
         llama.llama_log_set(self._callback, ctypes.c_void_p(0))
 
     def _take(self, level: int, text: bytes, user_data: object) -> None:
         line = text.decode("utf-8", "replace").rstrip()
-        if level == 4 and line:
-            self.last_error = line
+        if level == 4 and not self.first_error:
+            self.first_error = line
         match = _BUFFER.search(line)
         if match:
             # The output buffer lies beside the first of the others and bears the same name.
@@ -83,12 +96,11 @@ class Model:
         params.n_gpu_layers = n_gpu_layers
         callback = llama.llama_progress_callback(lambda fraction, _: on_progress(fraction))
         params.progress_callback = callback
-        native_log.last_error = ""
+        native_log.begin()
         handle = llama.llama_model_load_from_file(os.fsencode(path), params)
         if not handle:
-            detail = f" ({native_log.last_error})" if native_log.last_error else ""
             raise ModelLoadFailed(
-                f"{path.name} could not be loaded{detail}.",
+                f"{path.name} could not be loaded{native_log.detail}.",
                 "Choose a smaller model or fewer GPU layers, or update Ragdoll if the model is very new.",
             )
         self.path = path

@@ -12,6 +12,7 @@ import mmap
 import re
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,13 +22,19 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType
 
 from engine.core import ModelShape
 from engine.errors import ModelFileInvalid, ModelNotFound
+from engine.models.soundness import fault_of, fault_of_vocabulary
 
 MAGIC = b"GGUF"
 READABLE_VERSIONS = (2, 3)
 DEFAULT_ALIGNMENT = 32
 # Bounds that no real model comes near; a header beyond them is garbage, not a reason to allocate.
-MAX_TENSORS, MAX_KEYS, MAX_DIMENSIONS, MAX_LAYERS = 1_000_000, 1_000_000, 8, 10_000
+MAX_TENSORS, MAX_KEYS, MAX_DIMENSIONS, MAX_BYTES = 1_000_000, 1_000_000, 8, 2**48
+# Magic, version and counts.
+SMALLEST_BYTES = 24
 F16_BYTES = 2
+_VOCABULARY = "tokenizer.ggml.tokens"
+# The type of the value, the type of its elements, and how many there are.
+_BEFORE_FIRST = 4 + 4 + 8
 _SCALARS = {
     GGUFValueType.UINT8: "B",
     GGUFValueType.INT8: "b",
@@ -59,11 +66,15 @@ class TensorExtent:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The metadata and the tensor table. Long arrays of the metadata are replaced by their length."""
+    """The metadata and the tensor table. Long arrays of the metadata are replaced by their length.
+
+    The first token of the vocabulary begins at `vocabulary_at` of the file; 0 where there is none.
+    """
 
     metadata: Mapping[str, Any]
     tensors: tuple[TensorExtent, ...]
     file_bytes: int
+    vocabulary_at: int = 0
 
 
 def read_shape(path: Path) -> ModelShape:
@@ -88,11 +99,12 @@ def _read_shape(path: Path, mtime_ns: int, size_bytes: int) -> ModelShape:
     _require_writer(path, metadata)
     tensors = [tensor for header in headers for tensor in header.tensors]
     try:
+        fault = fault_of(metadata) or fault_of_vocabulary(metadata, _tokens(path, headers[0]))
+        if fault:
+            raise _unusable(path.name, fault)
         return _shape(path, metadata, tensors, sum(header.file_bytes for header in headers))
     except (TypeError, ValueError, OverflowError) as error:
-        raise ModelFileInvalid(
-            f"{path.name} cannot be used: its header is damaged.", "Download it again, or choose another GGUF file."
-        ) from error
+        raise _unusable(path.name, "its header is damaged") from error
 
 
 def parts_of(path: Path) -> list[Path]:
@@ -118,24 +130,45 @@ def read_header(path: Path) -> Header:
         ModelNotFound: There is no such file.
         ModelFileInvalid: Not GGUF, of an unreadable version, damaged or cut short.
     """
+    with _mapped(path) as view:
+        return _parse(_Cursor(view, path.name), len(view))
+
+
+def _tokens(path: Path, header: Header) -> list[bytes]:
+    """The texts of the vocabulary, in order."""
+    if not header.vocabulary_at:
+        return []
+    with _mapped(path) as view:
+        return _Cursor(view, path.name, header.vocabulary_at).strings(header.metadata[_VOCABULARY])
+
+
+@contextmanager
+def _mapped(path: Path) -> Iterator[mmap.mmap]:
     try:
         with path.open("rb") as stream:
             file_bytes = stream.seek(0, 2)
-            if file_bytes < 24:
-                raise ModelFileInvalid(f"{path.name} is not a GGUF model: it holds only {file_bytes} bytes.")
+            if file_bytes < SMALLEST_BYTES:
+                raise ModelFileInvalid(
+                    f"{path.name} is not a GGUF model: it holds only {file_bytes} bytes.", "Choose another file."
+                )
             with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as view:
-                return _parse(_Cursor(view, path.name), file_bytes)
+                yield view
     except FileNotFoundError as error:
         raise ModelNotFound(f"There is no model file at {path}.", "Choose another file.") from error
     except OSError as error:
-        raise ModelFileInvalid(f"{path.name} cannot be read: {error.strerror or error}.") from error
+        way_out = "Choose the GGUF file of a model, or look whether its disk is in order."
+        raise ModelFileInvalid(f"{path.name} cannot be read: {error.strerror or error}.", way_out) from error
+
+
+def _unusable(name: str, why: str) -> ModelFileInvalid:
+    return ModelFileInvalid(f"{name} cannot be used: {why}.", "Download it again, or choose another GGUF file.")
 
 
 class _Cursor:
     """Reads little-endian values in order and refuses to run past the end."""
 
-    def __init__(self, view: mmap.mmap, name: str) -> None:
-        self._view, self._name, self._at = view, name, 0
+    def __init__(self, view: mmap.mmap, name: str, at: int = 0) -> None:
+        self._view, self._name, self._at = view, name, at
 
     @property
     def at(self) -> int:
@@ -161,6 +194,16 @@ class _Cursor:
             at += 8 + length_at(view, at)[0]
         self.skip(at - self._at)
 
+    def strings(self, count: int) -> list[bytes]:
+        """The next `count` strings, as they are; passed once already, so none of them is cut short."""
+        view, at, length_at, found = self._view, self._at, struct.Struct("<Q").unpack_from, list[bytes]()
+        for _ in range(count):
+            end = at + 8 + length_at(view, at)[0]
+            found.append(view[at + 8 : end])
+            at = end
+        self._at = at
+        return found
+
     def scalar(self, code: str) -> Any:
         return struct.unpack(f"<{code}", self.take(struct.calcsize(code)))[0]
 
@@ -168,9 +211,7 @@ class _Cursor:
         return self.take(self.scalar("Q")).decode("utf-8", "replace")
 
     def invalid(self, why: str) -> ModelFileInvalid:
-        return ModelFileInvalid(
-            f"{self._name} cannot be used: {why}.", "Download it again, or choose another GGUF file."
-        )
+        return _unusable(self._name, why)
 
 
 def _parse(cursor: _Cursor, file_bytes: int) -> Header:
@@ -182,7 +223,13 @@ def _parse(cursor: _Cursor, file_bytes: int) -> Header:
     num_tensors, num_keys = cursor.scalar("Q"), cursor.scalar("Q")
     if num_tensors > MAX_TENSORS or num_keys > MAX_KEYS:
         raise cursor.invalid("its header is damaged")
-    metadata = dict(_key_value(cursor) for _ in range(num_keys))
+    metadata: dict[str, Any] = {}
+    vocabulary_at = 0
+    for _ in range(num_keys):
+        key, at = cursor.string(), cursor.at
+        metadata[key] = _value(cursor, cursor.scalar("I"))
+        if key == _VOCABULARY:
+            vocabulary_at = at + _BEFORE_FIRST
     table = [_tensor_info(cursor) for _ in range(num_tensors)]
     alignment = metadata.get("general.alignment", DEFAULT_ALIGNMENT)
     if not isinstance(alignment, int) or alignment < 1:
@@ -190,14 +237,11 @@ def _parse(cursor: _Cursor, file_bytes: int) -> Header:
     data_start = -(-cursor.at // alignment) * alignment
     tensors = tuple(TensorExtent(name, data_start + offset, size) for name, offset, size in table)
     needed = max((tensor.offset + tensor.num_bytes for tensor in tensors), default=data_start)
+    if needed > MAX_BYTES:
+        raise cursor.invalid("its tensor table is damaged")
     if needed > file_bytes:
         raise cursor.invalid(f"it is cut short: {file_bytes:,} of {needed:,} bytes are there")
-    return Header(metadata, tensors, file_bytes)
-
-
-def _key_value(cursor: _Cursor) -> tuple[str, Any]:
-    key = cursor.string()
-    return key, _value(cursor, cursor.scalar("I"))
+    return Header(metadata, tensors, file_bytes, vocabulary_at)
 
 
 def _value(cursor: _Cursor, kind_number: int) -> Any:
@@ -265,7 +309,7 @@ def _shape(path: Path, metadata: Mapping[str, Any], tensors: list[TensorExtent],
         return metadata.get(f"{architecture}.{key}", default)
 
     num_layers = int(number("block_count"))
-    if not 1 <= num_layers <= MAX_LAYERS or not tensors:
+    if not tensors:
         raise ModelFileInvalid(f"{path.name} holds no layers that can be run.", "Choose another GGUF file.")
     layer_bytes, other_bytes, output_bytes = _bytes_by_place(tensors, num_layers)
     return ModelShape(
@@ -276,7 +320,7 @@ def _shape(path: Path, metadata: Mapping[str, Any], tensors: list[TensorExtent],
         other_bytes=other_bytes,
         output_bytes=output_bytes,
         kv_cell_bytes=tuple(_kv_cell_bytes(number, num_layers)),
-        vocabulary_size=int(metadata.get("tokenizer.ggml.tokens") or number("vocab_size")),
+        vocabulary_size=int(metadata.get(_VOCABULARY) or number("vocab_size")),
         file_bytes=file_bytes,
         has_chat_template=bool(metadata.get("tokenizer.chat_template")),
     )
