@@ -6,7 +6,7 @@ to be read again, whatever costs less. It comes back before anybody new who is n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from engine.errors import NoCells
 from engine.generation.cells import Cells
@@ -156,23 +156,26 @@ class Admission:
         return max(due.count(1), 1) if due else 0
 
     def _is_time_for(self, group: SequenceGroup) -> bool:
-        """Whether a group would be read soon, and there are not too many already."""
-        if self._num_sequences() + group.num_sequences > self._max_running:
+        """Whether a group would be read soon, and there are not too many already that are as urgent."""
+        rank_of_group = self.rank(group)
+        before = [other for other in self._groups.running if self.rank(other) <= rank_of_group]
+        if _num_sequences(before) + group.num_sequences > self._max_running:
             # Only an end changes that.
             self._pause()
             return False
-        rank_of_group = self.rank(group)
-        num_unread = sum(other.num_unread for other in self._groups.running if self.rank(other) <= rank_of_group)
+        num_unread = sum(other.num_unread for other in before)
         num_to_read = 0 if group.is_swapped else group.num_tokens - (group.found.num_tokens if group.found else 0)
         return is_read_soon(num_to_read, num_unread, self._step_tokens)
 
     def _has_room_for(self, group: SequenceGroup) -> bool:
         """Whether a group fits now, after everything left that may leave for it: nothing does in vain."""
-        while (lack := self._cells_for(group) - self._num_available()) > 0 or self._lacks_slots(group):
+        while (lack := self._cells_for(group) - self._num_available()) > 0 or self._lacks_place(group):
             less_urgent = [other for other in self._groups.running if self.rank(other) > self.rank(group)]
             if self._cells_for(group) > self._num_reachable(less_urgent):
                 return False
-            if self._keeper.free_cells(max(1, lack)):
+            if self._lacks_turn(group) and less_urgent:
+                self._preempt_one(less_urgent)
+            elif self._keeper.free_cells(max(1, lack)):
                 # What left the cells may have been what was found for this one; perhaps it is on disk now.
                 self.let_go(group)
                 self._queue.find(group)
@@ -188,19 +191,20 @@ class Admission:
         held = [sequence.held for group in staying for sequence in group.sequences if sequence.held is not None]
         return self._cells.num_cells - self._cells.num_distinct(held) - sum(group.num_unread for group in staying)
 
-    def _lacks_slots(self, group: SequenceGroup) -> bool:
-        """One more than its own is for what is loaded by itself."""
-        return self._cells.num_free_slots < group.num_sequences + 1
+    def _lacks_place(self, group: SequenceGroup) -> bool:
+        """Sequence numbers: one more than its own is for what is loaded by itself."""
+        return self._cells.num_free_slots < group.num_sequences + 1 or self._lacks_turn(group)
 
-    def _num_sequences(self) -> int:
-        return sum(group.num_sequences for group in self._groups.running)
+    def _lacks_turn(self, group: SequenceGroup) -> bool:
+        """Whether too many would run with it, though less urgent ones may leave."""
+        return _num_sequences(self._groups.running) + group.num_sequences > self._max_running
 
     def _cells_for(self, group: SequenceGroup) -> int:
         found = group.found or Found()
         needed = group.num_tokens - found.num_tokens + found.num_cells + group.num_sequences
         if not self._groups.running:
             return min(needed, self._cells.num_cells)
-        return needed + watermark(self._cells.num_cells, self._num_sequences())
+        return needed + watermark(self._cells.num_cells, _num_sequences(self._groups.running))
 
     def _num_available(self) -> int:
         """Free cells that are not promised to those who still read."""
@@ -228,3 +232,7 @@ class Admission:
         if chosen is None:
             raise NoCells("The context is full.", "Start a new chat or raise the context length in the settings.")
         self.preempt(next(group for group in groups if group.request_id == chosen.request_id))
+
+
+def _num_sequences(groups: Sequence[SequenceGroup]) -> int:
+    return sum(group.num_sequences for group in groups)

@@ -120,6 +120,26 @@ def test_a_place_that_an_answer_of_several_leaves_is_taken_when_it_is_told() -> 
     assert waiting.status is SequenceStatus.RUNNING
 
 
+def test_where_too_many_less_urgent_ones_run_the_latest_makes_place() -> None:
+    parts = Parts(max_running=3)
+    parts.keep(*prompt(700, 10))
+    scripts = [parts.running(prompt(100 * number + 1, 10), ((7,),), priority="batch") for number in range(3)]
+    window, other = parts.waiting(prompt(500, 10)), parts.waiting(prompt(600, 10), priority="batch")
+    parts.admission.admit()
+    assert parts.groups.running == [*scripts[:2], window]
+    assert parts.groups.waiting == [scripts[2], other]
+    assert len(parts.keeper.nodes) == 1
+    parts.check()
+
+
+def test_nobody_makes_place_for_who_is_no_more_urgent() -> None:
+    parts = Parts(max_running=2)
+    groups = [parts.running(prompt(100 * number + 1, 10), ((7,),)) for number in range(2)]
+    parts.waiting(prompt(500, 10))
+    parts.admission.admit()
+    assert parts.groups.running == groups
+
+
 def test_who_would_not_be_read_soon_waits_without_cells() -> None:
     parts = Parts(num_cells=512, n_ubatch=32)
     reading, waiting = parts.waiting(prompt(1, 100)), parts.waiting(prompt(200, 100))
