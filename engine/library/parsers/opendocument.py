@@ -15,7 +15,7 @@ from engine.library.parsers.elements import attribute, child, children, elements
 from engine.library.parsers.limits import MIB, Limits
 from engine.library.parsers.markup import PageBuilder, sane_title
 from engine.library.parsers.opendocument_locks import is_locked, unlocked
-from engine.library.parsers.opendocument_text import Flow, flat, styles
+from engine.library.parsers.opendocument_text import Flow, comment, flat, styles
 from engine.library.parsers.sheets import Row, Sheets
 
 _FURNITURE = {"date-time", "footer", "header", "page-number"}
@@ -80,6 +80,8 @@ def _shapes(container: etree._Element) -> Iterator[etree._Element]:
 def _shape(flow: Flow, shape: etree._Element) -> None:
     if attribute(shape, "class") == "title":
         flow.builder.add("heading", flat(shape), 1)
+    elif local(shape) == "annotation":
+        flow.builder.add("paragraph", comment(shape))
     else:
         flow.blocks(shape)
         flow.end_code()
@@ -96,8 +98,20 @@ def _notes(flow: Flow, notes: etree._Element | None) -> None:
 def _sheets(body: etree._Element, limits: Limits) -> tuple[ParsedPage, ...]:
     sheets = Sheets(limits)
     for table in children(body, "table"):
-        sheets.add(attribute(table, "name"), _rows(table))
+        sheets.add(attribute(table, "name"), _rows(table), _comments(table))
     return tuple(sheets.pages)
+
+
+def _comments(table: etree._Element) -> dict[int, list[str]]:
+    """What is said of cells, by the number of the row."""
+    found: dict[int, list[str]] = {}
+    number = 1
+    for element in _row_elements(table):
+        said = [text for annotation in element.iter("{*}annotation") if (text := comment(annotation))]
+        if said:
+            found[number] = said
+        number += _repeated(element, "number-rows-repeated")
+    return found
 
 
 def _rows(table: etree._Element) -> Iterator[Row]:

@@ -1,19 +1,23 @@
-"""Text in OpenDocument XML: headings, paragraphs, lists and tables as blocks, with text boxes and footnotes."""
+"""Text in OpenDocument XML: headings, paragraphs, lists and tables as blocks, with what is anchored in them.
+
+That is text boxes, footnotes, comments and the words that stand for pictures; they follow their paragraph or table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lxml import etree
 
 from engine.core import BlockKind
+from engine.library.parsers import remarks
 from engine.library.parsers.archive import Package
-from engine.library.parsers.elements import attribute, children, descendants, elements, local
+from engine.library.parsers.elements import attribute, child, children, descendants, elements, local
 from engine.library.parsers.markup import PageBuilder, row
 
 _TITLES = {"Title"}
 _CODE = {"Preformatted_20_Text"}
-# What was deleted, what only declares, what others remarked, and lists of what stands elsewhere.
+# What was deleted, what only declares, what is written beside the text, and lists of what stands elsewhere.
 _UNSHOWN = {
     "tracked-changes", "annotation", "forms", "sequence-decls", "variable-decls", "user-field-decls",
     "table-of-content", "alphabetical-index", "illustration-index", "table-index", "object-index", "user-index",
@@ -48,6 +52,12 @@ def flat(container: etree._Element | None) -> str:
     return " ".join(filter(None, texts))
 
 
+def comment(annotation: etree._Element) -> str:
+    """A comment as it is read; "" where it says nothing."""
+    author = child(annotation, "creator")
+    return remarks.comment((author.text or "") if author is not None else "", flat(annotation))
+
+
 class Flow:
     """One pass over a text in reading order; `styles` as from `styles`."""
 
@@ -55,6 +65,8 @@ class Flow:
         self.builder = builder
         self._styles = styles
         self._code: list[str] = []
+        # Comments on lines of a listing, which wait for its end.
+        self._on_code: list[str] = []
         self._has_title = False
 
     def blocks(self, container: etree._Element, *, is_list: bool = False) -> None:
@@ -64,6 +76,8 @@ class Flow:
                 self._paragraph(element, is_list=is_list)
             elif name == "table":
                 self._table(element)
+            elif name == "desc":
+                self._add("paragraph", remarks.shown(element.text or ""))
             elif name not in _UNSHOWN:
                 self.blocks(element, is_list=is_list or name == "list")
 
@@ -71,6 +85,9 @@ class Flow:
         """Preformatted paragraphs are the lines of one listing, which ends here."""
         self.builder.add("code", "\n".join(self._code))
         self._code.clear()
+        for said in self._on_code:
+            self.builder.add("paragraph", said)
+        self._on_code.clear()
 
     def _paragraph(self, element: etree._Element, *, is_list: bool) -> None:
         inline = _Inline()
@@ -78,6 +95,14 @@ class Flow:
         self._styled(element, "".join(inline.texts), is_list=is_list)
         for box in (*inline.boxes, *inline.notes):
             self.blocks(box)
+        self._comments(inline.comments)
+
+    def _comments(self, annotations: Iterable[etree._Element]) -> None:
+        for said in map(comment, annotations):
+            if self._code:
+                self._on_code.append(said)
+            else:
+                self._add("paragraph", said)
 
     def _styled(self, element: etree._Element, text: str, *, is_list: bool) -> None:
         style = attribute(element, "style-name")
@@ -106,15 +131,17 @@ class Flow:
             return
         for cells in rows:
             self._add("table_row", row([flat(cell) for cell in cells]))
+        self._comments(table.iter("{*}annotation"))
 
 
 class _Inline:
-    """What a paragraph holds: its text, and the boxes and notes anchored in it."""
+    """What a paragraph holds: its text, and the boxes, notes and comments anchored in it."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.boxes: list[etree._Element] = []
         self.notes: list[etree._Element] = []
+        self.comments: list[etree._Element] = []
 
     def gather(self, element: etree._Element) -> None:
         # White space of the XML is one space; more of it is written as elements.
@@ -133,6 +160,8 @@ class _Inline:
             self.texts.append(_SPACES[name])
         elif name == "note":
             self.notes += children(part, "note-body")
+        elif name == "annotation":
+            self.comments.append(part)
         elif name in ("frame", "custom-shape", "text-box"):
             self.boxes.append(part)
         elif name not in _UNSHOWN:

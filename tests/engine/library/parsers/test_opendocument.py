@@ -67,6 +67,7 @@ def test_the_structure_of_a_text(parsed):
         ("heading", "Chapter"),
         ("paragraph", "Two   spaces\ttab\nline, span."),
         ("paragraph", "A note."),
+        ("paragraph", "Comment: remark"),
         ("list_item", "one"),
         ("list_item", "inner"),
         ("code", "code\n more"),
@@ -75,6 +76,43 @@ def test_the_structure_of_a_text(parsed):
         ("paragraph", "In a box."),
     ]
     assert [block.level for block in document.pages[0].blocks][:2] == [1, 2]
+
+
+def remark(text: str) -> str:
+    return (
+        '<office:annotation><dc:creator xmlns:dc="dc">Ada</dc:creator><dc:date xmlns:dc="dc">2024</dc:date>'
+        f"<text:p>{text}</text:p></office:annotation>"
+    )
+
+
+PICTURE = '<draw:frame><draw:image/><svg:desc xmlns:svg="svg">A map of the lake</svg:desc></draw:frame>'
+
+
+def test_comments_and_words_for_pictures_stand_where_they_belong(parsed):
+    text = (
+        f"<text:p>Above.{PICTURE}</text:p><table:table><table:table-row><table:table-cell><text:p>a{remark('Why a?')}"
+        "</text:p></table:table-cell><table:table-cell><text:p>b</text:p></table:table-cell></table:table-row>"
+        f"</table:table><text:p text:style-name='Preformatted_20_Text'>one{remark('Which?')}</text:p>"
+        "<text:p text:style-name='Preformatted_20_Text'>two</text:p>"
+    )
+    assert said(parsed("a.odt", opendocument_file(text))) == [
+        ("paragraph", "Above."),
+        ("paragraph", "Picture: A map of the lake"),
+        ("table_row", "a | b"),
+        ("paragraph", "Comment by Ada: Why a?"),
+        ("code", "one\ntwo"),
+        ("paragraph", "Comment by Ada: Which?"),
+    ]
+    slides = parsed(
+        "a.odp", opendocument_file(f"<draw:page/><draw:page>{PICTURE}{remark('So?')}</draw:page>", "presentation")
+    )
+    assert said(slides, 1) == [("paragraph", "Picture: A map of the lake"), ("paragraph", "Comment by Ada: So?")]
+    sheet = SHEET.replace("<text:p>North</text:p>", f"{remark('Or south?')}<text:p>North</text:p>")
+    page = parsed("a.ods", opendocument_file(sheet, "spreadsheet")).pages[0]
+    assert [(page.text[block.start : block.end], block.line) for block in page.blocks][2:4] == [
+        ("North | $5", 5),
+        ("Comment by Ada: Or south?", 5),
+    ]
 
 
 def test_slides_begin_with_their_title_and_end_with_their_notes(parsed):
