@@ -72,7 +72,7 @@ def answers() -> tuple[Row, ...]:
     )  # fmt: skip
 
 
-def kept() -> tuple[Row, ...]:
+def reading() -> tuple[Row, ...]:
     return (
         Row(
             "generation.kv_ram_bytes", _tr("Memory for what was read"),
@@ -86,7 +86,7 @@ def kept() -> tuple[Row, ...]:
         ),
         Row(
             "generation.read_ahead", _tr("Read while searching"),
-            _tr("What is found first is read before the search ends, from the next load on. Automatic: on a GPU."),
+            _tr("What is found first is read before the search ends. Automatic: where a graphics card computes."),
             lambda: Choice(
                 ((None, _tr("Automatic")), (True, _tr("Always")), (False, _tr("Never"))), _tr("When to read ahead")
             ),

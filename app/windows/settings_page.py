@@ -65,7 +65,7 @@ class SettingsPage(Page):
         self._column.setSpacing(12)
         self._add_appearance()
         self._add_answers_per_question(self._add_rows(self.tr("Answers"), engine_rows.answers()))
-        self._add_rows(self.tr("Kept for later"), engine_rows.kept())
+        self._add_rows(self.tr("Reading"), engine_rows.reading())
         library = self._add_rows(self.tr("Library"), engine_rows.library())
         self._add_embedder(library)
         self._add_rows(self.tr("Search"), engine_rows.search())
