@@ -1,10 +1,17 @@
-"""Tests for the pure parts of tests.bench.refresh and tests.bench.stretches."""
+"""Tests for the pure parts of tests.bench.refresh, tests.bench.given_text and tests.bench.stretches."""
 
 from __future__ import annotations
 
+import pytest
+
 from engine.core import Answer, Refresh, Scope
+from engine.events import AnswerFinished
+from engine.generation.refresh_policy import INTERVALS, RefreshPolicy
+from engine.metrics import Timings
+from tests.bench import refresh
+from tests.bench.given_text import vocabulary_of
 from tests.bench.real_library import Library, is_source
-from tests.bench.stretches import QUESTION_TOKENS, SPAN_CHARACTERS, evidence_at, found_sources, stretches
+from tests.bench.stretches import QUESTION_TOKENS, SPAN_CHARACTERS, Stretch, evidence_at, found_sources, stretches
 from tests.bench.test_stale_queries import words_of
 from tests.helpers.answers import passage
 
@@ -58,3 +65,81 @@ def test_spans_that_come_from_nowhere_do_not_count() -> None:
 
     assert found_sources(answer_of(one + two, one), lambda span: span == one) == [True]
     assert found_sources(answer_of("short", "short"), lambda span: True) == []
+
+
+def written(seconds: float, searching: float = 0.0, hidden: float = 0.0) -> AnswerFinished:
+    """An answer whose first token came after a second."""
+    one, two = span_of("x"), span_of("y")
+    come = (Refresh(SPAN_CHARACTERS, 1, 1),) if searching else ()
+    timings = Timings(
+        queued_s=0.0,
+        retrieval_s=0.1,
+        prefill_s=0.9,
+        ttft_s=1.0,
+        total_s=1.0 + seconds,
+        prompt_tokens=100,
+        generated_tokens=64,
+        refreshes=len(come),
+        refresh_retrieval_s=searching,
+        refresh_hidden_s=hidden,
+    )
+    return AnswerFinished("q", answer_of(one + two, one, *([two] if come else []), refreshes=come), timings)
+
+
+def by_way(stretch: Stretch, policy: RefreshPolicy) -> AnswerFinished:
+    """Writes as if looking again took a second, of which writing hides half."""
+    return {
+        "none": written(10.0),
+        "once": written(10.5, 1.0, 0.5),
+        "synchronous": written(12.0, 2.0, 0.0),
+        "periodic": written(11.0, 2.0, 1.0),
+    }[policy.mode]
+
+
+def test_answers_are_compared_way_by_way() -> None:
+    asked = list(stretches(LIBRARY, 2, num_tokens=300))
+
+    found = refresh.compare(by_way, asked, refresh.WAYS, lambda span: True)
+
+    assert found.keys() == refresh.WAYS.keys()
+    assert found["none"].figures("none") == {"none_latency_s": 10.0, "none_recall": 0.5}
+    assert found["ours"].figures("ours") == {
+        "ours_latency_s": 11.0,
+        "ours_recall": 1.0,
+        "ours_hidden_share": 0.5,
+        "ours_searching_s": 2.0,
+        "ours_reading_s": 0.0,
+        "ours_refreshes": 1.0,
+    }
+
+
+def test_ratios_have_the_names_that_were_promised() -> None:
+    found = refresh.compare(by_way, [Stretch("?", "text")], refresh.WAYS, lambda span: True)
+
+    named = refresh.named_ratios(found)
+
+    assert named.keys() == refresh.BOUNDS.keys()
+    assert named["hidden_share"] == 0.5
+    assert named["none"] == pytest.approx(10 / 11)
+    assert named["synchronous"] == pytest.approx(12 / 11)
+
+
+def test_where_nothing_was_searched_for_nothing_is_hidden() -> None:
+    found = refresh.compare(lambda stretch, policy: written(10.0), [Stretch("?", "text")], refresh.WAYS, bool)
+
+    assert refresh.named_ratios(found) == {"none": 1.0, "synchronous": 1.0}
+
+
+def test_the_grid_has_every_interval_with_every_breadth() -> None:
+    ways = refresh.grid(refresh.FULL)
+
+    assert {policy.interval for policy in ways.values()} == set(INTERVALS)
+    assert len(ways) == len(INTERVALS) * len(refresh.FULL.breadths)
+    assert all(policy.mode == "periodic" and policy.max_cost_share is None for policy in ways.values())
+
+
+def test_a_vocabulary_begins_with_the_words_that_are_read_most() -> None:
+    texts = tuple(map(words_of, ("the lease ends, the tenant leaves", "the end of 2024")))
+
+    assert vocabulary_of(Library((), (), (), texts))[:2] == ["the", "end"]
+    assert "2024" not in vocabulary_of(Library((), (), (), texts))

@@ -1,0 +1,77 @@
+"""The application, but that its model writes what it is told to: an engine on real documents and a random model.
+
+The model's words are those of the documents, so that their text has about as many tokens as with real models. Nothing
+is drafted: what is drafted from passages would be gained by having them, and is measured elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from unittest import mock
+
+from engine import assembly
+from engine.config import Home
+from engine.core import SamplingParams
+from engine.engine import Engine
+from engine.events import AnswerFinished
+from engine.generation import building
+from engine.generation.model import Model
+from engine.generation.refresh_policy import RefreshPolicy
+from engine.generation.step_loop import StepLoop
+from tests.bench.given_tokens import GivenTokens
+from tests.bench.real_library import Library
+
+_WORD = re.compile(r"[^\W\d_]{2,}")
+
+
+def vocabulary_of(library: Library) -> list[str]:
+    """The words of a library's documents, the most frequent first."""
+    counted = Counter(word for text in library.texts for word in _WORD.findall(text.text))
+    return [word for word, _ in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))]
+
+
+class Application:
+    """An engine that is open as long as its block; what is indexed and kept stays in `folder` for the next time."""
+
+    def __init__(self, folder: Path, files: Sequence[Path], model: Path, settings: dict[str, Any]) -> None:
+        self._text, self._policy = "", RefreshPolicy("none")
+        with ExitStack() as undo:
+            undo.enter_context(mock.patch.object(building, "StepLoop", self._make_loop))
+            undo.enter_context(mock.patch.object(assembly, "RefreshPolicy", self._chosen_policy))
+            self._engine = undo.enter_context(Engine(Home.under(folder)))
+            self._engine.change_settings({**settings, "generation.refresh": "auto"})
+            self._engine.add(files)
+            self._engine.use_model(model)
+            self._closing = undo.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.__exit__(kind, error, trace)
+
+    def write(self, question: str, text: str, num_tokens: int, policy: RefreshPolicy) -> AnswerFinished:
+        """Answers with the beginning of `text`, and looks again meanwhile as the policy says."""
+        self._text, self._policy = text, policy
+        sampling = SamplingParams(max_tokens=num_tokens, temperature=0.0, repeat_penalty=1.0)
+        [finished] = self._engine.ask_many([question], sampling=sampling)
+        return finished
+
+    def _chosen_policy(self) -> RefreshPolicy:
+        return self._policy
+
+    def _make_loop(self, *parts: object, **options: Any) -> StepLoop:
+        make: Callable[..., StepLoop] = StepLoop
+        return make(*parts, **(options | {"make_sampler": self._make_sampler, "make_drafter": None}))
+
+    def _make_sampler(self, model: Model, params: SamplingParams) -> GivenTokens:
+        tokens: Sequence[int] = model.tokenize(self._text)
+        return GivenTokens(model, params, tokens)
