@@ -96,9 +96,10 @@ class Room:
         self._now = {"now": now} if now else {}
         self.open()
 
-    def open(self, root: bytes = ROOT) -> None:
+    def open(self, root: bytes = ROOT, waits: bool = True) -> None:
+        """A keeper over what the files hold; `waits` until all of them were found."""
         self.files = CacheFiles(self.folder, self.ledger, self.problems.put, **self._now)
-        assert self.files.scanned.wait(30)
+        assert not waits or self.files.scanned.wait(30)
         self.keeper = KnowledgeKeeper(root, self.context, self.cells, self.ledger, self.files)
 
     def close(self) -> None:

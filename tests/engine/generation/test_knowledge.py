@@ -275,6 +275,58 @@ def test_a_bad_file_in_the_middle_is_a_miss_from_there_on(room, harm):
     room.check()
 
 
+def test_a_question_that_comes_before_its_files_are_found_reads_and_they_join_what_was_read(room, monkeypatch):
+    room.ask([A, B, C])
+    room.close()
+    hold, look_at = threading.Event(), cache_io.look_at
+    monkeypatch.setattr(cache_io, "look_at", lambda *where: (hold.wait(30), look_at(*where))[1])
+    room.open(waits=False)
+    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    assert room.ask([A, B]) == 0
+    assert room.keeper.is_behind
+    hold.set()
+    assert room.files.scanned.wait(30)
+    room.keeper.let_go(room.keeper.find([]))
+    assert homes(room) == (0, 2, 3)
+    assert room.ask([A, B, C]) == 96
+    flush(room)
+    room.check()
+
+
+def test_files_that_are_found_while_nobody_asks_become_nodes(room, monkeypatch):
+    for document in range(1, 100):
+        room.ask([passage(document)])
+    room.close()
+    hold, look_at = threading.Event(), cache_io.look_at
+    monkeypatch.setattr(cache_io, "look_at", lambda *where: (hold.wait(30), look_at(*where))[1])
+    room.open(waits=False)
+    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    hold.set()
+    assert room.files.scanned.wait(30)
+    room.keeper.flush()
+    assert 0 < len(room.keeper.tree) < 99
+    while room.keeper.is_behind:
+        room.keeper.flush()
+    assert len(room.keeper.tree) == 99
+    room.check()
+
+
+def test_a_file_that_cannot_be_opened_now_is_a_miss_and_a_hit_another_time(room, monkeypatch):
+    room.ask([A, B])
+    room.restart()
+    room.keeper.set_budgets(0, PLENTY, PLENTY)
+    with monkeypatch.context() as patched:
+        patched.setattr(cache_io, "read_blob", lambda *_: "unavailable")
+        found = room.find([A, B])
+        sequence = room.cells.open()
+        assert room.keeper.restore(found, sequence) == 0
+        room.release(sequence)
+        room.keeper.let_go(found)
+    assert homes(room) == (0, 0, 2)
+    assert room.ask([A, B]) == 64
+    room.check()
+
+
 def test_a_parent_that_is_missing_makes_its_children_useless(room):
     room.ask([A, B])
     flush(room)

@@ -1,0 +1,199 @@
+"""Tests for engine.generation.worker: what is kept on the disk, as people meet it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.config import Settings
+from engine.core import KVType
+from engine.generation import cache_io, hot_file, loaded, worker
+from engine.generation.commands import UseModel
+from tests.engine.generation.conftest import Desk
+
+Start = Callable[[], Desk]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Desks over the same folder, one after the other."""
+    desks: list[Desk] = []
+
+    def started() -> Desk:
+        for desk in desks:
+            desk.worker.stop()
+        desks.append(Desk(tmp_path))
+        return desks[-1]
+
+    yield started
+    for desk in desks:
+        desk.worker.stop()
+        assert desk.ledger.spans() == ()
+
+
+def with_model(desk: Desk, model: Path) -> Desk:
+    desk.worker.use(UseModel(model))
+    desk.model_state("loaded")
+    return desk
+
+
+def kept_files(folder: Path) -> list[Path]:
+    return list((folder / "kv").rglob("*.kv"))
+
+
+def changed(desk: Desk, **generation: object) -> Settings:
+    """The settings with others of the generation."""
+    return desk.settings.model_copy(update={"generation": desk.settings.generation.model_copy(update=generation)})
+
+
+def full(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.expects_warnings
+def test_a_full_disk_is_one_sentence_and_answers_go_on_from_memory(start, tiny_model, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(worker, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(cache_io, "write_file", full)
+    desk = with_model(start(), tiny_model)
+    with caplog.at_level(logging.ERROR):
+        for name in ("a", "b"):
+            desk.ask(f"How, {name}?", name, max_tokens=2)
+            desk.end_of(name)
+            desk.wait_until(lambda: desk.loader.problem)
+    told = [record for record in caplog.records if "full" in record.getMessage()]
+    # On the command line once; on the Memory page for as long as it lasts.
+    assert [record.getMessage() for record in told] == [desk.loader.problem]
+    assert desk.loader.problem == (
+        f"The disk that holds {tmp_path / 'kv'} is full. What the model has read is kept in memory only until there is "
+        "room again. Free some space; nothing else is affected."
+    )
+    desk.ask("How, a?", "again", max_tokens=2)
+    end = desk.end_of("again")
+    assert end.timings.cached_tokens > end.timings.prompt_tokens - 20
+    assert kept_files(tmp_path) == []
+
+
+@pytest.mark.expects_warnings
+def test_a_disk_that_has_room_again_is_told_of_no_more(start, tiny_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(worker, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr("engine.generation.cache_files.PAUSE_SECONDS", 0.0)
+    desk = with_model(start(), tiny_model)
+    with monkeypatch.context() as patched:
+        patched.setattr(cache_io, "write_file", full)
+        desk.ask("How?", "a", max_tokens=2)
+        desk.end_of("a")
+        desk.wait_until(lambda: desk.loader.problem)
+    desk.ask("How else?", "b", max_tokens=2)
+    desk.end_of("b")
+    desk.wait_until(lambda: not desk.loader.problem)
+    desk.wait_until(lambda: kept_files(tmp_path))
+
+
+def test_the_tokens_of_a_conversation_are_the_models_in_whatever_format_it_keeps_what_it_read(
+    start, tiny_model, tmp_path
+):
+    fingerprints = []
+    kinds: tuple[KVType, ...] = ("f16", "q8_0")
+    for kv_type in kinds:
+        desk = start()
+        desk.settings = changed(desk, kv_type=kv_type)
+        with_model(desk, tiny_model)
+        desk.ask("How?", max_tokens=3)
+        fingerprints.append(desk.end_of().answer.segments[1]["model"])
+    assert fingerprints[0] == fingerprints[1] != ""
+    assert len(list((tmp_path / "kv").iterdir())) >= 1
+
+
+def test_a_bound_that_is_set_while_no_model_is_loaded_is_kept(start, tiny_model, tmp_path):
+    desk = with_model(start(), tiny_model)
+    desk.ask("How?", max_tokens=2)
+    desk.end_of()
+    desk = start()
+    assert kept_files(tmp_path)
+    desk.worker.forget_removed()
+    desk.settings = changed(desk, kv_disk_bytes=0)
+    desk.worker.apply_settings()
+    desk.wait_until(lambda: not kept_files(tmp_path))
+
+
+def test_a_bound_that_was_set_before_the_start_is_kept_without_a_model(start, tiny_model, tmp_path):
+    desk = with_model(start(), tiny_model)
+    desk.ask("How?", max_tokens=2)
+    desk.end_of()
+    desk.worker.stop()
+    assert kept_files(tmp_path)
+    settings = changed(desk, kv_disk_bytes=0)
+    again = start()
+    again.settings = settings
+    again.worker.forget_removed()
+    again.wait_until(lambda: not kept_files(tmp_path))
+
+
+def test_memory_that_is_taken_away_while_nobody_asks_is_given_back(start, tiny_model):
+    desk = with_model(start(), tiny_model)
+    desk.ask("How?", max_tokens=2)
+    desk.end_of()
+    keeper = desk.loader.loaded_now.keeper
+    desk.wait_until(lambda: keeper.figures().ram.num_nodes)
+    desk.settings = changed(desk, kv_ram_bytes=0)
+    desk.worker.apply_settings()
+    desk.wait_until(lambda: not keeper.figures().ram.num_bytes)
+    assert keeper.figures().disk.num_nodes
+
+
+def test_what_was_hot_is_so_after_a_restart_until_its_document_is_removed(start, tiny_model, tmp_path):
+    path = tmp_path / "kv" / hot_file.NAME
+    desk = with_model(start(), tiny_model)
+    for name in ("a", "b"):
+        desk.ask("How?", name, max_tokens=2)
+        desk.end_of(name)
+    again = start()
+    uses = hot_file.decode(path.read_bytes())
+    assert {passage.document_id: count for passage, count in uses.items()} == {1: 2, 2: 2, 3: 2}
+    again.known = {2, 3}
+    again.worker.forget_removed()
+    again.wait_until(lambda: b"doc1.md" not in path.read_bytes())
+    assert {passage.document_id for passage in hot_file.decode(path.read_bytes())} == {2, 3}
+    again.known = set()
+    again.worker.forget_removed()
+    again.wait_until(lambda: not path.exists())
+
+
+def test_a_damaged_file_of_what_was_hot_is_none(start, tiny_model, tmp_path):
+    (tmp_path / "kv").mkdir()
+    (tmp_path / "kv" / hot_file.NAME).write_bytes(json.dumps({"version": 1}).encode())
+    desk = with_model(start(), tiny_model)
+    desk.ask("How?", max_tokens=2)
+    assert desk.end_of().answer.model == "tiny-llama"
+
+
+def test_files_of_documents_that_were_removed_meanwhile_go_as_they_are_found(start, tiny_model, tmp_path):
+    desk = with_model(start(), tiny_model)
+    desk.ask("How?", max_tokens=2)
+    desk.end_of()
+    desk.worker.stop()
+    before = len(kept_files(tmp_path))
+    again = start()
+    again.known = {1}
+    # As it is done at each start: nothing may have been found yet.
+    again.worker.forget_removed()
+    again.wait_until(lambda: 0 < len(kept_files(tmp_path)) < before)
+
+
+def test_whoever_closes_waits_no_longer_for_a_disk_than_there_is_time(start, tiny_model, monkeypatch):
+    desk = with_model(start(), tiny_model)
+    desk.ask("How?", max_tokens=2)
+    desk.end_of()
+    taken = []
+    close = desk.loader.loaded_now.keeper.close
+    monkeypatch.setattr(
+        type(desk.loader.loaded_now.keeper), "close", lambda _, seconds: (taken.append(seconds), close())
+    )
+    desk.worker.use(UseModel(None))
+    desk.model_state("none")
+    assert taken == [loaded.KEEPING_SECONDS]
+    assert loaded.KEEPING_SECONDS <= 2
