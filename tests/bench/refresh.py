@@ -138,9 +138,10 @@ def _measure(size: Size, folder: Path) -> dict[str, Outcome]:
         def write(stretch: Stretch, policy: RefreshPolicy) -> AnswerFinished:
             return application.write(stretch.question, stretch.text, size.tokens, policy)
 
-        with told("reading the questions for the first time"):
+        # What is kept of them then takes as many cells as it may, whichever way is first.
+        with told("writing all answers for the first time"):
             for stretch in asked:
-                application.write(stretch.question, stretch.text, 1, RefreshPolicy("none"))
+                write(stretch, WAYS["none"])
         return compare(write, asked, WAYS | grid(size), lambda span: bool(sources_of(span)))
 
 
