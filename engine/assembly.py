@@ -62,7 +62,7 @@ class Parts:
         if warm:
             self.retrieval.warm_up()
         if model:
-            self.generation.use(UseModel(Path(model), is_urgent=warm))
+            self.generation.use(UseModel(Path(model), is_urgent=warm, is_chosen=False))
 
     def stop(self) -> None:
         """Stops the workers: those that ask others first."""

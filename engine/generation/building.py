@@ -6,10 +6,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 
+import numpy as np
+
+from engine.errors import DecodeFailed, ModelLoadFailed
 from engine.generation.beam import Beams
 from engine.generation.cache_files import CacheFiles
 from engine.generation.cells import Cells
-from engine.generation.context import Context
+from engine.generation.context import Context, Stretch
 from engine.generation.drafting import PassCosts, PromptLookup
 from engine.generation.fingerprint import model_fingerprint, root_key
 from engine.generation.knowledge import KnowledgeKeeper
@@ -20,6 +23,8 @@ from engine.generation.model_leases import ModelLeases
 from engine.generation.speaker import speaker_of
 from engine.generation.step_loop import StepLoop
 from engine.memory.ledger import Ledger
+
+_WAY_OUT = "Download it again, or choose another GGUF file."
 
 
 def build(
@@ -42,6 +47,7 @@ def build(
         undo.callback(model.close)
         context = Context(model, plan.spec)
         undo.callback(context.close)
+        _try_out(model, context)
         leases.take_context(plan.shape, plan.placement, context.num_cells, context.compute_bytes)
         cells = Cells(context.num_cells, context.num_sequences)
         root = root_key(plan.path, context.spec.kv_type, context.num_cells)
@@ -57,6 +63,17 @@ def build(
         undo.pop_all()
     reads_ahead = plan.reads_ahead(plan.settings)
     return LoadedModel(plan.shape, model, context, speaker, loop, keeper, files, reads_ahead)
+
+
+def _try_out(model: Model, context: Context) -> None:
+    """Computes one token, so that whatever is wrong shows before there is a question to answer."""
+    try:
+        (row,) = context.decode([Stretch(0, 0, (max(0, model.bos),), 1)])
+    except DecodeFailed as error:
+        raise ModelLoadFailed(f"{model.path.name} cannot be computed: {error.sentence}", _WAY_OUT) from error
+    if np.isnan(context.logits(row)).any():
+        raise ModelLoadFailed(f"{model.path.name} computes no numbers: its weights are damaged.", _WAY_OUT)
+    context.clear()
 
 
 def _loop(model: Model, context: Context, cells: Cells, keeper: KnowledgeKeeper | None) -> StepLoop:

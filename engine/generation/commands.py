@@ -18,11 +18,15 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class UseModel:
-    """Answer with this file from the next question on (None: with quotes); load it now, or when first needed."""
+    """Answer with this file from the next question on (None: with quotes); load it now, or when first needed.
+
+    `is_chosen`: somebody has just asked for it, so it is tried even when the engine ended over it before.
+    """
 
     path: Path | None
     n_gpu_layers: int | None = None
     is_urgent: bool = True
+    is_chosen: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from engine.generation.conversation import EvidencePassage
 from engine.generation.in_force import InForce
 from engine.generation.kv_room import disk_room
 from engine.generation.load_plan import UBATCH_OF_PROCESSOR, LoadPlan, plan_load
+from engine.generation.load_trials import LoadTrials
 from engine.generation.loaded import KEEPING_SECONDS, LoadedModel
 from engine.generation.model import start_backend
 from engine.generation.model_leases import ModelLeases
@@ -73,6 +74,7 @@ class ModelLoader:
         self._wanted: tuple[Path, int | None] | None = None
         self._files: CacheFiles | None = None
         self._leases = ModelLeases(ledger)
+        self._trials = LoadTrials(data_folder / "model-on-trial.json")
         self._abandoned, self._is_closing = threading.Event(), threading.Event()
         self._tell_when_scanned: Callable[[], None] = lambda: None
         self.devices: tuple[Device, ...] = ()
@@ -134,6 +136,10 @@ class ModelLoader:
             raise
         shape = self._loaded.shape
         self._publish(ModelStateChanged("loaded", str(path), shape.name, fraction=1.0, sentence=self.decision))
+
+    def forgive(self) -> None:
+        """Has the next load tried whatever came of earlier ones: somebody wants it."""
+        self._trials.forgive()
 
     def load_when_needed(self, path: Path, n_gpu_layers: int | None) -> None:
         """Makes `path` the model that the next question loads."""
@@ -218,7 +224,8 @@ class ModelLoader:
         self.decision = plan.sentence
         self._leases.take_weights(plan.shape, plan.placement)
         self._publish(ModelStateChanged("loading", str(path), plan.shape.name, sentence=self.decision))
-        loaded = build(plan, self._cache_files(), self._ledger, self._leases, self._progress(plan))
+        with self._trials.of(path):
+            loaded = build(plan, self._cache_files(), self._ledger, self._leases, self._progress(plan))
         self.devices = probe_devices()
         return loaded
 

@@ -266,6 +266,8 @@ class GenerationWorker:
 
     def _use(self, command: UseModel) -> None:
         self._under_way.forget_ahead()
+        if command.is_chosen:
+            self._loader.forgive()
         try:
             if command.path is None:
                 self._loader.unload()

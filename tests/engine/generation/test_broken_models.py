@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from engine.config import Settings
@@ -16,6 +17,7 @@ from engine.events import Event, ModelStateChanged
 from engine.generation.loader import ModelLoader
 from engine.generation.model import Model
 from engine.memory.ledger import Ledger
+from engine.models.gguf import read_header
 from tests.helpers.broken_gguf import cut, outcome, with_value
 from tests.helpers.tiny_gguf import write_tiny_gemma2, write_tiny_model
 
@@ -149,3 +151,10 @@ def test_no_byte_of_a_header_that_is_another_ends_the_process(architecture: str,
     assert "answers" in told
     assert not [line for line in told if "NO WAY OUT" in line]
     assert sum("cannot be used" in line for line in told) > NUM_CHANGED / 10
+
+
+def test_weights_that_compute_no_numbers_are_refused_before_anybody_asks(bench, tiny_model: Path):
+    data = bytearray(tiny_model.read_bytes())
+    norm = next(tensor for tensor in read_header(tiny_model).tensors if tensor.name == "output_norm.weight")
+    data[norm.offset : norm.offset + norm.num_bytes] = np.full(norm.num_bytes // 4, np.nan, np.float32).tobytes()
+    assert "weights are damaged" in str(bench.refusal_of(bytes(data)))

@@ -1,0 +1,74 @@
+"""Loads that ended the process: a mark lies on the disk while a model is being loaded, and goes when that has ended.
+
+Whatever a file does to llama.cpp, or to the memory of the machine, an engine that is started again finds the mark. So a
+model that takes the engine with it is not loaded over and over until nobody is left to tell why.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelLoadFailed
+
+log = logging.getLogger(__name__)
+# The first time it may have been anything: somebody ended Ragdoll, or the machine went off.
+MAX_DEATHS = 2
+
+
+class LoadTrials:
+    """On the generation thread. One mark for all models: only one is loaded at a time."""
+
+    def __init__(self, file: Path) -> None:
+        """`file` is where the mark lies; only ours."""
+        self._file = file
+
+    @contextmanager
+    def of(self, model: Path) -> Iterator[None]:
+        """Marks a load that is under way; one that comes to any end, also a bad one, leaves nothing.
+
+        Raises:
+            ModelLoadFailed: The same file has ended the process too often; it is not tried again.
+        """
+        deaths = self._deaths_of(model)
+        if deaths >= MAX_DEATHS:
+            raise ModelLoadFailed(
+                f"Ragdoll's engine ended {deaths} times while it loaded {model.name}, so that is not tried again.",
+                "Choose a smaller model, or choose this one again to try it once more.",
+            )
+        self._write({**_identity(model), "deaths": deaths + 1})
+        try:
+            yield
+        finally:
+            self.forgive()
+
+    def forgive(self) -> None:
+        """Somebody has chosen a model: whatever it did before, it is tried."""
+        with suppress(OSError):
+            self._file.unlink(missing_ok=True)
+
+    def _deaths_of(self, model: Path) -> int:
+        """A mark that cannot be read, or is of another file, counts for nothing."""
+        try:
+            mark = json.loads(self._file.read_bytes())
+            deaths = mark.pop("deaths")
+            return int(deaths) if mark == _identity(model) else 0
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return 0
+
+    def _write(self, mark: dict[str, Any]) -> None:
+        try:
+            self._file.write_text(json.dumps(mark), encoding="ascii")
+        except OSError as error:
+            # Loading goes on without: a full disk is no reason not to answer.
+            log.warning("a load could not be marked: %s", error)
+
+
+def _identity(model: Path) -> dict[str, Any]:
+    """The file as it is now: one that was downloaded again is another."""
+    status = model.stat()
+    return {"path": str(model), "size_bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
