@@ -168,6 +168,25 @@ def test_a_search_that_is_preempted_goes_on_with_its_own_beams(desk: LoopDesk, n
     assert [answer.tokens for answer in desk.finished("beams").answers] == [answer.tokens for answer in undisturbed]
 
 
+@pytest.mark.parametrize("num_steps", [5, 8])
+def test_a_search_that_is_computed_again_finds_the_same_on_no_more_cells(tmp_path: Path, num_steps: int):
+    desk = LoopDesk(write_tiny_model(tmp_path / "tiny.gguf"), make_beams=Beams, swap_budget_bytes=0)
+    undisturbed = desk.write("Once upon a time", SAMPLING).answers
+    desk.ask("beams", "Once upon a time", sampling=SAMPLING)
+    for _ in range(num_steps):
+        desk.step()
+    group = desk.loop._groups.find("beams")
+    assert group is not None
+    desk.loop._admission.preempt(group)
+    desk.step()
+
+    assert desk.cells.num_used == group.shared_length > group.prompt_length
+    desk.run()
+    assert desk.loop.counters().preempted_by_recompute == 1
+    assert [answer.tokens for answer in desk.finished("beams").answers] == [answer.tokens for answer in undisturbed]
+    desk.close()
+
+
 def test_a_token_that_the_model_does_not_have_cannot_be_biased(desk: LoopDesk):
     desk.ask("biased", "The dog", sampling=replace(SAMPLING, logit_bias=((10**6, 1.0),)))
     desk.run()
