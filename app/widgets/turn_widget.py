@@ -6,14 +6,13 @@ from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QCoreApplication, QPoint, Signal
+from PySide6.QtCore import QPoint, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QGuiApplication
 from PySide6.QtWidgets import QToolTip, QVBoxLayout, QWidget
 
 from app import theme
-from app.models.question_filters import chips
 from app.widgets import bits
-from app.widgets.figures import count_text, place_text, seconds_text
+from app.widgets.figures import place_text
 from app.widgets.markdown_view import MarkdownView
 from app.widgets.outcome_line import OutcomeLine
 from app.widgets.question_bubble import QuestionBubble
@@ -21,6 +20,15 @@ from app.widgets.quotes_card import QuotesCard
 from app.widgets.source_card import snippet
 from app.widgets.spinner import Spinner
 from app.widgets.standing_chip import standing_words
+from app.widgets.turn_sentences import (
+    alike_sentence,
+    confined_sentence,
+    cut_sentence,
+    refreshed_sentence,
+    scope_sentence,
+    searched_sentence,
+    timing_sentence,
+)
 
 if TYPE_CHECKING:
     from app.models.standings import Standing
@@ -158,7 +166,8 @@ class TurnWidget(QWidget):
         is_nothing = turn.state == "finished" and not turn.text and not turn.quotes
         self.nothing.setText(self._nothing_sentence(turn) if is_nothing else "")
         self.nothing.setVisible(is_nothing)
-        note = self._note_sentence(turn) if is_extractive else alike_sentence(turn)
+        told = (cut_sentence(turn), alike_sentence(turn))
+        note = self._note_sentence(turn) if is_extractive else " ".join(part for part in told if part)
         self._note.setText(note)
         self._note.setVisible(bool(note))
 
@@ -246,76 +255,3 @@ class TurnWidget(QWidget):
     def _on_copy(self) -> None:
         QGuiApplication.clipboard().setText(self._turn.text)
         theme.dress(self.copy, "check", "good", side=16)
-
-
-def scope_sentence(turn: TurnView) -> str:
-    """`from 6 of 212 passages in 3 files`: how much of the library the answer rests on."""
-    scope = turn.scope
-    if scope is None:
-        return ""
-    words = _tr("from %1 of %2 passages in 1 file") if scope.files == 1 else _tr("from %1 of %2 passages in %3 files")
-    figures = (scope.passages_used, scope.passages_found, scope.files)
-    for place, figure in zip(("%1", "%2", "%3"), figures, strict=True):
-        words = words.replace(place, count_text(figure))
-    return words
-
-
-def searched_sentence(turn: TurnView) -> str:
-    """`Searched 5,801 chunks in 112 files`: what the filters had left; "" where nobody counted."""
-    scope = turn.scope
-    if scope is None or not scope.chunks_searched:
-        return ""
-    words = _tr("Searched %1 chunks in %2 files")
-    return words.replace("%1", count_text(scope.chunks_searched)).replace("%2", count_text(scope.files_searched))
-
-
-def refreshed_sentence(turn: TurnView) -> str:
-    """`Looked again 2 times while writing, at 21 %, 64 % of the answer`; "" where it was enough to look once."""
-    if not turn.refreshes:
-        return ""
-    places = [f"{min(100, round(100 * refresh.offset / max(1, len(turn.text))))} %" for refresh in turn.refreshes]
-    words = (
-        _tr("Looked again once while writing, at %2 of the answer")
-        if len(places) == 1
-        else _tr("Looked again %1 times while writing, at %2 of the answer")
-    )
-    return words.replace("%1", str(len(places))).replace("%2", ", ".join(places))
-
-
-def confined_sentence(turn: TurnView) -> str:
-    """`Only: PDF files · changed since 2025-01-01`: what the user chose, and what the question's words said."""
-    chosen = [chip.text for chip in chips(turn.filters)]
-    recognised = list(turn.scope.recognised) if turn.scope else []
-    parts = [_tr("Searched: %1").replace("%1", " · ".join(chosen)) if chosen else ""]
-    parts.append(_tr("From your question: %1").replace("%1", " · ".join(recognised)) if recognised else "")
-    return " · ".join(part for part in parts if part)
-
-
-def alike_sentence(turn: TurnView) -> str:
-    """Why there are fewer branches than answers were asked for; "" where all of them differ."""
-    if not turn.num_alike:
-        return ""
-    words = _tr("%1 answers were written; what came out twice is shown once.")
-    if turn.num_alike == turn.num_answers - 1:
-        words = _tr("All %1 answers came out the same. A higher temperature in the settings makes them differ.")
-    return words.replace("%1", count_text(turn.num_answers))
-
-
-def timing_sentence(turn: TurnView) -> str:
-    """`First token after 1.2 s · 31 tokens/s · 812 of 1,024 tokens had been read before · 4.8 s in all`; "" without."""
-    timings = turn.timings
-    if timings is None:
-        return ""
-    parts = [_tr("First token after %1").replace("%1", seconds_text(timings.ttft_s))]
-    writing_s = timings.total_s - timings.ttft_s
-    if timings.generated_tokens > 1 and writing_s > 0:
-        parts.append(_tr("%1 tokens/s").replace("%1", f"{(timings.generated_tokens - 1) / writing_s:.1f}"))
-    if timings.cached_tokens:
-        words = _tr("%1 of %2 tokens had been read before").replace("%1", count_text(timings.cached_tokens))
-        parts.append(words.replace("%2", count_text(timings.prompt_tokens)))
-    parts.append(_tr("%1 in all").replace("%1", seconds_text(timings.total_s)))
-    return " · ".join(parts)
-
-
-def _tr(text: str) -> str:
-    return QCoreApplication.translate("TurnView", text)

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.models.standings import HERE, Standing
 from app.widgets.conversation_view import MAX_TURN_WIDGETS, ConversationView
-from app.widgets.turn_widget import scope_sentence, timing_sentence
+from app.widgets.turn_sentences import scope_sentence, timing_sentence
 from engine.protocol import Filters, Scope
 from tests.helpers.shown_values import passage, quote, turn
 
@@ -237,6 +237,12 @@ def test_more_answers_can_be_had_of_a_model_and_not_of_quotes(view, qtbot):
     assert widget.more.isHidden()
     view.update_turn(turn(state="failed", error_sentence="It failed."))
     assert widget.more.isHidden()
+
+
+def test_an_answer_that_had_no_more_room_says_so(view):
+    view.show_turns([turn(1, finish_reason="length"), turn(2, finish_reason="stop")])
+    assert "no room for more" in view.widget_of("t1")._note.text()
+    assert view.widget_of("t2")._note.isHidden()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.widgets.turn_widget import TurnWidget, refreshed_sentence
+from app.widgets.turn_sentences import refreshed_sentence
+from app.widgets.turn_widget import TurnWidget
 from engine.protocol import Refresh
 from tests.helpers.shown_values import passage, turn
 
