@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from engine.core import Alternative, Answer, Citation, Evidence, Passage, Quote, Refresh, Scope
+from engine.core import Alternative, Answer, Citation, Evidence, Quote, Scope
 from engine.events import (
     AnswerCancelled,
     AnswerEnded,
@@ -17,10 +17,10 @@ from engine.events import (
     Publish,
     TokensGenerated,
 )
-from engine.generation.answer_text import AnswerText
 from engine.generation.citations import citations_of_quotes, parse_citations, renumbered
-from engine.generation.conversation import Continuation, EvidencePassage, Turn, transcript_of
-from engine.generation.going_on import Addition, Reading
+from engine.generation.conversation import EvidencePassage, Turn, transcript_of
+from engine.generation.going_on import Addition
+from engine.generation.pieces import Pieces
 from engine.generation.prompt import Prompt, answer_reserve
 from engine.generation.refreshing import Fresh, Refreshing
 from engine.generation.request import (
@@ -42,7 +42,7 @@ class Answering:
     """What the worker holds of a question until it has ended; on the generation thread.
 
     `cached_ahead` is how much of the prompt was kept when it was read ahead, None where it was not. `refreshing` says
-    when it looks for more to go on from, None where it does not; `reading` is what the model has read by now.
+    when it looks for more to go on from, None where it does not.
     """
 
     def __init__(
@@ -55,45 +55,19 @@ class Answering:
     ) -> None:
         self.in_flight = in_flight
         self.evidence, self._prompt, self._speaker, self._publish = evidence, prompt, speaker, publish
-        self._text = AnswerText(prompt.order)
+        self.pieces = Pieces(prompt, evidence.passages)
+        self.refreshing: Refreshing | None = None
         self.has_begun = False
         self.cached_ahead: int | None = None
-        self.reading = Reading.of(prompt)
-        self.refreshing: Refreshing | None = None
-        self._order = prompt.order
-        self._additions: list[Addition] = []
-        self._refreshes: list[Refresh] = []
-        self._added: list[Passage] = []
-        self._num_before: list[int] = []
 
     @property
     def question_id(self) -> str:
         return self.in_flight.question.question_id
 
     @property
-    def passages(self) -> tuple[Passage, ...]:
-        """What it rests on: what was found for the question, and what came since."""
-        return (*self.evidence.passages, *self._added)
-
-    @property
-    def text(self) -> str:
-        """What was told by now."""
-        return self._text.text
-
-    @property
-    def last_piece(self) -> str:
-        """What the model has written since it was last given something to read."""
-        return self._text.written[-1]
-
-    @property
-    def num_in_earlier_pieces(self) -> int:
-        """Tokens that it wrote before that."""
-        return self._num_before[-1] if self._num_before else 0
-
-    @property
     def length(self) -> int:
         """Tokens that were read and written by now."""
-        return self.reading.num_tokens + self.in_flight.timeline.generated_tokens - self.num_in_earlier_pieces
+        return self.pieces.length(self.in_flight.timeline.generated_tokens)
 
     @property
     def room(self) -> int:
@@ -139,19 +113,10 @@ class Answering:
     def go_on(self, addition: Addition, fresh: Fresh, num_tokens: int) -> None:
         """More has been given to the model to read, after `num_tokens` of the answer: it may cite that from now on."""
         added = fresh.passages[: len(addition.passages)]
-        first = len(self.passages)
-        places = range(first, first + len(added))
-        order = (*self._order, *places)
-        self._tell(self._text.go_on(order))
-        refresh = Refresh(len(self._text.text), first, len(added))
-        self._order, self.reading = order, addition.reading
-        self._additions.append(addition)
-        self._refreshes.append(refresh)
-        self._num_before.append(num_tokens)
-        self._added += added
+        self._tell(self.pieces.go_on(addition, added, num_tokens))
         self.in_flight.timeline.refreshes += 1
-        told = EvidenceRefreshed(self.question_id, refresh, added, fresh.retrieval_s, fresh.hidden_s)
-        self._publish(told)
+        refresh = self.pieces.refreshes[-1]
+        self._publish(EvidenceRefreshed(self.question_id, refresh, added, fresh.retrieval_s, fresh.hidden_s))
 
     def _note_reading(self, event: PromptRead) -> None:
         self.begin()
@@ -165,7 +130,7 @@ class Answering:
         timeline = self.in_flight.timeline
         timeline.mark("first_token")
         timeline.generated_tokens += event.num_tokens
-        self._tell(self._text.feed(event.text))
+        self._tell(self.pieces.text.feed(event.text))
 
     def _tell(self, text: str) -> None:
         if text:
@@ -174,7 +139,7 @@ class Answering:
     def _end(self, event: RequestFinished | RequestFailed) -> AnswerEnded:
         if isinstance(event, RequestFailed):
             return AnswerFailed(self.question_id, event.error)
-        self._tell(self._text.finish())
+        self._tell(self.pieces.text.finish())
         timeline = self.in_flight.timeline
         timeline.mark("first_token")
         timeline.generated_tokens = len(event.answers[0].tokens)
@@ -187,45 +152,36 @@ class Answering:
 
     def _answer(self, answers: Sequence[Written]) -> Answer:
         """What people see of all that was written; the first is the answer."""
-        evidence = self.evidence
-        first, *others = [self._refreshed(answers[0])] if self._additions else map(self._read, answers)
+        first, *others = [self._in_pieces(answers[0])] if self.pieces.refreshes else map(self._read, answers)
         return Answer(
             text=first.text,
-            quotes=evidence.quotes,
+            quotes=self.evidence.quotes,
             citations=first.citations,
-            passages=self.passages,
+            passages=self.pieces.passages,
             scope=self._scope(),
             model=self._speaker.name,
             finish_reason=first.finish_reason,
             segments=first.segments,
             alternatives=tuple(others),
-            refreshes=tuple(self._refreshes),
+            refreshes=self.pieces.refreshes,
         )
 
     def _scope(self) -> Scope:
-        scope, num_read = self.evidence.scope, len(self._prompt.passages) + len(self._added)
-        if not self._added:
-            return replace(scope, passages_used=num_read)
-        files = len({passage.document_id for passage in self.passages})
-        num_found = scope.passages_found + len(self._added)
-        return replace(scope, passages_used=num_read, passages_found=num_found, files=max(scope.files, files))
+        scope, passages = self.evidence.scope, self.pieces.passages
+        num_added = len(passages) - len(self.evidence.passages)
+        return replace(
+            scope,
+            passages_used=self.pieces.num_read,
+            passages_found=scope.passages_found + num_added,
+            files=len({passage.document_id for passage in passages}) if num_added else scope.files,
+        )
 
-    def _refreshed(self, written: Written) -> Alternative:
-        """The text of an answer that was written in pieces, each from more passages than the one before."""
-        question, prompt, quotes = self.in_flight.question.text, self._prompt, self.evidence.quotes
-        starts, ends = [0, *self._num_before], [*self._num_before, len(written.tokens)]
-        texts = self._text.written
-        tokens = [written.tokens[start:end] for start, end in zip(starts, ends, strict=True)]
-        continuations = [
-            Continuation(addition.passages, addition.words, texts[number], tokens[number])
-            for number, addition in enumerate(self._additions, start=1)
-        ]
-        if not tokens[-1]:
-            # Nothing was made of what came last: the next prompt need not hold it.
-            continuations.pop()
-        turn = Turn(question, prompt.passages, texts[0], tokens[0], self._speaker.fingerprint, tuple(continuations))
-        citations = self._text.citations() or citations_of_quotes(quotes, len(self.text))
-        return Alternative(self.text, citations, written.finish_reason, transcript_of(turn))
+    def _in_pieces(self, written: Written) -> Alternative:
+        """The text of an answer that was given more to read while it was written."""
+        text = self.pieces.text.text
+        citations = self.pieces.text.citations() or citations_of_quotes(self.evidence.quotes, len(text))
+        turn = self.pieces.turn(self.in_flight.question.text, written, self._speaker.fingerprint)
+        return Alternative(text, citations, written.finish_reason, transcript_of(turn))
 
     def _read(self, written: Written) -> Alternative:
         """One text with its citations; the reader's quotes stand in for citations that cannot be parsed."""

@@ -63,7 +63,7 @@ class Refreshes:
         sampling = answering.in_flight.question.sampling
         if self._source is None or policy is None or policy.most_refreshes == 0 or loaded.keeper is None:
             return
-        if suits(sampling) and can_go_on(answering.reading, loaded.speaker):
+        if suits(sampling) and can_go_on(answering.pieces.reading, loaded.speaker):
             costs = Costs(
                 loaded.loop.profile.seconds,
                 lambda length, num_tokens: self._profile.seconds(self._num_writing, length, num_tokens),
@@ -115,10 +115,10 @@ class Refreshes:
 
     def _see_to(self, answering: Answering, refreshing: Refreshing, loaded: LoadedModel) -> None:
         try:
-            fresh = refreshing.fresh(answering.text)
+            fresh = refreshing.fresh(answering.pieces.text.text)
             if fresh is not None:
                 self._add(answering, refreshing, fresh, loaded)
-            window = refreshing.wants_to_look(answering.text, answering.length)
+            window = refreshing.wants_to_look(answering.pieces.text.text, answering.length)
             if window is not None:
                 self._look(answering, window)
         except RagdollError as error:
@@ -132,7 +132,7 @@ class Refreshes:
         question, cancelled = answering.in_flight.question, answering.in_flight.cancelled
         policy = self._policies[answering.question_id]
         number = self._looks[answering.question_id] = next(self._numbers)
-        evidence, limit = answering.passages, policy.passages
+        evidence, limit = answering.pieces.passages, policy.passages
         self._source.look(
             LookAgain(question, number, window.text, evidence, window.seconds, limit, cancelled, policy.breadth)
         )
@@ -147,13 +147,14 @@ class Refreshes:
         written = loaded.loop.written(answering.question_id)
         max_tokens = refreshing.affordable(answering.length, room)
         if written is None or max_tokens <= _AROUND_TOKENS:
+            # At the end of another sentence it may be otherwise.
             return
-        tokens = written.tokens[answering.num_in_earlier_pieces :]
+        pieces, num_written = answering.pieces, len(written.tokens)
+        text, tokens = pieces.text.written[-1], written.tokens[pieces.num_before :]
         evidence = [EvidencePassage.of(passage) for passage in passages]
-        more = addition(answering.reading, answering.last_piece, tokens, evidence, loaded.speaker, max_tokens)
+        more = addition(pieces.reading, text, tokens, evidence, loaded.speaker, max_tokens)
         if more is None:
             return
-        num_written = len(written.tokens)
         context_room = loaded.speaker.context_tokens - answering.length - more.num_tokens
         if loaded.loop.append(answering.question_id, more.segments, num_written + context_room):
             refreshing.note_added()
@@ -169,5 +170,5 @@ class Refreshes:
 
 def _typical_tokens(answering: Answering) -> int:
     """What an addition of one passage takes, by the passages that the question has."""
-    lengths = [len(segment.tokens) for segment in answering.reading.segments if segment.kind == "passage"]
+    lengths = [len(segment.tokens) for segment in answering.pieces.reading.segments if segment.kind == "passage"]
     return _AROUND_TOKENS + (sum(lengths) // len(lengths) if lengths else _GUESSED_PASSAGE_TOKENS)

@@ -222,7 +222,7 @@ class UnderWay:
         """A question that waited for its own prompt to be read can be answered now."""
         answering = self._answering.get(question_id)
         if answering is not None:
-            guess = self._ahead.settle(loaded.loop, question_id, answering.passages)
+            guess = self._ahead.settle(loaded.loop, question_id, answering.evidence.passages)
             answering.cached_ahead = guess.cached_tokens if guess is not None else None
             loaded.loop.submit(answering.request)
 

@@ -1,0 +1,67 @@
+"""Pieces: an answer that was given more to read while it was written, and what the model knows and has said by then.
+
+Most answers have one piece. Whatever is given to the model begins another, and may be cited from there on.
+"""
+
+from __future__ import annotations
+
+from engine.core import Passage, Refresh
+from engine.generation.answer_text import AnswerText
+from engine.generation.conversation import Continuation, Turn
+from engine.generation.going_on import Addition, Reading
+from engine.generation.prompt import Prompt
+from engine.generation.request import Written
+
+
+class Pieces:
+    """Of one answer; on the generation thread.
+
+    `text` is what people see of it, `passages` what it rests on, in the numbers that they know; `reading` is what the
+    model has read before the last piece, and `num_before` how many tokens it wrote before that.
+    """
+
+    def __init__(self, prompt: Prompt, passages: tuple[Passage, ...]) -> None:
+        self.text, self.reading, self.passages = AnswerText(prompt.order), Reading.of(prompt), passages
+        self.refreshes: tuple[Refresh, ...] = ()
+        self._prompt, self._order = prompt, prompt.order
+        self._additions: list[Addition] = []
+        self._ends: list[int] = []
+
+    @property
+    def num_before(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @property
+    def num_read(self) -> int:
+        """How many passages the model has read."""
+        return self.reading.num_passages
+
+    def length(self, num_written: int) -> int:
+        """Tokens that were read and written, when so many of the answer were."""
+        return self.reading.num_tokens + num_written - self.num_before
+
+    def go_on(self, addition: Addition, passages: tuple[Passage, ...], num_written: int) -> str:
+        """These passages have been given to the model, after so many tokens; what was held back of the text."""
+        places = range(len(self.passages), len(self.passages) + len(passages))
+        self._order = (*self._order, *places)
+        rest = self.text.go_on(self._order)
+        self.refreshes += (Refresh(len(self.text.text), len(self.passages), len(passages)),)
+        self.passages += passages
+        self.reading = addition.reading
+        self._additions.append(addition)
+        self._ends.append(num_written)
+        return rest
+
+    def turn(self, question: str, written: Written, fingerprint: str) -> Turn:
+        """As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of."""
+        starts, ends = [0, *self._ends], [*self._ends, len(written.tokens)]
+        tokens = [written.tokens[start:end] for start, end in zip(starts, ends, strict=True)]
+        texts = self.text.written
+        continuations = [
+            Continuation(addition.passages, addition.words, texts[number], tokens[number])
+            for number, addition in enumerate(self._additions, start=1)
+        ]
+        if continuations and not tokens[-1]:
+            # Nothing was made of what came last: the next prompt need not hold it.
+            continuations.pop()
+        return Turn(question, self._prompt.passages, texts[0], tokens[0], fingerprint, tuple(continuations))
