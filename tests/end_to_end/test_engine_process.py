@@ -14,6 +14,7 @@ import pytest
 
 from engine import protocol
 from engine.core import SamplingParams
+from engine.generation.model import Model
 from tests.helpers.corpus import write_corpus
 from tests.helpers.engine_process import CAREFUL, EngineProcess
 from tests.helpers.homes import NewHome
@@ -278,3 +279,37 @@ def test_the_process_is_a_considerate_one(idle: EngineProcess):
     idle.wait_for_kind(protocol.Ready)
     assert psutil.Process(idle.pid).nice() == psutil.Process(os.getpid()).nice() + 5
     assert int(Path(f"/proc/{idle.pid}/oom_score_adj").read_text()) == 300
+
+
+def test_a_long_answer_goes_on_from_what_is_found_while_it_is_written(writer: EngineProcess, tmp_path: Path):
+    # One that reads letters needs room for them.
+    model = write_tiny_model(tmp_path / "long.gguf", context=8192)
+    writer.result(protocol.MODELS_USE, protocol.ModelFile(path=str(model)))
+    before = writer.result(protocol.SETTINGS_GET).settings
+    names = ("generation.refresh", "retrieval.passages")
+    kept = {name: before[name.partition(".")[0]][name.partition(".")[2]] for name in names}
+    writer.result(protocol.SETTINGS_SET, protocol.SetSettings(changes=dict(zip(names, ("auto", 1), strict=True))))
+    sampling = SamplingParams(max_tokens=800, temperature=1.0, seed=7, logit_bias=short_sentences(model))
+    try:
+        writer.result(protocol.ASK, ask("long", sampling=sampling))
+        end = writer.answer_to("long")
+    finally:
+        writer.result(protocol.SETTINGS_SET, protocol.SetSettings(changes=kept))
+    assert isinstance(end, protocol.AnswerFinished)
+    told = [n for n in writer.notices if isinstance(n, protocol.AnswerRefreshed) and n.question_id == "long"]
+    assert 1 <= len(told) == end.timings.refreshes <= 4
+    assert tuple(notice.refresh for notice in told) == end.answer.refreshes
+    assert end.answer.passages[1:] == tuple(passage for notice in told for passage in notice.passages)
+    assert 0 <= end.timings.refresh_hidden_s <= end.timings.refresh_retrieval_s
+    writer.result(protocol.ASK, ask("next", transcript=end.answer.segments, sampling=SamplingParams(max_tokens=2)))
+    after = writer.answer_to("next")
+    assert isinstance(after, protocol.AnswerFinished)
+    assert after.timings.cached_tokens > end.timings.prompt_tokens + end.timings.generated_tokens
+
+
+def short_sentences(path: Path) -> tuple[tuple[int, float], ...]:
+    """Have a tiny model write nothing but letters and full stops."""
+    model = Model(path, 0, lambda _: True)
+    tokens = [model.tokenize("x" + text)[-1] for text in ("a", "b", " c", ".")]
+    model.close()
+    return tuple((token, 60.0) for token in tokens)
