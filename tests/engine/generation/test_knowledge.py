@@ -570,6 +570,74 @@ def test_whatever_happens_what_is_given_is_right_and_budgets_are_kept(tmp_path, 
     assert room.ledger.spans() == ()
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_the_disk_does_what_is_given_is_right_and_nothing_is_lost_track_of(tmp_path, monkeypatch, seed):
+    """Files that are in use, damaged, cut or gone, a disk that is full, ends with no time, and files found late."""
+    random_, luck, seconds = random.Random(seed), random.Random(seed), [0.0]
+    write_file, read_blob, delete = cache_io.write_file, cache_io.read_blob, cache_io.delete
+
+    def written(path: Path, *rest: object) -> str:
+        match luck.choice("wwwwbf"):
+            case "b":
+                return "busy"
+            case "f":
+                raise OSError(28, "No space left on device")
+        return write_file(path, *rest)
+
+    def read(path: Path, *rest: object) -> str:
+        match luck.choice("rrrrudcg"):
+            case "u":
+                return "unavailable"
+            case "d" if path.exists():
+                content = bytearray(path.read_bytes())
+                content[luck.randrange(32, len(content))] ^= luck.randrange(1, 256)
+                path.write_bytes(content)
+            case "c" if path.exists():
+                path.write_bytes(path.read_bytes()[: luck.randrange(path.stat().st_size)])
+            case "g":
+                path.unlink(missing_ok=True)
+        return read_blob(path, *rest)
+
+    monkeypatch.setattr(cache_io, "write_file", written)
+    monkeypatch.setattr(cache_io, "read_blob", read)
+    monkeypatch.setattr(cache_io, "delete", lambda path: luck.random() < 0.8 and delete(path))
+    room = Room(tmp_path, num_cells=1024, num_sequences=24, now=lambda: seconds[0])
+    budgets, hits = (128, 6 * PAGE, 60 * FILE), 0
+    room.keeper.set_budgets(*budgets)
+    for _ in range(250):
+        seconds[0] += random_.choice((0.0, 1.0, 40.0))
+        match random_.choice("aaaaaafffsdrp"):
+            case "a":
+                # What is given is compared with what reading gives.
+                hits += room.ask(some_prompt(random_), random_.random())
+            case "f":
+                room.keeper.free_cells(random_.randrange(200))
+            case "s":
+                room.keeper.flush(random_.choice([None, 2]))
+            case "p":
+                room.shrink()
+                room.keeper.let_go(room.keeper.find(some_prompt(random_)))
+            case "d":
+                room.keeper.forget([random_.randrange(8)])
+            case "r":
+                room.keeper.close(random_.choice((0.0, 1e9)))
+                room.files.close(random_.choice((0.0, None)))
+                assert room.ledger.spans() == ()
+                room.open(waits=random_.random() < 0.5)
+                room.keeper.set_budgets(*budgets)
+        assert room.ledger.held_bytes("ram", "kv") <= budgets[1]
+    assert room.files.scanned.wait(30)
+    room.shrink()
+    room.settle()
+    assert room.ledger.held_bytes("disk", "kv") == room.files.held_bytes <= budgets[2]
+    kept = room.keeper._bytes
+    assert kept.slabs.used_bytes == sum(kept.ram[node].num_bytes for node in kept.ram.nodes())
+    assert hits > 0
+    room.close()
+    assert room.cells.num_free == 1024
+    assert room.ledger.spans() == ()
+
+
 def assert_within(room: Room, budgets: tuple[int, int, int]) -> None:
     cells, ram_bytes, disk_bytes = budgets
     assert room.keeper.figures().cells.num_tokens <= cells
