@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from app.chats import Conversation, Turn, markdown_of
-from app.chats.branches import branch, newest_leaf, variants
-from app.chats.records import Json
 from app.models.answering import Answering
 from app.models.titles import title_from
 from app.models.turn_records import filters_of, outcome_of, stored_filters, view_of
+from app.models.turn_tree import TurnTree
 from app.models.turns import TurnView
 from engine import protocol
 from engine.protocol import Filters, RagdollError
@@ -54,7 +53,7 @@ class ConversationModel(QObject):
         self._answers_wanted = answers_wanted
         self._answering = answering
         self._store = store
-        self._turns: tuple[Turn, ...] = ()
+        self._tree = TurnTree()
         self._views: dict[str, TurnView] = {}
         self.conversation_id: str | None = None
         self.title = ""
@@ -130,8 +129,7 @@ class ConversationModel(QObject):
 
     def export_markdown(self) -> str:
         """The branch that is shown, as Markdown."""
-        by_id = {turn.turn_id: turn for turn in self._turns}
-        shown = [_ended(by_id[turn_id], view) for turn_id, view in self._views.items()]
+        shown = [_ended(turn, view) for view in self._views.values() if (turn := self._tree.find(view.turn_id))]
         return markdown_of(self.title, shown)
 
     # --- questions ---
@@ -146,35 +144,30 @@ class ConversationModel(QObject):
 
     def regenerate(self, turn_id: str, num_answers: int | None = None) -> None:
         """Asks the same again, as a new variant beside the old one, or as `num_answers` of them."""
-        turn = self._stored(turn_id)
+        turn = self._tree.find(turn_id)
         if turn is not None:
             self._answering.stop(turn_id)
             self._ask(turn.parent_id, turn.question, self.filters, num_answers)
 
     def search_everything(self, turn_id: str) -> None:
         """Asks the same again without any filter, chosen or read out of its words, as a new variant beside it."""
-        turn = self._stored(turn_id)
+        turn = self._tree.find(turn_id)
         if turn is not None:
             self._answering.stop(turn_id)
             self._ask(turn.parent_id, turn.question, Filters(reads_question=False))
 
     def edit(self, turn_id: str, text: str) -> None:
         """Asks something else in a turn's place, as a new variant beside the old one."""
-        turn = self._stored(turn_id)
+        turn = self._tree.find(turn_id)
         if turn is not None and text.strip():
             self._answering.stop(turn_id)
             self._ask(turn.parent_id, text, self.filters)
 
     def switch_branch(self, turn_id: str, step: int) -> None:
         """Shows the variant that is `step` further than a turn, with all that follows on it; stays within bounds."""
-        turn = self._stored(turn_id)
-        if turn is None or self.conversation_id is None:
-            return
-        others = variants(self._turns, turn)
-        wanted = others.index(turn) + step
-        if step and 0 <= wanted < len(others):
-            leaf_id = newest_leaf(self._turns, others[wanted].turn_id)
-            conversation_id = self.conversation_id
+        turn, conversation_id = self._tree.find(turn_id), self.conversation_id
+        leaf_id = self._tree.leaf_beside(turn, step) if turn is not None else None
+        if leaf_id is not None and conversation_id is not None:
             self._try(lambda: self._store.set_leaf(conversation_id, leaf_id))
             self._show(leaf_id)
             self.conversation_changed.emit()
@@ -183,7 +176,7 @@ class ConversationModel(QObject):
 
     def _take(self, conversation: Conversation | None, turns: tuple[Turn, ...]) -> None:
         was_collection, was_filters = self.collection, self.filters
-        self._turns = turns
+        self._tree = TurnTree(turns)
         self.conversation_id = conversation.conversation_id if conversation else None
         self.title = conversation.title if conversation else ""
         if conversation is not None:
@@ -198,11 +191,10 @@ class ConversationModel(QObject):
             self.filters_changed.emit()
 
     def _show(self, leaf_id: str | None) -> None:
-        self._views = {turn.turn_id: self._view(turn) for turn in branch(self._turns, leaf_id)}
+        self._views = {turn.turn_id: self._view(turn) for turn in self._tree.branch(leaf_id)}
 
     def _view(self, turn: Turn) -> TurnView:
-        others = variants(self._turns, turn)
-        stored = view_of(turn, others.index(turn), len(others))
+        stored = view_of(turn, *self._tree.place(turn))
         live = self._answering.view(turn.turn_id)
         return stored if live is None else _numbered(live, stored)
 
@@ -217,8 +209,7 @@ class ConversationModel(QObject):
             self.store_failed.emit(error.sentence, error.way_out)
             return
         is_at_end = parent_id == next(reversed(self._views), None)
-        self._turns = (*self._turns, turn)
-        transcript = self._transcript(parent_id)
+        self._tree = self._tree.with_added(turn)
         self._show(turn.turn_id)
         if is_at_end:
             self.turn_added.emit(turn.turn_id)
@@ -232,7 +223,7 @@ class ConversationModel(QObject):
                 text=turn.question,
                 collection=self.collection,
                 conversation_id=conversation_id,
-                transcript=transcript,
+                transcript=self._tree.transcript(parent_id),
                 num_answers=num_answers,
                 filters=filters,
             ),
@@ -246,15 +237,6 @@ class ConversationModel(QObject):
             self.title_changed.emit(self.title)
         return self.conversation_id
 
-    def _transcript(self, leaf_id: str | None) -> tuple[Json, ...]:
-        """What the finished answers up to `leaf_id` returned for the next prompt."""
-        before = branch(self._turns, leaf_id) if leaf_id is not None else ()
-        finished = (turn.outcome for turn in before if turn.outcome.state == "finished")
-        return tuple(segment for outcome in finished for segment in outcome.segments)
-
-    def _stored(self, turn_id: str) -> Turn | None:
-        return next((turn for turn in self._turns if turn.turn_id == turn_id), None)
-
     def _try(self, change: Callable[[], None]) -> bool:
         try:
             change()
@@ -264,8 +246,9 @@ class ConversationModel(QObject):
         return True
 
     def _on_turn_changed(self, view: TurnView) -> None:
-        if view.has_ended:
-            self._turns = tuple(_ended(turn, view) if turn.turn_id == view.turn_id else turn for turn in self._turns)
+        turn = self._tree.find(view.turn_id)
+        if turn is not None and view.has_ended:
+            self._tree = self._tree.with_changed(_ended(turn, view))
         if self._refresh(view):
             self.turn_changed.emit(view.turn_id)
 
@@ -274,18 +257,16 @@ class ConversationModel(QObject):
             self.text_appended.emit(view.turn_id, piece)
 
     def _on_others_added(self, turn_id: str, views: tuple[TurnView, ...]) -> None:
-        turn = self._stored(turn_id)
+        turn = self._tree.find(turn_id)
         if turn is None:
             return
-        added = tuple(replace(turn, turn_id=view.turn_id, outcome=outcome_of(view)) for view in views)
-        self._turns = (*self._turns, *added)
-        in_its_place = variants(self._turns, turn)
-        for index, other in enumerate(in_its_place):
-            shown = self._views.get(other.turn_id)
-            if shown is not None:
-                numbered = replace(shown, branch_index=index, num_branches=len(in_its_place))
-                self._views[other.turn_id] = numbered
-                self.turn_changed.emit(other.turn_id)
+        self._tree = self._tree.with_added(*(_ended(replace(turn, turn_id=view.turn_id), view) for view in views))
+        for shown_id, shown in list(self._views.items()):
+            beside = self._tree.find(shown_id)
+            if beside is not None and beside.parent_id == turn.parent_id:
+                index, number = self._tree.place(beside)
+                self._views[shown_id] = replace(shown, branch_index=index, num_branches=number)
+                self.turn_changed.emit(shown_id)
 
     def _refresh(self, view: TurnView) -> bool:
         """Takes the newer value; returns whether the turn is shown."""

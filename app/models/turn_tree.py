@@ -1,0 +1,48 @@
+"""The turns of the open chat as the tree they are: who stands beside whom, and what a next question rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.chats import Turn
+from app.chats.branches import branch, newest_leaf, variants
+from app.chats.records import Json
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTree:
+    """All turns of a chat, oldest first; a change makes another tree."""
+
+    turns: tuple[Turn, ...] = ()
+
+    def find(self, turn_id: str) -> Turn | None:
+        return next((turn for turn in self.turns if turn.turn_id == turn_id), None)
+
+    def branch(self, leaf_id: str | None) -> tuple[Turn, ...]:
+        """From the first turn to `leaf_id`; of an unknown leaf, the newest turn's branch."""
+        return branch(self.turns, leaf_id)
+
+    def place(self, turn: Turn) -> tuple[int, int]:
+        """Its index among those in its place, and how many they are."""
+        others = variants(self.turns, turn)
+        return others.index(turn), len(others)
+
+    def leaf_beside(self, turn: Turn, step: int) -> str | None:
+        """The end of the branch through the turn that stands `step` further in its place; None where there is none."""
+        others = variants(self.turns, turn)
+        wanted = others.index(turn) + step
+        is_other = step != 0 and 0 <= wanted < len(others)
+        return newest_leaf(self.turns, others[wanted].turn_id) if is_other else None
+
+    def transcript(self, leaf_id: str | None) -> tuple[Json, ...]:
+        """What the finished answers up to `leaf_id` returned for the next prompt; nothing before the first turn."""
+        before = self.branch(leaf_id) if leaf_id is not None else ()
+        finished = (turn.outcome for turn in before if turn.outcome.state == "finished")
+        return tuple(segment for outcome in finished for segment in outcome.segments)
+
+    def with_added(self, *turns: Turn) -> TurnTree:
+        return TurnTree((*self.turns, *turns))
+
+    def with_changed(self, turn: Turn) -> TurnTree:
+        """`turn` in the place of the one that has its id."""
+        return TurnTree(tuple(turn if turn.turn_id == old.turn_id else old for old in self.turns))
