@@ -142,6 +142,8 @@ class OurGeneration:
         assert self._kept is not None
         files = CacheFiles(self._kept.folder, Ledger(), _tell_problem)
         undo.callback(files.close)
+        # The application finds them while it loads the model.
+        files.scanned.wait()
         root = root_key(self._path, "f16", self.context.num_cells)
         keeper = KnowledgeKeeper(root, self.context, self.cells, Ledger(), files)
         undo.callback(keeper.close)

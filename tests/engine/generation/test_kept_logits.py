@@ -46,6 +46,7 @@ class Desk:
 
     def open(self) -> None:
         self.files = CacheFiles(self.folder, self.ledger, on_problem=pytest.fail)
+        assert self.files.scanned.wait(30)
         self.keeper = KnowledgeKeeper(self.root, self.context, self.cells, self.ledger, self.files)
         self.keeper.set_budgets(1024, PLENTY, PLENTY)
 
@@ -92,7 +93,7 @@ class Desk:
         """Tokens that were kept, logits after the rest was read, and the greedy text."""
         found = self.keeper.find(segments)
         while not self.keeper.is_ready(found):
-            next(iter(self.keeper._bytes._moves.values())).transfer.ended.wait(30)
+            self.keeper._bytes.wait(30)
         sequence = self.cells.open()
         num_kept = self.keeper.restore(found, sequence)
         logits = self.compute(sequence, tokens_of(segments)[num_kept:])
