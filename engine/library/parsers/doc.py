@@ -7,14 +7,15 @@ from pathlib import Path
 
 from engine.core import ParsedDocument, ParsedPage
 from engine.errors import DocumentUnreadable
-from engine.library.parsers import encrypted
+from engine.library.parsers import encrypted, remarks
 from engine.library.parsers.compound import Compound, opened
 from engine.library.parsers.doc_structure import Structure, is_encrypted, table_name
 from engine.library.parsers.limits import Limits
-from engine.library.parsers.paragraphs import Paragraphs
+from engine.library.parsers.paragraphs import Paragraphs, Style
 
 _MARK = re.compile(r"[\r\x07\x0c]")
 _CELL_END = "\x07"
+_COMMENT_MARK = "\x05"
 _FIELD_BEGIN, _FIELD_SEPARATOR, _FIELD_END = "\x13", "\x14", "\x15"
 # What stands for a picture, a note's number, a drawing, a remark; and hyphens that only break words.
 _SIGNS = {**dict.fromkeys(map(ord, "\x00\x01\x02\x03\x04\x05\x08\x1f")), 0x0B: "\n", 0x0E: "\n", 0x1E: "-"}
@@ -36,6 +37,7 @@ def _page(file: Compound, main: bytes) -> ParsedPage:
     writer = _Writer(structure)
     for start, end in structure.shown():
         writer.write(start, min(end, len(structure.text)))
+    writer.comment(*structure.comments())
     return writer.paragraphs.page()
 
 
@@ -55,6 +57,13 @@ class _Writer:
             start = mark.end()
         if start < end:
             self.paragraphs.end(self._visible(text[start:end]), self._structure.paragraph(end - 1).style)
+
+    def comment(self, start: int, end: int) -> None:
+        """Writes the comments in a span. Who said them is kept elsewhere, as two letters or so."""
+        for text in self._structure.text[start:end].split(_COMMENT_MARK):
+            said = remarks.comment("", self._visible(_MARK.sub(" ", text)))
+            if said:
+                self.paragraphs.end(said, Style())
 
     def _end(self, text: str, mark: re.Match[str]) -> None:
         paragraph = self._structure.paragraph(mark.start())

@@ -77,6 +77,11 @@ class Structure:
         rest = body + footnotes + headers + comments
         return [(0, body + footnotes), (rest, rest + endnotes + boxes)]
 
+    def comments(self) -> tuple[int, int]:
+        """The span of the text in which comments stand, one after another, each behind a mark."""
+        body, footnotes, headers, _, comments = _numbers(self._main, _COUNTS_AT, 5)
+        return body + footnotes + headers, body + footnotes + headers + comments
+
     def paragraph(self, position: int) -> Paragraph:
         """What the mark at that position of the text says."""
         index = bisect_right(self._starts, position) - 1

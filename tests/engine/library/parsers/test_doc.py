@@ -21,17 +21,23 @@ TEXT_AT, PAGE_AT = 0x800, 0x1000
 
 
 def word(
-    *paragraphs: tuple, flags: int = 0, version: int = 0xC1, narrow: bool = False, footnote: str = "", lead: bytes = b""
+    *paragraphs: tuple,
+    flags: int = 0,
+    version: int = 0xC1,
+    narrow: bool = False,
+    footnote: str = "",
+    comments: str = "",
+    lead: bytes = b"",
 ) -> bytes:
     """A Word file of paragraphs as (text with its mark, style, differences from the style)."""
     body = [(*one, *(NORMAL, b"")[len(one) - 1 :]) for one in paragraphs]
-    notes = [(footnote, 0, b"")] if footnote else []
+    notes = [(said, 0, b"") for said in (footnote, comments) if said]
     texts = [text for text, _, _ in body + notes]
     width = 1 if narrow else 2
     data = "".join(texts).encode("cp1252" if narrow else "utf-16-le")
     lengths = [len(text.encode("utf-16-le")) // 2 for text in texts]
     positions = [TEXT_AT + width * sum(lengths[:index]) for index in range(len(texts) + 1)]
-    counts = struct.pack("<7I", sum(lengths[: len(body)]), sum(lengths[len(body) :]), 0, 0, 0, 0, 0)
+    counts = struct.pack("<7I", sum(lengths[: len(body)]), len(footnote), 0, 0, len(comments), 0, 0)
     piece = TEXT_AT * 2 | 0x40000000 if narrow else TEXT_AT
     pieces = b"\x02" + struct.pack("<I", 16) + struct.pack("<II", 0, sum(lengths)) + struct.pack("<HIH", 0, piece, 0)
     runs = struct.pack("<II", positions[0], positions[-1]) + struct.pack("<I", PAGE_AT // 512)
@@ -168,3 +174,15 @@ def test_real_documents_are_read(parsed, name: str):
     words = document.pages[0].text.split()
     expected = {"raw_text": "I love word documents.", "standardized_text": "the quick brown fox"}[name]
     assert " ".join(words[:4]) == expected
+
+
+def test_comments_stand_at_the_end(parsed):
+    document = parsed(
+        "a.doc", word(("Text\x05.\r",), footnote="A note.\r", comments="\x05Which\rtext?\r\x05This one.\r")
+    )
+    assert said(document) == [
+        ("paragraph", "Text."),
+        ("paragraph", "A note."),
+        ("paragraph", "Comment: Which text?"),
+        ("paragraph", "Comment: This one."),
+    ]
