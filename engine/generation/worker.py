@@ -36,6 +36,7 @@ from engine.generation.commands import (
 )
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
+from engine.generation.places import Places
 from engine.generation.refreshes import EvidenceSource
 from engine.generation.turns import Turns
 from engine.generation.under_way import KnownDocuments, UnderWay, reported_as
@@ -53,8 +54,6 @@ SPARE_POWER_SECONDS = 60.0
 COUNTERS_SECONDS = 0.5
 # Making a prompt of a question takes milliseconds, in which nobody gets a token.
 BEGUN_AT_ONCE = 16
-# Whoever is further back in the queue is not told of every step that it moves: with hundreds that is most of the work.
-PLACES_TOLD = 50
 
 
 class GenerationWorker:
@@ -87,7 +86,7 @@ class GenerationWorker:
         self._under_way = UnderWay(known_documents, reorder_loss, publish, more_evidence)
         self._inbox: queue.SimpleQueue[InTurn | AtOnce] = queue.SimpleQueue()
         self._turns = Turns()
-        self._positions: dict[str, int] = {}
+        self._places = Places(publish)
         self._is_stopped = False
         loader.tell_when_scanned(self.forget_removed)
         self._idle_seconds: float | None = None
@@ -147,7 +146,7 @@ class GenerationWorker:
             self._cancel_unwanted()
             self._begin_waiting()
             self._step()
-            self._tell_positions()
+            self._places.tell((*self._under_way.waiting(), *(task.in_flight for task in self._turns)))
         self._guarded(self._keep_hot)
         self._guarded(self._loader.end)
 
@@ -342,19 +341,6 @@ class GenerationWorker:
         """The loop is of no use any more; the next question finds the model loaded again."""
         self._under_way.fail_all(error)
         self._guarded(self._loader.start_over)
-
-    def _tell_positions(self) -> None:
-        """How many questions come before each that has not begun: told to all at first, then to those who are near."""
-        asked = [*self._under_way.waiting(), *(task.in_flight for task in self._turns)]
-        positions: dict[str, int] = {}
-        for ahead, in_flight in enumerate(asked):
-            question_id = in_flight.question.question_id
-            told = self._positions.get(question_id)
-            if told is None or (told != ahead and ahead < PLACES_TOLD):
-                self._publish(AnswerStateChanged(question_id, "queued", ahead))
-                told = ahead
-            positions[question_id] = told
-        self._positions = positions
 
     def _count(self, now: bool = False) -> None:
         """Takes the figures for the Memory page, which other threads read."""

@@ -120,22 +120,6 @@ def test_a_question_that_waits_behind_a_change_of_the_model_can_be_cancelled(mod
     assert isinstance(model_desk.end_of("a"), AnswerCancelled)
 
 
-def test_only_those_who_are_near_are_told_that_they_moved_up(model_desk, monkeypatch):
-    monkeypatch.setattr(worker, "PLACES_TOLD", 2)
-    running = model_desk.ask("How?", "a", max_tokens=100_000, grammar=LONG)
-    model_desk.wait_for(lambda event: isinstance(event, TokensGenerated))
-    model_desk.worker.use(UseModel(None))
-    waiting = [model_desk.ask("How?", name) for name in "bcdef"]
-    model_desk.wait_until(lambda: model_desk.worker._positions.get("f") == 4)
-    before = len(model_desk.events)
-    waiting[0].cancelled.set()
-    model_desk.wait_until(lambda: "b" not in model_desk.worker._positions)
-    moved = [event for event in model_desk.events[before:] if isinstance(event, AnswerStateChanged)]
-    assert moved == [AnswerStateChanged("c", "queued", 0), AnswerStateChanged("d", "queued", 1)]
-    running.cancelled.set()
-    assert [type(model_desk.end_of(name)) for name in "cdef"] == [AnswerFinished] * 4
-
-
 def test_a_next_turn_reads_only_what_is_new(model_desk):
     model_desk.ask("First?", "a", max_tokens=40, grammar='root ::= "A mutex is what they share [1]."')
     first = model_desk.end_of("a")

@@ -1,0 +1,58 @@
+"""Tests for engine.generation.places."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.core import Question
+from engine.events import AnswerStateChanged, Event
+from engine.generation import places
+from engine.generation.places import Places
+from engine.inflight import QuestionInFlight
+
+
+def waiting(names: str) -> list[QuestionInFlight]:
+    return [QuestionInFlight(Question(name, "How?")) for name in names]
+
+
+@pytest.fixture
+def told() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def line(told: list[Event]) -> Places:
+    return Places(told.append)
+
+
+def places_told(told: list[Event]) -> list[tuple[str, int]]:
+    """What was told since the last time."""
+    said = [(event.question_id, event.ahead) for event in told if isinstance(event, AnswerStateChanged)]
+    told.clear()
+    return said
+
+
+def test_everybody_is_told_at_first_and_again_only_when_it_changes(line, told):
+    line.tell(waiting("abc"))
+    assert places_told(told) == [("a", 0), ("b", 1), ("c", 2)]
+    line.tell(waiting("abc"))
+    assert places_told(told) == []
+    line.tell(waiting("bxc"))
+    assert places_told(told) == [("b", 0), ("x", 1)]
+
+
+def test_only_those_who_are_near_are_told_that_they_moved_up(line, told, monkeypatch):
+    monkeypatch.setattr(places, "PLACES_TOLD", 2)
+    line.tell(waiting("abcdef"))
+    assert len(places_told(told)) == 6
+    line.tell(waiting("bcdef"))
+    assert places_told(told) == [("b", 0), ("c", 1)]
+    line.tell(waiting("def"))
+    assert places_told(told) == [("d", 0), ("e", 1)]
+
+
+def test_who_begins_and_has_to_wait_again_is_told_again(line, told):
+    line.tell(waiting("a"))
+    line.tell([])
+    line.tell(waiting("a"))
+    assert places_told(told) == [("a", 0), ("a", 0)]
