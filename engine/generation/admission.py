@@ -131,7 +131,7 @@ class Admission:
         self._tally.preempted_by_recompute += not is_saved
         self._residence.leave(group)
         self.let_go(group)
-        self._groups.remove(group)
+        self._groups.take(group)
         self._groups.waiting.insert(0, group)
         self.look_again()
         group.status, group.waiting_since = SequenceStatus.PREEMPTED, self._clock()

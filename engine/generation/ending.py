@@ -92,7 +92,7 @@ class Ending:
         self._admission.let_go(group)
         for sequence in group.sequences:
             sequence.close()
-        self._groups.remove(group)
+        self._groups.end(group)
         self._admission.note_end()
         self._events.append(event)
 

@@ -122,12 +122,24 @@ class Groups:
     running: list[SequenceGroup] = field(default_factory=list)
     closing: list[SequenceGroup] = field(default_factory=list)
     suspects: list[SequenceGroup] = field(default_factory=list)
+    _by_id: dict[str, SequenceGroup] = field(default_factory=dict)
 
     def find(self, request_id: str) -> SequenceGroup | None:
         """The group of a request that has not ended."""
-        return next((group for group in (*self.running, *self.waiting) if group.request_id == request_id), None)
+        return self._by_id.get(request_id)
 
-    def remove(self, group: SequenceGroup) -> None:
+    def add(self, group: SequenceGroup) -> None:
+        """It waits, behind all others."""
+        self._by_id[group.request_id] = group
+        self.waiting.append(group)
+
+    def end(self, group: SequenceGroup) -> None:
+        """It has ended."""
+        del self._by_id[group.request_id]
+        self.take(group)
+
+    def take(self, group: SequenceGroup) -> None:
+        """Takes a group out of where it stands."""
         for groups in (self.running, self.waiting, self.suspects):
             if group in groups:
                 groups.remove(group)

@@ -176,7 +176,7 @@ class StepLoop:
         if self._groups.find(request.request_id) is not None:
             raise ValueError(f"request {request.request_id} is being carried out already")
         try:
-            self._groups.waiting.append(self._intake.take(request, self._timing.clock()))
+            self._groups.add(self._intake.take(request, self._timing.clock()))
             self._admission.look_again()
         except RagdollError as error:
             self._events.append(RequestFailed(request.request_id, error))
@@ -184,8 +184,8 @@ class StepLoop:
     def written(self, request_id: str) -> Written | None:
         """What a request with one answer has written so far; None where nothing can be appended to it.
 
-        That is so before its first token and after its last, while text is held back, for several answers, beams and
-        grammars, and with models that cannot share prefixes.
+        That is so before its first token and after its last, until a token follows what was appended, while text is
+        held back, for several answers, beams and grammars, and with models that cannot share prefixes.
         """
         return self._appending.written(request_id)
 

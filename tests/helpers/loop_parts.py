@@ -234,7 +234,7 @@ class Parts:
             for number, tokens in enumerate(written)
         ]
         group = SequenceGroup(asked, self._num_arrived, sequences, self.time())
-        self.groups.waiting.append(group)
+        self.groups.add(group)
         return group
 
     def running(

@@ -69,7 +69,11 @@ def test_a_request_is_found_wherever_it_stands_until_it_has_ended() -> None:
     groups.suspects.append(running)
     assert groups.find(waiting.request_id) is waiting
     assert groups.find(running.request_id) is running
-    groups.remove(running)
-    groups.remove(waiting)
+    groups.take(running)
+    groups.running.append(running)
+    assert groups.find(running.request_id) is running
+    groups.suspects.append(running)
+    groups.end(running)
+    groups.end(waiting)
     assert groups == Groups()
     assert groups.find(running.request_id) is None
