@@ -41,5 +41,6 @@ class Appending:
             return None
         sequence, sampling = group.lead, group.request.sampling
         is_single = len(group.sequences) == 1 and group.beams is None and not (sampling.grammar or sampling.json_schema)
-        can_go_on = sequence.num_generated and not sequence.unsaid and not sequence.stream.holds_back
-        return sequence if is_single and sequence.is_live and can_go_on else None
+        has_written = sequence.num_generated > 0 and all(one.end < len(sequence.tokens) for one in sequence.insertions)
+        is_told = not sequence.unsaid and not sequence.stream.holds_back
+        return sequence if is_single and sequence.is_live and has_written and is_told else None

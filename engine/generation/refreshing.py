@@ -6,6 +6,7 @@ refresh_policy.py for the choices, and refreshes.py for what is done about them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -120,7 +121,7 @@ class Refreshing:
         is_due = self._num_tokens - self._num_at_look >= self.interval
         if not is_due or (policy.mode == "synchronous" and not is_sentence_end(text)):
             return None
-        if self.affordable(length, self._typical_tokens) < self._typical_tokens:
+        if self._costs.reading(length, self._typical_tokens) > self._earned_s():
             return None
         self._look, self._num_at_look = _Look(), self._num_tokens
         self.num_looks += 1
@@ -141,11 +142,9 @@ class Refreshing:
 
     def affordable(self, length: int, most: int = MAX_ADDED_TOKENS) -> int:
         """How many tokens may be read now, of `most`, for what writing them was worth so far."""
-        share = self._policy.max_cost_share
-        if share is None:
+        if self._policy.max_cost_share is None:
             return most
-        seconds = share * self._writing_s - self._spent_s
-        return affordable_tokens(seconds, lambda count: self._costs.reading(length, count), most)
+        return affordable_tokens(self._earned_s(), lambda count: self._costs.reading(length, count), most)
 
     def note_added(self) -> None:
         """What was found is being read."""
@@ -156,6 +155,11 @@ class Refreshing:
     def give_up(self) -> None:
         """What was found cannot be read, or is too long: nothing was gained by that look."""
         self._fresh = None
+
+    def _earned_s(self) -> float:
+        """Seconds that reading more may take now, and being held up by looking for it."""
+        share = self._policy.max_cost_share
+        return math.inf if share is None else share * self._writing_s - self._spent_s
 
     def _note_read(self, num_tokens: int, seconds: float) -> None:
         self._is_reading = False

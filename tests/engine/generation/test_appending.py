@@ -1,7 +1,8 @@
-"""Tests for engine.generation.step_loop: text that an answer reads while it is being written."""
+"""Tests for engine.generation.appending: text that an answer reads while it is being written."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -244,6 +245,20 @@ def test_a_model_that_cannot_share_prefixes_is_left_alone(make_desk: MakeDesk) -
     desk.run()
 
 
+def test_nothing_is_appended_to_what_was_appended_until_a_token_follows(make_desk: MakeDesk) -> None:
+    desk = make_desk(n_ubatch=16)
+    begin(desk, "Once upon a time", 6)
+    assert desk.loop.append("r", more(desk), GREEDY.max_tokens)
+    for _ in range(2):
+        assert desk.loop.written("r") is None
+        assert not desk.loop.append("r", more(desk), GREEDY.max_tokens)
+        desk.step()
+    written(desk, 7)
+    assert desk.loop.append("r", more(desk), GREEDY.max_tokens)
+    desk.run()
+    assert len(desk.finished("r").answers[0].tokens) == GREEDY.max_tokens
+
+
 def test_nothing_is_appended_before_the_first_token_or_after_the_last(make_desk: MakeDesk) -> None:
     desk = make_desk()
     assert not desk.loop.append("r", more(desk), 100)
@@ -260,6 +275,32 @@ def test_nothing_is_appended_that_does_not_fit_into_the_cells(make_desk: MakeDes
     assert not desk.loop.append("r", more(desk), len(before))
     desk.run()
     assert len(desk.finished("r").answers[0].tokens) == GREEDY.max_tokens
+
+
+def test_appending_to_many_answers_that_come_and_go_leaks_nothing(make_desk: MakeDesk) -> None:
+    desk = make_desk(num_cells=512, n_ubatch=32, swap_budget_bytes=4_000, keeper=FakeKeeper)
+    chance, num_appended, asked = random.Random(4), 0, dict[str, SamplingParams]()
+    for number in range(300):
+        if desk.loop.counters().num_running + desk.loop.counters().num_waiting < 8:
+            sampling = replace(GREEDY, max_tokens=chance.randint(6, 40), num_answers=chance.choice((1, 1, 1, 2)))
+            asked[f"r{number}"] = sampling
+            desk.ask(f"r{number}", f"Once upon a time number {number % 5}", sampling=sampling)
+        running = [group.request_id for group in desk.loop._groups.running]
+        if running and chance.random() < 0.3:
+            num_appended += desk.loop.append(chance.choice(running), more(desk), 100)
+        if running and chance.random() < 0.03:
+            desk.loop.cancel(chance.choice(running))
+        if len(desk.loop._groups.running) > 1 and chance.random() < 0.05:
+            desk.loop._admission.preempt(chance.choice(desk.loop._groups.running))
+        desk.step()
+    desk.run()
+
+    assert num_appended > 20
+    assert min(desk.loop.counters().preempted_by_swap, desk.loop.counters().preempted_by_recompute) > 0
+    for request_id, sampling in asked.items():
+        end = desk.end_of(request_id)
+        assert isinstance(end, (RequestFinished, RequestCancelled))
+        assert all(len(answer.tokens) <= sampling.max_tokens for answer in end.answers)
 
 
 def test_nothing_is_appended_while_text_is_held_back(make_desk: MakeDesk) -> None:
