@@ -68,7 +68,10 @@ class Intake:
                 f"Ask for 1 to {self._max_sequences} of them.",
             )
         if sampling.beam_width > 1 and self._makers.beams is None:
-            raise BadRequest("This model cannot share what it has read, so it writes along one beam only.")
+            raise BadRequest(
+                "This model cannot share what it has read, so it writes along one beam only.",
+                "Ask without beams, or choose another model.",
+            )
         if request.num_tokens + num_sequences > self._num_cells:
             raise PromptTooLong(
                 f"The question with its passages is {request.num_tokens:,} tokens long, and the context holds "

@@ -34,6 +34,7 @@ from engine.generation.commands import (
     Task,
     UseModel,
 )
+from engine.generation.idle_time import IdleTime, guarded
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
 from engine.generation.places import Places
@@ -47,10 +48,6 @@ log = logging.getLogger(__name__)
 
 # With nothing to compute, but kept KV on its way from the disk, it is looked for so often.
 WAITING_FOR_DISK_SECONDS = 0.002
-# Nobody has asked anything for so long: what is kept in memory can be written.
-IDLE_SECONDS = 2.0
-FLUSH_PAUSE_SECONDS = 0.02
-SPARE_POWER_SECONDS = 60.0
 COUNTERS_SECONDS = 0.5
 # Making a prompt of a question takes milliseconds, in which nobody gets a token.
 BEGUN_AT_ONCE = 16
@@ -82,14 +79,13 @@ class GenerationWorker:
         """
         self._loader, self._publish = loader, publish
         self._known_documents, self._quote_answer = known_documents, quote_answer
-        self._has_power_to_spare = has_power_to_spare
         self._under_way = UnderWay(known_documents, reorder_loss, publish, more_evidence)
+        self._idle_time = IdleTime(loader, self._under_way, has_power_to_spare)
         self._inbox: queue.SimpleQueue[InTurn | AtOnce] = queue.SimpleQueue()
         self._turns = Turns()
         self._places = Places(publish)
         self._is_stopped = False
         loader.tell_when_scanned(self.forget_removed)
-        self._idle_seconds: float | None = None
         self._counted_at = float("-inf")
         self.counters: Mapping[str, float] = {}
         self._thread = threading.Thread(target=self._run, name="generation", daemon=True)
@@ -138,17 +134,17 @@ class GenerationWorker:
 
     def _run(self) -> None:
         self._loader.look_at_devices()
-        self._guarded(self._recall_hot)
+        guarded(self._idle_time.recall_hot)
         while not self._is_stopped:
-            if not self._take_in():
-                self._use_idle_time()
+            if not self._take_in() and not self._has_work and not self._turns:
+                self._idle_time.use()
             self._withdraw_unseen()
             self._cancel_unwanted()
             self._begin_waiting()
             self._step()
             self._places.tell((*self._under_way.waiting(), *(task.in_flight for task in self._turns)))
-        self._guarded(self._keep_hot)
-        self._guarded(self._loader.end)
+        guarded(self._idle_time.keep_hot)
+        guarded(self._loader.end)
 
     @property
     def _has_work(self) -> bool:
@@ -178,51 +174,21 @@ class GenerationWorker:
         """How many seconds to wait for something to come; None for as long as it takes."""
         if self._has_work:
             return WAITING_FOR_DISK_SECONDS if self._under_way.is_stalled else 0
-        return 0 if self._turns else self._idle_seconds
-
-    def _use_idle_time(self) -> None:
-        """Nobody asks: what was read is written to the disk, in small portions, and then what is hot is read."""
-        if self._has_work or self._turns:
-            return
-        if (loaded := self._loader.loaded_now) is None:
-            self._idle_seconds = None
-            return
-        self._idle_seconds = FLUSH_PAUSE_SECONDS
-        is_behind = self._guarded(loaded.flush)
-        self._guarded(self._keep_hot)
-        if not is_behind and not self._guarded(lambda: self._read_hot(loaded)):
-            self._idle_seconds = None
-
-    def _recall_hot(self) -> None:
-        self._under_way.hot.restore(self._loader.hot_passages())
-
-    def _keep_hot(self) -> None:
-        """What is hot is so after a restart too, and a removed document leaves that file at once."""
-        if (uses := self._under_way.hot.changed()) is not None:
-            self._loader.keep_hot(uses)
-
-    def _read_hot(self, loaded: LoadedModel) -> bool:
-        """Whether there is something hot to read, now or when the machine has power to spare."""
-        beginning = self._under_way.next_hot(loaded)
-        if beginning is not None and self._has_power_to_spare():
-            self._under_way.read_hot(beginning, loaded)
-        elif beginning is not None:
-            self._idle_seconds = SPARE_POWER_SECONDS
-        return beginning is not None
+        return 0 if self._turns else self._idle_time.seconds
 
     def _carry_out(self, command: AtOnce) -> None:
         if isinstance(command, Expected):
-            self._guarded(lambda: self._expect(command))
+            guarded(lambda: self._expect(command))
         elif isinstance(command, FoundAgain):
-            self._guarded(lambda: self._take_found(command))
+            guarded(lambda: self._take_found(command))
         elif isinstance(command, ForgetRemoved):
-            self._guarded(self._under_way.forget_removed)
-            self._guarded(self._keep_hot)
-            self._guarded(self._forget_kept)
+            guarded(self._under_way.forget_removed)
+            guarded(self._idle_time.keep_hot)
+            guarded(self._forget_kept)
         else:
-            self._guarded(self._loader.apply_settings)
+            guarded(self._loader.apply_settings)
             # What is over a bound leaves as it is written.
-            self._idle_seconds = FLUSH_PAUSE_SECONDS
+            self._idle_time.note_change()
 
     def _forget_kept(self) -> None:
         self._loader.forget_removed(self._known_documents)
@@ -239,14 +205,6 @@ class GenerationWorker:
     def _take_found(self, found: FoundAgain) -> None:
         if (loaded := self._loader.loaded_now) is not None:
             self._under_way.found_again(found, loaded)
-
-    def _guarded(self, work: Callable[[], object]) -> bool:
-        """Whether there is more of this work; an unexpected failure of what nobody waits for is logged."""
-        try:
-            return bool(work())
-        except Exception:
-            log.exception("what is kept could not be seen to")
-            return False
 
     def _begin_waiting(self) -> None:
         """Begins what has come; before that, when all that people can see has ended, the model is changed."""
@@ -283,7 +241,7 @@ class GenerationWorker:
             sentence = f"The model could not be used: {error}."
             self._publish(ModelStateChanged("failed", str(command.path or ""), sentence=sentence))
         # Files that it has kept may still be found.
-        self._idle_seconds = FLUSH_PAUSE_SECONDS
+        self._idle_time.note_change()
         self._count(now=True)
 
     def _begin_all(self, tasks: Sequence[Task]) -> None:
@@ -332,15 +290,15 @@ class GenerationWorker:
             self._loader.note_set_aside(self._under_way.set_aside_bytes)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
             self._start_over(error)
-        self._idle_seconds = IDLE_SECONDS
+        self._idle_time.note_step()
         if self._under_way.has_kept_removed():
-            self._guarded(self._forget_kept)
+            guarded(self._forget_kept)
         self._count()
 
     def _start_over(self, error: Exception) -> None:
         """The loop is of no use any more; the next question finds the model loaded again."""
         self._under_way.fail_all(error)
-        self._guarded(self._loader.start_over)
+        guarded(self._loader.start_over)
 
     def _count(self, now: bool = False) -> None:
         """Takes the figures for the Memory page, which other threads read."""

@@ -11,7 +11,7 @@ import pytest
 
 from engine.config import Settings
 from engine.core import KVType
-from engine.generation import cache_io, hot_file, loaded, worker
+from engine.generation import cache_io, hot_file, idle_time, loaded
 from engine.generation.commands import UseModel
 from tests.engine.generation.conftest import Desk
 
@@ -56,7 +56,7 @@ def full(*_: object) -> None:
 
 @pytest.mark.expects_warnings
 def test_a_full_disk_is_one_sentence_and_answers_go_on_from_memory(start, tiny_model, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(worker, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(idle_time, "IDLE_SECONDS", 0.0)
     monkeypatch.setattr(cache_io, "write_file", full)
     desk = with_model(start(), tiny_model)
     with caplog.at_level(logging.ERROR):
@@ -79,7 +79,7 @@ def test_a_full_disk_is_one_sentence_and_answers_go_on_from_memory(start, tiny_m
 
 @pytest.mark.expects_warnings
 def test_a_disk_that_has_room_again_is_told_of_no_more(start, tiny_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(worker, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(idle_time, "IDLE_SECONDS", 0.0)
     monkeypatch.setattr("engine.generation.cache_files.PAUSE_SECONDS", 0.0)
     desk = with_model(start(), tiny_model)
     with monkeypatch.context() as patched:

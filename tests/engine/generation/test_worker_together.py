@@ -18,7 +18,7 @@ from engine.events import (
     ModelStateChanged,
     TokensGenerated,
 )
-from engine.generation import worker
+from engine.generation import idle_time
 from engine.generation.commands import UseModel
 from engine.generation.conversation import EvidencePassage
 from engine.generation.segment import tokens_of
@@ -340,7 +340,7 @@ def test_nothing_is_read_ahead_on_the_processor_that_searches(model_desk):
 
 
 def test_what_answers_keep_resting_on_is_read_while_nobody_asks(model_desk, monkeypatch):
-    monkeypatch.setattr(worker, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(idle_time, "IDLE_SECONDS", 0.01)
     model_desk.has_power = True
     one, two, three = EVIDENCE.passages
     for number, passages in enumerate(((one, two, three), (one, three, two))):
@@ -358,11 +358,11 @@ def test_what_answers_keep_resting_on_is_read_while_nobody_asks(model_desk, monk
 
 
 def test_nothing_is_read_unasked_on_a_machine_without_power_to_spare(model_desk, monkeypatch):
-    monkeypatch.setattr(worker, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(idle_time, "IDLE_SECONDS", 0.01)
     for number in range(2):
         model_desk.ask("How?", f"q{number}", max_tokens=1)
         model_desk.end_of(f"q{number}")
-    model_desk.wait_until(lambda: model_desk.worker._idle_seconds == worker.SPARE_POWER_SECONDS)
+    model_desk.wait_until(lambda: model_desk.worker._idle_time.seconds == idle_time.SPARE_POWER_SECONDS)
     assert not model_desk.worker._under_way.is_busy
 
 

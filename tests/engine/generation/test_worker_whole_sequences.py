@@ -96,6 +96,7 @@ def test_beams_are_refused_with_a_sentence(model_desk):
     end = model_desk.end_of()
     assert isinstance(end, AnswerFailed)
     assert "one beam only" in end.error.sentence
+    assert end.error.way_out
 
 
 def test_one_that_is_cancelled_leaves_the_other_as_it_is(model_desk):
