@@ -24,10 +24,8 @@ from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.replacement import Policy, pgdsf
 from engine.generation.segment import Segment
 from engine.generation.slabs import Slabs
+from engine.generation.write_back import WriteBack
 from engine.memory.ledger import Ledger
-
-# Nodes that are looked at in one portion of idle time.
-_LOOKED_AT_ONCE = 32
 
 
 class KnowledgeKeeper:
@@ -40,11 +38,7 @@ class KnowledgeKeeper:
         self.tree = KnowledgeTree(root)
         self._cells = KeptCells(context, cells, policy)
         self._slabs = Slabs(ledger)
-        self._files, self._policy = files, policy
-        # Nodes that were used and have no file, as far as it is known; and those whose files do not say so yet. In
-        # both, a parent comes before its children.
-        self._unwritten: dict[Node, None] = {}
-        self._unnoted: dict[Node, None] = {}
+        self._files = files
         self._bytes = KeptBytes(
             self.tree,
             self._slabs,
@@ -52,8 +46,9 @@ class KnowledgeKeeper:
             policy,
             is_in_cells=self._cells.__contains__,
             on_lost=self._drop,
-            on_unwritten=self._note_unwritten,
+            on_unwritten=lambda node: self._write_back.add(node),
         )
+        self._write_back = WriteBack(self._bytes, files, policy, self._save)
         self._holds: dict[int, Found] = {}
         self._from_disk: set[Node] = set()
         self._profile = PrefillProfile()
@@ -149,41 +144,21 @@ class KnowledgeKeeper:
         was used since.
         """
         self._catch_up()
-        num_begun = 0
-        for _ in range(_LOOKED_AT_ONCE):
-            if not self._unwritten or num_begun == limit or not self._bytes.can_write:
-                break
-            node = next(iter(self._unwritten))
-            num_begun += self._write(node)
-        if not (num_begun or self._bytes.num_writing) and self._files.takes_more:
-            for _ in range(min(_LOOKED_AT_ONCE, len(self._unnoted))):
-                # Children first, so that no parent is older than they are.
-                self._bytes.note_usage(self._unnoted.popitem()[0])
-        return num_begun
+        return self._write_back.begin(limit)
 
     @property
     def is_behind(self) -> bool:
         """Whether `flush` has something to do, or something that it began has not been done."""
-        is_to_do = self._files.takes_more and (self._unwritten or self._unnoted)
-        return bool(is_to_do or self._bytes.num_writing or self._bytes.has_found_more)
+        return self._write_back.is_behind or self._bytes.has_found_more
 
     def close(self, deadline_seconds: float = math.inf) -> None:
         """Writes what has no file yet and gives everything back; a later keeper of the same root finds it.
 
         Args:
-            deadline_seconds: So long it may take. What is worth most is written first, each path from its beginning;
-                what was not written by then is not kept.
+            deadline_seconds: So long it may take; what was not written by then is not kept.
         """
-        ends_at = self._files.now() + deadline_seconds
         self._catch_up()
-        # At its worth before the clock of any tier: per token, and so per byte, and so per second of writing.
-        for node in sorted(self._unwritten, key=lambda node: self._policy(node, 0.0), reverse=True):
-            if node in self._unwritten and not self._write_by(node, ends_at):
-                break
-        while self._bytes.num_writing and (left := ends_at - self._files.now()) > 0:
-            self._bytes.wait(_bounded(left))
-        for node in sorted({**self._unwritten, **self._unnoted}, key=lambda node: node.start, reverse=True):
-            self._bytes.note_usage(node)
+        self._write_back.finish(deadline_seconds)
         self.abandon()
 
     def abandon(self) -> None:
@@ -266,7 +241,7 @@ class KnowledgeKeeper:
 
     def _use(self, node: Node) -> None:
         self.tree.used(node)
-        self._note_unwritten(node)
+        self._write_back.add(node)
         self._cells.shelf.touch(node)
         self._bytes.touch(node)
 
@@ -314,34 +289,6 @@ class KnowledgeKeeper:
             self._cell_bytes = num_bytes / node.num_tokens
             return self._bytes.store(node, num_bytes, lambda into: self._cells.save(slot, into))
 
-    def _note_unwritten(self, node: Node) -> None:
-        if not node.is_gone:
-            self._unwritten[node] = None
-
-    def _write(self, node: Node) -> bool:
-        """Begins to write a node, by way of memory; it waits for that no longer, unless others must be written first.
-
-        Returns:
-            Whether it has begun.
-        """
-        has_file = node in self._bytes.disk
-        has_begun = not has_file and (node in self._bytes.ram or self._save(node)) and self._bytes.write(node)
-        if has_file or has_begun or self._bytes.can_write:
-            self._unwritten.pop(node, None)
-        if has_file or has_begun:
-            self._unnoted[node] = None
-        return has_begun
-
-    def _write_by(self, node: Node, ends_at: float) -> bool:
-        """Begins to write a node, as soon as the disk takes another one; False where that is too late."""
-        while self._files.takes_more and (left := ends_at - self._files.now()) > 0:
-            if self._bytes.can_write:
-                self._write(node)
-            if node not in self._unwritten:
-                return True
-            self._bytes.wait(_bounded(left))
-        return False
-
     def _drop_if_lost(self, node: Node) -> None:
         if not node.is_gone and node not in self._cells and node not in self._bytes:
             self._drop(node)
@@ -352,10 +299,4 @@ class KnowledgeKeeper:
             self._cells.release(gone)
             self._bytes.remove(gone)
             self._from_disk.discard(gone)
-            self._unwritten.pop(gone, None)
-            self._unnoted.pop(gone, None)
-
-
-def _bounded(seconds: float) -> float | None:
-    """As a wait takes it."""
-    return None if math.isinf(seconds) else seconds
+            self._write_back.discard(gone)

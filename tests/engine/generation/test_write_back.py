@@ -1,4 +1,4 @@
-"""Tests for engine.generation.knowledge: what is kept when there is little time to write it."""
+"""Tests for engine.generation.write_back: what is kept when there is little time to write it."""
 
 from __future__ import annotations
 
