@@ -35,6 +35,7 @@ from engine.generation.admission import Admission
 from engine.generation.appending import Appending
 from engine.generation.batching import Batching, Work
 from engine.generation.branching import Branching
+from engine.generation.candidates import Candidates
 from engine.generation.cells import Cells
 from engine.generation.context import Context
 from engine.generation.counters import LoopCounters, Tally, count
@@ -48,7 +49,7 @@ from engine.generation.postprocess import Postprocess
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.request import PromptRead, Request, RequestFailed, StepEvent, Written
 from engine.generation.residence import Residence
-from engine.generation.sampler import Candidates, ChainSampler
+from engine.generation.sampler import ChainSampler
 from engine.generation.segment import Segment
 from engine.generation.vocabulary import Vocabulary
 

@@ -18,9 +18,10 @@ import pytest
 
 from engine.core import SamplingParams
 from engine.errors import BadRequest, DecodeFailed, GenerationError
+from engine.generation.candidates import Candidates
 from engine.generation.context import Context, ContextSpec, Stretch
 from engine.generation.model import Model
-from engine.generation.sampler import Candidates, ChainSampler, _steps, params_of_answer
+from engine.generation.sampler import ChainSampler, _steps, params_of_answer
 
 PLAIN = SamplingParams(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, repeat_penalty=1.0, seed=7, max_tokens=64)
 GREEDY = replace(PLAIN, temperature=0.0)
@@ -149,23 +150,6 @@ def test_the_choice_is_the_one_that_the_chain_makes_of_all_tokens(desk: Desk, ch
     finally:
         sampler.close()
         llama.llama_sampler_free(chain)
-
-
-@pytest.mark.parametrize("count", [1, 5, 40])
-def test_the_likeliest_are_found_whatever_becomes_of_some_others(count: int):
-    chance = np.random.default_rng(count)
-    candidates = Candidates(4_001)
-    for _ in range(20):
-        logits = chance.normal(size=4_001).astype(np.float32)
-        others = [int(token) for token in chance.choice(4_001, 30, replace=False)]
-        found = candidates.best(logits, count, others)
-        ids = {found.data[place].id for place in range(found.size)}
-        assert len(ids) == found.size < 300
-        assert all(found.data[place].logit == logits[found.data[place].id] for place in range(found.size))
-        for change in (-100, 100):
-            changed = logits.copy()
-            changed[others] += change
-            assert set(np.argsort(changed)[-count:].tolist()) <= ids
 
 
 def test_without_a_seed_answers_differ(desk: Desk):
