@@ -64,6 +64,8 @@ def tell_answer(end: AnswerFinished, out: Output) -> None:
     for number, other in enumerate(answer.alternatives, start=2):
         out.line(f"\n--- answer {number} ---\n{other.text.strip()}")
     out.line()
+    if "length" in {answer.finish_reason, *(other.finish_reason for other in answer.alternatives)}:
+        out.line("There was no room for more of it: --max-tokens allows a longer answer.\n")
     citations = [*answer.citations, *(citation for other in answer.alternatives for citation in other.citations)]
     for index in dict.fromkeys(citation.passage for citation in citations):
         out.line(f"[{index + 1}] {_place(answer.passages[index])}")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
 from engine.cli import documents, words
 from engine.cli.output import Output
-from engine.core import Alternative, Answer, Citation, Refresh, Scope
+from engine.core import Alternative, Answer, Citation, FinishReason, Refresh, Scope
 from engine.events import AnswerFinished, IndexFinished
 from engine.metrics import Timings
 from tests.helpers.passages import passage
@@ -66,7 +68,20 @@ def test_all_answers_are_told_and_the_sources_of_each() -> None:
     assert "--- answer 2 ---\nAs the second says [2].\n" in told
     assert "[1] /docs/1.txt" in told
     assert "[2] /docs/2.txt" in told
+    assert "no room for more" not in told
     assert documents.of_answer(end)["alternatives"] == ["As the second says [2]."]
+
+
+@pytest.mark.parametrize(("first", "second"), [("length", "stop"), ("stop", "length")])
+def test_an_answer_that_breaks_off_says_so(first: FinishReason, second: FinishReason) -> None:
+    other = Alternative("And so", (), second)
+    answer = Answer("It is", (), (), (passage("One."),), Scope(1, 1, 1), "tiny", first, alternatives=(other,))
+    end = AnswerFinished("q", answer, Timings(0.0, 0.0, 0.0, 0.0, 0.0, 0, 0))
+    stream = io.BytesIO()
+    words.tell_answer(end, Output(stream, is_json=False))
+
+    assert "no room for more of it: --max-tokens" in stream.getvalue().decode()
+    assert documents.of_answer(end)["finish_reason"] == first
 
 
 def test_passages_that_came_while_an_answer_was_written_are_told_of() -> None:
