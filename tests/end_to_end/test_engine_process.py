@@ -14,11 +14,10 @@ import pytest
 
 from engine import protocol
 from engine.core import SamplingParams
-from engine.generation.model import Model
 from tests.helpers.corpus import write_corpus
 from tests.helpers.engine_process import CAREFUL, EngineProcess
 from tests.helpers.homes import NewHome
-from tests.helpers.tiny_gguf import write_tiny_model
+from tests.helpers.tiny_gguf import token_of, write_tiny_model
 
 QUESTION = "How do I share state between threads?"
 
@@ -282,14 +281,15 @@ def test_the_process_is_a_considerate_one(idle: EngineProcess):
 
 
 def test_a_long_answer_goes_on_from_what_is_found_while_it_is_written(writer: EngineProcess, tmp_path: Path):
-    # One that reads letters needs room for them.
+    # One that reads letters needs room for them; it is to write nothing but short sentences.
     model = write_tiny_model(tmp_path / "long.gguf", context=8192)
     writer.result(protocol.MODELS_USE, protocol.ModelFile(path=str(model)))
     before = writer.result(protocol.SETTINGS_GET).settings
     names = ("generation.refresh", "retrieval.passages")
     kept = {name: before[name.partition(".")[0]][name.partition(".")[2]] for name in names}
     writer.result(protocol.SETTINGS_SET, protocol.SetSettings(changes=dict(zip(names, ("auto", 1), strict=True))))
-    sampling = SamplingParams(max_tokens=800, temperature=1.0, seed=7, logit_bias=short_sentences(model))
+    wanted = tuple((token_of(text), 60.0) for text in ("a", "b", " c", "."))
+    sampling = SamplingParams(max_tokens=800, temperature=1.0, seed=7, logit_bias=wanted)
     try:
         writer.result(protocol.ASK, ask("long", sampling=sampling))
         end = writer.answer_to("long")
@@ -305,11 +305,3 @@ def test_a_long_answer_goes_on_from_what_is_found_while_it_is_written(writer: En
     after = writer.answer_to("next")
     assert isinstance(after, protocol.AnswerFinished)
     assert after.timings.cached_tokens > end.timings.prompt_tokens + end.timings.generated_tokens
-
-
-def short_sentences(path: Path) -> tuple[tuple[int, float], ...]:
-    """Have a tiny model write nothing but letters and full stops."""
-    model = Model(path, 0, lambda _: True)
-    tokens = [model.tokenize("x" + text)[-1] for text in ("a", "b", " c", ".")]
-    model.close()
-    return tuple((token, 60.0) for token in tokens)

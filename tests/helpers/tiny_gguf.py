@@ -13,6 +13,11 @@ CHATML = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 BOS, EOS = 1, 2
+_PIECES = tuple(
+    dict.fromkeys(["\u2581", *string.printable[:95], *("\u2581" + letter for letter in string.ascii_letters)])
+)
+# Before them come three special tokens, one for each byte, and two of the chat template.
+_FIRST_PIECE = 3 + 256 + 2
 
 
 def write_tiny_model(
@@ -165,12 +170,16 @@ def write_tiny_lfm2(path: Path, *, dim: int = 64, seed: int = 0) -> Path:
     return path
 
 
+def token_of(text: str) -> int:
+    """The token of a letter or mark, or of a space and a letter."""
+    return _FIRST_PIECE + _PIECES.index(text.replace(" ", "\u2581"))
+
+
 def _write_vocabulary(writer: GGUFWriter) -> int:
     entries = [("<unk>", TokenType.UNKNOWN), ("<s>", TokenType.CONTROL), ("</s>", TokenType.CONTROL)]
     entries += [(f"<0x{byte:02X}>", TokenType.BYTE) for byte in range(256)]
     entries += [("<|im_start|>", TokenType.CONTROL), ("<|im_end|>", TokenType.CONTROL)]
-    pieces = ["\u2581", *string.printable[:95], *("\u2581" + letter for letter in string.ascii_letters)]
-    entries += [(piece, TokenType.NORMAL) for piece in dict.fromkeys(pieces)]
+    entries += [(piece, TokenType.NORMAL) for piece in _PIECES]
     writer.add_tokenizer_model("llama")
     writer.add_token_list([text.encode() for text, _ in entries])
     writer.add_token_scores(

@@ -13,13 +13,12 @@ from engine.errors import LibraryError
 from engine.events import AnswerCancelled, AnswerFinished, EvidenceRefreshed, TokensGenerated
 from engine.generation.commands import UseModel
 from engine.generation.conversation import turns_of_transcript
-from engine.generation.model import Model
 from engine.generation.refresh_policy import RefreshPolicy
 from engine.generation.refreshes import EvidenceSource
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain, LookAgain
 from tests.engine.generation.conftest import ENDS, EVIDENCE, Desk
-from tests.helpers.tiny_gguf import write_tiny_mamba, write_tiny_model
+from tests.helpers.tiny_gguf import token_of, write_tiny_mamba, write_tiny_model
 
 FREE = RefreshPolicy(interval=8, max_cost_share=None)
 LATER = tuple(
@@ -58,13 +57,10 @@ class Retrieval:
 
 
 @pytest.fixture(scope="module")
-def biases(tiny_model: Path) -> tuple[tuple[int, float], ...]:
+def biases() -> tuple[tuple[int, float], ...]:
     """Have the model write nothing but short words, each of which ends a sentence now and then, and citations."""
-    model = Model(tiny_model, 0, lambda _: True)
     likely = {"a": 61.5, "b": 61.5, ".": 61.5, " c": 60.0, "1": 60.0, "4": 61.0, "5": 60.0, "[": 61.5, "]": 61.5}
-    biases = tuple((model.tokenize("x" + text)[-1], bias) for text, bias in likely.items())
-    model.close()
-    return biases
+    return tuple((token_of(text), bias) for text, bias in likely.items())
 
 
 @pytest.fixture
