@@ -167,7 +167,8 @@ def test_files_of_removed_documents_go_without_a_model_too(model_desk, next_star
     again.worker.forget_removed()
     again.ask("How?")
     again.end_of()
-    assert 0 < len(set((tmp_path / "kv").rglob("*.kv"))) < len(files)
+    # They are looked through, and deleted, behind.
+    again.wait_until(lambda: 0 < len(set((tmp_path / "kv").rglob("*.kv"))) < len(files))
 
 
 def test_passages_are_read_in_the_order_that_is_kept_and_cited_as_people_know_them(desk, tiny_model):
