@@ -84,10 +84,11 @@ def _confined(limit: int) -> Iterator[None]:
     group.mkdir()
     try:
         (group / "memory.limit_in_bytes").write_text(str(limit))
-        (group / "tasks").write_text(str(os.getpid()))
+        # All threads: those that compute would otherwise stay behind, and the group with them.
+        (group / "cgroup.procs").write_text(str(os.getpid()))
         yield
     finally:
-        (CGROUPS / "tasks").write_text(str(os.getpid()))
+        (CGROUPS / "cgroup.procs").write_text(str(os.getpid()))
         group.rmdir()
 
 
