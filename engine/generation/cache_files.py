@@ -123,14 +123,14 @@ class CacheFiles:
             return self._index.open(root)
 
     def found(self, root: bytes, at_most: int) -> list[CacheFile]:
-        """Files under an open root that turned up since, in no order; empty as soon as there are none."""
-        waiting = self._found.get(root)
-        if not waiting:
-            return []
-        with self._lock:
-            taken = waiting[:at_most]
-            del waiting[:at_most]
-        return [file for file in taken if not file.is_removed]
+        """Files under an open root that turned up since, in no order; fewer than `at_most` when there are no others."""
+        taken = list[CacheFile]()
+        if waiting := self._found.get(root):
+            with self._lock:
+                while waiting and len(taken) < at_most:
+                    if not (file := waiting.pop()).is_removed:
+                        taken.append(file)
+        return taken
 
     def close_root(self, root: bytes) -> None:
         """The root's keeper has gone; what it left is evicted like that of any model that is not loaded."""

@@ -453,6 +453,21 @@ def test_files_turn_up_as_they_are_found_and_nobody_waits_for_that(make_desk, de
     again.check()
 
 
+def test_files_that_were_removed_before_they_were_asked_for_do_not_count_as_the_last(make_desk, desk, monkeypatch):
+    for number in range(50):
+        desk.write(header_of(number=number, documents=(number,)), blob_of())
+    desk.files.close()
+    hold, look_at = threading.Event(), cache_io.look_at
+    monkeypatch.setattr(cache_io, "look_at", lambda *where: (hold.wait(30), look_at(*where))[1])
+    again = make_desk(desk.folder, waits=False)
+    again.files.open(ROOT)
+    hold.set()
+    assert again.files.scanned.wait(30)
+    again.files.forget(range(0, 50, 2))
+    # Whoever gets fewer than were asked for takes them for the last.
+    assert [len(again.files.found(ROOT, 10)) for _ in range(4)] == [10, 10, 5, 0]
+
+
 def test_those_of_the_model_that_is_loaded_are_found_first(make_desk, desk, monkeypatch):
     for number in range(20):
         desk.write(header_of(number=number, root=OTHER, parent=OTHER), blob_of())
