@@ -193,15 +193,13 @@ class CacheFiles:
             return self._index.documents()
 
     def forget(self, documents: Collection[int]) -> None:
-        """Deletes every file that holds text of a document, and every path through it, whatever the model; at once."""
+        """Deletes every file behind that holds text of a document, and every path through it, whatever the model.
+
+        None of them is found from now on. Those that a crash leaves are found, and forgotten, at the next start.
+        """
         with self._lock:
-            files = self._index.through(documents)
-            for file in files:
-                self._index.remove(file)
-                self._doomed.add(file.path)
-            self._account()
-        for file in files:
-            self._delete(file.path)
+            for file in self._index.through(documents):
+                self._doom(file)
 
     def close(self, seconds: float | None = None) -> None:
         """Ends when everything that was to be written is, or after so long: the rest is not kept.

@@ -233,8 +233,18 @@ def test_a_document_is_forgotten_in_every_model_with_every_path_through_it(desk)
     files = [desk.write(header, blob_of()) for header in (kept, gone, behind, elsewhere)]
     assert desk.files.documents() == {7, 8}
     desk.files.forget([8])
-    assert [file.path.exists() for file in files] == [True, False, False, False]
+    assert desk.exists(*files) == (True, False, False, False)
     assert desk.files.documents() == frozenset()
+    desk.check()
+
+
+def test_who_forgets_a_document_does_not_wait_for_the_disk(desk):
+    file, hold = desk.write(header_of(), blob_of()), threading.Event()
+    desk.files._thread.put(Urgency.READ, lambda: hold.wait(30))
+    desk.files.forget([7])
+    assert (file.path.exists(), desk.files.held_bytes) == (True, 0)
+    hold.set()
+    assert desk.exists(file) == (False,)
     desk.check()
 
 
