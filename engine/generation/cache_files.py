@@ -110,8 +110,8 @@ class CacheFiles:
 
     @property
     def takes_more(self) -> bool:
-        """Whether writing makes sense now: there is a budget, and the disk has not just failed."""
-        return self.budget_bytes > 0 and self.now() >= self._paused_until
+        """Whether writing makes sense now: there is a budget, all that counts to it is known, and the disk is well."""
+        return self.budget_bytes > 0 and self.scanned.is_set() and self.now() >= self._paused_until
 
     def open(self, root: bytes) -> list[CacheFile]:
         """The files under a root that are known, parents first; `found` tells of others as they turn up.

@@ -463,6 +463,18 @@ def test_files_turn_up_as_they_are_found_and_nobody_waits_for_that(make_desk, de
     again.check()
 
 
+def test_no_more_is_taken_until_all_is_known_that_counts_to_the_budget(make_desk, desk, monkeypatch):
+    file = desk.write(header_of(), blob_of())
+    desk.files.close()
+    hold, look_at = threading.Event(), cache_io.look_at
+    monkeypatch.setattr(cache_io, "look_at", lambda *where: (hold.wait(30), look_at(*where))[1])
+    again = make_desk(desk.folder, waits=False)
+    assert (again.files.takes_more, again.files.held_bytes) == (False, 0)
+    hold.set()
+    assert again.files.scanned.wait(30)
+    assert (again.files.takes_more, again.files.held_bytes) == (True, file.num_bytes)
+
+
 def test_files_that_were_removed_before_they_were_asked_for_do_not_count_as_the_last(make_desk, desk, monkeypatch):
     for number in range(50):
         desk.write(header_of(number=number, documents=(number,)), blob_of())
