@@ -90,7 +90,8 @@ class CacheFiles:
         self._is_closed = False
         self.problem = ""
         self.scanned = threading.Event()
-        self._scan: Iterator[Path] = cache_io.paths_below(folder, self._is_preferred)
+        self._unavailable: list[Path] = []
+        self._scan = self._paths()
         self._thread = CacheThread("kept KV", self._use_pause)
         self._thread.start()
 
@@ -345,6 +346,11 @@ class CacheFiles:
                 return
             self._take_found(path)
 
+    def _paths(self) -> Iterator[Path]:
+        """All that lies below the folder; what another program has open comes once more, after all others."""
+        yield from cache_io.paths_below(self._folder, self._is_preferred)
+        yield from self._unavailable.copy()
+
     def _take_found(self, path: Path) -> None:
         with self._lock:
             if path in self._doomed or self._is_known(path):
@@ -352,6 +358,8 @@ class CacheFiles:
         found = cache_io.look_at(path, self._folder)
         if found == "damaged":
             self._delete(path)
+        elif found == "unavailable":
+            self._unavailable.append(path)
         if isinstance(found, str):
             return
         file = CacheFile(self._folder, found.header, found.mtime_ns)

@@ -444,6 +444,27 @@ def test_a_file_that_cannot_be_opened_now_is_a_miss_and_stays(make_desk, desk, l
     assert file.path.exists()
 
 
+def test_a_file_that_could_not_be_opened_is_looked_at_once_more_after_all_others(make_desk, desk, locked, monkeypatch):
+    files = [desk.write(header_of(number=number), blob_of()) for number in range(10)]
+    desk.files.close()
+    locked |= {file.path for file in files[:3]}
+    looked_at, look_at = [], cache_io.look_at
+
+    def looked(path: Path, folder: Path):
+        found = look_at(path, folder)
+        looked_at.append(path)
+        if len(looked_at) == len(files):
+            # All but one are opened by nobody else any more.
+            locked.intersection_update({files[0].path})
+        return found
+
+    monkeypatch.setattr(cache_io, "look_at", looked)
+    again = make_desk(desk.folder)
+    assert {file.path for file in again.files.open(ROOT)} == {file.path for file in files[1:]}
+    assert set(looked_at[10:]) == {file.path for file in files[:3]}
+    assert len(looked_at) == 13
+
+
 def test_files_turn_up_as_they_are_found_and_nobody_waits_for_that(make_desk, desk, monkeypatch):
     for number in range(50):
         desk.write(header_of(number=number), blob_of())
