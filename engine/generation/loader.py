@@ -117,8 +117,9 @@ class ModelLoader:
             LoadAbandoned: Another model was chosen meanwhile.
             ModelError: It cannot be loaded; published as the model's state as well.
         """
-        self.unload()
+        # What is chosen while the one before is written to the disk, which takes a while, is chosen instead.
         self._abandoned.clear()
+        self.unload()
         self._wanted = (path, n_gpu_layers)
         try:
             with self._phases.during("loading model"):

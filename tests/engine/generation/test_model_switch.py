@@ -22,6 +22,7 @@ from engine.events import (
 )
 from engine.generation import loader
 from engine.generation.commands import UseModel
+from engine.generation.loaded import LoadedModel
 from engine.generation.step_loop import StepLoop
 from engine.inflight import QuestionInFlight
 from tests.engine.generation.conftest import ENDS, EVIDENCE, Desk
@@ -180,6 +181,24 @@ def test_a_load_that_is_given_up_for_another_is_no_failure_and_its_questions_go_
     desk.worker.use(UseModel(tiny_model))
     assert desk.end_of().answer.model == "tiny-llama"
     assert not any(isinstance(event, ModelStateChanged) and event.state == "failed" for event in desk.events)
+
+
+@pytest.mark.expects_warnings
+def test_a_choice_that_is_made_while_the_model_before_is_freed_counts(model_desk, other_model, monkeypatch):
+    close, choices = LoadedModel.close, [UseModel(None)]
+
+    def slow_close(self: LoadedModel, *options) -> None:
+        close(self, *options)
+        while choices:
+            model_desk.worker.use(choices.pop())
+
+    monkeypatch.setattr(LoadedModel, "close", slow_close)
+    model_desk.worker.use(UseModel(other_model))
+    # When the one before was freed, and when the choice was carried out.
+    for _ in range(2):
+        model_desk.model_state("none")
+    loaded = [event.path for event in model_desk.events if isinstance(event, ModelStateChanged) and event.fraction == 1]
+    assert str(other_model) not in loaded
 
 
 @pytest.mark.expects_warnings
