@@ -97,7 +97,7 @@ class Gibibytes(_Figure):
 
     def _value(self) -> object:
         gib = self._spin.value()
-        return round(gib * _GIB) if gib > self._spin.minimum() else None
+        return max(0, round(gib * _GIB)) if gib > self._spin.minimum() else None
 
     def _put(self, value: object) -> None:
         self._spin.setValue(value / _GIB if isinstance(value, int) else self._spin.minimum())

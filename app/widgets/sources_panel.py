@@ -70,7 +70,8 @@ class SourcesPanel(QWidget):
             self._drop_cards()
             self._scroll.verticalScrollBar().setValue(0)
         self._passages = passages
-        starts = [0, *(refresh.first_passage for refresh in refreshes)]
+        # Of an old answer passages may be missing that cannot be read any more.
+        starts = [0, *(refresh.first_passage for refresh in refreshes if refresh.first_passage <= len(passages))]
         for start, end in pairwise([*starts, len(passages)]):
             self._show_group(start, end)
         self._count.setText(str(len(passages)) if passages else "")

@@ -35,14 +35,14 @@ def searched_sentence(turn: TurnView) -> str:
 
 
 def refreshed_sentence(turn: TurnView) -> str:
-    """`Looked again 2 times while writing, at 21 %, 64 % of the answer`; "" where it was enough to look once."""
+    """`More passages came 2 times while writing, at 21 %, 64 % of the answer`; "" where it was enough to look once."""
     if not turn.refreshes:
         return ""
     places = [f"{min(100, round(100 * refresh.offset / max(1, len(turn.text))))} %" for refresh in turn.refreshes]
     words = (
-        _tr("Looked again once while writing, at %2 of the answer")
+        _tr("More passages came once while writing, at %2 of the answer")
         if len(places) == 1
-        else _tr("Looked again %1 times while writing, at %2 of the answer")
+        else _tr("More passages came %1 times while writing, at %2 of the answer")
     )
     return words.replace("%1", str(len(places))).replace("%2", ", ".join(places))
 

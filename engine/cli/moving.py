@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from engine.cli import words
 from engine.cli.progress import progress
@@ -20,7 +20,8 @@ from engine.events import IndexFailed, IndexProgressed
 def carry_on(engine: Engine, is_json: bool) -> None:
     """Moves the library to the embedding model that the settings name, and waits for it; at once where it has it."""
     before = engine.embedder()
-    with _told(engine), progress(engine, is_json, "Moving"):
+    # What the command was for is done: leaving is no failure of it.
+    with _told(engine), progress(engine, is_json, "Moving"), suppress(KeyboardInterrupt):
         engine.start_moving().wait()
     after = engine.embedder()
     if after.problem:

@@ -86,7 +86,7 @@ def _tell_refreshes(end: AnswerFinished, out: Output) -> None:
     times = "once" if len(refreshes) == 1 else f"{len(refreshes)} times"
     passages = "1 of these passages" if added == 1 else f"{added} of these passages"
     took = f"{end.timings.refresh_retrieval_s:.1f} s, {hidden_share:.0%} of it while writing went on"
-    out.line(f"Searched again {times} while it was written: {passages} came so ({took}).")
+    out.line(f"More came {times} while it was written: {passages} (searching took {took}).")
 
 
 def _place(passage: Passage) -> str:

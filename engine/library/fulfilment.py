@@ -5,6 +5,7 @@ Every job ends in exactly one of finished (perhaps cancelled) and failed, told b
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +23,7 @@ from engine.library.seams import Parser, Stores
 from engine.library.telling import NOTHING_TO_DO, Teller, as_told
 from engine.library.turns import MoveTurns
 
+log = logging.getLogger(__name__)
 CANCELLED = "Indexing was cancelled before this file was read. Add it again to index it."
 NEVER_BEGUN = replace(NOTHING_TO_DO, was_cancelled=True)
 # A job that is over so soon is not worth cutting in on.
@@ -76,18 +78,24 @@ class Fulfilment:
         try:
             finished = self._drive(job, self._opened().run(job.job, job.cancelled, cuts_in=cuts_in))
             self._clean_up(finished)
-            self._pass_removals_on(finished)
-        except TooMuch:
+        except Exception as error:  # noqa: BLE001 - the thread's edge: told as IndexFailed, and by the handle
+            # What it removed until then is removed.
+            self._pass_removals_on(may_have_removed=True)
+            self._end_unfinished(job, error)
+        else:
+            self._pass_removals_on(may_have_removed=bool(finished.removed or finished.skipped or finished.failed))
+            self._teller.ended(job, finished)
+
+    def _end_unfinished(self, job: IndexJob, error: Exception) -> None:
+        if isinstance(error, TooMuch):
             # It turned out to be long, so its turn comes after the running one's.
             if not self._queue.wait_again(job):
                 job.ended.set_result(NEVER_BEGUN)
-        except Exception as error:  # noqa: BLE001 - the thread's edge: told as IndexFailed, and by the handle
-            told = self._told(error)
-            self._teller.changed()
-            self._teller.failed(told)
-            job.ended.set_exception(told)
-        else:
-            self._teller.ended(job, finished)
+            return
+        told = self._told(error)
+        self._teller.changed()
+        self._teller.failed(told)
+        job.ended.set_exception(told)
 
     def _opened(self) -> Indexer:
         if self.indexer is None:
@@ -127,12 +135,18 @@ class Fulfilment:
             self._catalog.end_run()
             self._catalog.give_up_surveys(self._queue.roots_waiting)
 
-    def _pass_removals_on(self, finished: IndexFinished) -> None:
-        """What has lost its rows loses them in the table to which the library moves as well."""
+    def _pass_removals_on(self, *, may_have_removed: bool) -> None:
+        """What has lost its rows loses them in the table to which the library moves as well, now or after a later job.
+
+        Nothing is cited from there, so that a fault of it is no fault of the job.
+        """
         if self._turns is not None:
-            if finished.removed or finished.skipped or finished.failed:
+            if may_have_removed:
                 self._turns.note_removed()
-            self._turns.drop_removed()
+            try:
+                self._turns.drop_removed()
+            except Exception as error:  # noqa: BLE001 - the thread's edge: the job itself is done
+                log.warning("removed documents are left in the table that is being filled: %s", self._told(error))
 
     # --- between two steps ---
 
@@ -171,12 +185,15 @@ class Fulfilment:
 
     def _carry_out_removal(self, removal: Removal) -> None:
         try:
+            if self._turns is not None:
+                # Before it begins: also a removal that fails may have removed something.
+                self._turns.note_removed()
             removed = removal.carry_out(self._opened())
             if self._turns is not None:
-                self._turns.note_removed()
                 self._turns.drop_removed()
         except Exception as error:  # noqa: BLE001 - the thread's edge: raised again where removal was asked for
             removal.removed.set_exception(self._told(error))
+            self._teller.changed()
         else:
             removal.removed.set_result(removed)
             self._teller.changed()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from engine.errors import LibraryError
 from engine.memory.ledger import Ledger
+from engine.partitions.durable import dropped
 from engine.partitions.files import drop_others, next_path
 from engine.partitions.layout import Origin, PartitionDamaged
 from engine.partitions.packed import Packed, Quantize, joined
@@ -95,6 +96,8 @@ class Upkeep:
         try:
             return Partition.open(path, self._origin)
         except PartitionDamaged as error:
+            # Each try has a name of its own.
+            dropped(path)
             raise LibraryError(
                 f"A part of the index cannot be read after it was written: {error}",
                 "Check the disk with the data folder; it is tried again in a minute.",

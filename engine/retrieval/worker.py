@@ -209,11 +209,17 @@ class RetrievalWorker:
             searcher = self._open_searcher()
             found = zip(lookup.queries, searcher.search(lookup.queries), strict=True)
             # Only for what was read out of the words is it worth the while to read what was found.
-            lookup.results.set_result(
-                [self._quoted(searcher, *one)[0] if one[1].recognised else one[1] for one in found]
-            )
+            lookup.results.set_result([self._widened(searcher, *one) if one[1].recognised else one[1] for one in found])
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
             lookup.results.set_exception(_reported(error))
+
+    def _widened(self, searcher: Searcher, query: Query, result: SearchResult) -> SearchResult:
+        """What was found elsewhere, where the passages that the words confined it to do not tell."""
+        try:
+            return self._quoted(searcher, query, result)[0]
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; what was found is found
+            log.info("what was found could not be read: %s", _reported(error))
+            return result
 
     def _answer(self, batch: Sequence[QuestionInFlight]) -> None:
         batch = self._live(batch)

@@ -13,9 +13,10 @@ from engine import stores, tables
 from engine.catalog import Catalog
 from engine.config import EmbedderSettings, Home, MemorySettings, Settings
 from engine.embedder import EmbedderSpec
-from engine.errors import DiskFull, EmbedderUnavailable
+from engine.errors import DiskFull, EmbedderUnavailable, LibraryError
 from engine.events import Event, IndexFailed
 from engine.library.moving import Mover
+from engine.library.runs import Runs
 from engine.library.worker import IndexWorker
 from engine.memory.ledger import Ledger
 from engine.partitions.kernels import NumpyKernel
@@ -249,6 +250,43 @@ def test_what_a_look_finds_gone_or_unreadable_goes_from_the_next_table(half_move
     half_moved.worker.rescan().wait(HANG_SECONDS)
 
     assert texts_on_the_way(half_moved) == {OKAPI}
+
+
+def test_what_a_look_removed_before_it_failed_goes_from_the_next_table(
+    half_moved: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (half_moved.docs / "lion").unlink()
+    (half_moved.docs / "new").write_text("The rhea is new.")
+    with monkeypatch.context() as patched:
+        patched.setattr(Runs, "index", full_disk)
+        with pytest.raises(DiskFull):
+            half_moved.worker.rescan().wait(HANG_SECONDS)
+
+    assert texts_on_the_way(half_moved) == {ZEBRA, OKAPI}
+
+
+@pytest.mark.expects_warnings
+def test_a_job_is_done_though_the_next_table_cannot_be_opened(
+    half_moved: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (half_moved.docs / "lion").unlink()
+    (half_moved.docs / "new").write_text("The rhea is new.")
+    with monkeypatch.context() as patched:
+        patched.setattr(half_moved.opener, "drop_removed", cannot_be_opened)
+        finished = half_moved.worker.rescan().wait(HANG_SECONDS)
+
+    assert (finished.indexed, finished.removed) == (1, 1)
+    half_moved.worker.rescan().wait(HANG_SECONDS)
+    assert texts_on_the_way(half_moved) == {ZEBRA, OKAPI}
+
+
+def full_disk(*arguments: object, **options: object) -> Iterator[object]:
+    raise DiskFull("The disk is full.")
+    yield
+
+
+def cannot_be_opened() -> None:
+    raise LibraryError("The index cannot be opened.", "Restore the library's folder.")
 
 
 def test_a_removal_that_a_kill_kept_from_the_next_table_reaches_it_at_the_next_start(half_moved: Library) -> None:

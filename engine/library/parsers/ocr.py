@@ -24,7 +24,7 @@ _HOW = {
 }.get(sys.platform, "see tesseract-ocr.github.io")
 WAY_OUT = f"Install Tesseract with your documents' languages ({_HOW}); they are read at the next look at the folder."
 OTHER_LANGUAGE = (
-    "If something is written there, see that library.ocr_languages has its language, and add the file again."
+    "If something is written there, see that library.ocr_languages has its language, and have the file indexed again."
 )
 # What is recognised in a photograph without writing is a sign here and there.
 MIN_CHARACTERS = 20

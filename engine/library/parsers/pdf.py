@@ -127,7 +127,7 @@ def _readings(file: PdfFile, limits: Limits) -> list[Reading]:
     if is_worthless and any(reading.is_left_out for reading in readings):
         if limits.can_ocr:
             raise DocumentUnreadable("OCR gave up on the pages, which are pictures without text.")
-        raise needs_ocr("The pages are pictures, which only OCR can read, and it is not installed.")
+        raise needs_ocr("The pages are pictures, which only OCR can read, and it is not set up.")
     if not any(reading.layout.text for reading in readings):
         raise _empty(sum(reading.is_picture for reading in readings), len(readings))
     return readings

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.core import Block, ParsedDocument, ParsedPage
-from engine.errors import DocumentEmpty, DocumentTooLarge, DocumentUnreadable
+from engine.errors import DocumentEmpty, DocumentNeedsOcr, DocumentTooLarge, DocumentUnreadable
 from engine.library.parsers import ocr
 from engine.library.parsers.limits import MAX_OCR_PAGES, Limits
 from engine.library.parsers.pdf_layout import PageLayout
@@ -31,11 +31,14 @@ _MAX_SIDE_PX = 3500
 _MIN_SIDE_PX = 64
 # The others' frames are moments of one picture.
 _PAGED_FORMATS = ("TIFF", "MPO")
+_PILLOW = "Install Ragdoll's extra “ocr”; it is read at the next look at the folder."
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
-    if limits.ocr is None or not limits.ocr.is_ready or not _has_pillow():
-        raise ocr.needs_ocr("This is a picture; what is written in it only OCR can read, and it is not installed.")
+    if not _has_pillow():
+        raise DocumentNeedsOcr("This is a picture, which cannot be read without Pillow.", _PILLOW)
+    if limits.ocr is None or not limits.ocr.is_ready:
+        raise ocr.needs_ocr("This is a picture; what is written in it only OCR can read, and it is not set up.")
     recognised = [limits.ocr.words(picture) for picture in frames(path)]
     if all(words is None for words in recognised):
         raise DocumentUnreadable("OCR gave up on the picture.")
@@ -55,7 +58,7 @@ def view(path: Path, number: int | None, start: int, end: int, limits: Limits) -
         DocumentUnreadable: It cannot be shown any more.
     """
     if not _has_pillow():
-        raise DocumentUnreadable("The picture cannot be shown without Pillow.", "Install Ragdoll's extra “ocr”.")
+        raise DocumentUnreadable("The picture cannot be shown without Pillow.", _PILLOW)
     index = (number or 1) - 1
     looks = [*frames(path, "RGB", only=index)]
     if not looks:

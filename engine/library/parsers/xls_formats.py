@@ -17,8 +17,8 @@ from engine.library.parsers.number_format import BUILT_IN, GENERAL
 # The format of each cell that is a number with one, by row and column, both from 0.
 Formats = Mapping[tuple[int, int], str]
 
-# A longer one has a million cells or so: formats are worth less there than seconds.
-_MAX_BYTES = 64 * MIB
+# A longer one may have more than two million cells: formats are worth less there than seconds and memory.
+_MAX_BYTES = 12 * MIB
 _VERSION_8 = 0x0600
 _BEGIN, _END, _SHEET, _FORMAT, _STYLE, _PASSWORD = 0x0809, 0x000A, 0x0085, 0x041E, 0x00E0, 0x002F
 _NUMBER, _SHORT, _SHORTS, _FORMULA = 0x0203, 0x027E, 0x00BD, 0x0006

@@ -14,10 +14,10 @@ from tests.helpers.shown_values import passage, turn
     ("offsets", "words"),
     [
         ((), ""),
-        ((50,), "Looked again once while writing, at 25 % of the answer"),
-        ((50, 128), "Looked again 2 times while writing, at 25 %, 64 % of the answer"),
+        ((50,), "More passages came once while writing, at 25 % of the answer"),
+        ((50, 128), "More passages came 2 times while writing, at 25 %, 64 % of the answer"),
         # What was told may be cut when the answer ends.
-        ((240,), "Looked again once while writing, at 100 % of the answer"),
+        ((240,), "More passages came once while writing, at 100 % of the answer"),
     ],
 )
 def test_the_details_say_when_it_was_looked_again(qtbot, offsets, words):

@@ -103,8 +103,8 @@ def test_passages_that_came_while_an_answer_was_written_are_told_of() -> None:
 
     told = stream.getvalue().decode()
     assert "[3] /docs/3.txt" in told
-    again = "Searched again 2 times while it was written: 2 of these passages came so"
-    assert told.splitlines()[-1] == f"{again} (0.8 s, 75% of it while writing went on)."
+    again = "More came 2 times while it was written: 2 of these passages (searching took"
+    assert told.splitlines()[-1] == f"{again} 0.8 s, 75% of it while writing went on)."
     document = documents.of_answer(end)
     assert document["refreshes"][1] == {"offset": 22, "first_passage": 2, "num_passages": 1}
     assert document["timeline"]["refresh_hidden_s"] == 0.6

@@ -18,7 +18,7 @@ import pytest
 from engine.errors import LibraryError
 from engine.memory.ledger import Ledger
 from engine.partitions import open_rows, upkeep
-from engine.partitions.layout import Origin
+from engine.partitions.layout import Origin, PartitionDamaged
 from engine.partitions.packed import Identities
 from engine.partitions.partition import Partition
 from engine.partitions.reconcile import Note
@@ -214,6 +214,22 @@ def test_a_file_that_is_open_is_written_anew_beside_it_and_goes_when_nobody_has_
     again.check_integrity()
     assert_finds_what_the_table_has(again, table, 50)
     again.close()
+
+
+@pytest.mark.expects_warnings
+def test_files_that_cannot_be_read_after_they_were_written_do_not_fill_the_disk(
+    table: FakeTable, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def rotten(path: Path, origin: Origin) -> Partition:
+        raise PartitionDamaged(f"{path.name} has rotted")
+
+    store = open_store(table, folder)
+    monkeypatch.setattr(Partition, "open", rotten)
+    for _ in range(3):
+        with pytest.raises(LibraryError):
+            store.maintain()
+    store.close()
+    assert not [*folder.glob("*.shard")]
 
 
 def test_of_two_files_of_a_shard_the_later_counts_unless_it_is_damaged(table: FakeTable, folder: Path):

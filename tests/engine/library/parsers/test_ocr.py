@@ -66,7 +66,7 @@ def test_a_scanned_page_is_read_by_ocr_and_the_others_as_they_are(parsed):
 
 def test_without_ocr_a_scan_says_what_it_needs(parsed):
     for limits in (Limits(), Limits(ocr=FakeRecogniser(is_ready=False))):
-        with pytest.raises(DocumentNeedsOcr, match=r"it is not installed\. Install Tesseract"):
+        with pytest.raises(DocumentNeedsOcr, match=r"it is not set up\. Install Tesseract"):
             parsed("a.pdf", pdf([SCAN, SCAN]), limits)
 
 
