@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,11 +22,15 @@ MAX_DEATHS = 2
 
 
 class LoadTrials:
-    """On the generation thread. One mark for all models: only one is loaded at a time."""
+    """On the generation thread, but for `note_closing`. One mark for all models: only one is loaded at a time."""
 
     def __init__(self, file: Path) -> None:
         """`file` is where the mark lies; only ours."""
         self._file = file
+        self._lock = threading.Lock()
+        self._is_closing = False
+        # What the mark of a load that is under way said before it.
+        self._before: dict[str, Any] | None = None
 
     @contextmanager
     def of(self, model: Path) -> Iterator[None]:
@@ -40,11 +45,21 @@ class LoadTrials:
                 f"Ragdoll's engine ended {deaths} times while it loaded {model.name}, so that is not tried again.",
                 "Choose a smaller model, or choose this one again to try it once more.",
             )
-        self._write({**_identity(model), "deaths": deaths + 1})
+        with self._lock:
+            self._before = {**_identity(model), "deaths": deaths}
+            self._mark()
         try:
             yield
         finally:
+            with self._lock:
+                self._before = None
             self.forgive()
+
+    def note_closing(self) -> None:
+        """The process is about to be ended on purpose (from any thread): that counts against no load."""
+        with self._lock:
+            self._is_closing = True
+            self._mark()
 
     def forgive(self) -> None:
         """Somebody has chosen a model: whatever it did before, it is tried."""
@@ -59,6 +74,11 @@ class LoadTrials:
             return int(deaths) if mark == _identity(model) else 0
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return 0
+
+    def _mark(self) -> None:
+        if self._before is not None:
+            deaths = self._before["deaths"] + (not self._is_closing)
+            self._write({**self._before, "deaths": deaths})
 
     def _write(self, mark: dict[str, Any]) -> None:
         try:

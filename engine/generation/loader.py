@@ -206,6 +206,7 @@ class ModelLoader:
     def close(self) -> None:
         """Makes a load that is under way give up, and every later one at once (from any thread)."""
         self._is_closing.set()
+        self._trials.note_closing()
 
     @property
     def is_closing(self) -> bool:

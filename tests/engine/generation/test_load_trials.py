@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from engine.config import Settings
 from engine.errors import ModelLoadFailed
 from engine.events import AnswerFailed
 from engine.generation.commands import UseModel
 from engine.generation.load_trials import MAX_DEATHS, LoadTrials
+from engine.generation.loader import ModelLoader
+from engine.memory.ledger import Ledger
 
 
 @pytest.fixture
@@ -58,6 +62,26 @@ def test_a_model_that_ended_the_process_once_is_tried_again_and_twice_is_not(mar
     with pytest.raises(ModelLoadFailed, match=r"ended 2 times while it loaded model\.gguf") as refused:
         LoadTrials(mark).of(model).__enter__()
     assert "choose this one again" in refused.value.way_out
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_closing_during_a_load_is_no_death_of_the_model_and_takes_none_back(mark, model, is_late: bool):
+    def killed(trials: LoadTrials, meanwhile: Callable[[], None] = lambda: None) -> None:
+        with trials.of(model):
+            meanwhile()
+            left = mark.read_bytes()
+        mark.write_bytes(left)
+
+    killed(LoadTrials(mark))
+    # The window ends an engine that it has told to close and waits for no longer.
+    for _ in range(MAX_DEATHS):
+        loader = ModelLoader(Settings, mark.parent, mark.parent / "kv", Ledger(), lambda event: None)
+        if is_late:
+            loader.close()
+        killed(loader._trials, loader.close)
+    killed(LoadTrials(mark))
+    with pytest.raises(ModelLoadFailed, match="ended 2 times"):
+        LoadTrials(mark).of(model).__enter__()
 
 
 def test_another_model_and_another_file_of_the_same_name_are_tried(mark, model, tmp_path: Path):
