@@ -24,6 +24,8 @@ class FakeModel:
 
     def encode(self, texts: list[str], *, is_question: bool) -> np.ndarray:
         self.machine.num_encoded += len(texts)
+        if self.machine.num_encoded in self.machine.hiccups:
+            self.machine.now += 1.0
         gain = self.machine.gain_of_large_batches if len(texts) > 8 else 1.0
         self.machine.now += self.seconds * len(texts) / self.machine.threads / gain
         vector = np.array([self.cosine, np.sqrt(1 - self.cosine**2)], dtype=np.float32)
@@ -43,6 +45,8 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.threads, self.num_encoded, self.gain_of_large_batches = 0.0, 1, 0, 1.0
+        # Something else keeps it busy for a moment when so many texts are embedded.
+        self.hiccups: range = range(0)
         self.plain, self.half = FakeModel(self, 0.02), FakeModel(self, 0.01)
         self.openvino: FakeModel | None = FakeModel(self, 0.008)
         self.installed = ("sentence-transformers",)
@@ -119,6 +123,15 @@ def test_larger_batches_are_taken_where_they_are_faster(machine: Machine) -> Non
     machine.gain_of_large_batches = 2.0
 
     assert machine.choose().setup.batch_tokens == 2 * DEFAULT_BATCH_TOKENS
+
+
+@pytest.mark.parametrize("begun", range(0, 100, 5))
+def test_a_moment_in_which_the_machine_is_busy_changes_nothing(machine: Machine, begun: int) -> None:
+    machine.hiccups = range(begun, begun + 12)
+
+    setup = machine.choose().setup
+
+    assert (setup.num_threads, setup.batch_tokens) == (2, DEFAULT_BATCH_TOKENS)
 
 
 def test_what_was_found_holds_until_the_machine_changes(machine: Machine, tmp_path: Path) -> None:
