@@ -23,6 +23,7 @@ from engine.generation.model_leases import ModelLeases
 from engine.generation.speaker import speaker_of
 from engine.generation.step_loop import StepLoop
 from engine.memory.ledger import Ledger
+from engine.models.gguf import parts_of
 
 _WAY_OUT = "Download it again, or choose another GGUF file."
 
@@ -43,7 +44,7 @@ def build(
         ModelError: It could not be loaded; nothing is left of it but what `leases` hold.
     """
     with ExitStack() as undo:
-        model = Model(plan.path, plan.placement.n_gpu_layers, on_progress)
+        model = Model(parts_of(plan.path)[0], plan.placement.n_gpu_layers, on_progress)
         undo.callback(model.close)
         context = Context(model, plan.spec)
         undo.callback(context.close)

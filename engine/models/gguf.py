@@ -86,7 +86,8 @@ def read_shape(path: Path) -> ModelShape:
     """
     try:
         status = path.stat()
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        # A path with a NUL in it is no path at all.
         raise ModelNotFound(f"There is no model file at {path}.", "Choose another file.") from error
     return _read_shape(path, status.st_mtime_ns, status.st_size)
 
@@ -94,23 +95,27 @@ def read_shape(path: Path) -> ModelShape:
 @lru_cache(maxsize=64)
 def _read_shape(path: Path, mtime_ns: int, size_bytes: int) -> ModelShape:
     """Kept while the file stays as it is: a vocabulary of 150,000 tokens takes a while to walk."""
-    headers = [read_header(part) for part in parts_of(path)]
+    parts = parts_of(path)
+    headers = [read_header(part) for part in parts]
     metadata = headers[0].metadata
     _require_writer(path, metadata)
     tensors = [tensor for header in headers for tensor in header.tensors]
     try:
-        fault = fault_of(metadata) or fault_of_vocabulary(metadata, _tokens(path, headers[0]))
+        fault = fault_of(metadata) or fault_of_vocabulary(metadata, _tokens(parts[0], headers[0]))
         if fault:
             raise _unusable(path.name, fault)
         return _shape(path, metadata, tensors, sum(header.file_bytes for header in headers))
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, struct.error) as error:
         raise _unusable(path.name, "its header is damaged") from error
 
 
 def parts_of(path: Path) -> list[Path]:
-    """The files of a model: one, or all of a split (`…-00001-of-00003.gguf`), of which every one must be there."""
+    """The files of a model: one, or all of a split (`…-00001-of-00003.gguf`), of which every one must be there.
+
+    The first has the metadata, and is the one that llama.cpp is told of whichever was chosen.
+    """
     match = _SPLIT_NAME.search(path.name)
-    if match is None:
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
         return [path]
     stem, total = path.name[: match.start()], int(match[2])
     parts = [path.with_name(f"{stem}-{number:05}-of-{total:05}.gguf") for number in range(1, total + 1)]
@@ -204,6 +209,10 @@ class _Cursor:
         self._at = at
         return found
 
+    def holds_strings(self, at: int) -> bool:
+        """Whether the value that begins at `at` is a list of texts."""
+        return self._view[at : at + 8] == struct.pack("<II", GGUFValueType.ARRAY, GGUFValueType.STRING)
+
     def scalar(self, code: str) -> Any:
         return struct.unpack(f"<{code}", self.take(struct.calcsize(code)))[0]
 
@@ -229,6 +238,8 @@ def _parse(cursor: _Cursor, file_bytes: int) -> Header:
         key, at = cursor.string(), cursor.at
         metadata[key] = _value(cursor, cursor.scalar("I"))
         if key == _VOCABULARY:
+            if not cursor.holds_strings(at):
+                raise cursor.invalid("the tokens of its vocabulary are no texts")
             vocabulary_at = at + _BEFORE_FIRST
     table = [_tensor_info(cursor) for _ in range(num_tensors)]
     alignment = metadata.get("general.alignment", DEFAULT_ALIGNMENT)

@@ -32,9 +32,13 @@ def write_tiny_model(
     context: int = 2048,
     chat_template: str | None = CHATML,
     seed: int = 0,
+    tensors_in_part: int = 0,
 ) -> Path:
-    """Writes a model that llama.cpp loads; any text can be tokenised (bytes as fallback)."""
-    writer = GGUFWriter(path, architecture)
+    """Writes a model that llama.cpp loads; any text can be tokenised (bytes as fallback).
+
+    With `tensors_in_part` it is split into parts of so many tensors, named beside `path`.
+    """
+    writer = GGUFWriter(path, architecture, split_max_tensors=tensors_in_part)
     writer.add_name(f"tiny-{architecture}")
     writer.add_block_count(layers)
     writer.add_context_length(context)
@@ -55,6 +59,12 @@ def write_tiny_model(
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def write_split_model(folder: Path) -> list[Path]:
+    """Writes a tiny model in two files."""
+    write_tiny_model(folder / "split.gguf", tensors_in_part=16)
+    return sorted(folder.glob("split-*.gguf"))
 
 
 def write_tiny_mamba(path: Path, *, layers: int = 2, dim: int = 64, state: int = 8, seed: int = 0) -> Path:

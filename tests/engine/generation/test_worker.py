@@ -23,7 +23,7 @@ from engine.generation.commands import UseModel
 from engine.generation.worker import GenerationWorker
 from engine.memory.ledger import Ledger
 from tests.helpers.shared_data import shared_file
-from tests.helpers.tiny_gguf import write_tiny_model
+from tests.helpers.tiny_gguf import write_split_model, write_tiny_model
 
 
 def written(desk, question_id: str = "q") -> str:
@@ -216,6 +216,14 @@ def test_an_unexpected_failure_of_a_load_frees_everything_and_questions_still_en
 
 
 @pytest.mark.expects_warnings
+def test_a_split_model_is_loaded_by_any_of_its_parts(desk, tmp_path: Path):
+    _, second = write_split_model(tmp_path)
+    desk.worker.use(UseModel(second))
+    desk.model_state("loaded")
+    desk.ask("How?", max_tokens=2)
+    assert isinstance(desk.end_of(), AnswerFinished)
+
+
 def test_taking_away_a_model_that_failed_clears_its_state(desk, tmp_path: Path):
     desk.worker.use(UseModel(tmp_path / "missing.gguf"))
     desk.model_state("failed")

@@ -12,7 +12,7 @@ from gguf import GGUFReader, GGUFWriter
 from engine.errors import ModelFileInvalid, ModelNotFound
 from engine.models.gguf import parts_of, read_header, read_shape
 from tests.helpers.shared_data import shared_file
-from tests.helpers.tiny_gguf import write_tiny_model
+from tests.helpers.tiny_gguf import write_split_model, write_tiny_model
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,8 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path):
         read_shape(tmp_path / "none.gguf")
     with pytest.raises(ModelFileInvalid, match="cannot be read"):
         read_shape(tmp_path)
+    with pytest.raises(ModelNotFound, match="no model file"):
+        read_shape(Path("with a \0"))
 
 
 @pytest.mark.parametrize(
@@ -103,6 +105,32 @@ def test_all_parts_of_a_split_model_must_be_there(tmp_path: Path):
     second = tmp_path / "big-00002-of-00002.gguf"
     second.write_bytes(b"GGUF")
     assert parts_of(first) == [first, second]
+
+
+def test_a_name_that_only_looks_like_a_part_is_one_file(tmp_path: Path):
+    for name in ("m-00001-of-00000.gguf", "m-00003-of-00002.gguf"):
+        assert parts_of(tmp_path / name) == [tmp_path / name]
+
+
+def test_a_split_model_is_the_same_by_whichever_part_it_is_chosen(tmp_path: Path):
+    first, second = write_split_model(tmp_path)
+    assert read_shape(second) == read_shape(first)
+    assert read_shape(first).vocabulary_size > 256
+
+
+@pytest.mark.parametrize("numbers", [[0, 3], [0] * 5000, [2**30] * 5000])
+def test_a_vocabulary_of_numbers_is_refused(tmp_path: Path, numbers: list[int]):
+    file = tmp_path / "numbers.gguf"
+    writer = GGUFWriter(file, "llama")
+    writer.add_block_count(1)
+    writer.add_array("tokenizer.ggml.tokens", numbers)
+    writer.add_tensor("blk.0.attn_q.weight", np.zeros((4, 32), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(ModelFileInvalid, match="no texts"):
+        read_shape(file)
 
 
 @pytest.mark.parametrize(
