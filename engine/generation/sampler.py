@@ -59,7 +59,7 @@ class ChainSampler:
         self._candidates = candidates or Candidates(model.num_tokens)
         self._num_likeliest = _num_likeliest(params)
         self._biased = frozenset(token for token, _ in params.logit_bias)
-        self._penalised: deque[int] = deque(maxlen=params.repeat_window if _has_penalties(params) else 0)
+        self._penalised: deque[int] = deque(maxlen=max(0, params.repeat_window) if _has_penalties(params) else 0)
         self._grammar: NativeGrammar | None = None
         self._chain: Any = llama.llama_sampler_chain_init(llama.llama_sampler_chain_default_params())
         try:

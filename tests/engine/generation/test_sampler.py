@@ -100,6 +100,11 @@ def test_greedy_takes_the_likeliest_whatever_the_seed(desk: Desk):
     assert desk.write(GREEDY) == desk.write(replace(GREEDY, seed=8))
 
 
+def test_a_window_below_nothing_penalises_nothing(desk: Desk):
+    penalised = replace(GREEDY, repeat_penalty=5.0, repeat_window=6)
+    assert desk.write(replace(penalised, repeat_window=-1)) == desk.write(GREEDY) != desk.write(penalised)
+
+
 def test_a_seed_gives_the_same_answer_whatever_else_is_sampled(desk: Desk):
     params = replace(PLAIN, temperature=1.5, xtc_probability=0.5, xtc_threshold=0.01, dry_multiplier=0.8)
     alone = desk.write(params)
