@@ -23,6 +23,9 @@ INTERVALS = (8, 16, 32, 64, 128)
 # a fresh one does (tests/bench/stale_queries.py).
 WINDOW_CHARACTERS = 512
 
+# Whether a sentence ends is seen by the end of a text: what looks for it takes the square of what it is given.
+_END_CHARACTERS = 120
+
 _OPEN_CODE = re.compile(r"```|`")
 _MARKERS = re.compile(r"(?:\s*[\[【][\d,;\s]+[\]】])+\Z")
 _ENDS = re.compile(r"""(?P<word>[^\s.!?…。！？]*)(?P<end>[.!?…]+|[。！？]+)[)\]}"'”’»*_]*\Z""")
@@ -95,7 +98,8 @@ def is_sentence_end(text: str) -> bool:
         return False
     if text.endswith("\n"):
         return bool(text.strip())
-    match = _ENDS.search(_MARKERS.sub("", text.rstrip(" ")))
+    end = text.rstrip(" ")[-_END_CHARACTERS:]
+    match = _ENDS.search(_MARKERS.sub("", end))
     if match is None:
         return False
     word = match["word"].strip("([\"'“„«*_").lower()

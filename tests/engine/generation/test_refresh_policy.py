@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from engine.core import SamplingParams
@@ -83,6 +86,16 @@ def test_a_sentence_ends_here(text: str):
 )
 def test_no_sentence_ends_here(text: str):
     assert not is_sentence_end(text)
+
+
+def test_a_long_text_without_spaces_is_looked_at_in_no_time():
+    look = (
+        "from engine.generation.refresh_policy import is_sentence_end;"
+        "assert not is_sentence_end('\u0e01' * 100_000 + ' and then');"
+        "assert not is_sentence_end('x' + '\\n' * 100_000 + 'x');"
+        "assert is_sentence_end('\u0e01' * 100_000 + '.')"
+    )
+    subprocess.run([sys.executable, "-c", look], check=True, timeout=60)
 
 
 def test_the_window_is_the_end_of_the_text_from_a_whole_word():
