@@ -154,6 +154,7 @@ class Refreshes:
         evidence = [EvidencePassage.of(passage) for passage in passages]
         more = addition(pieces.reading, text, tokens, evidence, loaded.speaker, max_tokens)
         if more is None:
+            refreshing.give_up()
             return
         context_room = loaded.speaker.context_tokens - answering.length - more.num_tokens
         if loaded.loop.append(answering.question_id, more.segments, num_written + context_room):

@@ -11,6 +11,7 @@ import pytest
 from engine.core import Passage, Question, SamplingParams
 from engine.errors import LibraryError
 from engine.events import AnswerCancelled, AnswerFinished, EvidenceRefreshed, TokensGenerated
+from engine.generation import refreshes as refreshes_module
 from engine.generation.commands import UseModel
 from engine.generation.conversation import turns_of_transcript
 from engine.generation.refresh_policy import RefreshPolicy
@@ -279,6 +280,13 @@ def test_what_reading_would_cost_too_much_is_not_looked_for(retrieval, write):
     retrieval.policy = replace(FREE, max_cost_share=0.0)
     assert write().timings.refreshes == 0
     assert not retrieval.looks
+
+
+def test_what_cannot_be_put_behind_the_text_is_given_up(retrieval, write, monkeypatch):
+    monkeypatch.setattr(refreshes_module, "addition", lambda *_: None)
+    assert_went_on(write())
+    # One that were held on to would be the last.
+    assert len(retrieval.looks) > 1
 
 
 def test_an_answer_leaves_room_for_what_may_still_be_written(refreshed, retrieval, write):
