@@ -82,7 +82,8 @@ class UnderWay:
         """
         question = in_flight.question
         documents = {passage.document_id for passage in evidence.passages}
-        known = set(self._known_documents(documents))
+        # Some may have been removed after they were found.
+        are_known = self._are_known(documents)
         guess = self._ahead.settle(loaded.loop, question.question_id, evidence.passages)
         prompt = guess.prompt if guess is not None else self._prompt(question, evidence.passages, loaded)
         answering = Answering(in_flight, evidence, prompt, loaded.speaker, self._publish)
@@ -92,14 +93,17 @@ class UnderWay:
             loaded.loop.submit(answering.request)
         self._refreshes.begin(answering, loaded)
         self._answering[question.question_id] = answering
-        self._hot.note(prompt)
-        if not documents <= known:
-            # Removed after it was found.
+        if are_known:
+            self._hot.note(prompt)
+        else:
             self._stale.add(question.question_id)
 
     def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage], loaded: LoadedModel) -> None:
         """Has a question's prompt read while its search goes on, if nobody else waits."""
-        if loaded.reads_ahead and not in_flight.cancelled.is_set() and not any(self.waiting()):
+        if not loaded.reads_ahead or in_flight.cancelled.is_set() or any(self.waiting()):
+            return
+        # What was removed since it was found must not be kept, and that is all a guess is for.
+        if self._are_known({passage.document_id for passage in passages}):
             prompt = self._prompt(in_flight.question, passages, loaded)
             self._ahead.begin(loaded.loop, in_flight, passages, prompt)
 
@@ -201,6 +205,9 @@ class UnderWay:
     def _ids(self) -> set[str]:
         """Of all prompts that are in the loop, also of those that are only being kept."""
         return {*self._answering, *self._ahead.reading(), *self._closing, *([_HOT_ID] if self._reads_hot else [])}
+
+    def _are_known(self, documents: Collection[int]) -> bool:
+        return set(documents) <= set(self._known_documents(documents))
 
     def _prompt(self, question: Question, passages: Sequence[Passage], loaded: LoadedModel) -> Prompt:
         known = self._known_documents(documents_in_transcript(question.transcript))

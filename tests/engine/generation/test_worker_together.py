@@ -306,6 +306,15 @@ def test_a_question_that_comes_while_its_prompt_is_being_read_waits_for_that(ahe
     assert counters.cached_tokens >= 2 * (end.timings.prompt_tokens - 1)
 
 
+def test_what_was_removed_since_it_was_found_is_not_read_ahead(ahead_desk):
+    ahead_desk.known = {1}
+    ahead_desk.worker.forget_removed()
+    expected(ahead_desk, EVIDENCE.passages)
+    ahead_desk.ask("Other?", "other", evidence=replace(EVIDENCE, passages=EVIDENCE.passages[:1]), max_tokens=2)
+    assert isinstance(ahead_desk.end_of("other"), AnswerFinished)
+    assert ahead_desk.loader.loaded_now.documents() <= {1}
+
+
 def test_a_wrong_guess_costs_the_question_nothing(ahead_desk):
     in_flight = expected(ahead_desk, EVIDENCE.passages[:1])
     ahead_desk.worker.submit(in_flight, EVIDENCE)
@@ -377,6 +386,17 @@ def test_what_a_running_answer_reads_of_a_removed_document_is_not_kept_either(mo
     model_desk.ask("Why?", "b", max_tokens=2)
     assert isinstance(model_desk.end_of("b"), AnswerFinished)
     model_desk.wait_until(lambda: model_desk.loader.loaded_now.documents() <= {1})
+
+
+def test_what_was_removed_since_it_was_found_is_not_counted_as_hot(model_desk):
+    model_desk.known = {1}
+    model_desk.ask("How?", "a", max_tokens=2)
+    assert isinstance(model_desk.end_of("a"), AnswerFinished)
+    hot = model_desk.worker._under_way.hot
+    assert not hot.documents()
+    model_desk.ask("How?", "b", evidence=replace(EVIDENCE, passages=EVIDENCE.passages[:1]), max_tokens=2)
+    assert isinstance(model_desk.end_of("b"), AnswerFinished)
+    assert hot.documents() == {1}
 
 
 def test_the_end_of_an_answer_is_kept_though_nobody_asks_on_and_so_nothing_comes_back(model_desk):
