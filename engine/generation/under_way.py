@@ -89,9 +89,10 @@ class UnderWay:
         answering = Answering(in_flight, evidence, prompt, loaded.speaker, self._publish)
         if guess is not None:
             answering.cached_ahead = guess.cached_tokens
-        if guess is None or guess.has_ended:
-            loaded.loop.submit(answering.request)
         self._refreshes.begin(answering, loaded)
+        if guess is None or guess.has_ended:
+            # Last of all that can fail: the loop has nothing that nobody waits for.
+            loaded.loop.submit(answering.request)
         self._answering[question.question_id] = answering
         if are_known:
             self._hot.note(prompt)

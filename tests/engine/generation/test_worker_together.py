@@ -21,6 +21,7 @@ from engine.events import (
 from engine.generation import idle_time
 from engine.generation.commands import UseModel
 from engine.generation.conversation import EvidencePassage
+from engine.generation.refreshes import Refreshes
 from engine.generation.segment import tokens_of
 from engine.generation.step_loop import StepLoop
 from engine.inflight import QuestionInFlight
@@ -409,6 +410,18 @@ def test_the_end_of_an_answer_is_kept_though_nobody_asks_on_and_so_nothing_comes
     model_desk.ask("Why?", "b", evidence=EVIDENCE.__class__((), (), EVIDENCE.scope), max_tokens=2)
     assert isinstance(model_desk.end_of("b"), AnswerFinished)
     assert not model_desk.loader.loaded_now.documents()
+
+
+def test_a_question_that_fails_before_it_is_handed_over_leaves_nothing_running(model_desk, monkeypatch):
+    def fail(*_):
+        raise GenerationError("Broken.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Refreshes, "begin", fail)
+        model_desk.ask("How?", "a", max_tokens=100_000, grammar=LONG)
+        assert isinstance(model_desk.end_of("a"), AnswerFailed)
+    model_desk.ask("How?", "a", max_tokens=2)
+    assert isinstance(model_desk.end_of("a"), AnswerFinished)
 
 
 @pytest.mark.expects_warnings
