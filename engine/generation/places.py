@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from engine.events import AnswerStateChanged, Publish
 from engine.inflight import QuestionInFlight
@@ -17,6 +17,13 @@ class Places:
     def __init__(self, publish: Publish) -> None:
         self._publish = publish
         self._told: dict[str, int] = {}
+        self._num_moves = 0
+
+    def follow(self, num_moves: int, waiting: Callable[[], Iterable[QuestionInFlight]]) -> None:
+        """Tells what has changed if anything did: `num_moves` counts how often anybody came, began or left so far."""
+        if num_moves != self._num_moves:
+            self._num_moves = num_moves
+            self.tell(waiting())
 
     def tell(self, waiting: Iterable[QuestionInFlight]) -> None:
         """Tells what has changed; `waiting` are all that wait, the next one first."""

@@ -79,9 +79,10 @@ class Refreshes:
         if self._looks.pop(question_id, None) is not None:
             log.debug("the answer to %s has ended before more was found", question_id)
 
-    def holds_up(self, answerings: Iterable[Answering]) -> bool:
+    def holds_up(self, answerings: Mapping[str, Answering]) -> bool:
         """Whether an answer waits for what is being looked for, and all others with it."""
-        looking = [answering for answering in answerings if answering.question_id in self._looks]
+        # Only these are gone through: at every step, and a thousand may wait.
+        looking = [answerings[question_id] for question_id in self._looks if question_id in answerings]
         # One that was cancelled ends with the next step.
         wanted = [answering.refreshing for answering in looking if not answering.in_flight.cancelled.is_set()]
         return any(refreshing is not None and refreshing.holds_up for refreshing in wanted)

@@ -19,10 +19,14 @@ _URGENCY: tuple[Priority, ...] = get_args(Priority)
 
 
 class Turns:
-    """On the generation thread. `change` is the one that waits, if any; `is_ending` once the thread was told to end."""
+    """On the generation thread. `change` is the one that waits, if any; `is_ending` once the thread was told to end.
+
+    `num_moves` counts how often a question came or left.
+    """
 
     def __init__(self) -> None:
         self._tasks: list[Task] = []
+        self.num_moves = 0
         self.change: UseModel | None = None
         self.is_ending = False
 
@@ -38,6 +42,7 @@ class Turns:
         """Behind all that is as urgent."""
         if isinstance(item, Task):
             insort(self._tasks, item, key=_urgency)
+            self.num_moves += 1
         elif isinstance(item, UseModel):
             self.change = item
         else:
@@ -45,7 +50,9 @@ class Turns:
 
     def put_back(self, tasks: Iterable[Task]) -> None:
         """Before all that is as urgent, in this order: they had their turn and could not use it."""
-        self._tasks = sorted([*tasks, *self._tasks], key=_urgency)
+        if returned := list(tasks):
+            self._tasks = sorted([*returned, *self._tasks], key=_urgency)
+            self.num_moves += len(returned)
 
     def take(self, most: int | None = None) -> list[Task]:
         """The next questions, at most so many of them; none while the model is to be changed first."""
@@ -53,6 +60,7 @@ class Turns:
             return []
         most = len(self._tasks) if most is None else most
         taken, self._tasks = self._tasks[:most], self._tasks[most:]
+        self.num_moves += len(taken)
         return taken
 
     def take_change(self) -> UseModel | None:
@@ -68,6 +76,7 @@ class Turns:
             # Looked at once: it may rise at any time.
             (cancelled if task.in_flight.cancelled.is_set() else wanted).append(task)
         self._tasks = wanted
+        self.num_moves += len(cancelled)
         return cancelled
 
 

@@ -30,11 +30,16 @@ log = logging.getLogger(__name__)
 KnownDocuments = Callable[[Collection[int]], Collection[int]]
 # Nobody else's id begins so.
 _HOT_ID = "\0hot"
+# Of questions that wait, at each step: a thousand flags would take as long as many tokens do to choose.
+FLAGS_LOOKED_AT = 64
 _URGENCY: tuple[Priority, ...] = ("interactive", "batch", "idle")
 
 
 class UnderWay:
-    """On the generation thread; all of them are answered by the one model that is loaded."""
+    """On the generation thread; all of them are answered by the one model that is loaded.
+
+    `num_moves` counts how often one came, began or ended.
+    """
 
     def __init__(
         self,
@@ -52,7 +57,9 @@ class UnderWay:
         self._withdrawn: set[str] = set()
         self._stale: set[str] = set()
         self._closing: frozenset[str] = frozenset()
+        self._unlooked: list[str] = []
         self._num_steps = 0
+        self.num_moves = 0
         self.is_stalled = False
         self.set_aside_bytes = 0
 
@@ -94,6 +101,7 @@ class UnderWay:
             # Last of all that can fail: the loop has nothing that nobody waits for.
             loaded.loop.submit(answering.request)
         self._answering[question.question_id] = answering
+        self.num_moves += 1
         if are_known:
             self._hot.note(prompt)
         else:
@@ -135,6 +143,8 @@ class UnderWay:
 
     def has_kept_removed(self) -> bool:
         """Whether a prompt has ended since that may have left text of a removed document among what is kept."""
+        if not self._stale:
+            return False
         ended = self._stale - self._ids()
         self._stale -= ended
         return bool(ended)
@@ -149,32 +159,46 @@ class UnderWay:
             del self._answering[answering.question_id]
             self._refreshes.end(answering.question_id)
             self._withdrawn.add(answering.question_id)
+        self.num_moves += len(unseen)
         return [Task(answering.in_flight, answering.evidence) for answering in unseen]
 
     def cancel_unwanted(self, loaded: LoadedModel) -> None:
-        """Cancels those whose flag rose, and those that were withdrawn."""
+        """Cancels those whose flag rose, and those that were withdrawn.
+
+        Where hundreds wait, a flag of theirs is seen within a few steps; one that has cells ends at once.
+        """
         while self._withdrawn:
             question_id = self._withdrawn.pop()
             self._ahead.drop(loaded.loop, question_id)
             loaded.loop.cancel(question_id)
-        for answering in self._answering.values():
-            if answering.in_flight.cancelled.is_set():
-                loaded.loop.cancel(answering.question_id)
+        for question_id in self._looked_at(loaded):
+            answering = self._answering.get(question_id)
+            if answering is not None and answering.in_flight.cancelled.is_set():
+                loaded.loop.cancel(question_id)
         for question_id in self._ahead.cancelled():
             self._ahead.drop(loaded.loop, question_id)
             self._end_reading(question_id, loaded)
 
+    def _looked_at(self, loaded: LoadedModel) -> set[str]:
+        """Whose flags are looked at in this step: of all that have cells, and of the others in turn."""
+        if not self._unlooked:
+            self._unlooked = list(self._answering)
+        some, self._unlooked = self._unlooked[:FLAGS_LOOKED_AT], self._unlooked[FLAGS_LOOKED_AT:]
+        return {*loaded.loop.running, *some}
+
     def step(self, loaded: LoadedModel) -> None:
         """One step of the loop, and what there is to tell of it. Raises what the loop does when it breaks."""
-        if self._refreshes.holds_up(self._answering.values()):
+        if self._refreshes.holds_up(self._answering):
             self.is_stalled = True
             return
         since = time.perf_counter()
         events = loaded.loop.step()
         seconds = time.perf_counter() - since
         for request_id in loaded.loop.running:
-            if request_id in self._answering:
-                self._answering[request_id].begin()
+            answering = self._answering.get(request_id)
+            if answering is not None and not answering.has_begun:
+                answering.begin()
+                self.num_moves += 1
         for event in events:
             if event.request_id == _HOT_ID:
                 self._reads_hot = isinstance(event, PromptRead)
@@ -239,6 +263,8 @@ class UnderWay:
         if answering is None:
             # It was withdrawn.
             return
+        # A short one may begin and be read within a step.
+        self.num_moves += isinstance(event, PromptRead)
         try:
             end = answering.take(event)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
@@ -249,6 +275,7 @@ class UnderWay:
     def _end(self, end: AnswerEnded) -> None:
         # Before anybody hears of it, who could ask under the same id again.
         del self._answering[end.question_id]
+        self.num_moves += 1
         self._refreshes.end(end.question_id)
         self._publish(end)
 

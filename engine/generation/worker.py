@@ -12,7 +12,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine.core import Evidence, Passage
 from engine.errors import LoadAbandoned, ModelError, RagdollError
@@ -142,9 +142,14 @@ class GenerationWorker:
             self._cancel_unwanted()
             self._begin_waiting()
             self._step()
-            self._places.tell((*self._under_way.waiting(), *(task.in_flight for task in self._turns)))
+            self._places.follow(self._under_way.num_moves + self._turns.num_moves, self._waiting)
         guarded(self._idle_time.keep_hot)
         guarded(self._loader.end)
+
+    def _waiting(self) -> Iterator[QuestionInFlight]:
+        """The questions that have not begun, the next one first."""
+        yield from self._under_way.waiting()
+        yield from (task.in_flight for task in self._turns)
 
     @property
     def _has_work(self) -> bool:

@@ -51,6 +51,19 @@ def test_only_those_who_are_near_are_told_that_they_moved_up(line, told, monkeyp
     assert places_told(told) == [("d", 0), ("e", 1)]
 
 
+def test_the_queue_is_only_looked_at_when_it_has_moved(line, told):
+    looks: list[int] = []
+
+    def look() -> list[QuestionInFlight]:
+        looks.append(1)
+        return waiting("ab")
+
+    for num_moves in (0, 1, 1, 3, 3):
+        line.follow(num_moves, look)
+    assert len(looks) == 2
+    assert places_told(told) == [("a", 0), ("b", 1)]
+
+
 def test_who_begins_and_has_to_wait_again_is_told_again(line, told):
     line.tell(waiting("a"))
     line.tell([])

@@ -34,6 +34,25 @@ def test_the_most_urgent_come_first_and_equals_as_they_came():
     assert names(turns) == ["d", "c"]
 
 
+def test_moves_are_counted_when_a_question_comes_or_leaves_and_only_then():
+    turns = turns_of(task("a"), task("b"), task("c"))
+    counts = [turns.num_moves]
+    for move in (
+        lambda: turns.take(1),
+        turns.take,
+        lambda: turns.put_back([task("a")]),
+        lambda: next(iter(turns)).in_flight.cancelled.set() or turns.take_cancelled(),
+    ):
+        move()
+        counts.append(turns.num_moves)
+    assert len(set(counts)) == 5
+    turns.put_back([])
+    turns.take()
+    turns.take_cancelled()
+    turns.add(UseModel(None))
+    assert turns.num_moves == counts[-1]
+
+
 def test_what_is_put_back_goes_before_its_equals_and_behind_what_is_more_urgent():
     turns = turns_of(task("a", "batch"), task("b"), task("c", "batch"))
     first = turns.take(2)

@@ -24,6 +24,7 @@ from engine.generation.conversation import EvidencePassage
 from engine.generation.refreshes import Refreshes
 from engine.generation.segment import tokens_of
 from engine.generation.step_loop import StepLoop
+from engine.generation.under_way import UnderWay
 from engine.inflight import QuestionInFlight
 from engine.models.gguf import read_shape
 from tests.engine.generation.conftest import ENDS, EVIDENCE, Desk
@@ -422,6 +423,17 @@ def test_a_question_that_fails_before_it_is_handed_over_leaves_nothing_running(m
         assert isinstance(model_desk.end_of("a"), AnswerFailed)
     model_desk.ask("How?", "a", max_tokens=2)
     assert isinstance(model_desk.end_of("a"), AnswerFinished)
+
+
+def test_who_waits_is_gone_through_only_as_the_queue_moves(model_desk, monkeypatch):
+    looks: list[int] = []
+    go_through = UnderWay.waiting
+    monkeypatch.setattr(UnderWay, "waiting", lambda self: looks.append(1) or go_through(self))
+    model_desk.ask("How?", "a", max_tokens=200, grammar=LONG)
+    assert model_desk.end_of("a").timings.generated_tokens == 200
+    model_desk.ask("How?", "b", max_tokens=2)
+    assert isinstance(model_desk.end_of("b"), AnswerFinished)
+    assert 2 <= len(looks) <= 20
 
 
 @pytest.mark.expects_warnings
