@@ -26,8 +26,6 @@ KEPT_CELLS_SHARE = 1 / 8
 ROOM_SHARE = 0.8
 # Nodes that are written at a time while nobody asks anything.
 FLUSHED_AT_ONCE = 4
-# Whoever closes waits so long for what is kept to be written. The window ends an engine that takes longer than 3 s.
-KEEPING_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +92,9 @@ class LoadedModel:
             figures["drafts_accepted_ratio"] = loop.accepted_tokens / loop.drafted_tokens
         return figures | self._kept()
 
-    def close(self) -> None:
+    def close(self, keeping_seconds: float) -> None:
         """Gives everything back; what is kept is written to the disk first, as much as there is time for."""
-        keeper = () if self.keeper is None else (partial(self.keeper.close, KEEPING_SECONDS),)
+        keeper = () if self.keeper is None else (partial(self.keeper.close, keeping_seconds),)
         close_all(self.loop.close, *keeper, self.context.close, self.model.close)
 
     def abandon(self) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from engine.closing import close_all
 from engine.config import Settings
-from engine.errors import LoadAbandoned, ModelError
+from engine.errors import LoadAbandoned, ModelError, ModelLoadFailed
 from engine.events import ModelStateChanged, Publish
 from engine.generation import cache_io, hot_file
 from engine.generation.building import build
@@ -26,7 +26,7 @@ from engine.generation.in_force import InForce
 from engine.generation.kv_room import disk_room
 from engine.generation.load_plan import UBATCH_OF_PROCESSOR, LoadPlan, plan_load
 from engine.generation.load_trials import LoadTrials
-from engine.generation.loaded import KEEPING_SECONDS, LoadedModel
+from engine.generation.loaded import LoadedModel
 from engine.generation.model import start_backend
 from engine.generation.model_leases import ModelLeases
 from engine.memory.hardware import Device, Hardware, probe, probe_devices
@@ -37,6 +37,8 @@ __all__ = ["UBATCH_OF_PROCESSOR", "ModelLoader"]
 
 log = logging.getLogger(__name__)
 MIN_PROGRESS_STEP = 0.05
+# Whoever closes waits so long for what is kept to be written. The window ends an engine that takes longer than 3 s.
+KEEPING_SECONDS = 2.0
 
 
 class ModelLoader:
@@ -76,6 +78,7 @@ class ModelLoader:
         self._leases = ModelLeases(ledger)
         self._trials = LoadTrials(data_folder / "model-on-trial.json")
         self._abandoned, self._is_closing = threading.Event(), threading.Event()
+        self._closes_by = float("inf")
         self._tell_when_scanned: Callable[[], None] = lambda: None
         self.devices: tuple[Device, ...] = ()
         self.decision = self.pending = ""
@@ -204,9 +207,14 @@ class ModelLoader:
         self._abandoned.set()
 
     def close(self) -> None:
-        """Makes a load that is under way give up, and every later one at once (from any thread)."""
-        self._is_closing.set()
-        self._trials.note_closing()
+        """Makes a load that is under way give up, and every later one at once (from any thread).
+
+        From now on counts how long it may take in all to write what is kept. A second call does nothing.
+        """
+        if not self.is_closing:
+            self._closes_by = time.monotonic() + KEEPING_SECONDS
+            self._is_closing.set()
+            self._trials.note_closing()
 
     @property
     def is_closing(self) -> bool:
@@ -214,13 +222,25 @@ class ModelLoader:
 
     def end(self) -> None:
         """Frees the model; waits a while for what is kept of it to be written, and does not keep the rest."""
-        ends_at = time.monotonic() + KEEPING_SECONDS
+        self.close()
         self.unload()
         if self._files is not None:
-            self._files.close(max(0.0, ends_at - time.monotonic()))
+            self._files.close(self._keeping_seconds)
             self._files = None
 
+    @property
+    def _keeping_seconds(self) -> float:
+        """So long it may take from now on to write what is kept."""
+        return max(0.0, min(KEEPING_SECONDS, self._closes_by - time.monotonic()))
+
+    @property
+    def _is_given_up(self) -> bool:
+        return self._abandoned.is_set() or self.is_closing
+
     def _load(self, path: Path, n_gpu_layers: int | None) -> LoadedModel:
+        if self._is_given_up:
+            # Only to be told so when a slow disk has given its header.
+            raise ModelLoadFailed(f"{path.name} was not loaded: it is not wanted any more.")
         plan = plan_load(path, self._settings(), self._hardware(), n_gpu_layers)
         self._in_force = InForce(plan, has_own_layers=n_gpu_layers is not None)
         self.decision = plan.sentence
@@ -257,13 +277,13 @@ class ModelLoader:
             if fraction - shown >= MIN_PROGRESS_STEP:
                 shown = fraction
                 self._publish(ModelStateChanged("loading", str(plan.path), plan.shape.name, fraction, self.decision))
-            return not (self._abandoned.is_set() or self._is_closing.is_set())
+            return not self._is_given_up
 
         return on_progress
 
     def _free(self) -> None:
         if self._loaded is not None:
-            self._loaded.close()
+            self._loaded.close(self._keeping_seconds)
             self._loaded = None
         self._leases.release()
         self._in_force = None

@@ -6,13 +6,16 @@ import json
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from engine.config import Settings
 from engine.core import KVType
-from engine.generation import cache_io, hot_file, idle_time, loaded
+from engine.generation import cache_io, hot_file, idle_time, loader
+from engine.generation.cache_files import CacheFiles
 from engine.generation.commands import UseModel
+from engine.generation.knowledge import KnowledgeKeeper
 from tests.engine.generation.conftest import Desk
 
 Start = Callable[[], Desk]
@@ -195,5 +198,31 @@ def test_whoever_closes_waits_no_longer_for_a_disk_than_there_is_time(start, tin
     )
     desk.worker.use(UseModel(None))
     desk.model_state("none")
-    assert taken == [loaded.KEEPING_SECONDS]
-    assert loaded.KEEPING_SECONDS <= 2
+    assert taken == [loader.KEEPING_SECONDS]
+    assert loader.KEEPING_SECONDS <= 2
+
+
+def test_whoever_closes_while_a_model_is_freed_for_another_waits_no_second_time(start, tiny_model, monkeypatch):
+    desk = with_model(start(), tiny_model)
+    desk.ask("How?", max_tokens=2)
+    desk.end_of()
+    seconds, given, planned = 100.0, list[float](), list[object]()
+    monkeypatch.setattr(loader, "plan_load", lambda *what: planned.append(what))
+    monkeypatch.setattr(loader, "time", SimpleNamespace(monotonic=lambda: seconds))
+
+    def takes_all(close: Callable[..., None]) -> Callable[..., None]:
+        def closed(self: KnowledgeKeeper | CacheFiles, most: float) -> None:
+            nonlocal seconds
+            desk.loader.close()
+            close(self)
+            given.append(most)
+            seconds += most
+
+        return closed
+
+    monkeypatch.setattr(KnowledgeKeeper, "close", takes_all(KnowledgeKeeper.close))
+    monkeypatch.setattr(CacheFiles, "close", takes_all(CacheFiles.close))
+    desk.worker.use(UseModel(tiny_model))
+    desk.wait_until(lambda: desk.loader.is_closing)
+    desk.worker.stop()
+    assert (given, planned) == ([loader.KEEPING_SECONDS, 0.0], [])
