@@ -142,6 +142,9 @@ class GenerationWorker:
             self._cancel_unwanted()
             self._begin_waiting()
             self._step()
+            # Also where the model was taken away instead: what has been read of it by then is kept.
+            if self._under_way.has_kept_removed():
+                guarded(self._forget_kept)
             self._places.follow(self._under_way.num_moves + self._turns.num_moves, self._waiting)
         guarded(self._idle_time.keep_hot)
         guarded(self._loader.end)
@@ -296,8 +299,6 @@ class GenerationWorker:
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
             self._start_over(error)
         self._idle_time.note_step()
-        if self._under_way.has_kept_removed():
-            guarded(self._forget_kept)
         self._count()
 
     def _start_over(self, error: Exception) -> None:

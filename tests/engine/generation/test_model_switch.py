@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,13 @@ from engine.events import (
     TokensGenerated,
 )
 from engine.generation import loader
+from engine.generation.cache_files import CacheFiles
+from engine.generation.cache_format import CacheHeader
 from engine.generation.commands import UseModel
 from engine.generation.loaded import LoadedModel
 from engine.generation.step_loop import StepLoop
 from engine.inflight import QuestionInFlight
-from tests.engine.generation.conftest import ENDS, EVIDENCE, Desk
+from tests.engine.generation.conftest import ENDS, EVIDENCE, PASSAGES, Desk
 from tests.helpers.tiny_gguf import write_tiny_model
 
 LONG = 'root ::= "a" root'
@@ -181,6 +184,35 @@ def test_a_load_that_is_given_up_for_another_is_no_failure_and_its_questions_go_
     desk.worker.use(UseModel(tiny_model))
     assert desk.end_of().answer.model == "tiny-llama"
     assert not any(isinstance(event, ModelStateChanged) and event.state == "failed" for event in desk.events)
+
+
+def test_what_was_read_of_a_removed_document_is_not_kept_when_the_model_is_taken_away(model_desk, monkeypatch):
+    step, is_reading, goes_on = StepLoop.step, threading.Event(), threading.Event()
+    write, written = CacheFiles.write, set[int]()
+
+    def noted_step(self: StepLoop):
+        events = step(self)
+        if self.num_steps >= 5:
+            is_reading.set()
+            assert goes_on.wait(60)
+        return events
+
+    def noted_write(self: CacheFiles, header: CacheHeader, *to):
+        written.update(header.piece.documents)
+        return write(self, header, *to)
+
+    monkeypatch.setattr(StepLoop, "step", noted_step)
+    monkeypatch.setattr(CacheFiles, "write", noted_write)
+    passages = tuple(replace(PASSAGES[0], document_id=n, text=f"Number {n}. {PASSAGES[0].text * 4}") for n in range(20))
+    model_desk.ask("How?", evidence=replace(EVIDENCE, passages=passages))
+    assert is_reading.wait(60)
+    model_desk.known = set()
+    model_desk.worker.forget_removed()
+    model_desk.worker.use(UseModel(None))
+    goes_on.set()
+    model_desk.model_state("none")
+    assert written
+    model_desk.wait_until(lambda: not model_desk.loader._files.documents())
 
 
 @pytest.mark.expects_warnings
