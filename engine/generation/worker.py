@@ -230,6 +230,9 @@ class GenerationWorker:
             self._turns.put_back(self._under_way.withdraw())
 
     def _use(self, command: UseModel) -> None:
+        if self._loader.is_closing:
+            # What is left of the time is for what is kept.
+            return
         self._under_way.forget_ahead()
         if command.is_chosen:
             self._loader.forgive()

@@ -233,6 +233,14 @@ def test_a_choice_that_is_made_while_the_model_before_is_freed_counts(model_desk
     assert str(other_model) not in loaded
 
 
+def test_a_change_that_comes_as_the_engine_closes_is_not_begun(model_desk, other_model):
+    model_desk.loader.close()
+    model_desk.worker.use(UseModel(other_model))
+    model_desk.worker.stop()
+    states = [event.state for event in model_desk.events if isinstance(event, ModelStateChanged)]
+    assert states[-2:] == ["loaded", "none"]
+
+
 @pytest.mark.expects_warnings
 def test_a_model_that_cannot_be_loaded_is_tried_once_for_all_that_wait_for_it(model_desk, pause, tmp_path: Path):
     with pause():
