@@ -243,6 +243,9 @@ class GenerationWorker:
                 self._loader.load(command.path, command.n_gpu_layers)
             else:
                 self._loader.load_when_needed(command.path, command.n_gpu_layers)
+        except LoadAbandoned as error:
+            # What was chosen instead comes next.
+            log.info("%s", error)
         except ModelError as error:
             # The loader has published it as the model's state.
             log.log(logging.INFO if self._loader.is_closing else logging.WARNING, "%s", error)
