@@ -22,6 +22,8 @@ from engine.generation.refresh_policy import (
 
 # More is never read at a time, whatever it costs.
 MAX_ADDED_TOKENS = 1024
+# What a token takes is the mean over about so many: it grows with all that was read and written.
+_RECENT_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,8 @@ class Refreshing:
         self.interval = policy.interval
         self._written_at = now
         self._num_tokens = self._num_at_look = self._num_at_refresh = 0
-        self._quiet_s, self._num_quiet = 0.0, 0
-        self._writing_s = self._spent_s = 0.0
+        self._quiet_s = self._num_quiet = 0.0
+        self._writing_s = self._spent_s = self._delayed_s = 0.0
         self._look: _Look | None = None
         self._fresh: Fresh | None = None
         self._is_reading = False
@@ -99,8 +101,9 @@ class Refreshing:
             self._note_read(num_tokens, seconds)
             return
         if self._look is None:
-            self._quiet_s += seconds
-            self._num_quiet += num_tokens
+            kept = (1 - 1 / _RECENT_TOKENS) ** num_tokens
+            self._quiet_s = kept * self._quiet_s + seconds
+            self._num_quiet = kept * self._num_quiet + num_tokens
             self._writing_s += seconds
             return
         self._look.writing_s += seconds
@@ -169,18 +172,24 @@ class Refreshing:
         self._writing_s += seconds - reading_s
 
     def _settle(self, look: _Look, retrieval_s: float) -> None:
-        """The look is over: what it cost is what writing took longer than it would have without."""
+        """The look is over: what it cost is what writing took longer than it would have without.
+
+        No two tokens take equally long. So tokens that came faster make up for those that came slower, also of another
+        look: else chance alone would count as a cost of looking.
+        """
         self._look = None
         delay_s = look.writing_s - self._usual_s(look.num_tokens)
         if self._policy.mode == "synchronous":
             # Nothing was written meanwhile.
             delay_s = retrieval_s
-        lost_s = min(retrieval_s, max(0.0, delay_s))
-        self._spent_s += lost_s
+        lost_before_s = self.retrieval_s - self.hidden_s
+        self._delayed_s += min(retrieval_s, max(-retrieval_s, delay_s))
         self.retrieval_s += retrieval_s
-        self.hidden_s += retrieval_s - lost_s
+        lost_s = min(self.retrieval_s, max(0.0, self._delayed_s))
+        self.hidden_s = self.retrieval_s - lost_s
+        self._spent_s += lost_s - lost_before_s
         if look.passages:
-            self._fresh = Fresh(look.passages, retrieval_s, retrieval_s - lost_s)
+            self._fresh = Fresh(look.passages, retrieval_s, retrieval_s - min(retrieval_s, max(0.0, delay_s)))
 
     def _usual_s(self, num_tokens: int) -> float:
         """What so many tokens take while nothing is looked for."""

@@ -128,6 +128,49 @@ def test_no_more_is_lost_than_the_search_took():
     assert writer.refreshing.hidden_s == 0.0
 
 
+def look_at(writer: Writer, token_s: float, seconds: float = 0.5) -> None:
+    """One look during which five tokens are written."""
+    while not writer.write(1):
+        pass
+    writer.write(4, token_s=token_s)
+    writer.find((), seconds)
+    writer.write(1, token_s=token_s)
+
+
+def test_tokens_that_come_faster_make_up_for_slower_ones():
+    writer = Writer(RefreshPolicy(interval=8, max_cost_share=None))
+    for slower in (0.02, -0.02, 0.02, -0.02):
+        look_at(writer, TOKEN_S + slower)
+    assert writer.refreshing.retrieval_s == pytest.approx(2.0)
+    assert writer.refreshing.hidden_s == pytest.approx(2.0)
+
+
+def test_tokens_that_come_slower_whenever_something_is_looked_for_are_all_counted():
+    writer = Writer(RefreshPolicy(interval=8, max_cost_share=None))
+    for _ in range(4):
+        look_at(writer, TOKEN_S + 0.02)
+    assert writer.refreshing.hidden_s == pytest.approx(2.0 - 4 * 5 * 0.02)
+
+
+def test_one_look_makes_up_for_no_more_than_it_took():
+    writer = Writer(RefreshPolicy(interval=600, max_cost_share=None))
+    writer.write(599, token_s=3 * TOKEN_S)
+    look_at(writer, TOKEN_S, seconds=0.1)
+    assert writer.refreshing.hidden_s == pytest.approx(0.1)
+    look_at(writer, 3 * TOKEN_S, seconds=0.5)
+    assert writer.refreshing.hidden_s == pytest.approx(0.2, abs=0.001)
+
+
+def test_the_usual_is_what_tokens_took_of_late():
+    writer = Writer(RefreshPolicy(interval=128, max_cost_share=None))
+    writer.write(60, token_s=TOKEN_S / 2)
+    look_at(writer, TOKEN_S)
+    first = writer.refreshing.hidden_s
+    writer.write(100)
+    look_at(writer, TOKEN_S)
+    assert writer.refreshing.hidden_s - first == pytest.approx(0.5, abs=0.05)
+
+
 def test_a_synchronous_search_hides_nothing_and_is_gone_on_from_at_once():
     writer = Writer(RefreshPolicy(mode="synchronous", interval=8, max_cost_share=None))
     assert writer.write(9, text="It goes") == []
