@@ -215,7 +215,6 @@ def test_an_unexpected_failure_of_a_load_frees_everything_and_questions_still_en
     assert isinstance(desk.end_of(), AnswerFailed)
 
 
-@pytest.mark.expects_warnings
 def test_a_split_model_is_loaded_by_any_of_its_parts(desk, tmp_path: Path):
     _, second = write_split_model(tmp_path)
     desk.worker.use(UseModel(second))
@@ -224,6 +223,7 @@ def test_a_split_model_is_loaded_by_any_of_its_parts(desk, tmp_path: Path):
     assert isinstance(desk.end_of(), AnswerFinished)
 
 
+@pytest.mark.expects_warnings
 def test_taking_away_a_model_that_failed_clears_its_state(desk, tmp_path: Path):
     desk.worker.use(UseModel(tmp_path / "missing.gguf"))
     desk.model_state("failed")
