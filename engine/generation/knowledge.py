@@ -15,11 +15,12 @@ from engine.errors import NoCells
 from engine.generation.cache_files import CacheFiles
 from engine.generation.cells import Cells, CellSequence
 from engine.generation.context import Context
+from engine.generation.cut_prompts import CutPrompts
 from engine.generation.keeping import Found
 from engine.generation.kept_bytes import KeptBytes
 from engine.generation.kept_cells import KeptCells
 from engine.generation.knowledge_figures import HitCounts, Home, KnowledgeFigures
-from engine.generation.knowledge_tree import KnowledgeTree, Node, Piece, path_of, pieces_of
+from engine.generation.knowledge_tree import KnowledgeTree, Node, Piece, path_of
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.replacement import Policy, pgdsf
 from engine.generation.segment import Segment
@@ -49,6 +50,7 @@ class KnowledgeKeeper:
             on_unwritten=lambda node: self._write_back.add(node),
         )
         self._write_back = WriteBack(self._bytes, files, policy, self._save)
+        self._prompts = CutPrompts()
         self._holds: dict[int, Found] = {}
         self._from_disk: set[Node] = set()
         self._profile = PrefillProfile()
@@ -63,12 +65,12 @@ class KnowledgeKeeper:
         self._catch_up()
 
     def peek(self, segments: Sequence[Segment]) -> int:
-        path = self.tree.walk(pieces_of(segments))
+        path = self.tree.walk(self._prompts.pieces_of(segments))
         return path[-1].end if path else 0
 
     def find(self, segments: Sequence[Segment]) -> Found:
         self._catch_up()
-        walked, path = self.tree.walk(pieces_of(segments)), list[Node]()
+        walked, path = self.tree.walk(self._prompts.pieces_of(segments)), list[Node]()
         # All at once, so that making room for one does not cost the next.
         for node in walked:
             node.pins += 1
@@ -105,7 +107,7 @@ class KnowledgeKeeper:
         cached_tokens = sum(len(segment.tokens) for segment in segments) - computed_tokens
         self._profile.note(cached_tokens, computed_tokens, seconds)
         node, path = self.tree.root, list[Node]()
-        for piece in pieces_of(segments):
+        for piece in self._prompts.pieces_of(segments):
             if node.end + piece.num_tokens > sequence.end:
                 break
             node = self._node_of(node, piece)

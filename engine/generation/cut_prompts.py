@@ -1,0 +1,35 @@
+"""Prompts that were cut into pieces of late: one that waits is looked for at every step, and cut and hashed only once.
+
+Hashing the tokens of a long prompt takes longer than all else that a look does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.generation.knowledge_tree import Piece, pieces_of
+from engine.generation.segment import Segment
+
+# More than wait near the front of the queue at a time.
+MAX_REMEMBERED = 32
+
+
+class CutPrompts:
+    """Knows a prompt by which tuple it is, for as long as that is among the last ones; on the generation thread."""
+
+    def __init__(self) -> None:
+        # By its id, which is nobody else's while the tuple is held here; the longest unused first.
+        self._cut: dict[int, tuple[tuple[Segment, ...], Sequence[Piece]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._cut)
+
+    def pieces_of(self, segments: Sequence[Segment]) -> Sequence[Piece]:
+        """As `knowledge_tree.pieces_of`; what is no tuple may change, and is cut anew."""
+        if not isinstance(segments, tuple):
+            return pieces_of(segments)
+        cut = self._cut.pop(id(segments), None) or (segments, pieces_of(segments))
+        self._cut[id(segments)] = cut
+        if len(self._cut) > MAX_REMEMBERED:
+            del self._cut[next(iter(self._cut))]
+        return cut[1]
