@@ -231,8 +231,7 @@ def test_taking_away_a_model_that_failed_clears_its_state(desk, tmp_path: Path):
     desk.model_state("none")
 
 
-@pytest.mark.expects_warnings
-def test_a_load_that_still_waits_when_the_worker_stops_is_given_up(tmp_path: Path, tiny_model: Path):
+def test_a_load_that_still_waits_when_the_worker_stops_is_not_begun(tmp_path: Path, tiny_model: Path):
     events: list[Event] = []
     ledger = Ledger()
     model_loader = loader.ModelLoader(Settings, tmp_path, tmp_path / "kv", ledger, events.append)
@@ -241,9 +240,7 @@ def test_a_load_that_still_waits_when_the_worker_stops_is_given_up(tmp_path: Pat
     worker.stop()
     worker.start()
     worker.stop()
-    states = [event.state for event in events if isinstance(event, ModelStateChanged)]
-    assert "failed" in states
-    assert "loaded" not in states
+    assert not any(isinstance(event, ModelStateChanged) for event in events)
     assert ledger.spans() == ()
 
 
