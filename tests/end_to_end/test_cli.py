@@ -18,6 +18,18 @@ from tests.helpers.ragdoll_command import Done, Ragdoll
 from tests.helpers.shared_data import shared_file
 from tests.helpers.tiny_gguf import write_tiny_model
 
+ANSWER_FIELDS = {
+    "answer",
+    "finish_reason",
+    "refreshes",
+    "alternatives",
+    "quotes",
+    "citations",
+    "passages",
+    "scope",
+    "timeline",
+    "model",
+}
 QUESTION = "How do I share state between threads?"
 # Root reads everything; without these two capabilities even root is refused what its mode forbids.
 AS_SOMEBODY_WITHOUT_ALL_RIGHTS = (
@@ -67,7 +79,7 @@ def test_a_batch_of_searches_gives_a_line_each(library, tmp_path: Path):
 def test_ask_without_a_model_answers_with_quotes(library):
     ragdoll, _, _ = library
     answer = ragdoll.json("ask", QUESTION)
-    assert set(answer) == {"answer", "alternatives", "quotes", "citations", "passages", "scope", "timeline", "model"}
+    assert set(answer) == ANSWER_FIELDS
     assert answer["scope"]["passages_used"] == len(answer["passages"]) <= answer["scope"]["passages_found"]
     assert answer["model"] is None
     assert answer["quotes"]
