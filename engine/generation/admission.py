@@ -51,7 +51,7 @@ class Admission:
         self._num_steps_to_skip = 0
 
     def make_room(self, max_tokens: int) -> SequenceGroup | None:
-        """Frees cells for the next batch of at most `max_tokens`.
+        """Frees cells for the next batch of at most `max_tokens`, and sequence numbers for those who will need them.
 
         Kept KV leaves for all of it; somebody else only for the tokens of those who are writing, or for the first
         token of a prompt where nobody is.
@@ -59,6 +59,7 @@ class Admission:
         Returns:
             The only group that is left, where even that has not got what it needs.
         """
+        self._free_slots()
         if self._cells.num_free >= max_tokens:
             return None
         self._free_kept(min(max_tokens, sum(self._due()) + len(self._groups.closing)))
@@ -193,7 +194,10 @@ class Admission:
 
     def _lacks_place(self, group: SequenceGroup) -> bool:
         """Sequence numbers: one more than its own is for what is loaded by itself."""
-        return self._cells.num_free_slots < group.num_sequences + 1 or self._lacks_turn(group)
+        return self._cells.num_free_slots - self._num_slots_due() < group.num_sequences + 1 or self._lacks_turn(group)
+
+    def _num_slots_due(self) -> int:
+        return sum(group.num_slots_due for group in self._groups.running)
 
     def _lacks_turn(self, group: SequenceGroup) -> bool:
         """Whether too many would run with it, though less urgent ones may leave."""
@@ -221,6 +225,12 @@ class Admission:
         group.status = SequenceStatus.RUNNING
         if not group.has_read_prompt:
             group.read_since = now
+
+    def _free_slots(self) -> None:
+        """What is kept in cells may have taken sequence numbers that somebody who was let in is about to need."""
+        while self._cells.num_free_slots < self._num_slots_due() + 1:
+            if not self._keeper.free_cells(1):
+                return
 
     def _free_kept(self, num_cells: int) -> None:
         while self._cells.num_free < num_cells:

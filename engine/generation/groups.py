@@ -93,6 +93,11 @@ class SequenceGroup:
         return max(len(self.live), self.request.sampling.beam_width)
 
     @property
+    def num_slots_due(self) -> int:
+        """Sequence numbers that it has not got yet: its answers take them once they have read what they share."""
+        return max(0, self.num_sequences - sum(sequence.held is not None for sequence in self.live))
+
+    @property
     def num_unread(self) -> int:
         """Tokens that it has to compute before it can write on, beyond the one that each answer always has."""
         if not self.has_forked and len(self.sequences) > 1:

@@ -65,6 +65,30 @@ def test_who_lost_what_was_found_while_room_was_made_waits_until_it_is_read_agai
     parts.check()
 
 
+def test_what_is_kept_gives_up_sequence_numbers_that_answers_are_about_to_need() -> None:
+    parts = Parts(num_sequences=8)
+    group = parts.waiting(prompt(1, 20), ((), (), ()))
+    parts.admission.admit()
+    for number in range(1, 7):
+        parts.keep(*prompt(50 * number, 2))
+    assert parts.cells.num_free_slots == 1
+
+    parts.admission.make_room(32)
+    assert group.num_slots_due == 2
+    assert parts.cells.num_free_slots >= 3
+    parts.check()
+
+
+def test_nobody_is_admitted_on_sequence_numbers_that_others_are_about_to_need() -> None:
+    parts = Parts(num_sequences=8)
+    first = parts.waiting(prompt(1, 20), ((), (), (), ()))
+    second = parts.waiting(prompt(100, 20), ((), (), (), ()))
+    parts.admission.admit()
+    assert first.status is SequenceStatus.RUNNING
+    assert second.status is SequenceStatus.WAITING
+    parts.check()
+
+
 def test_who_has_been_read_from_disk_does_not_wait_for_steps_that_another_skips() -> None:
     parts = Parts(num_cells=128)
     parts.keep(*prompt(1, 20))
