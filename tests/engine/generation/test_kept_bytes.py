@@ -54,6 +54,8 @@ def test_keeping_waits_for_no_disk_however_full_memory_is(room, disk, no_waiting
         room.ask([passage(document)], seconds=document)
         assert room.ledger.held_bytes("ram", "kv") <= MEMORY
     assert no_waiting == []
+    # Its thread may have had no time yet to begin.
+    assert disk.has_begun.wait(10)
     assert len(disk.begun) == 1
     disk.may_go_on.set()
     room.settle()

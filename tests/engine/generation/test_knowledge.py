@@ -351,6 +351,7 @@ def test_a_full_disk_is_one_sentence_and_memory_goes_on(room, monkeypatch):
         room.ask([passage(document)])
         assert room.ledger.held_bytes("ram", "kv") <= PAGE * 3
     flush(room)
+    room.settle()
     assert room.problems.qsize() == 1
     assert homes(room)[2] == 0
     assert homes(room)[1] > 0
