@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from engine.catalog import Catalog
 from engine.closing import close_all
@@ -93,7 +94,7 @@ def assemble(
         lambda: settings().generation.reorder_loss,
         has_power_to_spare,
         EvidenceSource(
-            lambda: RefreshPolicy() if settings().generation.refresh == "auto" else None,
+            lambda: _refresh_policy(settings().generation.refresh),
             lambda look: retrieval.look_again(look),
             look_costs.expected,
         ),
@@ -134,3 +135,9 @@ def assemble(
         indexer=indexer,
         watcher=watcher,
     )
+
+
+def _refresh_policy(wish: Literal["off", "auto", "always"]) -> RefreshPolicy | None:
+    if wish == "off":
+        return None
+    return RefreshPolicy() if wish == "auto" else RefreshPolicy(max_cost_share=None)

@@ -101,8 +101,9 @@ class GenerationSettings(_Table):
     What was read is kept, so that it need not be read again: as numbers of `kv_type`, in memory up to `kv_ram_bytes`
     and on the disk up to `kv_disk_bytes` (None: by what the machine has). Passages are read in the order that is kept
     where that costs at most `reorder_loss` of the best order's worth. `read_ahead`: a prompt is read while the search
-    for its passages goes on (None: where the model does not run on the processor that searches). `refresh` "auto" has
-    long answers searched for again while they are written, so that they go on from what fits them by then.
+    for its passages goes on (None: where the model does not run on the processor that searches). `refresh` has
+    long answers searched for again while they are written, so that they go on from what fits them by then: "auto" as
+    far as reading that costs little beside writing, "always" whatever it costs.
     """
 
     # Far beyond, llama.cpp stops the process instead of saying that there is no room.
@@ -116,7 +117,7 @@ class GenerationSettings(_Table):
     kv_disk_bytes: int | None = Field(None, ge=0)
     reorder_loss: float = Field(0.1, ge=0, le=1)
     read_ahead: bool | None = None
-    refresh: Literal["off", "auto"] = "off"
+    refresh: Literal["off", "auto", "always"] = "off"
     num_threads: int = Field(0, ge=0)
     n_gpu_layers: int | None = Field(None, ge=0)
     temperature: float = Field(0.2, ge=0, le=5)

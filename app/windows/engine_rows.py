@@ -93,8 +93,11 @@ def reading() -> tuple[Row, ...]:
         ),
         Row(
             "generation.refresh", _tr("Search again while writing"),
-            _tr("A long answer goes on from passages that fit what it says by then, as far as it costs little time."),
-            lambda: Choice((("off", _tr("Never")), ("auto", _tr("Automatic"))), _tr("When to search again")),
+            _tr("A long answer goes on from passages that fit what it says by then; automatic: if that takes little."),
+            lambda: Choice(
+                (("off", _tr("Never")), ("auto", _tr("Automatic")), ("always", _tr("Always"))),
+                _tr("When to search again"),
+            ),
         ),
     )  # fmt: skip
 

@@ -287,7 +287,7 @@ def test_a_long_answer_goes_on_from_what_is_found_while_it_is_written(writer: En
     before = writer.result(protocol.SETTINGS_GET).settings
     names = ("generation.refresh", "retrieval.passages")
     kept = {name: before[name.partition(".")[0]][name.partition(".")[2]] for name in names}
-    writer.result(protocol.SETTINGS_SET, protocol.SetSettings(changes=dict(zip(names, ("auto", 1), strict=True))))
+    writer.result(protocol.SETTINGS_SET, protocol.SetSettings(changes=dict(zip(names, ("always", 1), strict=True))))
     wanted = tuple((token_of(text), 60.0) for text in ("a", "b", " c", "."))
     sampling = SamplingParams(max_tokens=800, temperature=1.0, seed=7, logit_bias=wanted)
     try:
