@@ -178,14 +178,8 @@ def test_a_model_that_does_not_load_is_told_of_and_the_state_says_why(
 
 def test_what_is_removed_goes_from_the_next_table_as_well(library: Library) -> None:
     library.worker.stop()
-    following = library.opener.next()
-    assert following is None
-    library.model = "b"
-    following = library.opener.next()
-    assert following is not None
-    mover = Mover(library.catalog, library.opener().table, following.embedder, following.table)
-    for _ in mover.run(threading.Event()):
-        pass
+    assert library.opener.next() is None
+    following = filled(library)
     assert len(following.table.document_ids()) == 3
 
     library.catalog.forget(str(library.docs / "lion"))
@@ -194,16 +188,22 @@ def test_what_is_removed_goes_from_the_next_table_as_well(library: Library) -> N
     assert len(following.table.document_ids()) == 2
 
 
-@pytest.fixture
-def half_moved(library: Library, monkeypatch: pytest.MonkeyPatch) -> Library:
-    """All is in the table of model "b" but the library has not switched, and the model has gone with its drive."""
-    library.worker.stop()
+def filled(library: Library) -> Stores:
+    """The stores of model "b", into whose table everything has been moved."""
     library.model = "b"
     following = library.opener.next()
     assert following is not None
     mover = Mover(library.catalog, library.opener().table, following.embedder, following.table)
     for _ in mover.run(threading.Event()):
         pass
+    return following
+
+
+@pytest.fixture
+def half_moved(library: Library, monkeypatch: pytest.MonkeyPatch) -> Library:
+    """All is in the table of model "b" but the library has not switched, and the model has gone with its drive."""
+    library.worker.stop()
+    filled(library)
     library.close()
     away(monkeypatch)
     library.open()

@@ -19,6 +19,16 @@ def leave(parts: Parts, group: SequenceGroup) -> bool:
     return is_saved
 
 
+def computed(parts: Parts, group: SequenceGroup, num_tokens: int) -> SequenceGroup:
+    """The group with what is kept of it in cells, and behind that its tokens computed up to so many."""
+    group.found = parts.keeper.find(group.request.segments)
+    parts.residence.settle(group)
+    parts.compute(group.lead.held, group.lead.tokens[:num_tokens])
+    parts.groups.waiting.remove(group)
+    parts.groups.running.append(group)
+    return group
+
+
 def num_computed(group: SequenceGroup) -> list[int]:
     return [sequence.num_computed for sequence in group.sequences]
 
@@ -60,12 +70,7 @@ def test_a_saved_answer_is_loaded_as_it_was() -> None:
 def test_what_is_kept_is_not_saved_and_found_again() -> None:
     parts = Parts()
     parts.keep(*prompt(1, 30))
-    group = parts.waiting(prompt(1, 30, 10))
-    group.found = parts.keeper.find(group.request.segments)
-    parts.residence.settle(group)
-    parts.compute(group.lead.held, group.lead.tokens)
-    parts.groups.waiting.remove(group)
-    parts.groups.running.append(group)
+    group = computed(parts, parts.waiting(prompt(1, 30, 10)), 40)
 
     assert [part.start for part in parts.residence.parts(group)] == [30]
     assert leave(parts, group)
@@ -80,12 +85,7 @@ def test_more_that_was_kept_meanwhile_is_taken_instead_of_what_was_saved() -> No
     parts = Parts()
     segments = prompt(1, 30, 10)
     parts.keep(segments[0])
-    group = parts.waiting(segments, ((7, 8),))
-    group.found = parts.keeper.find(segments)
-    parts.residence.settle(group)
-    parts.compute(group.lead.held, group.lead.tokens[:-1])
-    parts.groups.waiting.remove(group)
-    parts.groups.running.append(group)
+    group = computed(parts, parts.waiting(segments, ((7, 8),)), 41)
     assert leave(parts, group)
 
     parts.keep(*segments)
@@ -98,12 +98,7 @@ def test_more_that_was_kept_meanwhile_is_taken_instead_of_what_was_saved() -> No
 def test_without_what_was_kept_the_rest_that_was_saved_is_of_no_use() -> None:
     parts = Parts()
     parts.keep(*prompt(1, 30))
-    group = parts.waiting(prompt(1, 30, 10))
-    group.found = parts.keeper.find(group.request.segments)
-    parts.residence.settle(group)
-    parts.compute(group.lead.held, group.lead.tokens)
-    parts.groups.waiting.remove(group)
-    parts.groups.running.append(group)
+    group = computed(parts, parts.waiting(prompt(1, 30, 10)), 40)
     assert leave(parts, group)
 
     parts.keeper.forget_all()
