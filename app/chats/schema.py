@@ -75,7 +75,9 @@ def _migrate(connection: sqlite3.Connection) -> None:
             connection.execute(f"PRAGMA user_version = {number}")
             connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            # A full disk has rolled back by itself.
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             raise
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.chats import INTERRUPTED, ChatStore
+from app.chats import INTERRUPTED, ChatStore, schema
 from app.chats.errors import ChatsUnusable
 from app.chats.records import Outcome
 
@@ -211,3 +211,14 @@ def test_filters_of_a_chat_and_of_each_question_come_back(store, tmp_path):
     assert again.conversation(chat.conversation_id).filters == {}
     assert again.turns(chat.conversation_id)[0].filters == confined
     again.close()
+
+
+def test_a_disk_that_fills_up_while_the_file_is_made_is_what_is_told(tmp_path, monkeypatch):
+    def full(connection: sqlite3.Connection) -> None:
+        # As SQLite does by itself then.
+        connection.execute("ROLLBACK")
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(schema, "_MIGRATIONS", (full,))
+    with pytest.raises(sqlite3.OperationalError, match="disk is full"):
+        schema.open_database(tmp_path / "chats.sqlite")
