@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from engine.protocol import Passage
 
 _SNIPPET_CHARS = 220
+# A longer word (a path, a checksum) would make the card wider than its panel; it may be broken here.
+_LONG_WORD = re.compile(r"\S{24}(?=\S)")
+_MAY_BREAK = "\u200b"
 _MARKDOWN_NAMES = (".md", ".markdown")
 _MARKDOWN_SIGNS = re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|(?:```|~~~).*$)", re.MULTILINE)
 
@@ -72,7 +75,7 @@ class SourceCard(OpeningFrame):
         where = " · ".join(part for part in (spot, passage.heading) if part)
         if where:
             layout.addWidget(ElidedLabel(where, "small", Qt.TextElideMode.ElideRight))
-        layout.addWidget(bits.label(snippet(passage), wraps=True))
+        layout.addWidget(bits.label(_breakable(snippet(passage)), wraps=True))
 
     def show_standing(self, standing: Standing) -> None:
         """Whether its document is out of reach or was removed."""
@@ -93,3 +96,7 @@ def snippet(passage: Passage) -> str:
     cut = flat[:_SNIPPET_CHARS]
     # Chinese has no spaces to cut at.
     return (cut.rsplit(" ", 1)[0] if " " in cut[-24:] else cut) + "…"
+
+
+def _breakable(text: str) -> str:
+    return _LONG_WORD.sub(lambda word: word[0] + _MAY_BREAK, text)

@@ -14,7 +14,7 @@ from app.models.library import LibraryModel
 from app.models.sources import SourcesModel
 from app.models.standings import Standings
 from app.widgets.page_viewer import PageViewer, unwrapped
-from app.widgets.source_card import snippet
+from app.widgets.source_card import SourceCard, snippet
 from app.widgets.source_pane import SourcePane
 from app.widgets.sources_panel import SourcesPanel
 from engine import protocol
@@ -265,3 +265,9 @@ def test_broken_paragraphs_are_joined_and_no_offset_moves():
     assert len(whole) == len(wrapped + listed)
     assert "giving three months' written" in whole
     assert whole.endswith(listed)
+
+
+def test_a_word_that_is_longer_than_the_panel_is_broken(qtbot):
+    card = SourceCard(1, passage(1, "required by /rustc/" + "4eb161250e340c8f48f66e2b929ef4a5bed7c181" * 4), 1.0)
+    qtbot.addWidget(card)
+    assert card.minimumSizeHint().width() < 300
