@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import warnings
+from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -66,6 +67,15 @@ class Model:
         half = copy.deepcopy(self._model).to(torch.bfloat16)
         return Model(half, _num_bytes(half))
 
+    def for_workers(self, num_workers: int) -> tuple[Model, ...]:
+        """So many models of the same weights, each for a thread of its own: a tokenizer serves one at a time."""
+        weights = (*self._model.parameters(), *self._model.buffers())
+        others = [
+            Model(copy.deepcopy(self._model, {id(tensor): tensor for tensor in weights}), self.num_bytes)
+            for _ in range(num_workers - 1)
+        ]
+        return (self, *others)
+
     def through_openvino(self, number_format: NumberFormat, num_threads: int, export: Path | None) -> Model:
         """The same model with its layers run by OpenVINO; `export` is the folder in which the converted ones are kept.
 
@@ -117,14 +127,16 @@ def load(spec: EmbedderSpec) -> Model:
     return Model(model, _num_bytes(model))
 
 
+@cache
 def default_threads() -> int:
-    """As many as there are cores for us."""
+    """As many as there are cores for us; asked before anybody has set another number."""
     import torch
 
     return int(torch.get_num_threads())
 
 
 def set_threads(num_threads: int) -> None:
+    """For what the calling thread computes from now on."""
     import torch
 
     torch.set_num_threads(num_threads)

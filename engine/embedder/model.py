@@ -1,7 +1,7 @@
 """The embedder at work: loaded once, run in the way that the self-test found fastest, shared by all who ask.
 
 Loading takes seconds and freezes whoever imports torch, so it happens on a worker thread, once. Afterwards
-batches of documents and of questions share the model through a turnstile.
+batches of documents and of questions share the model through a turnstile, several at once where that is faster.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from engine.embedder.backends import Model, Vectors
 from engine.embedder.setup import Setup, batches
 from engine.embedder.spec import EmbedderSpec
 from engine.embedder.turnstile import Turnstile
+from engine.embedder.workers import at_once
 from engine.errors import EmbedderUnavailable
 from engine.memory.ledger import Lease, Ledger
 
@@ -49,7 +50,8 @@ class Embedder:
         self._around_loading, self._cache = around_loading, cache
         self._settings = settings
         self._ledger = ledger
-        self._model: Model | None = None
+        # The same weights as often as batches are embedded at once; none before they are loaded.
+        self._models: tuple[Model, ...] = ()
         self._setup = Setup()
         self._lease: Lease | None = None
         self._loading = threading.Lock()
@@ -73,20 +75,20 @@ class Embedder:
 
     @property
     def is_loaded(self) -> bool:
-        return self._model is not None
+        return bool(self._models)
 
     @property
     def setup(self) -> Setup | None:
         """How it is run; None before it is loaded."""
-        return self._setup if self._model is not None else None
+        return self._setup if self._models else None
 
     @property
     def description(self) -> str:
         """How it is run, in words for people; "" before it is loaded."""
-        model = self._model
-        if model is None:
+        models = self._models
+        if not models:
             return ""
-        return " ".join([self._setup.describe(model.max_tokens) + ".", *self._setup.refusals]).removesuffix(".")
+        return " ".join([self._setup.describe(models[0].max_tokens) + ".", *self._setup.refusals]).removesuffix(".")
 
     def load(self) -> None:
         """Imports torch, reads the weights, chooses how to run them. Seconds; a second call returns at once.
@@ -95,19 +97,21 @@ class Embedder:
             EmbedderUnavailable: The files cannot be loaded, or memory is short.
         """
         with self._loading:
-            if self._model is not None:
+            if self._models:
                 return
             with self._around_loading():
                 chosen = trial.choose(backends.load(self.spec), self.identity, self._settings, self._cache)
             self._setup = chosen.setup
             what = f"{self.spec.name}, {chosen.setup.number_format}"
             self._lease = self._ledger.take("embedder", what, "ram", chosen.model.num_bytes)
-            self._model = chosen.model
+            models = chosen.model.for_workers(chosen.setup.num_workers)
+            self._turnstile.num_places = len(models)
+            self._models = models
 
     def unload(self) -> None:
         """Gives the memory back; the next text loads the model again."""
-        with self._loading, self._turnstile.pass_through(is_urgent=True):
-            self._model = None
+        with self._loading, self._turnstile.keep_out():
+            self._models = ()
             if self._lease is not None:
                 self._lease.release()
             self._lease = None
@@ -135,15 +139,19 @@ class Embedder:
         if not texts:
             return vectors
         self.load()
-        model = self._model
-        for batch in batches(texts, self._setup, model.max_tokens if model is not None else 1):
-            self.load()
-            with self._turnstile.pass_through(is_urgent=is_urgent):
-                vectors[batch] = self._encode([texts[index] for index in batch], is_question)
+        models = self._models
+
+        def encode(batch: list[int]) -> None:
+            vectors[batch] = self._encode([texts[index] for index in batch], is_question, is_urgent)
+
+        at_once(self._setup.num_workers, encode, batches(texts, self._setup, models[0].max_tokens if models else 1))
         return vectors
 
-    def _encode(self, texts: list[str], is_question: bool) -> Vectors:
-        model = self._model
-        if model is None:  # unloaded between load() and the turnstile
-            raise EmbedderUnavailable("The embedding model was unloaded meanwhile.", "Please try again.")
-        return model.encode(texts, is_question=is_question)
+    def _encode(self, texts: list[str], is_question: bool, is_urgent: bool) -> Vectors:
+        self.load()
+        with self._turnstile.pass_through(is_urgent=is_urgent) as place:
+            models = self._models
+            if place >= len(models):  # unloaded between load() and the turnstile
+                raise EmbedderUnavailable("The embedding model was unloaded meanwhile.", "Please try again.")
+            backends.set_threads(self._setup.num_threads)
+            return models[place].encode(texts, is_question=is_question)

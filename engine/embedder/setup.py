@@ -7,7 +7,7 @@ more on a fixed set of texts, or is not chosen. So vectors made either way have 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Backend = Literal["sentence-transformers", "openvino"]
@@ -16,20 +16,26 @@ NumberFormat = Literal["float32", "bfloat16"]
 # A word piece is this many characters of English; other scripts take fewer, which only makes smaller batches.
 _CHARACTERS_PER_TOKEN = 4
 DEFAULT_BATCH_TOKENS = 2048
+# Less does not fill a core.
+MIN_BATCH_TOKENS = 512
 MAX_TEXTS_PER_BATCH = 64
 MIN_COSINE = 0.99
 # What is new must gain so much to be preferred to what is tried and known.
 _WORTH_A_CHANGE = 1.1
-_WORTH_ANOTHER_BATCH = 1.05
+WORTH_ANOTHER = 1.05
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """`batch_size` 0 fills batches by tokens, else it is so many texts; `refusals` say what was not used, and why."""
+    """`num_workers` batches at once, each on `num_threads` cores.
+
+    `batch_size` 0 fills batches by tokens, else it is so many texts; `refusals` say what was not used, and why.
+    """
 
     backend: Backend = "sentence-transformers"
     number_format: NumberFormat = "float32"
     num_threads: int = 1
+    num_workers: int = 1
     batch_tokens: int = DEFAULT_BATCH_TOKENS
     batch_size: int = 0
     refusals: tuple[str, ...] = ()
@@ -45,8 +51,18 @@ class Setup:
         """In words for people: "bfloat16, batches of 8, 2 threads"."""
         batch = self.texts_per_batch(max_tokens * _CHARACTERS_PER_TOKEN, max_tokens)
         threads = "1 thread" if self.num_threads == 1 else f"{self.num_threads} threads"
-        words = f"{self.number_format}, batches of {batch}, {threads}"
+        at_once = f"{self.num_workers} at once with {threads} each" if self.num_workers > 1 else threads
+        words = f"{self.number_format}, batches of {batch}, {at_once}"
         return f"OpenVINO, {words}" if self.backend == "openvino" else words
+
+
+def in_workers(setup: Setup) -> Setup:
+    """Every core of `setup` at a batch of its own: none waits for another at the end of each layer.
+
+    They share the tokens of one batch, so that a question waits no longer for the batch that is inside.
+    """
+    batch_tokens = max(MIN_BATCH_TOKENS, setup.batch_tokens // setup.num_threads)
+    return replace(setup, num_workers=setup.num_threads, num_threads=1, batch_tokens=batch_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +84,13 @@ def fastest(measured: Mapping[tuple[Backend, NumberFormat], Measured]) -> tuple[
     return min(same, key=lambda item: item[1].seconds)[0] if same else known
 
 
-def best_number(seconds: Mapping[int, float], preferred: int) -> int:
-    """The number of threads or tokens by which the sample takes least; the preferred one unless that is well beaten."""
+def best_number(seconds: Mapping[int, float], preferred: int, worth: float = WORTH_ANOTHER) -> int:
+    """The number of threads, tokens or workers by which the sample takes least; the preferred one unless well beaten.
+
+    `worth` is how many times faster another one must be.
+    """
     best = min(seconds, key=lambda number: seconds[number])
-    return best if seconds[best] * _WORTH_ANOTHER_BATCH < seconds[preferred] else preferred
+    return best if seconds[best] * worth < seconds[preferred] else preferred
 
 
 def batches(texts: Sequence[str], setup: Setup, max_tokens: int) -> list[list[int]]:

@@ -1,41 +1,51 @@
-"""The turnstile before the model: one batch at a time, and a question never queues behind documents.
+"""The turnstile before the model: as many batches at a time as it has places, and no question queues behind documents.
 
-A question waits for at most the one small batch that is already inside.
+A question waits for at most one of the small batches that are already inside.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
 class Turnstile:
-    """Lets one thread in; those who are urgent go first."""
+    """Lets as many threads in as there are places; those who are urgent go first."""
 
+    num_places: int = 1
     _changed: threading.Condition = field(default_factory=threading.Condition)
-    _is_taken: bool = False
+    _taken: set[int] = field(default_factory=set)
     _urgent_waiting: int = 0
 
     @contextmanager
-    def pass_through(self, *, is_urgent: bool) -> Iterator[None]:
-        """Holds the turnstile for the block inside."""
-        self._enter(is_urgent)
+    def pass_through(self, *, is_urgent: bool) -> Iterator[int]:
+        """Holds a place for the block inside, and says which: the lowest that is free."""
+        place = self._enter(is_urgent)
         try:
-            yield
+            yield place
         finally:
-            self._leave()
+            with self._changed:
+                self._taken.discard(place)
+                self._changed.notify_all()
 
-    def _enter(self, is_urgent: bool) -> None:
+    @contextmanager
+    def keep_out(self) -> Iterator[None]:
+        """Waits until nobody is inside, and lets nobody in for the block."""
+        with ExitStack() as places:
+            for _ in range(self.num_places):
+                places.enter_context(self.pass_through(is_urgent=True))
+            yield
+
+    def _enter(self, is_urgent: bool) -> int:
         with self._changed:
             self._urgent_waiting += is_urgent
-            self._changed.wait_for(lambda: not self._is_taken and (is_urgent or not self._urgent_waiting))
+            self._changed.wait_for(
+                lambda: len(self._taken) < self.num_places and (is_urgent or not self._urgent_waiting)
+            )
             self._urgent_waiting -= is_urgent
-            self._is_taken = True
-
-    def _leave(self) -> None:
-        with self._changed:
-            self._is_taken = False
-            self._changed.notify_all()
+            place = min(set(range(self.num_places)) - self._taken)
+            self._taken.add(place)
+            return place

@@ -12,6 +12,7 @@ import pytest
 from engine.config import EmbedderSettings
 from engine.embedder import Embedder, backends, resolve
 from engine.embedder.setup import Setup
+from engine.embedder.workers import at_once
 from engine.errors import EmbedderUnavailable
 from engine.memory.ledger import Ledger
 
@@ -75,6 +76,7 @@ def test_a_question_waits_for_one_small_batch_of_documents_only(minilm: Embedder
 
     monkeypatch.setattr(backends.Model, "encode", recorded)
     monkeypatch.setattr(minilm, "_setup", Setup(batch_size=8))
+    monkeypatch.setattr(minilm._turnstile, "num_places", 1)
     indexing = threading.Thread(target=minilm.embed_documents, args=(["a passage"] * 40,))
     asking = threading.Thread(target=minilm.embed_questions, args=(["a question"],))
     indexing.start()
@@ -86,6 +88,27 @@ def test_a_question_waits_for_one_small_batch_of_documents_only(minilm: Embedder
     indexing.join(60)
     asking.join(60)
     assert order == ["documents", "question", "documents", "documents", "documents", "documents"]
+
+
+def test_batches_at_once_make_the_vectors_of_one_after_the_other():
+    whole = backends.load(resolve(EmbedderSettings()))
+    texts = [f"Passage {number}: " + "bread needs flour. " * (number % 9) for number in range(24)]
+    expected = whole.encode(texts, is_question=False)
+    models = whole.for_workers(2)
+    vectors = np.zeros_like(expected)
+    free = list(models)
+
+    def encode(batch: list[int]) -> None:
+        model = free.pop()
+        vectors[batch] = model.encode([texts[index] for index in batch], is_question=False)
+        free.append(model)
+
+    at_once(2, encode, [[first, first + 1] for first in range(0, 24, 2)])
+
+    assert models[0]._model.tokenizer is not models[1]._model.tokenizer
+    weights = [[tensor.data_ptr() for tensor in model._model.parameters()] for model in models]
+    assert weights[0] == weights[1]
+    np.testing.assert_allclose(np.sum(vectors * expected, axis=1), 1.0, atol=1e-5)
 
 
 def test_half_precision_makes_the_same_vectors():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.embedder.setup import Measured, Setup, batches, best_number, fastest
+from engine.embedder.setup import Measured, Setup, batches, best_number, fastest, in_workers
 
 PLAIN, HALF, OTHER = (
     ("sentence-transformers", "float32"),
@@ -56,3 +56,11 @@ def test_another_number_must_be_worth_it() -> None:
 def test_the_choice_is_told_in_words() -> None:
     assert Setup(num_threads=2).describe(256) == "float32, batches of 8, 2 threads"
     assert Setup("openvino", "bfloat16", 1, batch_size=4).describe(256) == "OpenVINO, bfloat16, batches of 4, 1 thread"
+    assert Setup(num_workers=4).describe(256) == "float32, batches of 8, 4 at once with 1 thread each"
+
+
+def test_workers_share_the_cores_and_the_tokens_of_one_batch() -> None:
+    made = in_workers(Setup(num_threads=2, batch_tokens=2048))
+
+    assert (made.num_workers, made.num_threads, made.batch_tokens) == (2, 1, 1024)
+    assert in_workers(Setup(num_threads=16, batch_tokens=2048)).batch_tokens == 512

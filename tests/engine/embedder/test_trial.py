@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -23,13 +24,19 @@ class FakeModel:
         self.machine, self.seconds, self.cosine = machine, seconds, cosine
 
     def encode(self, texts: list[str], *, is_question: bool) -> np.ndarray:
-        self.machine.num_encoded += len(texts)
-        if self.machine.num_encoded in self.machine.hiccups:
-            self.machine.now += 1.0
         gain = self.machine.gain_of_large_batches if len(texts) > 8 else 1.0
-        self.machine.now += self.seconds * len(texts) / self.machine.threads / gain
+        # Two workers take turns with this clock: beside each other, they would take half the time.
+        gain *= 1.0 if self.machine.threads > 1 else self.machine.gain_of_workers
+        with self.machine.lock:
+            self.machine.num_encoded += len(texts)
+            if self.machine.num_encoded in self.machine.hiccups:
+                self.machine.now += 1.0
+            self.machine.now += self.seconds * len(texts) / self.machine.threads / gain
         vector = np.array([self.cosine, np.sqrt(1 - self.cosine**2)], dtype=np.float32)
         return np.tile(vector, (len(texts), 1))
+
+    def for_workers(self, num_workers: int) -> tuple[FakeModel, ...]:
+        return (self,) * num_workers
 
     def with_number_format(self, number_format: str) -> FakeModel:
         return self if number_format == "float32" else self.machine.half
@@ -45,6 +52,7 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.threads, self.num_encoded, self.gain_of_large_batches = 0.0, 1, 0, 1.0
+        self.gain_of_workers, self.lock = 1.0, threading.Lock()
         # Something else keeps it busy for a moment when so many texts are embedded.
         self.hiccups: range = range(0)
         self.plain, self.half = FakeModel(self, 0.02), FakeModel(self, 0.01)
@@ -125,13 +133,25 @@ def test_larger_batches_are_taken_where_they_are_faster(machine: Machine) -> Non
     assert machine.choose().setup.batch_tokens == 2 * DEFAULT_BATCH_TOKENS
 
 
-@pytest.mark.parametrize("begun", range(0, 100, 5))
+def test_a_batch_on_each_core_is_taken_where_that_is_faster_than_all_cores_at_one(machine: Machine) -> None:
+    assert machine.choose().setup.num_workers == 1
+
+    machine.gain_of_workers = 2.2
+    setup = machine.choose().setup
+
+    assert (setup.num_workers, setup.num_threads) == (2, 1)
+    assert setup.batch_tokens == DEFAULT_BATCH_TOKENS // 2
+    machine.installed = ("sentence-transformers", "openvino")
+    assert machine.choose().setup.num_workers == 1
+
+
+@pytest.mark.parametrize("begun", range(0, 140, 5))
 def test_a_moment_in_which_the_machine_is_busy_changes_nothing(machine: Machine, begun: int) -> None:
     machine.hiccups = range(begun, begun + 12)
 
     setup = machine.choose().setup
 
-    assert (setup.num_threads, setup.batch_tokens) == (2, DEFAULT_BATCH_TOKENS)
+    assert (setup.num_workers, setup.num_threads, setup.batch_tokens) == (1, 2, DEFAULT_BATCH_TOKENS)
 
 
 def test_what_was_found_holds_until_the_machine_changes(machine: Machine, tmp_path: Path) -> None:
