@@ -130,7 +130,7 @@ def test_files_dropped_over_prompt_and_library_are_indexed_too(person: Person, c
 def test_with_a_model_the_answer_streams_and_a_source_opens_as_text(person: Person, corpus: Corpus, tmp_path: Path):
     person.drops(corpus.files[2], over=person.window.chat.hero)
     person.waits_for_index(1)
-    person.models.model_picker.use(str(write_tiny_model(tmp_path / "tiny.gguf")))
+    person.models.model_picker.use(str(write_tiny_model(tmp_path / "tiny.gguf", never_ends=True)))
     person.waits_until(lambda: person.models.model_picker.state == "loaded")
     person.waits_until(lambda: "weights" in owners(person))
     pieces: list[str] = []
@@ -162,7 +162,8 @@ def test_an_engine_killed_while_it_answers_is_told_restarted_and_nothing_shown_i
 ):
     person.drops(corpus.files[2], over=person.window.chat.hero)
     person.waits_for_index(1)
-    person.models.model_picker.use(str(write_tiny_model(tmp_path / "tiny.gguf", layers=8, dim=512, ff=1024)))
+    model = write_tiny_model(tmp_path / "tiny.gguf", layers=8, dim=512, ff=1024, never_ends=True)
+    person.models.model_picker.use(str(model))
     person.waits_until(lambda: person.models.model_picker.state == "loaded")
     told: list[str] = []
     person.models.client.engine_died.connect(told.append)

@@ -18,6 +18,7 @@ _PIECES = tuple(
 )
 # Before them come three special tokens, one for each byte, and two of the chat template.
 _FIRST_PIECE = 3 + 256 + 2
+_SPECIAL = (0, BOS, EOS, _FIRST_PIECE - 2, _FIRST_PIECE - 1)
 
 
 def write_tiny_model(
@@ -33,10 +34,12 @@ def write_tiny_model(
     chat_template: str | None = CHATML,
     seed: int = 0,
     tensors_in_part: int = 0,
+    never_ends: bool = False,
 ) -> Path:
     """Writes a model that llama.cpp loads; any text can be tokenised (bytes as fallback).
 
-    With `tensors_in_part` it is split into parts of so many tensors, named beside `path`.
+    With `tensors_in_part` it is split into parts of so many tensors, named beside `path`. One that `never_ends` writes
+    until it is stopped or full; others choose their end by chance, at times after a single token.
     """
     writer = GGUFWriter(path, architecture, split_max_tensors=tensors_in_part)
     writer.add_name(f"tiny-{architecture}")
@@ -53,6 +56,9 @@ def write_tiny_model(
     if chat_template:
         writer.add_chat_template(chat_template)
     for name, tensor in _tensors(architecture, layers, dim, ff, heads, kv_heads, vocabulary, seed):
+        if never_ends and name == "output.weight":
+            # A logit of 0 is far from the forty best.
+            tensor[list(_SPECIAL)] = 0
         writer.add_tensor(name, tensor)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
