@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication
+from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, Qt
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QButtonGroup, QGridLayout, QLabel, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QGridLayout, QLabel, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from app.widgets import bits
 from app.widgets.empty_state import EmptyState
@@ -75,11 +75,18 @@ class MemoryPage(Page):
         words = bits.row(self.decisions, self.counters, spacing=16)
         words.setStretch(0, 3)
         words.setStretch(1, 2)
-        view = QWidget()
+        column = QWidget()
+        column.setObjectName("column")
         layout = bits.column(card, spacing=16)
         layout.addLayout(words)
         layout.addStretch(1)
-        view.setLayout(layout)
+        column.setLayout(layout)
+        # In a low window lines would be pressed together until letters are cut.
+        view = QScrollArea()
+        view.setWidgetResizable(True)
+        view.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        view.setWidget(column)
         return view
 
     def _table_view(self) -> QWidget:

@@ -94,12 +94,18 @@ def best_number(seconds: Mapping[int, float], preferred: int, worth: float = WOR
 
 
 def batches(texts: Sequence[str], setup: Setup, max_tokens: int) -> list[list[int]]:
-    """The places of the texts in batches of like length, longest first: neighbours of equal length waste no padding."""
+    """The places of the texts in batches of like length, longest first: neighbours of equal length waste no padding.
+
+    Towards the end they get smaller where several are done at once, so that all workers end at about the same time
+    (guided self-scheduling: a batch is at most the share of what is left that its worker has in two turns).
+    """
     by_length = sorted(range(len(texts)), key=lambda index: len(texts[index]), reverse=True)
     made: list[list[int]] = []
     start = 0
     while start < len(by_length):
         size = setup.texts_per_batch(len(texts[by_length[start]]), max_tokens)
+        if setup.num_workers > 1:
+            size = min(size, -(-(len(by_length) - start) // (2 * setup.num_workers)))
         made.append(by_length[start : start + size])
         start += size
     return made

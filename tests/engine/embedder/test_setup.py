@@ -64,3 +64,10 @@ def test_workers_share_the_cores_and_the_tokens_of_one_batch() -> None:
 
     assert (made.num_workers, made.num_threads, made.batch_tokens) == (2, 1, 1024)
     assert in_workers(Setup(num_threads=16, batch_tokens=2048)).batch_tokens == 512
+
+
+def test_the_last_batches_of_several_workers_are_small_so_that_none_waits_long_for_another() -> None:
+    made = [len(batch) for batch in batches(["x" * 800] * 64, Setup(num_workers=2, batch_size=4), 256)]
+
+    assert made == [4] * 13 + [3, 3, 2, 1, 1, 1, 1]
+    assert [len(batch) for batch in batches(["x"] * 2, Setup(num_workers=2), 256)] == [1, 1]
