@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from engine.catalog import Catalog
@@ -15,7 +16,7 @@ from engine.stores import StoresOpener
 
 
 class SearcherOpener:
-    """Calling it gives a searcher; on the retrieval thread, which owns the cross-encoder."""
+    """Calling it gives a searcher, on any thread; it owns the cross-encoder."""
 
     def __init__(
         self,
@@ -28,6 +29,7 @@ class SearcherOpener:
         self._stores, self._catalog, self._settings = stores, catalog, settings
         self._ledger, self._sweep_costs = ledger, sweep_costs
         self._reranker: CrossEncoderReranker | None = None
+        self._naming = threading.Lock()
 
     def __call__(self) -> Searcher:
         """Raises as the stores do."""
@@ -46,14 +48,15 @@ class SearcherOpener:
         )
 
     def close(self) -> None:
-        """Gives the cross-encoder back, when the retrieval thread has ended."""
+        """Gives the cross-encoder back, when those who search have ended."""
         self._reranker_named("")
 
     def _reranker_named(self, name: str) -> CrossEncoderReranker | None:
         """The cross-encoder that the settings name, "" for none."""
-        if self._reranker is not None and self._reranker.name != name:
-            self._reranker.unload()
-            self._reranker = None
-        if name and self._reranker is None:
-            self._reranker = CrossEncoderReranker(name, self._ledger)
-        return self._reranker
+        with self._naming:
+            if self._reranker is not None and self._reranker.name != name:
+                self._reranker.unload()
+                self._reranker = None
+            if name and self._reranker is None:
+                self._reranker = CrossEncoderReranker(name, self._ledger)
+            return self._reranker

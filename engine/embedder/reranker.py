@@ -30,7 +30,7 @@ class CrossEncoderReranker:
         self._ledger = ledger
         self._model: CrossEncoder | None = None
         self._lease: Lease | None = None
-        self._loading = threading.Lock()
+        self._loading, self._scoring = threading.Lock(), threading.Lock()
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
         """How well each text answers the question; higher is better, compares within one call.
@@ -42,7 +42,9 @@ class CrossEncoderReranker:
             return []
         model = self._loaded()
         pairs = [(question, text) for text in texts]
-        scores = model.predict(pairs, batch_size=_BATCH_SIZE, show_progress_bar=False, convert_to_numpy=True)
+        # Its tokenizer serves one thread at a time.
+        with self._scoring:
+            scores = model.predict(pairs, batch_size=_BATCH_SIZE, show_progress_bar=False, convert_to_numpy=True)
         # A model with several labels has the one that says "fits" last.
         return [float(score) for score in (scores if scores.ndim == 1 else scores[:, -1])]
 

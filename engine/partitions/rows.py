@@ -64,6 +64,7 @@ class Sweep:
     """What one search through the partitions took: what the cost model of retrieval learns from.
 
     `num_loads` partitions had to be read first, of `num_partitions`; `num_skipped` were left out as unlikely.
+    `is_bounded`: it might not read as many as it liked.
     """
 
     num_loads: int
@@ -71,3 +72,4 @@ class Sweep:
     num_partitions: int
     num_skipped: int
     seconds: float
+    is_bounded: bool = False

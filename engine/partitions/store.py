@@ -182,7 +182,8 @@ class PartitionStore:
         if missing:
             rest = self._table.nearest(vectors, limit, document_ids, missing)
             return [_merged(here, there, limit) for here, there in zip(swept.found, rest, strict=True)]
-        self.on_sweep(Sweep(swept.num_loads, len(vectors), len(snapshot.sealed), swept.num_skipped, seconds))
+        num_sealed, is_bounded = len(snapshot.sealed), max_loads is not None
+        self.on_sweep(Sweep(swept.num_loads, len(vectors), num_sealed, swept.num_skipped, seconds, is_bounded))
         return swept.found
 
     def _missing(self, snapshot: Snapshot, swept: Swept) -> set[int]:

@@ -13,14 +13,16 @@ FELT_SECONDS = 0.25
 
 
 class SweepCosts:
-    """What sweeps cost; told by the index on the retrieval thread, read by whoever shows it."""
+    """What sweeps cost; told by the index on the thread that searches, read by whoever shows it."""
 
     def __init__(self) -> None:
         self.model = CostModel()
         self._latest_loads = 0
 
     def note(self, sweep: Sweep) -> None:
-        """Learns from a sweep."""
+        """Learns from a sweep that somebody waited for: one for a look yields to all else, and takes what that takes."""
+        if sweep.is_bounded:
+            return
         self.model = self.model.observed(sweep.num_loads, sweep.num_queries, sweep.seconds)
         self._latest_loads = sweep.num_loads
 

@@ -45,7 +45,7 @@ def broadest(steps: Sequence[Breadth], predict: Callable[[Breadth], float], seco
 
 
 class LookCosts:
-    """What looks take, learnt from those there were; on the retrieval thread, `expected` on any."""
+    """What looks take, learnt from those there were; on the thread of the looks, `expected` on any."""
 
     def __init__(self, predict_sweep: PredictSweep) -> None:
         """`predict_sweep` tells the seconds of a sweep by its loads and queries (see cost.py)."""

@@ -1,4 +1,4 @@
-"""Looks: searches for answers that are being written, by the end of their text; they wait for all questions.
+"""Looks: searches for answers that are being written, by the end of their text.
 
 PipeRAG (https://arxiv.org/abs/2403.05676): the text has grown by the time they are back, and the passages that fitted
 it still fit. Whatever becomes of a look, whoever asked hears of it, and an answer that ended meanwhile is let be.
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Looks:
-    """Carries looks out, those that wait together in one search; on the retrieval thread."""
+    """Carries looks out, those that wait together in one search; on the thread of the looks."""
 
     def __init__(self, costs: LookCosts, tell: TellFound) -> None:
         self._costs, self._tell = costs, tell

@@ -96,7 +96,7 @@ class SearchResult:
 
 
 class Searcher:
-    """Searches one library with one embedder. Used by the retrieval thread."""
+    """Searches one library with one embedder. Used by the retrieval thread and by that of the looks."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """The retrieval thread: takes all questions that wait as one batch, and hands each on as soon as it is ready.
 
 While the writer is busy with one question, the next ones are searched here. Every question that comes in goes
-out exactly once: handed over, cancelled, or failed. When no question waits, answers that are being written get more
-to go on from (looks.py).
+out exactly once: handed over, cancelled, or failed. Answers that are being written get more to go on from by a thread
+beside it (look_thread.py).
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from engine.core import Evidence, Filters, Passage, Quote
 from engine.errors import RagdollError
 from engine.events import AnswerStateChanged, PassagesFound, Publish
 from engine.inflight import QuestionInFlight
-from engine.looking_again import FoundAgain, LookAgain, TellFound
+from engine.looking_again import LookAgain, TellFound
 from engine.retrieval.batching import MAX_BATCH
 from engine.retrieval.breadth import LookCosts
 from engine.retrieval.confining import searched_without
 from engine.retrieval.cost import CostModel
-from engine.retrieval.looks import Looks
+from engine.retrieval.look_thread import LookThread
 from engine.retrieval.reader import Reader
+from engine.retrieval.reported import reported
 from engine.retrieval.search import ANYWHERE, Query, Searcher, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
 
@@ -49,7 +50,7 @@ class _WarmUp:
     """Load everything now, so that the first question does not have to wait for it."""
 
 
-_Item: TypeAlias = QuestionInFlight | LookAgain | _Lookup | _WarmUp
+_Item: TypeAlias = QuestionInFlight | _Lookup | _WarmUp
 
 
 class RetrievalWorker:
@@ -72,7 +73,7 @@ class RetrievalWorker:
 
         Args:
             open_searcher: Gives the searcher in force, loading libraries the first time; called once a batch, and
-                again for each question of a batch that failed.
+                again for each question of a batch that failed; also on the thread of the looks.
             hand_over: Takes a question with its evidence to whoever writes the answer.
             publish: Where events go.
             on_cancelled: Ends a question that was cancelled while it was here.
@@ -86,9 +87,8 @@ class RetrievalWorker:
         self._open_searcher, self._hand_over, self._publish = open_searcher, hand_over, publish
         self._on_cancelled, self._on_failed = on_cancelled, on_failed
         self._sentence_vectors, self._lookup_size = sentence_vectors, lookup_size
-        self._expect, self._found_again = expect, found_again
-        self._looks = Looks(look_costs or LookCosts(CostModel().predict), found_again)
-        self._waiting_looks: list[LookAgain] = []
+        self._expect = expect
+        self._looks = LookThread(open_searcher, look_costs or LookCosts(CostModel().predict), found_again)
         self._queue: queue.Queue[_Item | None] = queue.Queue()
         self._closing = threading.Lock()
         self._is_closed = False
@@ -104,8 +104,8 @@ class RetrievalWorker:
             self._on_cancelled(in_flight)
 
     def look_again(self, look: LookAgain) -> None:
-        """Queues a look behind all questions; `found_again` is told of it, unless its answer has ended before."""
-        self._put(look)
+        """Has a look carried out; `found_again` is told of it, unless its answer has ended before."""
+        self._looks.put(look)
 
     def search(
         self, texts: Sequence[str], top_k: int, collection: str | None = None, filters: Filters = ANYWHERE
@@ -134,6 +134,7 @@ class RetrievalWorker:
             if not self._is_closed:
                 self._is_closed = True
                 self._queue.put(None)
+        self._looks.stop()
         if self._thread.is_alive():
             self._thread.join()
         else:
@@ -147,20 +148,12 @@ class RetrievalWorker:
             return not self._is_closed
 
     def _run(self) -> None:
-        while (item := self._next()) is not None and not self._is_closed:
+        while (item := self._queue.get()) is not None and not self._is_closed:
             self._serve(item)
         self._turn_away(item)
 
-    def _next(self) -> _Item | None:
-        """What came first; while looks wait and nothing else does, these are carried out."""
-        while self._waiting_looks and self._queue.empty() and not self._is_closed:
-            self._look()
-        return self._queue.get()
-
     def _serve(self, item: _Item) -> None:
-        if isinstance(item, LookAgain):
-            self._waiting_looks.append(item)
-        elif isinstance(item, _WarmUp):
+        if isinstance(item, _WarmUp):
             self._load()
         elif isinstance(item, _Lookup):
             self._look_up(item)
@@ -170,9 +163,7 @@ class RetrievalWorker:
             if next_item is not None:
                 self._serve(next_item)
 
-    def _waiting_with(
-        self, first: QuestionInFlight
-    ) -> tuple[list[QuestionInFlight], LookAgain | _Lookup | _WarmUp | None]:
+    def _waiting_with(self, first: QuestionInFlight) -> tuple[list[QuestionInFlight], _Lookup | _WarmUp | None]:
         """All questions that wait by now, and what came after them."""
         batch = [first]
         while len(batch) < MAX_BATCH:
@@ -194,16 +185,6 @@ class RetrievalWorker:
         except Exception as error:  # noqa: BLE001 - the edge of the thread; the first question is told
             log.info("warming up failed: %s", error)
 
-    def _look(self) -> None:
-        looks, self._waiting_looks = self._waiting_looks[:MAX_BATCH], self._waiting_looks[MAX_BATCH:]
-        try:
-            self._looks.carry_out(self._open_searcher(), looks)
-        except Exception as error:  # noqa: BLE001 - the edge of the thread; the answers go on from what they have
-            reported = _reported(error)
-            log.info("nothing more was found for %d answers: %s", len(looks), reported)
-            for look in looks:
-                self._found_again(FoundAgain(look.question_id, look.number, (), 0.0, reported))
-
     def _look_up(self, lookup: _Lookup) -> None:
         try:
             searcher = self._open_searcher()
@@ -211,14 +192,14 @@ class RetrievalWorker:
             # Only for what was read out of the words is it worth the while to read what was found.
             lookup.results.set_result([self._widened(searcher, *one) if one[1].recognised else one[1] for one in found])
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
-            lookup.results.set_exception(_reported(error))
+            lookup.results.set_exception(reported(error))
 
     def _widened(self, searcher: Searcher, query: Query, result: SearchResult) -> SearchResult:
         """What was found elsewhere, where the passages that the words confined it to do not tell."""
         try:
             return self._quoted(searcher, query, result)[0]
         except Exception as error:  # noqa: BLE001 - the edge of the thread; what was found is found
-            log.info("what was found could not be read: %s", _reported(error))
+            log.info("what was found could not be read: %s", reported(error))
             return result
 
     def _answer(self, batch: Sequence[QuestionInFlight]) -> None:
@@ -301,7 +282,7 @@ class RetrievalWorker:
 
     def _fail(self, batch: Sequence[QuestionInFlight], error: Exception) -> None:
         for in_flight in batch:
-            self._on_failed(in_flight, _reported(error))
+            self._on_failed(in_flight, reported(error))
 
     def _turn_away(self, item: _Item | None) -> None:
         """Ends everything that waits when the worker closes."""
@@ -319,13 +300,6 @@ class RetrievalWorker:
 def _query(in_flight: QuestionInFlight) -> Query:
     question = in_flight.question
     return Query(question.text, question.collection, question.top_k, question.filters)
-
-
-def _reported(error: Exception) -> RagdollError:
-    if isinstance(error, RagdollError):
-        return error
-    log.error("searching failed", exc_info=error)
-    return RagdollError(f"The search failed unexpectedly ({type(error).__name__}: {error}).", "Please ask again.")
 
 
 def _closing() -> RagdollError:

@@ -83,3 +83,9 @@ def test_the_counters_are_in_milliseconds():
     assert SweepCosts().counters() == pytest.approx(
         {"sweep_fixed_ms": 20.0, "sweep_load_ms": 9.9, "sweep_query_ms": 0.71}
     )
+
+
+def test_what_the_sweep_of_a_look_takes_says_nothing_of_those_that_somebody_waits_for():
+    costs = SweepCosts()
+    costs.note(Sweep(0, 1, 4, 0, 9.0, is_bounded=True))
+    assert costs.predict(0, 1) == SweepCosts().predict(0, 1)

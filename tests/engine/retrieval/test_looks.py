@@ -1,7 +1,9 @@
-"""Tests for engine.retrieval.looks, and for how the retrieval worker has them wait for questions."""
+"""Tests for engine.retrieval.looks and look_thread, and for how the retrieval worker hands looks on."""
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,12 +31,13 @@ NEW = passage("It begins on the first.", document_id=2)
 
 @dataclass
 class FakeSearcher:
-    """Finds what is known and what is new. "BROKEN" makes the search fail; `gate`, closed, makes it wait."""
+    """Finds what is known and what is new. "BROKEN" makes the search fail; `gate`, closed, makes looks wait."""
 
     embedder: HashEmbedder = field(default_factory=HashEmbedder)
     gate: threading.Event = field(default_factory=threading.Event)
     began: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     batches: list[list[Query]] = field(default_factory=list)
+    nices: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -48,7 +51,9 @@ class FakeSearcher:
     def search(self, queries: Sequence[Query]) -> list[SearchResult]:
         self.batches.append(list(queries))
         self.began.release()
-        assert self.gate.wait(TIMEOUT)
+        if any(query.breadth is not None for query in queries):
+            self.nices.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+            assert self.gate.wait(TIMEOUT)
         if any("BROKEN" in query.text for query in queries):
             raise LibraryError("The index cannot be read.")
         return [SearchResult((KNOWN, NEW), Scope(2, 9, 2), Strength(0.8, 0.8)) for _ in queries]
@@ -165,17 +170,26 @@ def test_a_look_is_told_of(desk: Desk):
     assert desk.found[0].passages == (NEW,)
 
 
-def test_questions_go_before_looks_that_came_first(desk: Desk):
+def test_a_question_does_not_wait_for_a_look_nor_for_those_behind_it(desk: Desk):
     desk.searcher.gate.clear()
-    desk.ask("first")
-    assert desk.searcher.began.acquire(timeout=TIMEOUT)
     desk.worker.look_again(look(number=1))
-    desk.ask("second")
+    assert desk.searcher.began.acquire(timeout=TIMEOUT)
     desk.worker.look_again(look(number=2))
-    desk.ask("third")
+    desk.worker.look_again(look(number=3))
+    desk.ask("question")
+    assert desk.wait(1) == ["question"]
     desk.searcher.gate.set()
-    assert desk.wait(5) == ["first", "second", "third", "look 1", "look 2"]
+    assert desk.wait(4) == ["question", "look 1", "look 2", "look 3"]
     assert len(desk.searcher.batches[-1]) == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux")
+def test_a_look_yields_to_all_else_and_nothing_else_does(desk: Desk):
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    desk.worker.look_again(look())
+    desk.wait(1)
+    assert desk.searcher.nices == [min(19, ours + 10)]
+    assert os.getpriority(os.PRIO_PROCESS, 0) == ours
 
 
 def test_a_look_that_fails_says_why_and_the_next_question_is_answered(desk: Desk):
@@ -189,12 +203,14 @@ def test_a_look_that_fails_says_why_and_the_next_question_is_answered(desk: Desk
 
 def test_looks_that_wait_when_the_worker_stops_are_let_be(desk: Desk):
     desk.searcher.gate.clear()
-    desk.ask("first")
+    desk.worker.look_again(look(number=1))
     assert desk.searcher.began.acquire(timeout=TIMEOUT)
-    desk.worker.look_again(look())
+    desk.worker.look_again(look(number=2))
     stopping = threading.Thread(target=desk.worker.stop)
     stopping.start()
+    while not desk.worker._looks._is_closed:
+        threading.Event().wait(0.001)
     desk.searcher.gate.set()
     stopping.join(TIMEOUT)
-    desk.worker.look_again(look())
-    assert desk.told == ["first"]
+    desk.worker.look_again(look(number=3))
+    assert desk.told == ["look 1"]

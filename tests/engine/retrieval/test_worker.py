@@ -250,7 +250,7 @@ def test_a_recognised_filter_that_hides_the_answer_is_given_up(
 
 def test_an_unexpected_failure_becomes_a_sentence(desk: Desk, caplog: pytest.LogCaptureFixture):
     desk.worker.start()
-    with caplog.at_level("CRITICAL", "engine.retrieval.worker"):
+    with caplog.at_level("CRITICAL", "engine.retrieval.reported"):
         desk.ask("a BUG in us")
         desk.wait(1)
     failure = desk.ended["a BUG in us"]
