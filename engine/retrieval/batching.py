@@ -20,7 +20,7 @@ class SweepCosts:
         self._latest_loads = 0
 
     def note(self, sweep: Sweep) -> None:
-        """Learns from a sweep that somebody waited for: one for a look yields to all else, and takes what that takes."""
+        """Learns from a sweep that somebody waited for; one for a look yields to all else, so it takes longer."""
         if sweep.is_bounded:
             return
         self.model = self.model.observed(sweep.num_loads, sweep.num_queries, sweep.seconds)
