@@ -1,7 +1,8 @@
-"""Embedding as a stage of its own: a thread that only embeds, and never waits for a file, a commit or an index.
+"""Embedding as a stage of its own: threads that only embed, and never wait for a file, a commit or an index.
 
 What has been read is put in from one side, what has all its vectors is taken out at the other. Both sides belong to
-the job's thread; the lock between them is never held while the model runs.
+the job's thread; the lock between them is never held while the model runs. Two threads take turns: while one hands in
+its vectors and takes what is next, or waits for its last batch, the other keeps the model busy.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from engine.partitions.rows import Vectors
 MAX_CHUNKS_WAITING = 1024
 # Beside one huge document there is room for small ones; two huge ones wait for each other.
 MAX_LARGE_CHUNKS_WAITING = 60_000
+_NUM_THREADS = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +59,7 @@ class _Underway:
 
 
 class EmbeddingStage:
-    """The embedder's thread, for as long as the `with` block lasts."""
+    """The embedder's threads, for as long as the `with` block lasts."""
 
     def __init__(self, embedder: Embedder, changed: threading.Condition | None = None) -> None:
         """`changed` is notified when something is done; its lock is the stage's."""
@@ -68,15 +70,21 @@ class EmbeddingStage:
         self._advanced: list[_Underway] = []
         self._window: deque[list[str]] = deque()
         self._is_window_urgent = False
+        # What the model is at, by content key.
+        self._inside: set[str] = set()
         self._vectors: dict[str, Vectors] = {}
         self._askers: Counter[str] = Counter()
         self._is_held = self._is_closed = False
         self._fault: BaseException | None = None
         self._num_untidy = 0
-        self._thread = threading.Thread(target=self._run, name="embedding", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._run, name=f"embedding-{number}", daemon=True)
+            for number in range(1, _NUM_THREADS + 1)
+        ]
 
     def __enter__(self) -> EmbeddingStage:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(
@@ -85,11 +93,12 @@ class EmbeddingStage:
         self.close()
 
     def close(self) -> None:
-        """Ends the thread after the portion it is at; what is complete can still be taken. Twice is harmless."""
+        """Ends the threads after the portions they are at; what is complete can still be taken. Twice is harmless."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
     # --- one side: what is to be embedded ---
 
@@ -105,7 +114,7 @@ class EmbeddingStage:
     @property
     def is_short(self) -> bool:
         """Whether the model has hardly a second's work left; to be asked under the lock."""
-        return sum(len(one.missing) for one in self._underway) < PORTION_CHUNKS
+        return sum(len(one.missing) for one in self._underway) < _NUM_THREADS * PORTION_CHUNKS
 
     @property
     def has_urgent_room(self) -> bool:
@@ -137,7 +146,7 @@ class EmbeddingStage:
                 one.is_urgent = one.is_urgent or one.ready.document.document_id in document_ids
 
     def hold(self, is_held: bool) -> None:
-        """Stops embedding after the present portion, or goes on."""
+        """Stops embedding after the present portions, or goes on."""
         with self._changed:
             self._is_held = is_held
             self._changed.notify_all()
@@ -184,7 +193,7 @@ class EmbeddingStage:
                     if not self._askers[key]:
                         del self._askers[key], self._vectors[key]
 
-    # --- the thread ---
+    # --- the threads ---
 
     def _run(self) -> None:
         try:
@@ -193,42 +202,61 @@ class EmbeddingStage:
                 self._tidy_up(len(texts))
         except BaseException as error:  # noqa: BLE001 - a thread's end: whoever takes next is told
             with self._changed:
-                self._fault = error
+                self._fault = self._fault or error
                 self._changed.notify_all()
 
     def _tidy_up(self, num_embedded: int) -> None:
         """Batches of all shapes leave the heap in pieces: a gigabyte and more after some thousand chunks."""
-        self._num_untidy += num_embedded
-        if self._num_untidy >= WINDOW_CHUNKS:
+        with self._changed:
+            self._num_untidy += num_embedded
+            is_due = self._num_untidy >= WINDOW_CHUNKS
+            if is_due:
+                self._num_untidy = 0
+        if is_due:
             trim_heap()
-            self._num_untidy = 0
 
     def _next(self) -> dict[str, str] | None:
         """The next portion of texts by content key; None when it is over."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_closed or (self._underway and not self._is_held))
-            if self._is_closed:
+            self._changed.wait_for(lambda: self._is_over or (self._has_work() and not self._is_held))
+            if self._is_over:
                 return None
-            is_urgent = any(one.is_urgent for one in self._underway)
+            waiting = [self._untaken(one) for one in self._underway]
+            is_urgent = any(one.is_urgent for one in waiting)
             if not self._window or (is_urgent and not self._is_window_urgent):
-                self._open_window(is_urgent)
+                self._open_window(waiting)
+                self._is_window_urgent = is_urgent
             keys = self._window.popleft()
             missing: dict[str, str] = {}
             for one in self._underway:
                 missing.update((key, one.missing[key]) for key in keys if key in one.missing)
+            self._inside.update(keys)
             return {key: missing[key] for key in keys}
 
-    def _open_window(self, is_urgent: bool) -> None:
+    @property
+    def _is_over(self) -> bool:
+        return self._is_closed or self._fault is not None
+
+    def _has_work(self) -> bool:
+        """Whether there is a text that no thread has taken."""
+        return bool(self._window) or any(not one.missing.keys() <= self._inside for one in self._underway)
+
+    def _untaken(self, one: _Underway) -> Waiting:
+        num_untaken = len(one.missing) - sum(key in one.missing for key in self._inside)
+        return Waiting(num_untaken, one.is_urgent and num_untaken > 0)
+
+    def _open_window(self, waiting: Sequence[Waiting]) -> None:
         texts: dict[str, str] = {}
-        for one, share in zip(self._underway, shares([one.waiting for one in self._underway]), strict=True):
-            texts.update(islice(one.missing.items(), share))
+        for one, share in zip(self._underway, shares(waiting), strict=True):
+            untaken = ((key, text) for key, text in one.missing.items() if key not in self._inside)
+            texts.update(islice(untaken, share))
         keys = sorted(texts, key=lambda key: len(texts[key]), reverse=True)
         starts = range(0, len(keys), PORTION_CHUNKS)
         self._window = deque(keys[start : start + PORTION_CHUNKS] for start in starts)
-        self._is_window_urgent = is_urgent
 
     def _embedded(self, keys: Sequence[str], vectors: Vectors) -> None:
         with self._changed:
+            self._inside.difference_update(keys)
             self._vectors.update(zip(keys, vectors, strict=True))
             still: list[_Underway] = []
             for one in self._underway:

@@ -18,7 +18,7 @@ def test_what_is_there_may_be_less_than_a_window() -> None:
 
 def test_small_documents_pass_a_huge_one_that_goes_on_all_the_same() -> None:
     assert shares([Waiting(HUGE), Waiting(10), Waiting(20)]) == [WINDOW_CHUNKS - 30, 10, 20]
-    assert shares([Waiting(HUGE), *[Waiting(200)] * 5]) == [PORTION_CHUNKS, WINDOW_CHUNKS - PORTION_CHUNKS, 0, 0, 0, 0]
+    assert shares([Waiting(HUGE), *[Waiting(200)] * 5]) == [PORTION_CHUNKS, 200, 24, 0, 0, 0]
 
 
 def test_the_first_of_two_huge_documents_is_finished_first() -> None:
