@@ -31,7 +31,7 @@ def test_only_the_thread_that_asks_and_those_it_starts_yield() -> None:
     thread.start()
     thread.join()
 
-    assert seen == [min(19, before + 10)] * 2
+    assert seen == [min(19, before + 15)] * 2
     assert _niceness() == before
 
 
