@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.embedder import spec
+from engine.embedder import backends, spec
 from engine.errors import EmbedderUnavailable
 from engine.memory.ledger import Lease, Ledger
 
@@ -23,7 +23,7 @@ _WAY_OUT = "Choose another one in the settings, or none."
 
 
 class CrossEncoderReranker:
-    """A model by its name or folder. Loads itself at the first question; used by the retrieval thread."""
+    """A model by its name or folder. Loads itself at the first question; used by those who search."""
 
     def __init__(self, name: str, ledger: Ledger) -> None:
         self.name = name
@@ -42,8 +42,9 @@ class CrossEncoderReranker:
             return []
         model = self._loaded()
         pairs = [(question, text) for text in texts]
-        # Its tokenizer serves one thread at a time.
+        # Its tokenizer serves one thread at a time; the embedder may have left this one a single core.
         with self._scoring:
+            backends.set_threads(backends.default_threads())
             scores = model.predict(pairs, batch_size=_BATCH_SIZE, show_progress_bar=False, convert_to_numpy=True)
         # A model with several labels has the one that says "fits" last.
         return [float(score) for score in (scores if scores.ndim == 1 else scores[:, -1])]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.embedder import backends
 from engine.embedder.reranker import CrossEncoderReranker
 from engine.errors import EmbedderUnavailable
 from engine.memory.ledger import Ledger
@@ -47,6 +48,16 @@ def test_pairs_are_scored_and_the_bytes_are_in_the_ledger(folder: Path):
     reranker.unload()
     reranker.unload()
     assert ledger.spans() == ()
+
+
+def test_it_has_all_cores_also_where_the_embedder_left_the_thread_a_single_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    told: list[int] = []
+    monkeypatch.setattr(backends, "default_threads", lambda: 3)
+    monkeypatch.setattr(backends, "set_threads", told.append)
+    CrossEncoderReranker(str(folder), Ledger()).scores("what is a mutex", ["a mutex guards"])
+    assert told == [3]
 
 
 def test_nothing_to_score_loads_nothing():
