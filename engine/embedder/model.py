@@ -126,6 +126,11 @@ class Embedder:
         """
         return self._embed(texts, is_question=False, is_urgent=is_urgent)
 
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """Of each text, in tokens; a guess before the model is loaded. Texts of like length are embedded fastest."""
+        models = self._models
+        return models[0].lengths(texts) if models else backends.guessed_lengths(texts)
+
     def embed_questions(self, texts: Sequence[str]) -> Vectors:
         """Vectors (n, d) of questions, in the order of `texts`; goes before any waiting documents.
 
@@ -139,13 +144,17 @@ class Embedder:
         if not texts:
             return vectors
         self.load()
-        models = self._models
 
         def encode(batch: list[int]) -> None:
             vectors[batch] = self._encode([texts[index] for index in batch], is_question, is_urgent)
 
-        at_once(self._setup.num_workers, encode, batches(texts, self._setup, models[0].max_tokens if models else 1))
+        at_once(self._setup.num_workers, encode, self._batches(texts))
         return vectors
+
+    def _batches(self, texts: Sequence[str]) -> list[list[int]]:
+        models = self._models
+        max_tokens = models[0].max_tokens if models else max(1, self._setup.batch_tokens)
+        return batches(self.lengths(texts), self._setup, max_tokens)
 
     def _encode(self, texts: list[str], is_question: bool, is_urgent: bool) -> Vectors:
         self.load()

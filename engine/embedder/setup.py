@@ -13,8 +13,6 @@ from typing import Literal
 Backend = Literal["sentence-transformers", "openvino"]
 NumberFormat = Literal["float32", "bfloat16"]
 
-# A word piece is this many characters of English; other scripts take fewer, which only makes smaller batches.
-_CHARACTERS_PER_TOKEN = 4
 DEFAULT_BATCH_TOKENS = 2048
 # Less does not fill a core.
 MIN_BATCH_TOKENS = 512
@@ -40,16 +38,15 @@ class Setup:
     batch_size: int = 0
     refusals: tuple[str, ...] = ()
 
-    def texts_per_batch(self, longest_characters: int, max_tokens: int) -> int:
-        """How many texts go together when the longest of them has so many characters."""
+    def texts_per_batch(self, longest_tokens: int) -> int:
+        """How many texts go together when the longest of them has so many tokens."""
         if self.batch_size:
             return self.batch_size
-        tokens = min(max_tokens, longest_characters // _CHARACTERS_PER_TOKEN + 2)
-        return max(1, min(MAX_TEXTS_PER_BATCH, self.batch_tokens // tokens))
+        return max(1, min(MAX_TEXTS_PER_BATCH, self.batch_tokens // max(1, longest_tokens)))
 
     def describe(self, max_tokens: int) -> str:
         """In words for people: "bfloat16, batches of 8, 2 threads"."""
-        batch = self.texts_per_batch(max_tokens * _CHARACTERS_PER_TOKEN, max_tokens)
+        batch = self.texts_per_batch(max_tokens)
         threads = "1 thread" if self.num_threads == 1 else f"{self.num_threads} threads"
         at_once = f"{self.num_workers} at once with {threads} each" if self.num_workers > 1 else threads
         words = f"{self.number_format}, batches of {batch}, {at_once}"
@@ -93,19 +90,19 @@ def best_number(seconds: Mapping[int, float], preferred: int, worth: float = WOR
     return best if seconds[best] * worth < seconds[preferred] else preferred
 
 
-def batches(texts: Sequence[str], setup: Setup, max_tokens: int) -> list[list[int]]:
-    """The places of the texts in batches of like length, longest first: neighbours of equal length waste no padding.
+def batches(lengths: Sequence[int], setup: Setup, max_tokens: int) -> list[list[int]]:
+    """The places of texts in batches of like length, longest first: neighbours of equal length waste no padding.
 
-    Towards the end they get smaller where several are done at once, so that all workers end at about the same time
-    (guided self-scheduling: a batch is at most the share of what is left that its worker has in two turns).
+    Args:
+        lengths: Of each text, in tokens.
+        setup: How large a batch is.
+        max_tokens: What is longer is cut off.
     """
-    by_length = sorted(range(len(texts)), key=lambda index: len(texts[index]), reverse=True)
+    by_length = sorted(range(len(lengths)), key=lambda index: lengths[index], reverse=True)
     made: list[list[int]] = []
     start = 0
     while start < len(by_length):
-        size = setup.texts_per_batch(len(texts[by_length[start]]), max_tokens)
-        if setup.num_workers > 1:
-            size = min(size, -(-(len(by_length) - start) // (2 * setup.num_workers)))
+        size = setup.texts_per_batch(min(max_tokens, lengths[by_length[start]]))
         made.append(by_length[start : start + size])
         start += size
     return made

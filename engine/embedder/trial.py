@@ -232,14 +232,14 @@ class _Trial:
                 models[place].encode([texts[index] for index in batch], is_question=False)
 
         begun = self._clock()
-        at_once(setup.num_workers, encode, batches(texts, setup, model.max_tokens))
+        at_once(setup.num_workers, encode, batches(model.lengths(texts), setup, model.max_tokens))
         return self._clock() - begun
 
     @staticmethod
     def _encoded(model: Model, texts: list[str]) -> Vectors:
         setup = Setup()
         vectors: dict[int, Vectors] = {}
-        for batch in batches(texts, setup, model.max_tokens):
+        for batch in batches(model.lengths(texts), setup, model.max_tokens):
             vectors.update(zip(batch, model.encode([texts[index] for index in batch], is_question=False), strict=True))
         return np.stack([vectors[index] for index in range(len(texts))])
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from engine.library.reading import Ready
 from engine.library.rows import texts_by_key
 from engine.library.seams import Embedder
-from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS, Waiting, shares
+from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS, Waiting, longest_first, shares
 from engine.partitions.buffers import trim_heap
 from engine.partitions.rows import Vectors
 
@@ -250,7 +250,7 @@ class EmbeddingStage:
         for one, share in zip(self._underway, shares(waiting), strict=True):
             untaken = ((key, text) for key, text in one.missing.items() if key not in self._inside)
             texts.update(islice(untaken, share))
-        keys = sorted(texts, key=lambda key: len(texts[key]), reverse=True)
+        keys = longest_first(texts, self._embedder)
         starts = range(0, len(keys), PORTION_CHUNKS)
         self._window = deque(keys[start : start + PORTION_CHUNKS] for start in starts)
 

@@ -18,7 +18,7 @@ from engine.events import IndexProgressed
 from engine.library.pace import Before, Clock, Pace
 from engine.library.rows import content_key
 from engine.library.seams import Embedder, Table
-from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS
+from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS, longest_first
 from engine.partitions.buffers import trim_heap
 from engine.partitions.rows import ChunkRow, Vectors
 
@@ -114,7 +114,7 @@ class Mover:
         unknown = [key for key in texts if key not in vectors]
         vectors |= self._target.vectors_by_content_key(unknown) if unknown else {}
         self._at_hand.vectors = vectors
-        missing = sorted((key for key in unknown if key not in vectors), key=lambda key: len(texts[key]), reverse=True)
+        missing = longest_first({key: texts[key] for key in unknown if key not in vectors}, self._embedder)
         for start in range(0, len(missing), PORTION_CHUNKS):
             keys = missing[start : start + PORTION_CHUNKS]
             vectors.update(zip(keys, self._embedder.embed_documents([texts[key] for key in keys]), strict=True))

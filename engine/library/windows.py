@@ -1,9 +1,11 @@
-"""Windows: which chunks are embedded next. A pure decision: a huge document fills the time, and blocks nobody."""
+"""Windows: which chunks are embedded next. Pure decisions: a huge document fills the time, and blocks nobody."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from engine.library.seams import Embedder
 
 # Chunks of like length waste no padding: sorting this many is 36 % faster than taking them as they come …
 WINDOW_CHUNKS = 256
@@ -47,3 +49,9 @@ def _filled(waiting: Sequence[Waiting], order: Sequence[int], taken: Sequence[in
         room = size - sum(filled)
         filled[index] += min(room, waiting[index].num_chunks - filled[index])
     return filled
+
+
+def longest_first(texts: Mapping[str, str], embedder: Embedder) -> list[str]:
+    """The keys of texts by their length in tokens: what is cut into portions then wastes little padding."""
+    lengths = dict(zip(texts, embedder.lengths(list(texts.values())), strict=True))
+    return sorted(texts, key=lambda key: lengths[key], reverse=True)

@@ -30,6 +30,9 @@ class HashEmbedder:
     def unload(self) -> None:
         """Nothing to unload."""
 
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        return [len(text) for text in texts]
+
     def embed_documents(self, texts: Sequence[str], *, is_urgent: bool = False) -> Vectors:
         return self._embed(texts)
 

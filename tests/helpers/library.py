@@ -81,6 +81,9 @@ class FakeEmbedder:
     texts: list[str] = field(default_factory=list)
     calls: list[int] = field(default_factory=list)
 
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        return [len(text) for text in texts]
+
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         self.texts.extend(texts)
         self.calls.append(len(texts))

@@ -90,6 +90,12 @@ def test_a_question_waits_for_one_small_batch_of_documents_only(minilm: Embedder
     assert order == ["documents", "question", "documents", "documents", "documents", "documents"]
 
 
+def test_texts_are_as_long_as_their_tokens_whatever_their_script():
+    model = backends.load(resolve(EmbedderSettings()))
+    texts = ["bread", "bread needs flour", "租约可以在任何月底终止", "long " * 2000, ""]
+    assert model.lengths(texts) == [3, 5, len(model._model.tokenizer(texts[2])["input_ids"]), 2002, 2]
+
+
 def test_batches_at_once_make_the_vectors_of_one_after_the_other():
     whole = backends.load(resolve(EmbedderSettings()))
     texts = [f"Passage {number}: " + "bread needs flour. " * (number % 9) for number in range(24)]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS, Waiting, shares
+from collections.abc import Sequence
+
+from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS, Waiting, longest_first, shares
+from tests.helpers.library import FakeEmbedder
 
 HUGE = 20 * WINDOW_CHUNKS
 
@@ -36,3 +39,11 @@ def test_however_they_are_mixed_a_window_is_full_when_it_can_be_and_takes_no_mor
         taken = shares(waiting)
         assert all(0 <= share <= size for share, size in zip(taken, sizes, strict=True))
         assert sum(taken) == min(WINDOW_CHUNKS, sum(sizes))
+
+
+def test_portions_are_cut_from_texts_by_their_length_in_tokens() -> None:
+    class Tokens(FakeEmbedder):
+        def lengths(self, texts: Sequence[str]) -> list[int]:
+            return [text.count(" ") for text in texts]
+
+    assert longest_first({"a": "long-but-one-word", "b": "a b c d", "c": "a b c"}, Tokens()) == ["b", "c", "a"]
