@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that the sentence depends on. `refusal` is why a running engine does nothing (its library is held)."""
+    """All that the sentence depends on.
+
+    `refusal` is why a running engine does nothing (its library is held), `answering` the questions under way.
+    """
 
     state: str = "stopped"
     phase: str = ""
@@ -27,6 +30,7 @@ class Facts:
     progress: IndexProgress | None = None
     share: Share = NOTHING_DONE
     model: ModelState | None = None
+    answering: frozenset[str] = frozenset()
 
 
 def sentence_of(facts: Facts) -> str:
@@ -58,12 +62,18 @@ def _phase_sentence(phase: str) -> str:
 def _work_sentence(facts: Facts) -> str:
     progress = facts.progress
     if progress is None:
-        return _tr("Ready")
+        return _answering_sentence(len(facts.answering))
     if progress.is_paused:
         return _tr("Indexing is paused")
     if facts.share.fraction is None:
         return _tr("Indexing…")
     return _tr("Indexing %1 %").replace("%1", str(int(100 * facts.share.fraction + 1e-9)))
+
+
+def _answering_sentence(num_questions: int) -> str:
+    if num_questions > 1:
+        return _tr("Answering %1 questions…").replace("%1", str(num_questions))
+    return _tr("Answering…") if num_questions else _tr("Ready")
 
 
 def _tr(text: str) -> str:
@@ -94,7 +104,7 @@ class EngineStatusModel(QObject):
             return True
         is_indexing = facts.progress is not None and not facts.progress.is_paused
         is_loading = facts.model is not None and facts.model.state == "loading"
-        return facts.state == "ready" and (bool(facts.phase) or is_indexing or is_loading)
+        return facts.state == "ready" and (bool(facts.phase or facts.answering) or is_indexing or is_loading)
 
     @property
     def has_failed(self) -> bool:
@@ -128,6 +138,10 @@ class EngineStatusModel(QObject):
                 self._set(replace(self._facts, progress=None, share=NOTHING_DONE))
             case protocol.ModelState():
                 self._set(replace(self._facts, model=notice))
+            case protocol.AnswerState():
+                self._set(replace(self._facts, answering=self._facts.answering | {notice.question_id}))
+            case protocol.AnswerFinished() | protocol.AnswerCancelled() | protocol.AnswerFailed():
+                self._set(replace(self._facts, answering=self._facts.answering - {notice.question_id}))
             case _:
                 pass
 

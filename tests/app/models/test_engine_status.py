@@ -28,6 +28,9 @@ LOADING = ModelState(state="loading", name="tiny", fraction=0.5)
         (Facts("ready", progress=HALF, share=Share(0.37)), "Indexing 37 %"),
         (Facts("ready", progress=HALF.model_copy(update={"is_paused": True})), "Indexing is paused"),
         (Facts("ready", progress=IndexProgress(documents_done=0, documents_total=0, chunks_done=0)), "Indexing…"),
+        (Facts("ready", answering=frozenset("a")), "Answering…"),
+        (Facts("ready", answering=frozenset("abc")), "Answering 3 questions…"),
+        (Facts("ready", progress=HALF, share=Share(0.37), answering=frozenset("a")), "Indexing 37 %"),
         (Facts("ready", refusal="The library is held.", progress=HALF), "The library is held."),
         (Facts("ready", model=ModelState(state="loaded", name="tiny")), "Ready"),
         (Facts("ready", model=ModelState(state="loading", name="100 %2", fraction=0.1)), "Loading 100 %2, 10 %"),
@@ -82,4 +85,23 @@ def test_an_engine_that_cannot_open_its_library_says_why(client):
     assert status.has_failed
     client.become_ready()
     client.answer(protocol.LIBRARY, protocol.LibraryReply(collections=(), disk_bytes=0))
+    assert status.sentence == "Ready"
+
+
+def test_questions_under_way_are_told_until_each_has_ended(client):
+    status = EngineStatusModel(client)
+    client.become_ready()
+    said = []
+    status.sentence_changed.connect(said.append)
+    for question_id in ("a", "b"):
+        client.tell(protocol.AnswerState(question_id=question_id, state="queued"))
+    client.tell(protocol.AnswerState(question_id="a", state="writing"))
+    assert status.is_busy
+    client.tell(protocol.AnswerCancelled(question_id="a"))
+    client.tell(protocol.AnswerFailed(question_id="b", sentence="The model is gone.", way_out="", kind="ModelError"))
+    assert said == ["Answering…", "Answering 2 questions…", "Answering…", "Ready"]
+    assert not status.is_busy
+    client.tell(protocol.AnswerState(question_id="c", state="queued"))
+    client.die()
+    client.become_ready()
     assert status.sentence == "Ready"
