@@ -19,6 +19,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from contextlib import suppress
 from types import FrameType
 from typing import BinaryIO
@@ -34,6 +35,7 @@ _OOM_SCORE_ADJ = 300
 # One busy Python thread makes a token 3-6 times slower at the default of 5 ms.
 _SWITCH_INTERVAL_S = 0.0001
 _GRACE_S = 2.5
+_told_to_end, _tell_to_end = os.pipe()
 
 
 class _Terminated(BaseException):
@@ -61,7 +63,7 @@ def main(stream: BinaryIO) -> int:
         pass
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        _end_within(_GRACE_S)
+        _end_soon()
         host.close()
     return 0
 
@@ -72,6 +74,7 @@ def _behave_as_a_child(parent: int) -> None:
     faulthandler.enable()
     os.environ.setdefault("GGML_NO_BACKTRACE", "1")
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    _watch_over_the_end()
     signal.signal(signal.SIGTERM, _on_terminate)
     if hasattr(signal, "SIGINT"):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -90,16 +93,25 @@ def _die_with(parent: int) -> None:
         raise SystemExit(1)
 
 
-def _end_within(grace_s: float) -> None:
+def _watch_over_the_end() -> None:
+    """A thread of which `_end_soon` only has to be heard: a signal's handler must not wait for any lock."""
+    threading.Thread(target=_end_when_told, name="end", daemon=True).start()
+
+
+def _end_when_told() -> None:
     """Ends the process even where a thread cannot be stopped (importing torch takes seconds); a kill loses nothing."""
-    timer = threading.Timer(grace_s, os._exit, (0,))
-    timer.daemon = True
-    timer.start()
+    os.read(_told_to_end, 1)
+    time.sleep(_GRACE_S)
+    os._exit(0)
+
+
+def _end_soon() -> None:
+    os.write(_tell_to_end, b".")
 
 
 def _on_terminate(number: int, frame: FrameType | None) -> None:
     # An exception raised in a callback of an import or a destructor is swallowed; the end comes all the same.
-    _end_within(_GRACE_S)
+    _end_soon()
     raise _Terminated
 
 

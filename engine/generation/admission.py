@@ -215,6 +215,8 @@ class Admission:
         return self._cells.num_free - sum(group.num_unread for group in self._groups.running)
 
     def _settle(self, group: SequenceGroup) -> None:
+        # What is kept of it may be held anew while it is loaded.
+        self._cells.num_promised_slots = self._num_slots_due() + group.num_sequences + 1
         group.cached_tokens = max(group.cached_tokens, self._residence.settle(group))
         self.let_go(group)
         self._groups.waiting.remove(group)
@@ -229,8 +231,12 @@ class Admission:
     def _free_slots(self) -> None:
         """What is kept in cells may have taken sequence numbers that somebody who was let in is about to need."""
         while self._cells.num_free_slots < self._num_slots_due() + 1:
-            if not self._keeper.free_cells(1):
-                return
+            if self._keeper.free_cells(1) or self.drop_closing() or self._queue.let_go_of_all():
+                continue
+            if len(self._groups.running) <= 1:
+                break
+            self._preempt_one(self._groups.running)
+        self._cells.num_promised_slots = self._num_slots_due() + 1
 
     def _free_kept(self, num_cells: int) -> None:
         while self._cells.num_free < num_cells:

@@ -39,13 +39,18 @@ class CellSequence:
 
 
 class Cells:
-    """Counts cells and hands out sequence numbers; owned by the generation thread, beside its `Context`."""
+    """Counts cells and hands out sequence numbers; owned by the generation thread, beside its `Context`.
+
+    `num_promised_slots` of the free sequence numbers are for requests that were let in: what is kept takes none of
+    these.
+    """
 
     def __init__(self, num_cells: int, num_slots: int) -> None:
         self.num_cells = num_cells
         self._holders: NDArray[np.int32] = np.zeros(num_cells, np.int32)
         self._free = list(range(num_cells - 1, -1, -1))
         self._free_slots = list(range(num_slots - 1, -1, -1))
+        self.num_promised_slots = 0
 
     @property
     def num_free(self) -> int:

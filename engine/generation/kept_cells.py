@@ -46,7 +46,7 @@ class KeptCells:
         return (
             self.shelf.num_tokens + num_tokens <= self.budget_cells
             and len(self.shelf) < self._max_slots
-            and self._cells.num_free_slots > 0
+            and self._cells.num_free_slots > self._cells.num_promised_slots
         )
 
     def frees_cells(self, node: Node) -> bool:
