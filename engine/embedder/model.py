@@ -126,11 +126,6 @@ class Embedder:
         """
         return self._embed(texts, is_question=False, is_urgent=is_urgent)
 
-    def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Of each text, in tokens; a guess before the model is loaded. Texts of like length are embedded fastest."""
-        models = self._models
-        return models[0].lengths(texts) if models else backends.guessed_lengths(texts)
-
     def embed_questions(self, texts: Sequence[str]) -> Vectors:
         """Vectors (n, d) of questions, in the order of `texts`; goes before any waiting documents.
 
@@ -138,6 +133,11 @@ class Embedder:
             EmbedderUnavailable: The model cannot be loaded.
         """
         return self._embed(texts, is_question=True, is_urgent=True)
+
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """Of each text, in tokens; a guess before the model is loaded. Texts of like length are embedded fastest."""
+        models = self._models
+        return models[0].lengths(texts) if models else backends.guessed_lengths(texts)
 
     def _embed(self, texts: Sequence[str], *, is_question: bool, is_urgent: bool) -> Vectors:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
@@ -153,7 +153,7 @@ class Embedder:
 
     def _batches(self, texts: Sequence[str]) -> list[list[int]]:
         models = self._models
-        max_tokens = models[0].max_tokens if models else max(1, self._setup.batch_tokens)
+        max_tokens = models[0].max_tokens if models else self._setup.batch_tokens
         return batches(self.lengths(texts), self._setup, max_tokens)
 
     def _encode(self, texts: list[str], is_question: bool, is_urgent: bool) -> Vectors:

@@ -17,6 +17,8 @@ DEFAULT_BATCH_TOKENS = 2048
 # Less does not fill a core.
 MIN_BATCH_TOKENS = 512
 MAX_TEXTS_PER_BATCH = 64
+# Each has a tokenizer of its own: 8 MiB and a seventh of a second for one of 30,000 words; some have ten times that.
+MAX_WORKERS = 4
 MIN_COSINE = 0.99
 # What is new must gain so much to be preferred to what is tried and known.
 _WORTH_A_CHANGE = 1.1
@@ -54,12 +56,18 @@ class Setup:
 
 
 def in_workers(setup: Setup) -> Setup:
-    """Every core of `setup` at a batch of its own: none waits for another at the end of each layer.
+    """The cores of `setup` at several batches: they wait for fewer others at the end of each layer.
 
-    They share the tokens of one batch, so that a question waits no longer for the batch that is inside.
+    The workers share the tokens of one batch, so that a question waits no longer for the batch that is inside. Their
+    number divides that of the cores; where none does, `setup` is left as it is.
     """
-    batch_tokens = max(MIN_BATCH_TOKENS, setup.batch_tokens // setup.num_threads)
-    return replace(setup, num_workers=setup.num_threads, num_threads=1, batch_tokens=batch_tokens)
+    num_workers = max(number for number in range(1, MAX_WORKERS + 1) if setup.num_threads % number == 0)
+    return replace(
+        setup,
+        num_workers=num_workers,
+        num_threads=setup.num_threads // num_workers,
+        batch_tokens=max(MIN_BATCH_TOKENS, setup.batch_tokens // num_workers),
+    )
 
 
 @dataclass(frozen=True, slots=True)

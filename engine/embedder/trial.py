@@ -108,7 +108,8 @@ class _Trial:
 
     def __init__(self, model: Model, settings: EmbedderSettings, export: Path | None, clock: Clock) -> None:
         self._model, self._settings, self._export, self._clock = model, settings, export, clock
-        self._num_threads = settings.num_threads or backends.default_threads()
+        default = backends.default_threads()
+        self._num_threads = settings.num_threads or default
         self._refusals: list[str] = []
         self._reference: Vectors | None = None
         self._begun = clock()
@@ -208,10 +209,11 @@ class _Trial:
         return ways[self._best(model, ways, DEFAULT_BATCH_TOKENS)]
 
     def _with_workers(self, model: Model, setup: Setup) -> Setup:
+        shared = in_workers(setup)
         # What OpenVINO made of a model answers one request at a time.
-        if setup.num_threads == 1 or setup.backend == "openvino" or not self.is_calm:
+        if shared.num_workers == 1 or setup.backend == "openvino" or not self.is_calm:
             return setup
-        ways = {1: setup, setup.num_threads: in_workers(setup)}
+        ways = {1: setup, shared.num_workers: shared}
         return ways[self._best(model, ways, 1, _WORTH_WORKERS)]
 
     def _best(self, model: Model, ways: Mapping[int, Setup], preferred: int, worth: float = WORTH_ANOTHER) -> int:

@@ -62,4 +62,11 @@ def test_workers_share_the_cores_and_the_tokens_of_one_batch() -> None:
     made = in_workers(Setup(num_threads=2, batch_tokens=2048))
 
     assert (made.num_workers, made.num_threads, made.batch_tokens) == (2, 1, 1024)
-    assert in_workers(Setup(num_threads=16, batch_tokens=2048)).batch_tokens == 512
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(1, (1, 1)), (5, (1, 5)), (6, (3, 2)), (8, (4, 2)), (16, (4, 4))])
+def test_a_few_workers_use_all_cores_and_none_is_split(cores: int, expected: tuple[int, int]) -> None:
+    made = in_workers(Setup(num_threads=cores, batch_tokens=2048))
+
+    assert (made.num_workers, made.num_threads) == expected
+    assert made.batch_tokens == 2048 // expected[0]

@@ -123,11 +123,13 @@ def test_a_small_document_is_done_long_before_a_huge_one_that_came_first(made: S
 
 def test_an_urgent_document_is_next(made: Stage, embedder: GatedEmbedder) -> None:
     made.stage.put(document(1, *lines(1, 200)), {})
-    assert embedder.begun.acquire(timeout=HANG_SECONDS)
+    for _ in range(2):
+        assert embedder.begun.acquire(timeout=HANG_SECONDS)
     made.stage.put(document(2, *lines(2, 200)), {})
     made.stage.put(document(3, "urgent"), {})
     made.stage.hurry(frozenset({3}))
-    embedder.allowed.release(2)
+    # The two portions that the model is at, and the next two.
+    embedder.allowed.release(4)
 
     assert made.taken() == [3]
 
@@ -250,4 +252,7 @@ def test_what_batches_leave_in_the_heap_is_given_back_once_a_window(
         taken += made.taken()
     made.stage.close()
 
-    assert len(trimmed) == 2
+    # The other thread may be a portion ahead by then.
+    late = [num_embedded - turn * WINDOW_CHUNKS for turn, num_embedded in enumerate(trimmed, start=1)]
+    assert len(late) == 2
+    assert all(0 <= num_chunks <= PORTION_CHUNKS for num_chunks in late)
