@@ -2,20 +2,29 @@
 
 Whoever takes memory registers it here and gives it back here; the Memory page, `ragdoll status` and the
 planner read nothing else. A `Lease` is the receipt: it can grow, shrink and end, and ending twice is harmless.
+Whoever is about to grow asks first: a `Reservation` is room that nobody else gets until it is a lease or given up.
+Bytes that nobody can count as they are taken (a library's caches, pages of a mapped file) are measured at each `look`.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Self
 
 from engine.core import Span, SpanState, Tier
+
+# Bytes that are held now; called on any thread, and not for long.
+Measure = Callable[[], int]
 
 
 @dataclass(slots=True, eq=False)
 class Lease:
-    """Bytes held by one owner for one purpose. Made by `Ledger.take` only; usable from any thread."""
+    """Bytes held by one owner for one purpose. Made by `take` only; usable from any thread."""
 
     _ledger: Ledger
     span: Span
@@ -26,15 +35,67 @@ class Lease:
 
     def resize(self, num_bytes: int) -> None:
         """Holds `num_bytes` from now on."""
-        self._ledger._update(self, replace(self.span, num_bytes=num_bytes))
+        self._ledger._update(self, num_bytes=num_bytes)
 
     def mark(self, state: SpanState) -> None:
         """Says what is happening to the bytes; the Memory page shows it."""
-        self._ledger._update(self, replace(self.span, state=state))
+        self._ledger._update(self, state=state)
 
     def release(self) -> None:
         """Gives everything back. A second call does nothing."""
         self._ledger._release(self)
+
+
+@dataclass(slots=True, eq=False)
+class Reservation:
+    """Room in a tier that was free under a budget and is nobody else's now. Usable from any thread.
+
+    It becomes leases by `take` and `grow`; `release`, or the end of a `with`, gives up what is left of it. Nobody waits
+    for anything while holding one.
+    """
+
+    _ledger: Ledger
+    tier: Tier
+    _num_bytes: int
+
+    @property
+    def num_bytes(self) -> int:
+        """What is left of it."""
+        return self._num_bytes
+
+    def take(
+        self, owner: str, what: str, num_bytes: int, state: SpanState = "resident", *, is_mapped: bool = False
+    ) -> Lease:
+        """Turns a part of it into a lease. Raises ValueError where that is more than is left."""
+        return self._ledger._take(Span(owner, what, self.tier, num_bytes, state, is_mapped), self)
+
+    def grow(self, lease: Lease, num_bytes: int) -> None:
+        """Adds a part of it to a lease of the same tier. Raises ValueError where that is more than is left."""
+        self._ledger._grow(lease, num_bytes, self)
+
+    def release(self) -> None:
+        """Gives up what is left. A second call does nothing."""
+        self._ledger._give_up(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+@dataclass(slots=True, eq=False)
+class Growth:
+    """What somebody took who could not count it: measured afterwards, and entered where there was anything."""
+
+    lease: Lease | None = None
+
+    def release(self) -> None:
+        """Gives everything back. A second call does nothing."""
+        if self.lease is not None:
+            self.lease.release()
 
 
 @dataclass(slots=True)
@@ -42,39 +103,165 @@ class Ledger:
     """All leases. `on_change` is called after each change, outside the lock, on the thread that made it."""
 
     on_change: Callable[[], None] = lambda: None
-    _leases: list[Lease] = field(default_factory=list)
+    # Makes a context in which an owner takes what it cannot count, for what; who measures the process sets it.
+    growing: Callable[[str, str], AbstractContextManager[Growth]] = lambda owner, what: nullcontext(Growth())
+    # In the order they were taken; the values say nothing.
+    _leases: dict[Lease, None] = field(default_factory=dict)
+    _measures: dict[Lease, Measure] = field(default_factory=dict)
+    _looked_at: float = float("-inf")
+    _reservations: set[Reservation] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    # One look after another, each in the order in which the measures were entered.
+    _looking: threading.RLock = field(default_factory=threading.RLock)
 
-    def take(self, owner: str, what: str, tier: Tier, num_bytes: int, state: SpanState = "resident") -> Lease:
-        """Registers `num_bytes` that `owner` holds in `tier` for `what` (words for the Memory page)."""
+    def take(
+        self,
+        owner: str,
+        what: str,
+        tier: Tier,
+        num_bytes: int,
+        state: SpanState = "resident",
+        *,
+        is_mapped: bool = False,
+    ) -> Lease:
+        """Registers `num_bytes` that `owner` holds in `tier` for `what` (words for the Memory page).
+
+        `is_mapped` as in `Span`. What is there is registered, whatever any budget says; who has a choice reserves.
+        """
+        return self._take(Span(owner, what, tier, num_bytes, state, is_mapped))
+
+    def reserve(self, tier: Tier, num_bytes: int, budget_bytes: int | None) -> Reservation | None:
+        """Room for `num_bytes` more, if all that is held and reserved in `tier` stays within `budget_bytes` then.
+
+        Of several that ask at once for the last bytes, one gets them. None where there is no room: the one who asked
+        keeps the size it has. A budget of None has room for everything.
+        """
         if num_bytes < 0:
-            raise ValueError(f"{owner} cannot hold {num_bytes} bytes")
-        lease = Lease(self, Span(owner, what, tier, num_bytes, state))
+            raise ValueError(f"{num_bytes} bytes cannot be reserved")
+        reservation = Reservation(self, tier, num_bytes)
         with self._lock:
-            self._leases.append(lease)
-        self.on_change()
+            wanted = self._held(tier) + self._reserved(tier) + num_bytes
+            if num_bytes and budget_bytes is not None and wanted > budget_bytes:
+                return None
+            self._reservations.add(reservation)
+        return reservation
+
+    def measure(
+        self,
+        owner: str,
+        what: str,
+        tier: Tier,
+        measure: Measure,
+        state: SpanState = "resident",
+        *,
+        is_mapped: bool = False,
+    ) -> Lease:
+        """Registers bytes that `measure` tells: now, and again at each `look` until the lease ends."""
+        with self._looking:
+            num_bytes = max(0, measure())
+        lease = self._take(Span(owner, what, tier, num_bytes, state, is_mapped))
+        with self._lock:
+            if lease in self._leases:
+                self._measures[lease] = measure
         return lease
+
+    def look(self, older_than_s: float = 0.0) -> None:
+        """Measures anew what is measured, where that is older. Tells nobody: it is for whoever takes a picture next."""
+        now = time.monotonic()
+        with self._lock:
+            is_due = now - self._looked_at >= older_than_s
+            self._looked_at = now if is_due else self._looked_at
+            measures = tuple(self._measures.items()) if is_due else ()
+        with self._looking:
+            for lease, measure in measures:
+                num_bytes = max(0, measure())
+                with self._lock:
+                    if lease in self._leases:
+                        lease.span = replace(lease.span, num_bytes=num_bytes)
 
     def spans(self, tier: Tier | None = None) -> tuple[Span, ...]:
         """What is held now, in the order it was taken."""
         with self._lock:
             return tuple(lease.span for lease in self._leases if tier is None or lease.span.tier == tier)
 
-    def held_bytes(self, tier: Tier, owner: str | None = None) -> int:
-        return sum(span.num_bytes for span in self.spans(tier) if owner is None or span.owner == owner)
-
-    def _update(self, lease: Lease, span: Span) -> None:
-        if span.num_bytes < 0:
-            raise ValueError(f"{span.owner} cannot hold {span.num_bytes} bytes")
+    def held_bytes(self, tier: Tier, owner: str | None = None, *, is_mapped: bool | None = None) -> int:
+        """What is held in a tier, by one owner or by all; of files' pages only, or without them, where that is said."""
         with self._lock:
-            if lease not in self._leases:
-                raise ValueError(f"{span.owner} has already given back {span.what!r}")
-            lease.span = span
+            return self._held(tier, owner, is_mapped)
+
+    def reserved_bytes(self, tier: Tier) -> int:
+        """What is promised in a tier and held by nobody yet."""
+        with self._lock:
+            return self._reserved(tier)
+
+    # --- under the lock ---
+
+    def _held(self, tier: Tier, owner: str | None = None, is_mapped: bool | None = None) -> int:
+        return sum(
+            lease.span.num_bytes
+            for lease in self._leases
+            if lease.span.tier == tier
+            and (owner is None or lease.span.owner == owner)
+            and (is_mapped is None or lease.span.is_mapped == is_mapped)
+        )
+
+    def _reserved(self, tier: Tier) -> int:
+        return sum(one._num_bytes for one in self._reservations if one.tier == tier)
+
+    def _spend(self, reservation: Reservation, num_bytes: int) -> None:
+        if num_bytes > reservation._num_bytes:
+            raise ValueError(f"{num_bytes} bytes are more than the {reservation._num_bytes} that are reserved")
+        reservation._num_bytes -= num_bytes
+
+    # --- for leases and reservations ---
+
+    def _take(self, span: Span, reservation: Reservation | None = None) -> Lease:
+        _check(span)
+        lease = Lease(self, span)
+        with self._lock:
+            if reservation is not None:
+                self._spend(reservation, span.num_bytes)
+            self._leases[lease] = None
         self.on_change()
+        return lease
+
+    def _grow(self, lease: Lease, num_bytes: int, reservation: Reservation) -> None:
+        if lease.span.tier != reservation.tier or num_bytes < 0:
+            raise ValueError(f"{lease.span.what!r} cannot grow by {num_bytes} bytes of the {reservation.tier}")
+        with self._lock:
+            self._check_held(lease)
+            self._spend(reservation, num_bytes)
+            lease.span = replace(lease.span, num_bytes=lease.span.num_bytes + num_bytes)
+        self.on_change()
+
+    def _give_up(self, reservation: Reservation) -> None:
+        with self._lock:
+            self._reservations.discard(reservation)
+            reservation._num_bytes = 0
+
+    def _update(self, lease: Lease, **changes: Any) -> None:
+        with self._lock:
+            self._check_held(lease)
+            span = replace(lease.span, **changes)
+            _check(span)
+            is_changed = span != lease.span
+            lease.span = span
+        if is_changed:
+            self.on_change()
 
     def _release(self, lease: Lease) -> None:
         with self._lock:
             if lease not in self._leases:
                 return
-            self._leases.remove(lease)
+            del self._leases[lease]
+            self._measures.pop(lease, None)
         self.on_change()
+
+    def _check_held(self, lease: Lease) -> None:
+        if lease not in self._leases:
+            raise ValueError(f"{lease.span.owner} has already given back {lease.span.what!r}")
+
+
+def _check(span: Span) -> None:
+    if span.num_bytes < 0:
+        raise ValueError(f"{span.owner} cannot hold {span.num_bytes} bytes")

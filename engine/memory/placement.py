@@ -1,23 +1,44 @@
-"""Where the layers of a model live: a pure decision from header arithmetic and the device's free bytes.
+"""Where every byte lives: what the planner decides, and what everybody else carries out and shows.
 
-A layer on the device brings its weights and its KV cells with it; the output head follows once all layers
-are there. What is left over is the reserve for compute buffers, which llama.cpp allocates per context.
+The output head is the first to lie on the device, as llama.cpp counts; then come layers, from the last one on, each
+with its weights and, unless all cells stay in memory, its cells. The planner (planner.py) makes them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from engine.core import ModelShape, Tier
+from engine.core import KVType, ModelShape, Span, Tier
 
-GIB = 2**30
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a placement is expected to give, from the measured profile; seconds and tokens per second.
+
+    `tokens_per_s` is of all answers together, `latency_s` the mean of the questions that wait and run.
+    """
+
+    tokens_per_s: float = 0.0
+    prefill_tokens_per_s: float = 0.0
+    ttft_s: float = 0.0
+    retrieval_s: float = 0.0
+    latency_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """How many layers go to the GPU, what that takes there and in RAM (weights + KV), and why, in a sentence.
+    """Where every byte is to live, what that takes in each tier, what it gives, and why, in a sentence.
 
-    `n_gpu_layers` counts as llama.cpp does: one more than the number of layers means the output head too.
+    `n_gpu_layers` counts as llama.cpp does: the output head is the first of them, then come layers from the last one
+    on, so one more than the number of layers is everything.
+    `streamed_layers` are read from the disk at each pass, through `ring_slots` slots; the layers between them and those
+    on the device are pinned in memory. `is_repacked`: weights lie in the order that the processor reads fastest, which
+    is possible only where none is streamed. `index_bytes` is the room of resident partitions, `kv_ram_bytes` and
+    `kv_disk_bytes` that of what was read and is kept. `spans` are all bytes by owner, as the ledger will have them.
+
+    Where `streamed_layers` is empty and `is_repacked` is false, the system maps the file and reads what is touched.
+    `fits` is false where even the least of it is more than may be used. `reasons` are the further decisions, each in a
+    sentence; `num_evaluated` is how many predictions it took.
     """
 
     n_gpu_layers: int
@@ -25,79 +46,49 @@ class Placement:
     gpu_bytes: int
     ram_bytes: int
     sentence: str
+    disk_bytes: int = 0
+    streamed_layers: tuple[int, ...] = ()
+    ring_slots: int = 0
+    is_repacked: bool = True
+    kv_on_gpu: bool = True
+    kv_type: KVType = "f16"
+    num_slots: int = 1
+    num_cells: int = 0
+    n_ubatch: int = 0
+    index_bytes: int = 0
+    kv_ram_bytes: int = 0
+    kv_disk_bytes: int = 0
+    embedder_on_gpu: bool = False
+    prediction: Prediction = field(default_factory=Prediction)
+    spans: tuple[Span, ...] = ()
+    fits: bool = True
+    reasons: tuple[str, ...] = ()
+    num_evaluated: int = 0
+
+    @property
+    def layers_on_gpu(self) -> int:
+        """How many layers the device computes, without the output head."""
+        return layers_of(self.n_gpu_layers, self.num_layers)
 
     def tier_of_layer(self, layer: int) -> Tier:
         """The last layers are the ones on the device."""
-        return "gpu" if layer >= self.num_layers - self.n_gpu_layers else "ram"
+        return "gpu" if layer >= self.num_layers - self.layers_on_gpu else "ram"
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the system reads pages of the file as they are touched: too large for memory, and no ring."""
+        return not (self.is_repacked or self.streamed_layers)
 
     @property
     def tier_of_output(self) -> Tier:
-        return "gpu" if self.n_gpu_layers > self.num_layers else "ram"
+        return "gpu" if self.n_gpu_layers else "ram"
 
 
-def place(
-    shape: ModelShape,
-    num_cells: int,
-    device_free_bytes: int,
-    ram_free_bytes: int,
-    device_reserve_bytes: int,
-    n_gpu_layers: int | None = None,
-) -> Placement:
-    """Fills the device with as many of the last layers as fit (llama.cpp offloads from the end).
-
-    Args:
-        shape: From the GGUF header.
-        num_cells: KV cells of the context, in tokens.
-        device_free_bytes: Free bytes over all devices; 0 without one.
-        ram_free_bytes: What the system can still give, for the sentence.
-        device_reserve_bytes: Kept free on the device for compute buffers and other programs.
-        n_gpu_layers: The user's own choice, which overrides the arithmetic (capped at what the model has).
-    """
-    costs = _device_costs(shape, num_cells)
-    if n_gpu_layers is None:
-        chosen = _fitting(costs, device_free_bytes - device_reserve_bytes)
-    else:
-        chosen = min(n_gpu_layers, len(costs)) if device_free_bytes else 0
-    gpu_bytes = sum(costs[:chosen])
-    ram_bytes = shape.weight_bytes + shape.kv_bytes(num_cells) - gpu_bytes
-    return Placement(
-        n_gpu_layers=chosen,
-        num_layers=shape.num_layers,
-        gpu_bytes=gpu_bytes,
-        ram_bytes=ram_bytes,
-        sentence=_sentence(shape, chosen, ram_bytes, device_free_bytes, ram_free_bytes),
-    )
+def layers_of(n_gpu_layers: int, num_layers: int) -> int:
+    """How many layers that is on the device, the output head not counted."""
+    return min(max(0, n_gpu_layers - 1), num_layers)
 
 
 def context_cells(shape: ModelShape, max_context: int) -> int:
     """n_ctx: what the model was trained for, and no more than the settings allow."""
     return min(shape.trained_context, max_context)
-
-
-def _device_costs(shape: ModelShape, num_cells: int) -> list[int]:
-    """Bytes each further unit of `n_gpu_layers` takes: layers from the last to the first, then the output head."""
-    layers = zip(reversed(shape.layer_bytes), reversed(shape.kv_cell_bytes), strict=True)
-    return [weights + cell * num_cells for weights, cell in layers] + [shape.output_bytes]
-
-
-def _fitting(costs: list[int], budget_bytes: int) -> int:
-    count = 0
-    for cost in costs:
-        budget_bytes -= cost
-        if budget_bytes < 0:
-            break
-        count += 1
-    return count
-
-
-def _sentence(shape: ModelShape, chosen: int, ram_bytes: int, device_free_bytes: int, ram_free_bytes: int) -> str:
-    on_gpu = min(chosen, shape.num_layers)
-    if not device_free_bytes:
-        where = f"All {shape.num_layers} layers in memory (no GPU found)"
-    elif on_gpu == shape.num_layers:
-        where = f"All {shape.num_layers} layers on the GPU"
-    else:
-        where = f"{on_gpu} of {shape.num_layers} layers on the GPU, the rest in memory"
-    if ram_bytes > ram_free_bytes:
-        return f"{where}; needs {ram_bytes / GIB:.1f} GB of memory and {ram_free_bytes / GIB:.1f} GB are free: slow."
-    return f"{where}."

@@ -5,16 +5,32 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from engine.core import Span
+from engine.core import Span, Tier
 from engine.memory.hardware import Device, Hardware
 from engine.memory.ledger import Ledger
-from engine.protocol import MemoryReply, TierSnapshot
+from engine.memory.runtime import remainder
+from engine.protocol import Decision, MemoryReply, PressureLevel, TierSnapshot
 
 log = logging.getLogger(__name__)
 
+# No owner: what the process holds and the ledger does not know. A test keeps it small.
+UNACCOUNTED = "unaccounted"
 MIN_INTERVAL_S = 0.1
 IDLE_INTERVAL_S = 1.0
+# Measuring takes some milliseconds, ten times what the rest of a picture takes.
+MEASURED_INTERVAL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TierNews:
+    """How a tier stands: as the fields of `TierSnapshot` say."""
+
+    budget_bytes: int | None = None
+    chosen_budget_bytes: int | None = None
+    pressure: PressureLevel = "none"
+    given_up: tuple[str, ...] = ()
 
 
 def take_snapshot(
@@ -22,16 +38,30 @@ def take_snapshot(
     hardware: Hardware,
     counters: Mapping[str, float],
     decisions: tuple[str, ...],
-    children: tuple[Span, ...] = (),
+    news: Mapping[Tier, TierNews] | None = None,
+    history: tuple[Decision, ...] = (),
 ) -> MemoryReply:
     """Spans of every tier that exists; "other" is what is neither ours nor free.
 
-    `children` are the spans of our child processes, measured now rather than taken from the ledger.
+    `news` of tiers and the `history` of decisions are told as they are.
     """
+    ledger.look(MEASURED_INTERVAL_S)
     tiers = [_device_tier(ledger, device) for device in hardware.devices[:1]]
-    tiers.append(_ram_tier(ledger, hardware, children))
+    tiers.append(_ram_tier(ledger, hardware))
     tiers.append(_tier("disk", "Disk", hardware.disk_capacity_bytes, hardware.disk_free_bytes, ledger.spans("disk")))
-    return MemoryReply(tiers=tuple(tiers), counters=dict(counters), decisions=decisions)
+    told = tuple(_with_news(tier, news[tier.tier]) if news and tier.tier in news else tier for tier in tiers)
+    return MemoryReply(tiers=told, counters=dict(counters), decisions=decisions, history=history)
+
+
+def _with_news(tier: TierSnapshot, news: TierNews) -> TierSnapshot:
+    return tier.model_copy(
+        update={
+            "budget_bytes": news.budget_bytes,
+            "chosen_budget_bytes": news.chosen_budget_bytes,
+            "pressure": news.pressure,
+            "given_up": news.given_up,
+        }
+    )
 
 
 def _device_tier(ledger: Ledger, device: Device) -> TierSnapshot:
@@ -40,12 +70,13 @@ def _device_tier(ledger: Ledger, device: Device) -> TierSnapshot:
     )
 
 
-def _ram_tier(ledger: Ledger, hardware: Hardware, children: tuple[Span, ...]) -> TierSnapshot:
-    """RAM, with what our process holds beyond the named owners as the owner `runtime`."""
-    named = ledger.spans("ram")
-    runtime_bytes = max(0, hardware.process_bytes - sum(span.num_bytes for span in named))
-    runtime = Span("runtime", "interpreter and libraries", "ram", runtime_bytes)
-    return _tier("ram", "Memory", hardware.ram_capacity_bytes, hardware.ram_free_bytes, (*named, runtime, *children))
+def _ram_tier(ledger: Ledger, hardware: Hardware) -> TierSnapshot:
+    """RAM, with what our process holds beyond all owners by its own name."""
+    spans = tuple(span for span in ledger.spans("ram") if span.num_bytes)
+    missing_bytes = remainder(ledger, hardware.process).kept_bytes
+    if missing_bytes > 0:
+        spans += (Span(UNACCOUNTED, "not accounted for", "ram", missing_bytes),)
+    return _tier("ram", "Memory", hardware.ram_capacity_bytes, hardware.ram_free_bytes, spans)
 
 
 def _tier(kind: str, name: str, capacity_bytes: int, free_bytes: int, spans: tuple[Span, ...]) -> TierSnapshot:

@@ -5,52 +5,30 @@ from __future__ import annotations
 import pytest
 
 from engine.core import ModelShape
-from engine.memory.placement import context_cells, place
+from engine.memory.placement import Placement, context_cells
 
-GIB = 2**30
 SHAPE = ModelShape("m", "llama", 4096, (100,) * 10, 300, 200, (2,) * 10, 1000, 1300, True)
 
 
-def placed(free: int, chosen: int | None = None, reserve: int = 0, ram: int = 10**9):
-    return place(SHAPE, 10, free, ram, reserve, chosen)
+def placed(n_gpu_layers: int, **changes: object) -> Placement:
+    return Placement(n_gpu_layers, 10, 0, 0, "Here.", **changes)  # type: ignore[arg-type]
 
 
-def test_a_layer_brings_its_weights_and_its_cells():
-    assert placed(120).n_gpu_layers == 1
-    assert placed(119).n_gpu_layers == 0
+@pytest.mark.parametrize(("counted", "layers"), [(0, 0), (1, 0), (2, 1), (10, 9), (11, 10), (99, 10)])
+def test_the_output_head_is_the_first_to_lie_on_the_device(counted: int, layers: int):
+    placement = placed(counted)
+    assert placement.layers_on_gpu == layers
+    assert placement.tier_of_output == ("gpu" if counted else "ram")
 
 
-def test_the_output_head_follows_when_all_layers_are_there():
-    assert placed(1399).n_gpu_layers == 10
-    assert placed(1400).n_gpu_layers == 11
-    assert placed(1400).tier_of_output == "gpu"
+def test_the_last_layers_are_the_ones_on_the_device():
+    assert [placed(3).tier_of_layer(layer) for layer in (7, 8, 9)] == ["ram", "gpu", "gpu"]
 
 
-@pytest.mark.parametrize("free", [0, 1, 500, 1199, 1400, 10**6])
-def test_no_byte_is_lost_between_the_tiers_and_none_exceeds_the_device(free: int):
-    placement = placed(free)
-    assert placement.gpu_bytes + placement.ram_bytes == SHAPE.weight_bytes + SHAPE.kv_bytes(10)
-    assert placement.gpu_bytes <= free
-
-
-def test_the_reserve_stays_free():
-    assert placed(1400, reserve=300).gpu_bytes <= 1100
-
-
-def test_the_last_layers_go_to_the_device():
-    placement = placed(250)
-    assert [placement.tier_of_layer(layer) for layer in (7, 8, 9)] == ["ram", "gpu", "gpu"]
-
-
-def test_the_user_overrides_the_arithmetic_but_not_the_model():
-    assert placed(120, chosen=4).n_gpu_layers == 4
-    assert placed(10**6, chosen=99).n_gpu_layers == 11
-    assert placed(0, chosen=4).n_gpu_layers == 0
-
-
-def test_the_sentence_says_where_and_whether_it_is_too_much():
-    assert placed(250).sentence == "2 of 10 layers on the GPU, the rest in memory."
-    assert "slow" in placed(0, ram=10).sentence
+def test_what_is_neither_repacked_nor_streamed_is_mapped():
+    assert placed(0, is_repacked=False).is_mapped
+    assert not placed(0, is_repacked=False, streamed_layers=(2, 4), ring_slots=1).is_mapped
+    assert not placed(0).is_mapped
 
 
 def test_the_context_is_the_smaller_of_training_and_settings():

@@ -1,20 +1,19 @@
-"""Tests for engine.memory.snapshot and hardware."""
+"""Tests for engine.memory.snapshot."""
 
 from __future__ import annotations
 
 import queue
-from pathlib import Path
 
 import pytest
 
-from engine.core import Span
-from engine.memory.hardware import Device, Hardware, probe, probe_devices
+from engine.memory import snapshot
+from engine.memory.hardware import Device, Hardware, ProcessMemory
 from engine.memory.ledger import Ledger
-from engine.memory.snapshot import SnapshotTicker, take_snapshot
-from engine.protocol import MemoryReply
+from engine.memory.snapshot import SnapshotTicker, TierNews, take_snapshot
+from engine.protocol import Decision, MemoryReply
 
 GPU = Device("GPU0", "A consumer GPU", 1000, 400)
-HARDWARE = Hardware(10_000, 6_000, 90_000, 50_000, 1_500, (GPU,))
+HARDWARE = Hardware(10_000, 6_000, 90_000, 50_000, 1_500, (GPU,), ProcessMemory(1_500, 1_300, 200))
 
 
 def test_each_tier_adds_up_to_its_capacity():
@@ -27,18 +26,39 @@ def test_each_tier_adds_up_to_its_capacity():
         assert held + tier.other_bytes + tier.free_bytes == tier.capacity_bytes
 
 
-def test_what_no_owner_names_is_the_runtimes():
+def spans_of_ram(ledger: Ledger) -> dict[str, int]:
+    ram = next(tier for tier in take_snapshot(ledger, HARDWARE, {}, ()).tiers if tier.tier == "ram")
+    return {span.owner: span.num_bytes for span in ram.spans}
+
+
+def test_what_no_owner_has_entered_is_not_accounted_for():
     ledger = Ledger()
     ledger.take("kv", "cells", "ram", 1_000)
-    ram = next(tier for tier in take_snapshot(ledger, HARDWARE, {}, ()).tiers if tier.tier == "ram")
-    assert {span.owner: span.num_bytes for span in ram.spans} == {"kv": 1_000, "runtime": 500}
+    ledger.take("weights", "layer 0", "ram", 200, is_mapped=True)
+    assert spans_of_ram(ledger) == {"kv": 1_000, "weights": 200, "unaccounted": 300}
 
 
-def test_child_processes_are_named_and_not_taken_for_the_runtime():
-    parsers = Span("parsers", "processes that read files", "ram", 300)
-    ram = next(tier for tier in take_snapshot(Ledger(), HARDWARE, {}, (), (parsers,)).tiers if tier.tier == "ram")
-    assert {span.owner: span.num_bytes for span in ram.spans} == {"runtime": 1_500, "parsers": 300}
-    assert ram.other_bytes == 10_000 - 6_000 - 1_500 - 300
+def test_a_ledger_that_says_too_much_leaves_nothing_over():
+    ledger = Ledger()
+    ledger.take("kv", "cells", "ram", 1_400)
+    assert spans_of_ram(ledger) == {"kv": 1_400}
+
+
+def test_child_processes_are_no_part_of_ours():
+    ledger = Ledger()
+    ledger.take("parsers", "processes that read files", "ram", 300)
+    assert spans_of_ram(ledger) == {"parsers": 300, "unaccounted": 1_300}
+
+
+def test_pictures_measure_what_is_measured_once_a_second(monkeypatch: pytest.MonkeyPatch):
+    ledger = Ledger()
+    sizes = iter([0, 40, 0])
+    ledger.measure("index", "caches", "ram", lambda: next(sizes))
+    assert spans_of_ram(ledger)["index"] == 40
+    assert spans_of_ram(ledger)["index"] == 40
+    monkeypatch.setattr(snapshot, "MEASURED_INTERVAL_S", 0.0)
+    # What holds nothing is not shown.
+    assert "index" not in spans_of_ram(ledger)
 
 
 def test_a_machine_without_a_gpu_has_no_gpu_lane():
@@ -80,8 +100,13 @@ def test_a_picture_that_cannot_be_taken_is_logged_once_and_the_next_one_publishe
     assert caplog.text.count("the disk went away") == caplog.text.count("who holds what in memory") == 1
 
 
-def test_this_machine_can_be_probed(tmp_path: Path):
-    hardware = probe(tmp_path, probe_devices())
-    assert 0 < hardware.ram_free_bytes <= hardware.ram_capacity_bytes
-    assert 0 < hardware.disk_free_bytes <= hardware.disk_capacity_bytes
-    assert all(0 <= device.free_bytes <= device.capacity_bytes for device in hardware.devices)
+def test_news_of_a_tier_and_the_history_come_with_the_picture():
+    news = {"ram": TierNews(5_000, 4_000, "some", ("The index keeps less in memory.",))}
+    history = (Decision(at=12.0, sentence="Less.", kind="given_up", tier="ram"),)
+    memory = take_snapshot(Ledger(), HARDWARE, {}, ("All in memory.",), news, history)
+    tiers = {tier.tier: tier for tier in memory.tiers}
+    ram = tiers["ram"]
+    assert (ram.budget_bytes, ram.chosen_budget_bytes, ram.pressure) == (5_000, 4_000, "some")
+    assert ram.given_up == ("The index keeps less in memory.",)
+    assert tiers["disk"].budget_bytes is None
+    assert (memory.decisions, memory.history) == (("All in memory.",), history)

@@ -1,0 +1,76 @@
+"""The backlog: how many questions wait and run now, and how long prompts and answers have been lately.
+
+Heard from the events of the engine, on whatever thread they happen.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, AnswerStateChanged, Event
+from engine.memory.demand import Backlog
+
+# How much one answer says of the next ones.
+_LEARNING_RATE = 0.2
+_RUNNING = ("reading", "writing")
+
+
+class BacklogWatch:
+    """Counts questions by what they are at; `on_change` is called when one came, began or ended."""
+
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
+        self._on_change = on_change
+        self._runs: dict[str, bool] = {}
+        self._known = Backlog()
+        self._lock = threading.Lock()
+
+    def note(self, event: Event) -> None:
+        """Takes in what has happened; events of no question are passed over."""
+        if isinstance(event, AnswerStateChanged):
+            is_news = self._note_state(event.question_id, event.state in _RUNNING)
+        elif isinstance(event, AnswerFinished | AnswerCancelled | AnswerFailed):
+            is_news = self._note_end(event)
+        else:
+            return
+        if is_news:
+            self._on_change()
+
+    def now(self) -> Backlog:
+        with self._lock:
+            running = sum(self._runs.values())
+            known = self._known
+            return Backlog(
+                len(self._runs) - running, running, known.prompt_tokens, known.answer_tokens, known.cached_share
+            )
+
+    def _note_state(self, question_id: str, runs: bool) -> bool:
+        with self._lock:
+            is_news = self._runs.get(question_id) != runs
+            self._runs[question_id] = runs
+        return is_news
+
+    def _note_end(self, event: AnswerFinished | AnswerCancelled | AnswerFailed) -> bool:
+        with self._lock:
+            if isinstance(event, AnswerFinished):
+                timings = event.timings
+                self._known = _learned(
+                    self._known, timings.prompt_tokens, timings.generated_tokens, timings.cached_tokens
+                )
+            return self._runs.pop(event.question_id, None) is not None
+
+
+def _learned(known: Backlog, prompt_tokens: int, answer_tokens: int, cached_tokens: int) -> Backlog:
+    """Averages that follow what was seen; an answer of quotes alone says nothing."""
+    if not prompt_tokens:
+        return known
+    share = min(1.0, cached_tokens / prompt_tokens)
+    return Backlog(
+        prompt_tokens=round(_towards(known.prompt_tokens, prompt_tokens)),
+        answer_tokens=max(1, round(_towards(known.answer_tokens, answer_tokens))),
+        cached_share=_towards(known.cached_share, share),
+    )
+
+
+def _towards(known: float, seen: float) -> float:
+    return known + _LEARNING_RATE * (seen - known)

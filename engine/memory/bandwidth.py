@@ -1,0 +1,223 @@
+"""Bandwidths of this machine, measured in a second or two: memory, multiplying, direct reads of the disk, and a device.
+
+A first guess for the profile, which steps refine from then on: memory as copying uses it, the processor by a product of
+matrices, the disk by reads that pass the page cache by, one, two and four at a time. Where something cannot be
+measured, the profile keeps its careful default.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.memory.profile import DEPTHS, Profile
+
+MIB = 2**20
+CHUNK_BYTES, SAMPLE_BYTES, COPIED_BYTES = 2 * MIB, 64 * MIB, 64 * MIB
+# Of each measurement.
+LONGEST_SECONDS = 0.25
+_MATRIX = 768
+# Weights are read in blocks that must be unpacked; a copy moves each byte twice.
+READING_SHARE = 0.8
+# Products and sums for a byte of 4-bit weights with their scales.
+OPERATIONS_PER_BYTE = 2 * 32 / 18
+
+Clock = Callable[[], float]
+
+
+def measured(
+    profile: Profile,
+    folder: Path,
+    sample: Path | None = None,
+    clock: Clock = time.perf_counter,
+    is_wanted: Callable[[], bool] = lambda: True,
+) -> Profile:
+    """The profile with what can be measured here; takes a second or two, so it belongs on no thread that is waited for.
+
+    Args:
+        profile: What is known or guessed.
+        folder: Where a file can be written to be read again, on the disk that the models are on.
+        sample: A large file to read instead, such as a model.
+        clock: Seconds.
+        is_wanted: Asked between measurements; what is not wanted any more is as it was.
+    """
+    found: dict[str, Any] = {}
+    for measure in (_memory_rate, _processor_rate, lambda at: _disk(folder, sample, at), _device_rates):
+        if not is_wanted():
+            return profile
+        found |= measure(clock)
+    return replace(profile, is_measured=True, **found)
+
+
+def _memory_rate(clock: Clock) -> dict[str, Any]:
+    return {"ram_bytes_per_s": READING_SHARE * copy_rate(clock)}
+
+
+def _processor_rate(clock: Clock) -> dict[str, Any]:
+    return {"processor_rate": product_rate(clock) / OPERATIONS_PER_BYTE}
+
+
+def _disk(folder: Path, sample: Path | None, clock: Clock) -> dict[str, Any]:
+    rates = disk_rates(folder, sample, clock)
+    return {} if rates is None else {"disk_bytes_per_s": rates}
+
+
+def copy_rate(clock: Clock = time.perf_counter) -> float:
+    """Bytes of memory read and written in a second, by all cores at once."""
+    num_threads = min(os.cpu_count() or 1, 16)
+    part = COPIED_BYTES // num_threads
+    pairs = [(np.ones(part, np.uint8), np.zeros(part, np.uint8)) for _ in range(num_threads)]
+
+    def copy(pair: tuple[np.ndarray, np.ndarray]) -> int:
+        # numpy lets go of the interpreter while it copies.
+        np.copyto(pair[1], pair[0])
+        return 2 * part
+
+    with ThreadPoolExecutor(num_threads) as pool:
+        return _best_rate(lambda: sum(pool.map(copy, pairs)), clock)
+
+
+def product_rate(clock: Clock = time.perf_counter) -> float:
+    """Operations of a product of matrices in a second."""
+    left, right = np.ones((_MATRIX, _MATRIX), np.float32), np.ones((_MATRIX, _MATRIX), np.float32)
+
+    def multiply() -> int:
+        np.matmul(left, right)
+        return 2 * _MATRIX**3
+
+    return _best_rate(multiply, clock)
+
+
+def disk_rates(
+    folder: Path, sample: Path | None = None, clock: Clock = time.perf_counter
+) -> tuple[float, float, float] | None:
+    """Bytes in a second, read directly one, two and four at a time; None where nothing can be read or written."""
+    try:
+        with _file_to_read(folder, sample) as file, _opened(file) as descriptor:
+            size = min(SAMPLE_BYTES, os.fstat(descriptor).st_size // CHUNK_BYTES * CHUNK_BYTES)
+            if not size:
+                return None
+            one, two, four = (_read_rate(descriptor, size, depth, clock) for depth in DEPTHS)
+    except OSError:
+        return None
+    return one, two, four
+
+
+def _best_rate(work: Callable[[], int], clock: Clock) -> float:
+    """Of several runs the fastest: others only take time away. The first one only touches what the others use."""
+    work()
+    best, begun = 0.0, clock()
+    while True:
+        before = clock()
+        amount = work()
+        now = clock()
+        best = max(best, amount / max(now - before, 1e-9))
+        if now - begun >= LONGEST_SECONDS:
+            return best
+
+
+@contextmanager
+def _file_to_read(folder: Path, sample: Path | None) -> Iterator[Path]:
+    if sample is not None and sample.is_file() and sample.stat().st_size >= SAMPLE_BYTES:
+        yield sample
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".bandwidth-") as file:
+        piece = os.urandom(CHUNK_BYTES)
+        for _ in range(SAMPLE_BYTES // CHUNK_BYTES):
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+        yield Path(file.name)
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[int]:
+    """Opened so that reads pass the cache by; where that is not to be had, the cache is told to forget the file."""
+    descriptor = None
+    if hasattr(os, "O_DIRECT"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(file, os.O_RDONLY | os.O_DIRECT)
+    if descriptor is not None and not _can_read(descriptor):
+        os.close(descriptor)
+        descriptor = None
+    if descriptor is None:
+        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _can_read(descriptor: int) -> bool:
+    """Some file systems open a file for direct reads and then refuse them."""
+    with mmap.mmap(-1, CHUNK_BYTES) as buffer:
+        try:
+            return _read_into(descriptor, buffer, 0) >= 0
+        except OSError:
+            return False
+
+
+def _read_rate(descriptor: int, size: int, depth: int, clock: Clock) -> float:
+    """Each thread reads its own part of the file over and over, into memory of its own (which begins a page)."""
+    part = max(CHUNK_BYTES, size // depth // CHUNK_BYTES * CHUNK_BYTES)
+    begun = clock()
+
+    def read(number: int) -> int:
+        total, offset = 0, 0
+        with mmap.mmap(-1, CHUNK_BYTES) as buffer:
+            while total == 0 or clock() - begun < LONGEST_SECONDS:
+                count = _read_into(descriptor, buffer, (number * part + offset) % size)
+                if count <= 0:
+                    break
+                total, offset = total + count, (offset + CHUNK_BYTES) % part
+        return total
+
+    with ThreadPoolExecutor(depth) as pool:
+        total = sum(pool.map(read, range(depth)))
+    return total / max(clock() - begun, 1e-9)
+
+
+def _read_into(descriptor: int, buffer: mmap.mmap, offset: int) -> int:
+    if hasattr(os, "preadv"):
+        return os.preadv(descriptor, [buffer], offset)
+    os.lseek(descriptor, offset, os.SEEK_SET)
+    content = os.read(descriptor, CHUNK_BYTES)
+    buffer[: len(content)] = content
+    return len(content)
+
+
+def _device_rates(clock: Clock) -> dict[str, Any]:
+    """What torch can say of a CUDA device; it is asked only where it has been loaded for something else."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return {}
+    host = torch.empty(SAMPLE_BYTES, dtype=torch.uint8, pin_memory=True)
+    device, other = (torch.empty(SAMPLE_BYTES, dtype=torch.uint8, device="cuda") for _ in range(2))
+
+    def timed(move: Callable[[], object], num_bytes: int) -> float:
+        def work() -> int:
+            move()
+            torch.cuda.synchronize()
+            return num_bytes
+
+        return _best_rate(work, clock)
+
+    return {
+        "host_to_device_bytes_per_s": timed(lambda: device.copy_(host), SAMPLE_BYTES),
+        "device_bytes_per_s": READING_SHARE * timed(lambda: other.copy_(device), 2 * SAMPLE_BYTES),
+    }

@@ -1,0 +1,173 @@
+"""The memory control group that we are in: what it and those above it allow, and what is used of that.
+
+Containers, systemd's slices and a user's own limits are such groups, and what is over the limit of any of them is
+killed, however much memory the machine has. Both versions of Linux's groups are read; elsewhere there is none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+# Version 1 writes a number of about 2**63 where there is no limit, version 2 "max".
+_NO_LIMIT_FROM_BYTES = 2**60
+_ROOTS = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
+_PROC = Path("/proc/self/cgroup")
+_STATISTICS = "memory.stat"
+_MOST_BYTES = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupMemory:
+    """One look at our group with all groups in it. `limit_bytes` and `free_bytes` are None where nothing limits us.
+
+    Both are of whichever group is tightest, ours or one above it; page cache counts as free, for the kernel drops it
+    before it runs short (a mapped file's pages too, which somebody then has to read again). `anonymous_bytes` (version
+    1 calls it rss) and `shmem_bytes` stay in memory, `mapped_file_bytes` are pages of mapped files and of mapped shared
+    memory, `file_bytes` is all page cache. `num_refused` counts how often the limit was reached (failcnt).
+    """
+
+    limit_bytes: int | None
+    free_bytes: int | None
+    usage_bytes: int
+    anonymous_bytes: int
+    shmem_bytes: int
+    file_bytes: int
+    mapped_file_bytes: int
+    num_refused: int
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the kernel cannot drop."""
+        return self.anonymous_bytes + self.shmem_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What a version of the groups calls things."""
+
+    limit: str
+    usage: str
+    anonymous: str
+    shmem: str
+    cache: str
+    mapped: str
+    droppable: tuple[str, str]
+    # The file that counts refusals, and the line in it; "" where it holds nothing else.
+    refused: tuple[str, str]
+
+
+_V1 = _Names(
+    "memory.limit_in_bytes",
+    "memory.usage_in_bytes",
+    "total_rss",
+    "total_shmem",
+    "total_cache",
+    "total_mapped_file",
+    ("total_inactive_file", "total_active_file"),
+    ("memory.failcnt", ""),
+)
+_V2 = _Names(
+    "memory.max",
+    "memory.current",
+    "anon",
+    "shmem",
+    "file",
+    "file_mapped",
+    ("inactive_file", "active_file"),
+    ("memory.events", "max"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Folders of our group and of those above it, our own first."""
+
+    names: _Names
+    folders: tuple[str, ...]
+
+
+def own_cgroup(roots: tuple[Path, Path] = _ROOTS, proc: Path = _PROC) -> CgroupMemory | None:
+    """The group of this process; None where the system has none, or does not let us look. About 0.2 ms.
+
+    Args:
+        roots: Where the groups of version 1 and of version 2 may be mounted.
+        proc: Says which group a process is in.
+    """
+    place = _place(roots, _text(str(proc)))
+    if place is None:
+        return None
+    own = place.folders[0]
+    table = _table(f"{own}/{_STATISTICS}")
+    limits = [limit for folder in place.folders if (limit := _limit(folder, place.names)) is not None]
+    return _look(place.names, own, table, limits)
+
+
+def _look(names: _Names, own: str, table: Mapping[str, int], limits: Sequence[tuple[int, int]]) -> CgroupMemory:
+    file, line = names.refused
+    return CgroupMemory(
+        limit_bytes=min((limit for limit, _ in limits), default=None),
+        free_bytes=min((free for _, free in limits), default=None),
+        usage_bytes=_number(f"{own}/{names.usage}") or 0,
+        anonymous_bytes=table.get(names.anonymous, 0),
+        shmem_bytes=table.get(names.shmem, 0),
+        file_bytes=max(0, table.get(names.cache, 0) - table.get(names.shmem, 0)),
+        mapped_file_bytes=table.get(names.mapped, 0),
+        num_refused=(_table(f"{own}/{file}").get(line) if line else _number(f"{own}/{file}")) or 0,
+    )
+
+
+def _limit(folder: str, names: _Names) -> tuple[int, int] | None:
+    """The limit of one group and what it can still give; None where it has none."""
+    limit_bytes = _number(f"{folder}/{names.limit}")
+    if limit_bytes is None or limit_bytes >= _NO_LIMIT_FROM_BYTES:
+        return None
+    table = _table(f"{folder}/{_STATISTICS}")
+    used_bytes = (_number(f"{folder}/{names.usage}") or 0) - sum(table.get(name, 0) for name in names.droppable)
+    return limit_bytes, max(0, limit_bytes - max(0, used_bytes))
+
+
+@lru_cache(maxsize=8)
+def _place(roots: tuple[Path, Path], said: str) -> _Place | None:
+    """Where to look, by what /proc says of us: "memory" names version 1, which counts wherever both are there."""
+    lines = (line.split(":", 2) for line in said.splitlines())
+    paths = {name: path for _, names, path in lines for name in names.split(",")}
+    for root, names, path in ((roots[0], _V1, paths.get("memory")), (roots[1], _V2, paths.get(""))):
+        folder = root if path is None else _folder(root, path)
+        if path is not None and (folder / names.usage).is_file():
+            above = (one for one in folder.parents if one == root or root in one.parents)
+            return _Place(names, (str(folder), *map(str, above)))
+    return None
+
+
+def _folder(root: Path, path: str) -> Path:
+    """Our group's folder; in a container that shows only its own part of the tree, the root of what it shows."""
+    folder = root / path.lstrip("/")
+    return folder if folder.is_dir() and ".." not in folder.parts else root
+
+
+def _number(file: str) -> int | None:
+    text = _text(file).strip()
+    return int(text) if text.isdigit() else None
+
+
+def _table(file: str) -> Mapping[str, int]:
+    pairs = (line.split() for line in _text(file).splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+
+
+def _text(file: str) -> str:
+    """Nothing where it is not there. Plain calls: a look per second reads ten of them."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY)
+    except OSError:
+        return ""
+    try:
+        return os.read(descriptor, _MOST_BYTES).decode("ascii", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)

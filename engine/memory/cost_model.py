@@ -1,0 +1,223 @@
+"""What a placement costs, in seconds: a step that writes, reading a prompt, a search, and a question from end to end.
+
+Pure. A pass reads what lies where it lies (bytes / bandwidth) and computes it for each of its tokens; what is streamed
+comes once a pass and hides behind the rest. So four answers in a step cost little more than one where the disk
+dominates, and a prompt is read in passes of `n_ubatch` tokens, each of which streams every layer once (memory.md,
+sections 2 and 3; the mean over k gangs is eq. 6 of RAGDoll, arXiv 2504.15302).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from engine.memory.demand import Backlog
+from engine.memory.placement import Prediction
+from engine.memory.profile import MAPPED_SHARE, Profile, Work, overlapped
+
+# Below this many tokens llama.cpp computes layers where they are; from there on it may copy them to the device.
+OFFLOADED_FROM_TOKENS = 32
+# A device is never busy with fewer: a small pass of a prompt takes as long as one with so many tokens more.
+IDLE_TOKENS = 128
+# Who asks or stops while a prompt is read waits for the pass under way: half of one.
+WAITED_SHARE = 0.5
+# A byte of keys and values is two query heads' work and more, where a byte of 4-bit weights is two products.
+ATTENTION_WEIGHT = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Homes:
+    """How many bytes a pass finds where. `processor_bytes` are the layers that the processor computes, streamed or not.
+
+    `mapped_bytes` of them are read from the file each time, because memory is too small for them and there is no ring.
+    A head is computed for one token of each sequence only. `…_cell_bytes` are those of one token's keys and values.
+    """
+
+    processor_bytes: float = 0
+    processor_head_bytes: float = 0
+    device_bytes: float = 0
+    device_head_bytes: float = 0
+    streamed_bytes: float = 0
+    mapped_bytes: float = 0
+    ring_slots: int = 0
+    is_repacked: bool = True
+    ram_cell_bytes: float = 0
+    device_cell_bytes: float = 0
+    hops: int = 0
+    expert_share: float = 0.0
+    expert_use: float = 1.0
+
+    def touched(self, num_tokens: int) -> float:
+        """The share of the layers' bytes that so many tokens need: each chooses some of the experts."""
+        return 1.0 - self.expert_share * (1.0 - self.expert_use) ** num_tokens if self.expert_share else 1.0
+
+    @property
+    def active(self) -> float:
+        """The share of the layers' bytes that is computed for one token."""
+        return 1.0 - self.expert_share * (1.0 - self.expert_use)
+
+
+def decode_work(homes: Homes, num_answers: int, length: int) -> Work:
+    """A step that writes one token of each of `num_answers`, all of about `length` tokens."""
+    return _work(homes, num_answers, num_answers, length, cells_read=num_answers * length)
+
+
+def prefill_work(homes: Homes, num_tokens: int, cached_tokens: int = 0) -> Work:
+    """A pass that reads `num_tokens` of one prompt, behind `cached_tokens`."""
+    length = cached_tokens + num_tokens // 2
+    return _work(homes, num_tokens, 1, length, cells_read=length)
+
+
+def _work(homes: Homes, num_tokens: int, num_rows: int, length: int, cells_read: int) -> Work:
+    touched, computed, attended = homes.touched(num_tokens), num_tokens * homes.active, num_tokens * length
+    on_device = computed + (IDLE_TOKENS * homes.active if num_tokens >= OFFLOADED_FROM_TOKENS else 0)
+    return Work(
+        processor_bytes=homes.processor_bytes * touched
+        + homes.processor_head_bytes
+        + homes.ram_cell_bytes * cells_read,
+        processor_token_bytes=homes.processor_bytes * computed
+        + homes.processor_head_bytes * num_rows
+        + homes.ram_cell_bytes * attended * ATTENTION_WEIGHT,
+        device_bytes=homes.device_bytes * touched + homes.device_head_bytes + homes.device_cell_bytes * cells_read,
+        device_token_bytes=homes.device_bytes * on_device
+        + homes.device_head_bytes * num_rows
+        + homes.device_cell_bytes * attended * ATTENTION_WEIGHT,
+        streamed_bytes=homes.streamed_bytes,
+        mapped_bytes=homes.mapped_bytes * touched,
+        hops=homes.hops,
+        ring_slots=homes.ring_slots,
+        is_repacked=homes.is_repacked,
+    )
+
+
+def _copied(homes: Homes, work: Work, num_tokens: int) -> Work:
+    """The same with the processor's layers copied to the device and computed there."""
+    layers = homes.processor_bytes
+    return replace(
+        work,
+        processor_bytes=work.processor_bytes - layers * homes.touched(num_tokens),
+        processor_token_bytes=work.processor_token_bytes - layers * num_tokens * homes.active,
+        device_bytes=work.device_bytes + layers,
+        device_token_bytes=work.device_token_bytes + layers * (num_tokens + IDLE_TOKENS) * homes.active,
+        copied_bytes=layers,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """So many passes of a kind: what one computes in seconds, and the share of mapped bytes that it touches."""
+
+    count: int
+    computing: float
+    touched: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How questions go, whatever is streamed: the same for all ways to fill main memory.
+
+    `at_once` of `wanted` answers are written in a step, and the prompt of each is `reading`.
+    """
+
+    wanted: int
+    at_once: int
+    new_tokens: int
+    answer_tokens: int
+    writing: Passes
+    reading: tuple[Passes, ...]
+    overhead_s: float
+
+    @classmethod
+    def of(cls, homes: Homes, profile: Profile, backlog: Backlog, num_slots: int, n_ubatch: int) -> Course:
+        """The course of a backlog, in gangs of at most `num_slots` and passes of `n_ubatch` tokens."""
+        at_once = min(num_slots, backlog.num_answers)
+        cached = backlog.cached_tokens
+        new_tokens = max(1, backlog.prompt_tokens - cached)
+        step = decode_work(homes, at_once, backlog.prompt_tokens + backlog.answer_tokens // 2)
+        return cls(
+            wanted=backlog.num_answers,
+            at_once=at_once,
+            new_tokens=new_tokens,
+            answer_tokens=backlog.answer_tokens,
+            writing=Passes(1, profile.computing_seconds(step), homes.touched(at_once)),
+            reading=_reading(homes, profile, new_tokens, n_ubatch, cached),
+            overhead_s=profile.step_s,
+        )
+
+    def latency(self, disk: Disk, retrieval_s: float) -> float:
+        """The mean over the questions: searched together, then answered gang by gang, each after the pass under way."""
+        waits = [disk.beside(passes) for passes in self.reading]
+        reading = disk.restoring
+        for passes, seconds in zip(self.reading, waits, strict=True):
+            reading += passes.count * (self.overhead_s + seconds)
+        gang = self.at_once * reading + self.answer_tokens * self.step_seconds(disk)
+        gangs = -(-self.wanted // self.at_once)
+        return retrieval_s + (gangs + 1) / 2 * gang + WAITED_SHARE * max(waits)
+
+    def prediction(self, disk: Disk, retrieval_s: float) -> Prediction:
+        """The same in all figures."""
+        step, reading = self.step_seconds(disk), self.reading_seconds(disk)
+        return Prediction(
+            tokens_per_s=self.at_once / step,
+            prefill_tokens_per_s=self.new_tokens / reading,
+            ttft_s=retrieval_s + disk.restoring + reading + step,
+            retrieval_s=retrieval_s,
+            latency_s=self.latency(disk, retrieval_s),
+        )
+
+    def step_seconds(self, disk: Disk) -> float:
+        """t(B): a token of each answer."""
+        return self.overhead_s + disk.beside(self.writing)
+
+    def reading_seconds(self, disk: Disk) -> float:
+        """One prompt, as far as it is not kept."""
+        return sum([passes.count * (self.overhead_s + disk.beside(passes)) for passes in self.reading])
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """What each pass waits for, in seconds: layers streamed through a ring, or pages mapped; `restoring` is of kept KV.
+
+    Made for one way to fill main memory.
+    """
+
+    streaming: float = 0.0
+    ring_slots: int = 0
+    mapped: float = 0.0
+    restoring: float = 0.0
+
+    @classmethod
+    def of(cls, profile: Profile, homes: Homes, restored_bytes: float = 0.0) -> Disk:
+        rate = profile.stream_bytes_per_s
+        return cls(
+            streaming=homes.streamed_bytes / rate,
+            ring_slots=homes.ring_slots,
+            mapped=homes.mapped_bytes / (rate * MAPPED_SHARE),
+            restoring=restored_bytes / rate,
+        )
+
+    def beside(self, passes: Passes) -> float:
+        """One of the passes: its computing, and what of the disk that does not hide."""
+        if self.streaming:
+            return overlapped(passes.computing, self.streaming, self.ring_slots)
+        return passes.computing + self.mapped * passes.touched
+
+
+def _reading(homes: Homes, profile: Profile, num_tokens: int, n_ubatch: int, cached_tokens: int) -> tuple[Passes, ...]:
+    """Full passes, all at their middle, and what is left."""
+    full, rest = divmod(num_tokens, n_ubatch)
+    behind = cached_tokens + (full - 1) * n_ubatch // 2
+    kinds = ((full, n_ubatch, behind), (1, rest, cached_tokens + full * n_ubatch))
+    return tuple(
+        Passes(count, _pass_seconds(homes, profile, tokens, before), homes.touched(tokens))
+        for count, tokens, before in kinds
+        if count and tokens
+    )
+
+
+def _pass_seconds(homes: Homes, profile: Profile, num_tokens: int, cached_tokens: int) -> float:
+    work = prefill_work(homes, num_tokens, cached_tokens)
+    seconds = profile.computing_seconds(work)
+    # Not while layers are streamed: it copies before their turn comes (op_offload).
+    if homes.device_bytes and homes.is_repacked and num_tokens >= OFFLOADED_FROM_TOKENS:
+        return min(seconds, profile.computing_seconds(_copied(homes, work, num_tokens)))
+    return seconds

@@ -1,0 +1,35 @@
+"""What was decided about memory, in words and with its time: the newest first, and only so many."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+
+from engine.core import Tier
+from engine.protocol import Decision, DecisionKind
+
+log = logging.getLogger(__name__)
+MOST = 30
+
+
+class Decisions:
+    """Written by the thread that decides; `newest` may be read by any."""
+
+    def __init__(self, wall_clock: Callable[[], float] = time.time) -> None:
+        self._wall_clock = wall_clock
+        self._said: deque[Decision] = deque(maxlen=MOST)
+
+    def say(self, kind: DecisionKind, sentence: str, tier: Tier | None = None) -> None:
+        """Tells a decision; the same one twice in a row is one, at its later time."""
+        decision = Decision(at=self._wall_clock(), sentence=sentence, kind=kind, tier=tier)
+        if self._said and self._said[0].sentence == sentence:
+            self._said.popleft()
+        else:
+            log.info("%s", sentence)
+        self._said.appendleft(decision)
+
+    @property
+    def newest(self) -> tuple[Decision, ...]:
+        return tuple(self._said.copy())

@@ -1,0 +1,109 @@
+"""What is wanted of memory: the model, the answers at once, the index, and how much of each tier may be used.
+
+The planner turns this, what the machine has and what it measured into a Placement (memory.md, section 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engine.core import KVType, ModelShape, Span
+
+# Owners in the ledger whose bytes the plan decides; of the index it decides which partitions are in memory, and of the
+# embedder where it is. Every other owner is listed as well, so that none is forgotten (a test compares with the code).
+DECIDED_OWNERS = frozenset({"weights", "kv", "workspace"})
+FIXED_OWNERS = frozenset({"index", "embedder", "reranker", "retrieval", "runtime", "parsers"})
+_RESIDENT_PARTITION = "partition "
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """The most bytes of each tier that we may hold; None is what the machine has, less what others need."""
+
+    gpu_bytes: int | None = None
+    ram_bytes: int | None = None
+    disk_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the user chose; the planner stays within it. None leaves the choice to the planner."""
+
+    n_gpu_layers: int | None = None
+    kv_type: KVType | None = None
+    n_ubatch: int | None = None
+    kv_ram_bytes: int | None = None
+    kv_disk_bytes: int | None = None
+    index_bytes: int | None = None
+    # False: what the ladder gave up for want of memory on the device (ladder.py) stays off it.
+    kv_on_gpu: bool | None = None
+    embedder_on_gpu: bool | None = None
+    # Lossy steps (8-bit keys and values, a smaller context) are taken only where the user allowed them.
+    may_lose: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Everything that competes for memory.
+
+    `shape` is the model as its header has it: cells of 16 bits. `fixed` are bytes that no decision changes: the
+    process, an embedder that stays where it is, LanceDB's caches, parsers; each under the owner that the ledger knows
+    it by (`undecided` takes them from there). `embedder_bytes` are those of an embedder that may be on a device, and
+    then not in `fixed`; 0 where there is none. `index_bytes` is the whole index, were all partitions in memory, of
+    which `partition_bytes` is the largest. `is_streamable`: the layers of the model's file can be read one by one.
+    `can_quantise_kv`: keys and values of this model can be kept in 8 bits.
+
+    `held_…_bytes` is what of ours lies in a tier already, and is given back where the plan says so: it is free for us.
+    None for RAM is the whole process.
+    """
+
+    shape: ModelShape
+    context_tokens: int
+    parallel_answers: int
+    fixed: tuple[Span, ...] = ()
+    index_bytes: int = 0
+    partition_bytes: int = 0
+    num_partitions: int = 0
+    embedder_bytes: int = 0
+    is_streamable: bool = True
+    # Whether the heads of the model allow keys and values of 8 bits.
+    can_quantise_kv: bool = True
+    budgets: Budgets = field(default_factory=Budgets)
+    wishes: Wishes = field(default_factory=Wishes)
+    device_reserve_bytes: int = 0
+    mode: Literal["resident", "on_disk"] = "resident"
+    held_gpu_bytes: int = 0
+    held_ram_bytes: int | None = None
+    held_disk_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What waits and runs now; tokens a prompt and an answer take on the average, as far as known."""
+
+    waiting: int = 0
+    running: int = 0
+    prompt_tokens: int = 1024
+    answer_tokens: int = 256
+    cached_share: float = 0.0
+
+    @property
+    def num_answers(self) -> int:
+        """Answers that are wanted; with none, the next one."""
+        return max(1, self.waiting + self.running)
+
+    @property
+    def cached_tokens(self) -> int:
+        """Of a prompt, the tokens whose keys and values are kept."""
+        return int(self.prompt_tokens * self.cached_share)
+
+
+def undecided(held: Iterable[Span]) -> tuple[Span, ...]:
+    """Of what is held, the spans whose bytes no plan changes."""
+    return tuple(span for span in held if span.owner not in DECIDED_OWNERS and not _is_resident_partition(span))
+
+
+def _is_resident_partition(span: Span) -> bool:
+    return span.owner == "index" and span.tier == "ram" and span.what.startswith(_RESIDENT_PARTITION)

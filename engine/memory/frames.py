@@ -1,0 +1,105 @@
+"""The frames of a search: which choices there are outside of what main memory is filled with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from engine.core import KVType
+from engine.memory.demand import Backlog, Demand
+from engine.memory.profile import Profile
+from engine.memory.room import Room
+from engine.memory.terms import Frame, Terms
+
+# Tokens of a prompt between two chances to stop.
+UBATCHES = (128, 512, 2048)
+# Of all layers, how many parts are tried on a device that is no faster.
+SHARES_OF_SLOW = 8
+# Small passes keep a device less busy than a processor.
+FASTER_RATE = 3.0
+# Cells for an answer, relative to what its prompt and text take on the average.
+CELLS_FOR_ANSWER, CELLS_ALIGNMENT = 1.25, 256
+
+
+def frames(terms: Terms, room: Room, profile: Profile, backlog: Backlog, *, has_device: bool) -> Iterator[Frame]:
+    """All of them, each with the layers on the device that are worth trying."""
+    demand = terms.demand
+    for frame in _without_layers(demand, backlog, has_device=has_device):
+        if not has_device:
+            yield frame
+        elif not frame.embedder_on_gpu or terms.device_bytes(frame) <= room.gpu_bytes:
+            for count in _layer_counts(terms, room, profile, frame):
+                # Without a layer there, it is all one where the cells of layers on the device are.
+                if count or frame.kv_on_gpu or demand.wishes.kv_on_gpu is False:
+                    yield replace(frame, n_gpu_layers=count)
+
+
+def cells_per_answer(demand: Demand, backlog: Backlog) -> int:
+    """Cells that an answer of the usual length takes, prompt and all."""
+    usual = (backlog.prompt_tokens + backlog.answer_tokens) * CELLS_FOR_ANSWER
+    return min(demand.context_tokens, -(-int(usual) // CELLS_ALIGNMENT) * CELLS_ALIGNMENT)
+
+
+def _without_layers(demand: Demand, backlog: Backlog, *, has_device: bool) -> Iterator[Frame]:
+    ubatches = _ubatches(demand, backlog)
+    for kv_type in _kv_types(demand):
+        for num_slots in _slots(demand, backlog):
+            # Never fewer cells than for one of the longest.
+            cells = max(demand.context_tokens, num_slots * cells_per_answer(demand, backlog))
+            for n_ubatch in ubatches:
+                for embedder_on_gpu in _embedder_choices(demand, has_device=has_device):
+                    for kv_on_gpu in _kv_choices(demand, has_device=has_device):
+                        yield Frame(kv_type, num_slots, cells, n_ubatch, kv_on_gpu, embedder_on_gpu)
+
+
+def _layer_counts(terms: Terms, room: Room, profile: Profile, frame: Frame) -> tuple[int, ...]:
+    """As many as fit; where the device is no faster than the processor, some shares of all, up to that."""
+    most, wish = terms.most_on_device(frame, room.gpu_bytes), terms.demand.wishes.n_gpu_layers
+    most = most if wish is None else min(most, wish)
+    if _is_faster(profile, terms):
+        return (most,)
+    everything = terms.shape.num_layers + 1
+    # The same for every budget: of more room, more of these can be had, and none is missed.
+    shares = {everything * part // SHARES_OF_SLOW for part in range(SHARES_OF_SLOW + 1)}
+    return tuple(sorted(count for count in shares if count <= most))
+
+
+def _is_faster(profile: Profile, terms: Terms) -> bool:
+    """Whether a layer is computed faster on the device, wherever the rest is."""
+    layer = min(terms.shape.layer_bytes, default=0)
+    return (
+        layer / profile.device_bytes_per_s + 3 * profile.hop_s < layer / profile.ram_bytes_per_s
+        and profile.device_rate > FASTER_RATE * profile.processor_rate
+    )
+
+
+def _kv_choices(demand: Demand, *, has_device: bool) -> tuple[bool, ...]:
+    wish = demand.wishes.kv_on_gpu
+    if wish is not None:
+        return (wish,)
+    return (True, False) if has_device else (True,)
+
+
+def _embedder_choices(demand: Demand, *, has_device: bool) -> tuple[bool, ...]:
+    if has_device and demand.embedder_bytes and demand.wishes.embedder_on_gpu is not False:
+        return False, True
+    return (False,)
+
+
+def _kv_types(demand: Demand) -> tuple[KVType, ...]:
+    wish = demand.wishes.kv_type or "f16"
+    if demand.wishes.may_lose and demand.can_quantise_kv and wish != "q8_0":
+        return wish, "q8_0"
+    return (wish,)
+
+
+def _slots(demand: Demand, backlog: Backlog) -> tuple[int, ...]:
+    """Powers of four, as far as answers are wanted, and all of them."""
+    most = max(1, min(demand.parallel_answers, backlog.num_answers))
+    return tuple(sorted({most, *(1 << power for power in range(0, most.bit_length(), 2))}))
+
+
+def _ubatches(demand: Demand, backlog: Backlog) -> tuple[int, ...]:
+    if demand.wishes.n_ubatch is not None:
+        return (demand.wishes.n_ubatch,)
+    return tuple(size for size in UBATCHES if size == UBATCHES[0] or size < 2 * backlog.prompt_tokens)

@@ -1,0 +1,112 @@
+"""Hysteresis: another placement is worth moving to only when it is enough better, for long enough, and not too often.
+
+Moving costs a pause, in which nobody gets a token: it is charged against the gain, over the time for which a placement
+stays at least. What does not fit any more is left at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from engine.core import ModelShape
+from engine.memory.placement import Placement
+from engine.memory.profile import Profile
+from engine.memory.room import Room
+
+# Of the expected latency.
+LEAST_GAIN = 0.10
+HELD_SECONDS = 3.0
+# At most so many changes within so many seconds, and so the least time to earn a pause back.
+MOST_CHANGES, WITHIN_SECONDS = 2, 60.0
+HORIZON_SECONDS = WITHIN_SECONDS / MOST_CHANGES
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Since when another placement has been better without a break, and when the last changes were; in seconds."""
+
+    better_since: float | None = None
+    changes: tuple[float, ...] = ()
+
+    def after(self, now: float) -> Patience:
+        """After a change at `now`."""
+        return Patience(None, (*self.changes, now)[-MOST_CHANGES:])
+
+    def may_change(self, now: float) -> bool:
+        """Whether fewer than the most changes lie within the last minute."""
+        return sum(now - at < WITHIN_SECONDS for at in self.changes) < MOST_CHANGES
+
+
+def judged(
+    patience: Patience, current: Placement, wanted: Placement, now: float, pause_s: float = 0.0, *, must: bool = False
+) -> tuple[Patience, bool]:
+    """Whether to change now, and the patience from then on.
+
+    Args:
+        patience: From the look before.
+        current: In force, with what it is expected to give at the present backlog (`planner.predicted`).
+        wanted: What the planner would have, for the same backlog.
+        now: Seconds of a clock that never goes back.
+        pause_s: How long answers stand still for the change.
+        must: What is in force does not fit any more.
+    """
+    if must:
+        return patience.after(now), True
+    if gain_of(current, wanted) < LEAST_GAIN + pause_s / HORIZON_SECONDS:
+        return replace(patience, better_since=None), False
+    since = now if patience.better_since is None else patience.better_since
+    if now - since < HELD_SECONDS or not patience.may_change(now):
+        return replace(patience, better_since=since), False
+    return patience.after(now), True
+
+
+def gain_of(current: Placement, wanted: Placement) -> float:
+    """The share of the expected latency that `wanted` saves."""
+    latency = current.prediction.latency_s
+    return 1.0 - wanted.prediction.latency_s / latency if latency > 0 else 0.0
+
+
+def exceeds(placement: Placement, room: Room) -> bool:
+    """Whether a placement takes more of a tier than may be ours by now."""
+    return (
+        placement.gpu_bytes > room.gpu_bytes
+        or placement.ram_bytes > room.ram_bytes
+        or placement.disk_bytes > room.disk_bytes
+    )
+
+
+def pause_seconds(current: Placement, wanted: Placement, profile: Profile, shape: ModelShape) -> float:
+    """How long answers stand still on the way: a reload, a new context, or nothing where only layers move."""
+    if current.n_gpu_layers != wanted.n_gpu_layers or current.is_repacked != wanted.is_repacked:
+        return profile.context_change_s + shape.weight_bytes / profile.load_bytes_per_s
+    return profile.context_change_s if _context_of(current) != _context_of(wanted) else 0.0
+
+
+def _context_of(placement: Placement) -> tuple[object, ...]:
+    """What only a new context changes."""
+    return placement.num_cells, placement.kv_type, placement.kv_on_gpu, placement.n_ubatch
+
+
+class Hysteresis:
+    """Remembers from look to look; on the thread of whoever looks."""
+
+    def __init__(
+        self,
+        renewed: Callable[[Placement], Placement] = lambda placement: placement,
+        pause_seconds: Callable[[Placement, Placement], float] = lambda current, wanted: 0.0,
+    ) -> None:
+        """Prepares.
+
+        Args:
+            renewed: The placement with what it is expected to give now.
+            pause_seconds: What the way from one to another costs.
+        """
+        self._renewed, self._pause_seconds = renewed, pause_seconds
+        self._patience = Patience()
+
+    def should_change(self, current: Placement, wanted: Placement, now: float, *, must: bool = False) -> bool:
+        """Whether to leave `current` for `wanted` at `now` (seconds)."""
+        pause_s = self._pause_seconds(current, wanted)
+        self._patience, is_time = judged(self._patience, self._renewed(current), wanted, now, pause_s, must=must)
+        return is_time

@@ -1,0 +1,71 @@
+"""What no layer could use, handed out: more of the index, cells for further answers, and more kept KV."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+
+from engine.memory.frames import CELLS_ALIGNMENT
+from engine.memory.room import Room
+from engine.memory.search import Found, loads_of
+from engine.memory.terms import Filling, Frame, Terms
+
+# Of memory, and of the device beside layers: what cells that only could be written may take.
+CELLS_SHARE, DEVICE_CELLS_SHARE = 1 / 8, 1 / 2
+TREE_SHARE = 1 / 8
+
+
+def handed_out(terms: Terms, room: Room, found: Found, cells_per_answer: int) -> tuple[Frame, Filling]:
+    """The choices that were found, with room used that they leave; none of them is slower for it."""
+    frame, filling = found.frame, found.filling
+    if not found.fits or filling.is_mapped:
+        return frame, filling
+    filling = _with_index(terms, filling, ram_left(terms, room, frame, filling))
+    frame = _with_cells(terms, room, frame, filling, cells_per_answer if found.serves_all else None)
+    return frame, _with_tree(terms, room, filling, ram_left(terms, room, frame, filling))
+
+
+def ram_left(terms: Terms, room: Room, frame: Frame, filling: Filling) -> int:
+    """Bytes of memory that nothing of ours takes."""
+    left = room.ram_bytes - terms.framed_ram_bytes(frame) - filling.index_bytes - filling.tree_bytes
+    return left - terms.weight_ram_bytes(frame, filling)
+
+
+def _with_index(terms: Terms, filling: Filling, left_bytes: int) -> Filling:
+    demand = terms.demand
+    if demand.mode == "on_disk":
+        return filling
+    wish = demand.index_bytes if demand.wishes.index_bytes is None else demand.wishes.index_bytes
+    more = min(wish, demand.index_bytes, filling.index_bytes + left_bytes)
+    index_bytes = max(filling.index_bytes, more)
+    return replace(filling, index_bytes=index_bytes, loads=loads_of(demand, index_bytes))
+
+
+def _with_cells(terms: Terms, room: Room, frame: Frame, filling: Filling, cells_per_answer: int | None) -> Frame:
+    demand = terms.demand
+    most = demand.parallel_answers * demand.context_tokens
+    sizes = range(frame.num_cells + CELLS_ALIGNMENT, most + 1, CELLS_ALIGNMENT)
+    # A size is too large (1) or not (0), and so is every larger one.
+    count = bisect_right(sizes, 0, key=lambda size: _is_too_much(terms, room, replace(frame, num_cells=size), filling))
+    num_cells = sizes[count - 1] if count else frame.num_cells
+    # Where fewer slots than answers were found to be better, so they stay.
+    slots = num_cells // max(1, cells_per_answer) if cells_per_answer is not None else 0
+    num_slots = max(frame.num_slots, min(demand.parallel_answers, slots))
+    return replace(frame, num_cells=num_cells, num_slots=num_slots)
+
+
+def _is_too_much(terms: Terms, room: Room, frame: Frame, filling: Filling) -> bool:
+    device = terms.device_cell_bytes(frame) * frame.num_cells
+    free = room.gpu_bytes - terms.device_bytes(frame) + device
+    ram = terms.ram_cell_bytes(frame) * frame.num_cells
+    return (
+        device > free * DEVICE_CELLS_SHARE
+        or ram > room.ram_bytes * CELLS_SHARE
+        or ram_left(terms, room, frame, filling) < 0
+    )
+
+
+def _with_tree(terms: Terms, room: Room, filling: Filling, left_bytes: int) -> Filling:
+    wish = terms.demand.wishes.kv_ram_bytes
+    most = int(room.ram_bytes * TREE_SHARE) if wish is None else wish
+    return replace(filling, tree_bytes=max(filling.tree_bytes, min(most, filling.tree_bytes + left_bytes)))

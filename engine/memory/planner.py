@@ -1,0 +1,93 @@
+"""The planner: where every byte is to live, as a pure function of four values.
+
+`search.py` finds the choices with the least expected latency under equations 1 to 3 (memory.md, section 2),
+`leftover.py` hands out the room that they leave, `listing.py` puts every byte under its owner, and `wording.py` says
+what was decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.memory.cost_model import Course, Disk
+from engine.memory.demand import Backlog, Demand
+from engine.memory.frames import cells_per_answer
+from engine.memory.hardware import Hardware
+from engine.memory.leftover import handed_out
+from engine.memory.listing import spans_of, sum_of
+from engine.memory.placement import Placement, Prediction
+from engine.memory.profile import Profile
+from engine.memory.room import Room, room_of
+from engine.memory.search import Found, loads_of, search
+from engine.memory.terms import Filling, Frame, Terms, homes_of
+from engine.memory.wording import Wording
+
+# KV files may take so much of what is left of the disk.
+DISK_SHARE, MAX_DISK_BYTES = 1 / 10, 16 * 2**30
+
+
+def plan(hardware: Hardware, profile: Profile, backlog: Backlog, demand: Demand) -> Placement:
+    """Where every byte is to live.
+
+    Args:
+        hardware: What the machine has, and what of it is free.
+        profile: How fast it is.
+        backlog: What waits and runs.
+        demand: The model, the index, and everything that competes with them.
+    """
+    terms, room = Terms(demand), room_of(hardware, demand)
+    found = search(terms, room, profile, backlog, has_device=bool(hardware.devices))
+    frame, filling = handed_out(terms, room, found, cells_per_answer(demand, backlog))
+    return _placement(terms, room, found, frame, filling, has_device=bool(hardware.devices))
+
+
+def predicted(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> Prediction:
+    """What a placement that was made for another backlog gives now: only such can be compared."""
+    homes = homes_of(demand.shape, placement)
+    course = Course.of(homes, profile, backlog, placement.num_slots, placement.n_ubatch)
+    restored = Terms(demand).restored_bytes(placement.kv_type, placement.kv_ram_bytes, backlog.cached_tokens)
+    retrieval = profile.retrieval_seconds(loads_of(demand, placement.index_bytes), backlog.num_answers)
+    return course.prediction(Disk.of(profile, homes, restored), retrieval)
+
+
+def _placement(
+    terms: Terms, room: Room, found: Found, frame: Frame, filling: Filling, *, has_device: bool
+) -> Placement:
+    beside = terms.framed_ram_bytes(frame) + filling.index_bytes + filling.tree_bytes
+    in_memory = terms.weight_ram_bytes(frame, filling)
+    spans = spans_of(terms, frame, filling, in_memory, _kv_disk_bytes(terms, room))
+    whole = terms.weight_ram_bytes(frame, replace(filling, num_streamed=0, is_mapped=False))
+    words = Wording(terms, frame, filling, found, beside + whole, room.ram_bytes, has_device)
+    streamed = terms.spread(frame).layers(filling.num_streamed)
+    return Placement(
+        n_gpu_layers=frame.n_gpu_layers,
+        num_layers=terms.shape.num_layers,
+        gpu_bytes=sum_of(spans, "gpu"),
+        ram_bytes=sum_of(spans, "ram"),
+        sentence=words.sentence(),
+        disk_bytes=sum_of(spans, "disk"),
+        streamed_layers=streamed,
+        ring_slots=filling.ring_slots,
+        is_repacked=not (streamed or filling.is_mapped),
+        kv_on_gpu=frame.kv_on_gpu,
+        kv_type=frame.kv_type,
+        num_slots=frame.num_slots,
+        num_cells=frame.num_cells,
+        n_ubatch=frame.n_ubatch,
+        index_bytes=filling.index_bytes,
+        kv_ram_bytes=filling.tree_bytes,
+        kv_disk_bytes=_kv_disk_bytes(terms, room),
+        embedder_on_gpu=frame.embedder_on_gpu,
+        prediction=found.prediction,
+        spans=spans,
+        fits=found.fits,
+        reasons=words.reasons(),
+        num_evaluated=found.evaluated,
+    )
+
+
+def _kv_disk_bytes(terms: Terms, room: Room) -> int:
+    """Room of KV files, in what eq 1 leaves."""
+    left = max(0, room.disk_bytes - terms.fixed_disk_bytes - terms.shape.file_bytes)
+    wish = terms.demand.wishes.kv_disk_bytes
+    return min(left, int(min(left * DISK_SHARE, MAX_DISK_BYTES)) if wish is None else wish)

@@ -1,0 +1,118 @@
+"""Pressure: how short memory is, as the system says, beside how much of it is left.
+
+Linux counts how long tasks wait for memory (PSI, /proc/pressure/memory) and how often a control group reached its
+limit. Neither says alone that giving memory back helps: another group may be the one that waits, and a group that
+reads many files reaches its limit with page cache that costs nothing. So what waits counts where little is left.
+Taking a sample is an effect, of well under a millisecond; what it means is pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.memory.hardware import Hardware
+from engine.protocol import PressureLevel
+
+_SYSTEM_FILE = Path("/proc/pressure/memory")
+_GROUPS, _OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+_AVERAGE = re.compile(r"^(some|full) avg10=([0-9.]+)", re.MULTILINE)
+# Of the last ten seconds, in which some task (or every task) waited for memory.
+SOME_STALLED, ALL_STALLED = 0.10, 0.05
+# Of all memory that is left: below the first, waiting is for what we could give back; below the last, it is soon too
+# late. A plan that uses its whole budget leaves more than each of them (budgets.py).
+LITTLE_LEFT, VERY_LITTLE_LEFT, NOTHING_LEFT = 0.10, 0.03, 0.015
+
+
+@dataclass(frozen=True, slots=True)
+class Stalls:
+    """Shares of the last ten seconds in which some task, and in which every task, waited for memory.
+
+    `is_own`: counted for our own control group, and not for the whole machine.
+    """
+
+    some: float = 0.0
+    full: float = 0.0
+    is_own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What the system says of memory at a moment; `num_refused` is how often our group reached its limit so far."""
+
+    capacity_bytes: int
+    free_bytes: int
+    num_refused: int = 0
+    stalls: Stalls = field(default_factory=Stalls)
+
+    @property
+    def left(self) -> float:
+        """The share of memory that can still be had."""
+        return self.free_bytes / max(1, self.capacity_bytes)
+
+
+def level(now: Sample, before: Sample | None = None) -> PressureLevel:
+    """How short memory is; `before` is the sample that was taken last, some seconds ago."""
+    stalls, left = now.stalls, now.left
+    was_refused = before is not None and now.num_refused > before.num_refused
+    if left < NOTHING_LEFT or (stalls.full >= ALL_STALLED and (stalls.is_own or left < VERY_LITTLE_LEFT)):
+        return "full"
+    if left < VERY_LITTLE_LEFT and (was_refused or stalls.some > 0):
+        return "some"
+    if stalls.some >= SOME_STALLED and (stalls.is_own or left < LITTLE_LEFT):
+        return "some"
+    return "none"
+
+
+def sample(hardware: Hardware, stalls: Stalls) -> Sample:
+    """Of main memory, from a look at the machine."""
+    refused = hardware.cgroup.num_refused if hardware.cgroup is not None else 0
+    return Sample(hardware.ram_capacity_bytes, hardware.ram_free_bytes, refused, stalls)
+
+
+class PressureGauge:
+    """Tells the level at each look; owned by whoever looks. `read_stalls` is asked once a look."""
+
+    def __init__(self, read_stalls: Callable[[], Stalls] | None = None) -> None:
+        self._read_stalls = read_stalls if read_stalls is not None else _StallFile().read
+        self._before: Sample | None = None
+
+    def look(self, hardware: Hardware) -> PressureLevel:
+        now = sample(hardware, self._read_stalls())
+        found = level(now, self._before)
+        self._before = now
+        return found
+
+
+class _StallFile:
+    """The file that counts what waits: our own group's where version 2 of the groups has one, else the machine's."""
+
+    def __init__(self) -> None:
+        own = _own_file()
+        self._file, self._is_own = (own, True) if own is not None else (_SYSTEM_FILE, False)
+
+    def read(self) -> Stalls:
+        """Nothing waits where the system does not count it."""
+        try:
+            return stalls_of(self._file.read_text(encoding="ascii"), is_own=self._is_own)
+        except (OSError, ValueError):
+            return Stalls()
+
+
+def stalls_of(text: str, *, is_own: bool) -> Stalls:
+    """From what such a file says: "some avg10=1.50 avg60=…" in per cent, and the same for "full"."""
+    averages = {name: float(value) / 100 for name, value in _AVERAGE.findall(text)}
+    return Stalls(averages.get("some", 0.0), averages.get("full", 0.0), is_own)
+
+
+def _own_file() -> Path | None:
+    """That of the version 2 group we are in; the root's counts the whole machine, and is not our own."""
+    try:
+        lines = _OWN_GROUP.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    paths = [line.split(":", 2)[2].strip("/") for line in lines if line.startswith("0::")]
+    files = [_GROUPS / path / "memory.pressure" for path in paths if path]
+    return next((file for file in files if file.is_file()), None)

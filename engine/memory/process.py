@@ -1,0 +1,92 @@
+"""What our own process takes of the memory, as the system counts it: the figures that the ledger is held to.
+
+Anonymous memory is ours alone and stays until we give it back. Pages of files that we map (libraries, a model) are
+counted too, but the system can drop and read them again. Shared memory (a memfd) is neither and stays as well.
+"""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+_STATUS, _MAPS = Path("/proc/self/status"), Path("/proc/self/maps")
+_KIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessMemory:
+    """Resident bytes of this process by kind, `rss_bytes` being all of them, and the reads it had to wait for.
+
+    `major_faults` counts page faults since the process began that were read from a disk. Where a system does not tell
+    kinds apart, all is anonymous; 0 faults where it does not count them.
+    """
+
+    rss_bytes: int = 0
+    anonymous_bytes: int = 0
+    file_bytes: int = 0
+    shmem_bytes: int = 0
+    major_faults: int = 0
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the system cannot take back."""
+        return self.anonymous_bytes + self.shmem_bytes
+
+
+def process_memory() -> ProcessMemory:
+    """Of this process, now; about 0.1 ms."""
+    status = _linux_status()
+    if status is None:
+        rss_bytes = int(psutil.Process().memory_info().rss)
+        return ProcessMemory(rss_bytes, rss_bytes, major_faults=major_faults())
+    anonymous, of_files, shared = (status.get(f"Rss{kind}", 0) for kind in ("Anon", "File", "Shmem"))
+    return ProcessMemory(anonymous + of_files + shared, anonymous, of_files, shared, major_faults())
+
+
+def major_faults() -> int:
+    """Page faults of this process since it began that were read from a disk; 0 where the system does not count them."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+
+
+def bytes_in_files(extents: Iterable[tuple[int, int]]) -> int:
+    """How many bytes of memory are pages of mapped files; nothing of them where the system does not tell.
+
+    Args:
+        extents: Addresses and the bytes behind them, as a library lays its weights into a file that it maps.
+    """
+    try:
+        lines = _MAPS.read_text().splitlines()
+    except OSError:
+        return 0
+    # Address range, rights, offset, device, inode, path: what has no inode is no file.
+    fields = (line.split(maxsplit=5) for line in lines)
+    starts, ends = [], []
+    for field in fields:
+        if field[4] != "0":
+            start, end = (int(address, 16) for address in field[0].split("-"))
+            starts.append(start)
+            ends.append(end)
+    places = ((bisect_right(starts, address) - 1, address, num_bytes) for address, num_bytes in extents)
+    return sum(num_bytes for at, address, num_bytes in places if at >= 0 and address + num_bytes <= ends[at])
+
+
+def _linux_status() -> dict[str, int] | None:
+    """Bytes by the name that Linux has for them; None elsewhere.
+
+    `smaps_rollup` says the same and more, but walks all pages: milliseconds, with a model in memory.
+    """
+    try:
+        lines = _STATUS.read_text().splitlines()
+    except OSError:
+        return None
+    fields = (line.split() for line in lines if line.endswith(" kB"))
+    return {name.rstrip(":"): int(kib) * _KIB for name, kib, _ in fields}

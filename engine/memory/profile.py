@@ -1,0 +1,206 @@
+"""The profile: how fast this machine moves and computes the bytes of a model, measured once and refined while running.
+
+A pass of a model is a `Work`: bytes that are read, and tokens times bytes that are computed, by place. The profile says
+what it takes: seconds = bytes / bandwidth + tokens · bytes / rate, where reading ahead from the disk hides behind
+computing (memory.md, section 2). Pure values; profile_file.py keeps them on the disk.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+# How much of what differs from the expectation an observation corrects: ten of them correct two thirds.
+LEARNING_RATE = 0.1
+# One pass that something held up says little about the next.
+MOST_SURPRISE = 4.0
+# A computer that reads pages as they are touched reads few at a time (ring_experiment.py: 1.5 of 1.9 GB/s).
+MAPPED_SHARE = 0.75
+DEPTHS = (1, 2, 4)
+RATES = (
+    "ram_bytes_per_s",
+    "processor_rate",
+    "device_bytes_per_s",
+    "device_rate",
+    "host_to_device_bytes_per_s",
+    "hop_s",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one pass over the layers does, in bytes; `token_bytes` are weights times the tokens they are computed for.
+
+    `streamed_bytes` come through a ring of `ring_slots` slots while others are computed, `mapped_bytes` are read where
+    they are touched, `copied_bytes` go from memory to a device. `hops` are the changes between processor and device.
+    """
+
+    processor_bytes: float = 0.0
+    processor_token_bytes: float = 0.0
+    device_bytes: float = 0.0
+    device_token_bytes: float = 0.0
+    streamed_bytes: float = 0.0
+    mapped_bytes: float = 0.0
+    copied_bytes: float = 0.0
+    hops: int = 0
+    ring_slots: int = 0
+    is_repacked: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Rates of one machine; the defaults are those of a slow laptop with a small GPU, so that nothing is promised.
+
+    `ram_bytes_per_s` and `processor_rate` are for repacked weights and all threads of an answer; without repacking they
+    are less by the two gains. Rates are tokens times bytes of weights in a second. `disk_bytes_per_s` are direct reads
+    at a depth of 1, 2 and 4. A search takes `retrieval_s` and more for each partition read and each query.
+    `context_change_s` is a pause for a new context, `load_bytes_per_s` how fast a model comes from the page cache.
+    """
+
+    ram_bytes_per_s: float = 12e9
+    processor_rate: float = 5e10
+    repack_decode_gain: float = 1.25
+    repack_prefill_gain: float = 1.4
+    device_bytes_per_s: float = 120e9
+    device_rate: float = 3e12
+    host_to_device_bytes_per_s: float = 5e9
+    hop_s: float = 5e-5
+    disk_bytes_per_s: tuple[float, float, float] = (0.4e9, 0.5e9, 0.5e9)
+    step_s: float = 0.002
+    retrieval_s: float = 0.020
+    retrieval_load_s: float = 0.0099
+    retrieval_query_s: float = 0.00071
+    context_change_s: float = 0.5
+    load_bytes_per_s: float = 1e9
+    is_measured: bool = False
+
+    @property
+    def stream_bytes_per_s(self) -> float:
+        """Direct reads at the depth that suits the disk best."""
+        return max(self.disk_bytes_per_s)
+
+    def seconds(self, work: Work) -> float:
+        """What a pass is expected to take."""
+        computing, streaming = self.computing_seconds(work), work.streamed_bytes / self.stream_bytes_per_s
+        mapped = work.mapped_bytes / (MAPPED_SHARE * self.stream_bytes_per_s) if work.mapped_bytes else 0.0
+        if streaming:
+            computing = overlapped(computing, streaming, work.ring_slots)
+        return self.step_s + computing + mapped
+
+    def retrieval_seconds(self, loads: float, queries: int) -> float:
+        """A sweep of the index that reads `loads` partitions and answers `queries` queries."""
+        return self.retrieval_s + self.retrieval_load_s * loads + self.retrieval_query_s * queries
+
+    def computing_seconds(self, work: Work) -> float:
+        """The same without the disk, and without what every step takes."""
+        return sum(self.computing_parts(work))
+
+    def computing_parts(self, work: Work) -> tuple[float, ...]:
+        """Seconds of a pass by the rate that they depend on, in the order of `RATES`."""
+        to_read, to_compute = (1.0, 1.0) if work.is_repacked else (self.repack_decode_gain, self.repack_prefill_gain)
+        return (
+            work.processor_bytes * to_read / self.ram_bytes_per_s,
+            work.processor_token_bytes * to_compute / self.processor_rate,
+            work.device_bytes / self.device_bytes_per_s,
+            work.device_token_bytes / self.device_rate,
+            work.copied_bytes / self.host_to_device_bytes_per_s,
+            work.hops * self.hop_s,
+        )
+
+
+def overlapped(computing: float, streaming: float, ring_slots: int) -> float:
+    """Seconds of a pass whose layers are read while others are computed; with one slot nothing overlaps."""
+    return max(computing, streaming) + min(computing, streaming) / max(1, ring_slots) ** 2
+
+
+@dataclass(frozen=True, slots=True)
+class PassObserved:
+    """A pass of the model took so long."""
+
+    work: Work
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReadsObserved:
+    """The ring read so many bytes in the time in which it was reading."""
+
+    num_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SweepsLearnt:
+    """What retrieval's own model has learnt of its sweeps."""
+
+    fixed_seconds: float
+    load_seconds: float
+    query_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PauseObserved:
+    """Answers stood still so long for a new context, or for loading `num_bytes` of weights again."""
+
+    kind: Literal["context", "reload"]
+    seconds: float
+    num_bytes: int = 0
+
+
+Observation: TypeAlias = PassObserved | ReadsObserved | SweepsLearnt | PauseObserved
+
+
+def refined(profile: Profile, observation: Observation) -> Profile:
+    """The profile after an observation: exponential averages, in the logarithm because rates span magnitudes."""
+    match observation:
+        case PassObserved():
+            return _after_pass(profile, observation)
+        case ReadsObserved(num_bytes, seconds):
+            if num_bytes <= 0 or seconds <= 0:
+                return profile
+            change = _change(num_bytes / seconds / profile.stream_bytes_per_s)
+            return replace(profile, disk_bytes_per_s=_scaled(profile.disk_bytes_per_s, change))
+        case SweepsLearnt(fixed, load, query):
+            return replace(profile, retrieval_s=fixed, retrieval_load_s=load, retrieval_query_s=query)
+        case PauseObserved():
+            return _after_pause(profile, observation)
+
+
+def _after_pass(profile: Profile, seen: PassObserved) -> Profile:
+    """Each rate takes its share of the blame: as much as its part of the time that was expected."""
+    expected = profile.seconds(seen.work)
+    if seen.seconds <= 0 or expected <= 0:
+        return profile
+    parts = profile.computing_parts(seen.work)
+    if seen.work.streamed_bytes / profile.stream_bytes_per_s > sum(parts):
+        # What computing took is hidden behind the disk, and nothing is learnt of it.
+        change = _change(expected / seen.seconds)
+        return replace(profile, disk_bytes_per_s=_scaled(profile.disk_bytes_per_s, change))
+    changes: dict[str, float] = {}
+    for name, part in zip((*RATES, "step_s"), (*parts, profile.step_s), strict=True):
+        change = _change((expected / seen.seconds) ** (part / expected))
+        # Two of them are seconds, and fall where rates rise.
+        changes[name] = getattr(profile, name) * (1 / change if name in ("hop_s", "step_s") else change)
+    return replace(profile, **changes)  # type: ignore[arg-type]
+
+
+def _after_pause(profile: Profile, seen: PauseObserved) -> Profile:
+    if seen.seconds <= 0:
+        return profile
+    if seen.kind == "context":
+        by = _change(seen.seconds / profile.context_change_s)
+        return replace(profile, context_change_s=profile.context_change_s * by)
+    if seen.num_bytes <= 0:
+        return profile
+    by = _change(seen.num_bytes / seen.seconds / profile.load_bytes_per_s)
+    return replace(profile, load_bytes_per_s=profile.load_bytes_per_s * by)
+
+
+def _change(ratio: float) -> float:
+    """The factor by which a rate moves that was seen to be `ratio` times what was expected."""
+    return math.exp(LEARNING_RATE * math.log(min(MOST_SURPRISE, max(1 / MOST_SURPRISE, ratio))))
+
+
+def _scaled(rates: tuple[float, float, float], by: float) -> tuple[float, float, float]:
+    return rates[0] * by, rates[1] * by, rates[2] * by

@@ -1,0 +1,73 @@
+"""The profile on the disk: one file per machine and version of llama.cpp, replaced whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import platform
+from collections.abc import Iterable
+from dataclasses import asdict, fields
+from importlib.metadata import PackageNotFoundError, version
+from math import isfinite
+from pathlib import Path
+
+import psutil
+
+from engine.config import write_atomically
+from engine.memory.hardware import Device
+from engine.memory.profile import Profile
+
+log = logging.getLogger(__name__)
+# These are seconds, and may be none.
+_MAY_BE_ZERO = frozenset({"retrieval_s", "retrieval_load_s", "retrieval_query_s", "hop_s"})
+
+
+def profile_file(folder: Path, devices: Iterable[Device] = ()) -> Path:
+    """Where the profile of this machine lies in `folder`: another processor, device or llama.cpp has another."""
+    machine = (
+        platform.machine(),
+        platform.processor(),
+        str(psutil.cpu_count()),
+        *(device.description or device.name for device in devices),
+        _llama_version(),
+    )
+    return folder / f"profile-{hashlib.sha256(chr(0).join(machine).encode()).hexdigest()[:16]}.json"
+
+
+def load_profile(file: Path) -> Profile | None:
+    """What was measured before; None where there is nothing that can be used."""
+    try:
+        return _profile(json.loads(file.read_bytes()))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def save_profile(file: Path, profile: Profile) -> None:
+    """Keeps it; without room on the disk it is measured again the next time."""
+    try:
+        write_atomically(file, json.dumps(asdict(profile), indent=1).encode())
+    except OSError as error:
+        log.warning("the profile of this machine was not kept: %s", error)
+
+
+def _profile(content: object) -> Profile:
+    """Raises ValueError, TypeError or KeyError for what is no profile: a rate of 0 would be divided by."""
+    if not isinstance(content, dict):
+        raise TypeError("a profile is an object")
+    known = {field.name: content[field.name] for field in fields(Profile) if field.name in content}
+    rates = known.pop("disk_bytes_per_s", Profile().disk_bytes_per_s)
+    is_measured = bool(known.pop("is_measured", False))
+    numbers = {name: float(value) for name, value in known.items()}
+    depth1, depth2, depth4 = (float(rate) for rate in rates)
+    for name, value in (*numbers.items(), *(("disk_bytes_per_s", rate) for rate in (depth1, depth2, depth4))):
+        if not isfinite(value) or value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
+            raise ValueError(f"{name} cannot be {value}")
+    return Profile(**numbers, disk_bytes_per_s=(depth1, depth2, depth4), is_measured=is_measured)
+
+
+def _llama_version() -> str:
+    try:
+        return version("llama-cpp-python")
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,80 @@
+"""Why something was decided, in words for the Memory page: what had changed, and what was done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.core import Tier
+from engine.memory.amounts import in_words
+from engine.memory.demand import Backlog, Budgets
+from engine.memory.placement import Placement
+from engine.protocol import PressureLevel
+
+_PLACES: dict[Tier, str] = {"gpu": "on the graphics card", "ram": "in memory", "disk": "on the disk"}
+# A budget that moved by less is not why anything was decided.
+_NOTABLE = 0.04
+
+
+def given_up(tier: Tier, level: PressureLevel) -> str:
+    """What made us give something up: the sentence before that of the rung."""
+    if tier != "ram":
+        return f"There is too little room left {_PLACES[tier]}."
+    return "The system is very short of memory." if level == "full" else "The system is short of memory."
+
+
+def over_budget(tier: Tier) -> str:
+    """That more is held than the budget allows, whatever the system has left: the sentence before that of the rung."""
+    return f"More is held {_PLACES[tier]} than its budget allows."
+
+
+def taken_back(tier: Tier) -> str:
+    """The sentence before that of the rung's way back."""
+    return f"There is room {_PLACES[tier]} again."
+
+
+def budget_chosen(tier: Tier, num_bytes: int | None) -> str:
+    """That the user changed what we may hold of a tier."""
+    if num_bytes is None:
+        return f"Ragdoll may hold what the machine has to spare {_PLACES[tier]}."
+    return f"Ragdoll may hold {in_words(num_bytes)} {_PLACES[tier]}."
+
+
+def cause(before: tuple[Budgets, Backlog] | None, now: tuple[Budgets, Backlog]) -> str:
+    """What is new since the placement in force was decided; "" where nothing is but that more is known."""
+    if before is None:
+        return ""
+    for tier, had, has in _differing(before[0], now[0]):
+        verb = "less" if has < had else "more"
+        return f"There is {verb} for Ragdoll {_PLACES[tier]}: {in_words(has)} instead of {in_words(had)}."
+    return _of_backlog(before[1].waiting + before[1].running, now[1].waiting + now[1].running)
+
+
+def index_moved(before: int, now: int) -> str:
+    """That more or less of the index stays in memory."""
+    verb = "more" if now > before else "less"
+    return f"The index keeps {verb} in memory: up to {in_words(now)} instead of {in_words(before)}."
+
+
+def refused(wanted: Placement) -> str:
+    """That there was no room to grow into."""
+    what = f"Wanted was: {wanted.sentence}" if wanted.fits else wanted.sentence
+    return f"The room for a better placement did not become free, so all stays as it is. {what}"
+
+
+def _of_backlog(had: int, has: int) -> str:
+    if has > had:
+        return f"{has} questions wait or are being answered." if has > 1 else "A question is being answered."
+    if has < had:
+        return "Fewer questions wait." if has else "No question waits any more."
+    return ""
+
+
+def _differing(before: Budgets, now: Budgets) -> Iterator[tuple[Tier, int, int]]:
+    pairs: tuple[tuple[Tier, int | None, int | None], ...] = (
+        ("gpu", before.gpu_bytes, now.gpu_bytes),
+        ("ram", before.ram_bytes, now.ram_bytes),
+        ("disk", before.disk_bytes, now.disk_bytes),
+    )
+    for tier, had, has in pairs:
+        if had is not None and has is not None and abs(has - had) > had * _NOTABLE:
+            yield tier, had, has

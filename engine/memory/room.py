@@ -1,0 +1,79 @@
+"""How much of each tier may be ours in all: what is free and what we hold, less what others need, within budgets.
+
+The one place where this is reckoned: budgets are followed by it (budgets.py), and placements are held to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.memory.demand import Budgets, Demand
+from engine.memory.hardware import Hardware
+
+MIB = 2**20
+# Of memory, left to the system and to what no ledger sees; of the disk, always left free (eq. 1).
+HEADROOM_SHARE, MIN_HEADROOM_BYTES, MAX_HEADROOM_BYTES = 0.04, 48 * MIB, 1024 * MIB
+DISK_RESERVE_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Bytes that we hold now and that are ours to use anew; None for memory is the whole process."""
+
+    gpu_bytes: int = 0
+    disk_bytes: int = 0
+    ram_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """M of equations 1 to 3 in bytes: the sums of our spans may not exceed them."""
+
+    gpu_bytes: int
+    ram_bytes: int
+    disk_bytes: int
+
+    def within(self, budgets: Budgets) -> Room:
+        """The same, where it is no more than the budgets."""
+        return Room(
+            _within(self.gpu_bytes, budgets.gpu_bytes),
+            _within(self.ram_bytes, budgets.ram_bytes),
+            _within(self.disk_bytes, budgets.disk_bytes),
+        )
+
+
+def room_of(hardware: Hardware, demand: Demand) -> Room:
+    """What the plan may use of each tier."""
+    # The model's file is there already, and one of our terms.
+    held = Held(demand.held_gpu_bytes, demand.held_disk_bytes + demand.shape.file_bytes, demand.held_ram_bytes)
+    return there_is(hardware, held, demand.device_reserve_bytes).within(demand.budgets)
+
+
+def there_is(hardware: Hardware, held: Held, device_reserve_bytes: int) -> Room:
+    """All that could be ours, whatever budgets say; `device_reserve_bytes` stay free on each device."""
+    return Room(
+        gpu_bytes=device_free_bytes(hardware, held.gpu_bytes)
+        + held.gpu_bytes
+        - device_reserve_bytes * len(hardware.devices),
+        ram_bytes=_ram_bytes(hardware, held.ram_bytes),
+        disk_bytes=hardware.disk_free_bytes + held.disk_bytes - int(hardware.disk_capacity_bytes * DISK_RESERVE_SHARE),
+    )
+
+
+def device_free_bytes(hardware: Hardware, held_bytes: int) -> int:
+    """What can be had of all devices beyond the `held_bytes` that are ours; compute buffers are counted among these.
+
+    A driver that keeps no account says that all of a device is free, whatever we hold there.
+    """
+    capacity = sum(device.capacity_bytes for device in hardware.devices)
+    return min(sum(device.free_bytes for device in hardware.devices), capacity - held_bytes)
+
+
+def _ram_bytes(hardware: Hardware, held_bytes: int | None) -> int:
+    held = hardware.process_bytes if held_bytes is None else held_bytes
+    headroom = min(MAX_HEADROOM_BYTES, max(MIN_HEADROOM_BYTES, int(hardware.ram_capacity_bytes * HEADROOM_SHARE)))
+    return min(hardware.ram_capacity_bytes, hardware.ram_free_bytes + held) - headroom
+
+
+def _within(num_bytes: int, budget_bytes: int | None) -> int:
+    return max(0, num_bytes if budget_bytes is None else min(num_bytes, budget_bytes))

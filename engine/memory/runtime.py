@@ -1,0 +1,131 @@
+"""The runtime: what interpreter and libraries take, measured when the engine starts and as more are imported.
+
+Nobody can count these bytes, so they are what the process grew by while nothing else did. From then on they stay
+as they were measured: what the process holds beyond the ledger later is told as not accounted for, and is our fault.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from engine.memory.heap import Heap, heap
+from engine.memory.ledger import Growth, Lease, Ledger
+from engine.memory.process import ProcessMemory, process_memory
+
+OWNER = "runtime"
+BASE, LIBRARIES, FREED = "interpreter and libraries", "libraries' files", "freed, kept for the next use"
+# These hold memory of theirs, in processes beside ours.
+OTHER_PROCESSES = ("parsers",)
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """What the process holds and the ledger does not know; less than nothing where the ledger says too much.
+
+    `kept_bytes` is memory that the system cannot take back, `mapped_bytes` pages of files.
+    """
+
+    kept_bytes: int
+    mapped_bytes: int
+
+
+def remainder(ledger: Ledger, process: ProcessMemory) -> Remainder:
+    """Of the process that the ledger is about."""
+    kept = _held(ledger, is_mapped=False)
+    return Remainder(process.kept_bytes - kept, process.file_bytes - _held(ledger, is_mapped=True))
+
+
+class Runtime:
+    """Enters what is measured in the ledger, as the owner `runtime`. Usable from any thread."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        process: Callable[[], ProcessMemory] = process_memory,
+        allocator: Callable[[], Heap] = heap,
+    ) -> None:
+        """Measures what is there already; `process` and `allocator` are where it looks."""
+        self._ledger, self._process, self._allocator = ledger, process, allocator
+        self._lock = threading.RLock()
+        self._lacking_bytes = self._base_bytes = 0
+        # In this order: what the first finds serves both.
+        ledger.measure(OWNER, FREED, "ram", self._freed)
+        ledger.measure(OWNER, BASE, "ram", lambda: self._less_lacking(self._base_bytes))
+        unknown_bytes = self._unknown_bytes()
+        self._base_bytes = unknown_bytes + self._lacking_bytes
+        ledger.look()
+        ledger.measure(OWNER, LIBRARIES, "ram", self._library_bytes, is_mapped=True)
+        self._unmeasured: list[str] = []
+        ledger.growing = self.growing
+
+    @contextmanager
+    def growing(self, owner: str, what: str) -> Iterator[Growth]:
+        """Enters what the process grows by in the block, beyond what others enter meanwhile.
+
+        Where something else is being loaded at the time, the two cannot be told apart: then it is entered as the
+        runtime's, when that is done (`settle`).
+        """
+        growth = Growth()
+        is_quiet, before = self._is_quiet, self._unknown_bytes()
+        try:
+            yield growth
+        finally:
+            # What was made only on the way is no part of it.
+            gc.collect()
+            with self._lock:
+                if is_quiet and self._is_quiet:
+                    growth.lease = self._enter(owner, what, self._unknown_bytes() - before)
+                else:
+                    self._unmeasured.append(what)
+
+    def settle(self) -> None:
+        """Enters what grew while it could not be told from something else, as soon as it can."""
+        with self._lock:
+            if self._unmeasured and self._is_quiet:
+                unmeasured, self._unmeasured = self._unmeasured, []
+                self._enter(OWNER, ", ".join(unmeasured), self._unknown_bytes())
+
+    def _enter(self, owner: str, what: str, num_bytes: int) -> Lease | None:
+        if num_bytes <= 0:
+            return None
+        if owner == OWNER:
+            return self._ledger.measure(owner, what, "ram", lambda: self._less_lacking(num_bytes))
+        return self._ledger.take(owner, what, "ram", num_bytes)
+
+    def _freed(self) -> int:
+        """Where more was allocated than written to, nothing is spare, and what is lacking was never there.
+
+        It was counted when it was allocated, by whatever library that was, so it is taken from theirs.
+        """
+        spare_bytes = self._allocator().spare_bytes
+        self._lacking_bytes = max(0, -spare_bytes)
+        return max(0, spare_bytes)
+
+    def _less_lacking(self, num_bytes: int) -> int:
+        """Called for each of the runtime's own, in their order, after `_freed`."""
+        taken = min(num_bytes, self._lacking_bytes)
+        self._lacking_bytes -= taken
+        return num_bytes - taken
+
+    def _unknown_bytes(self) -> int:
+        self._ledger.look()
+        return remainder(self._ledger, self._process()).kept_bytes
+
+    def _library_bytes(self) -> int:
+        """Pages of all mapped files that nobody else has entered."""
+        entered = self._ledger.held_bytes("ram", is_mapped=True) - self._ledger.held_bytes("ram", OWNER, is_mapped=True)
+        return max(0, self._process().file_bytes - entered)
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Whether everything that is entered is there, and nothing half."""
+        return all(span.state != "loading" for span in self._ledger.spans("ram"))
+
+
+def _held(ledger: Ledger, *, is_mapped: bool) -> int:
+    others = sum(ledger.held_bytes("ram", owner, is_mapped=is_mapped) for owner in OTHER_PROCESSES)
+    return ledger.held_bytes("ram", is_mapped=is_mapped) - others

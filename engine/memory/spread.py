@@ -1,0 +1,60 @@
+"""Which layers are streamed: evenly spread, so that computing the others hides their loading, and never the first.
+
+Layers become streamed in one fixed order, by the reversed bits of their numbers: any first part of it is spread evenly,
+and a placement with one streamed layer more differs in just that layer. So changing the pinned share moves only what
+must move. The first layer stays: a decode of several passes needs it again at once (memory.md, section 3).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+
+# Slots begin at huge pages.
+SLOT_ALIGNMENT_BYTES = 2 * 2**20
+# A ring that holds all that is streamed would stream nothing.
+LEAST_BEYOND_RING = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Layers in the order in which they become streamed, and the bytes of the first k of them."""
+
+    order: tuple[int, ...]
+    streamed_bytes: tuple[int, ...]
+    slot_bytes: int
+    total_bytes: int
+
+    @classmethod
+    def of(cls, layer_bytes: Sequence[int]) -> Spread:
+        """`layer_bytes` are those of the layers that the processor computes."""
+        order = _order(len(layer_bytes))
+        return cls(
+            order=order,
+            streamed_bytes=tuple(accumulate((layer_bytes[layer] for layer in order), initial=0)),
+            slot_bytes=-(-max(layer_bytes, default=0) // SLOT_ALIGNMENT_BYTES) * SLOT_ALIGNMENT_BYTES,
+            total_bytes=sum(layer_bytes),
+        )
+
+    def fewest_streamed(self, room_bytes: int, ring_slots: int) -> int | None:
+        """How many layers must be streamed for the others and the ring to fit; None where none of this fits."""
+        over = self.total_bytes + ring_slots * self.slot_bytes - room_bytes
+        count = max(ring_slots + LEAST_BEYOND_RING, bisect_left(self.streamed_bytes, over))
+        return count if count < len(self.streamed_bytes) else None
+
+    def layers(self, count: int) -> tuple[int, ...]:
+        """The layers that are streamed when so many are, in the order of a pass."""
+        return tuple(sorted(self.order[:count]))
+
+
+@cache
+def _order(num_layers: int) -> tuple[int, ...]:
+    bits = max(1, num_layers - 1).bit_length()
+    return tuple(sorted(range(1, num_layers), key=lambda layer: _reversed(layer, bits)))
+
+
+def _reversed(number: int, bits: int) -> int:
+    return int(f"{number:0{bits}b}"[::-1], 2)

@@ -1,0 +1,240 @@
+"""The terms of equations 2 and 3: how many bytes each choice takes in each tier, from header arithmetic alone.
+
+A layer on the device brings its weights and, unless all cells stay in memory, its cells with it. The output head is the
+first to go there, then layers from the last one on (llama.cpp counts the head as one of them).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from engine.core import KVType, ModelShape
+from engine.memory.cost_model import Homes
+from engine.memory.demand import Demand
+from engine.memory.placement import Placement, layers_of
+from engine.memory.spread import Spread
+from engine.memory.workspace import compute_bytes, input_bytes, output_bytes
+
+# Bytes that 32 numbers take: as f16, and as q8_0 with their common scale.
+BYTES_OF_32: dict[KVType, int] = {"f16": 64, "q8_0": 34}
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The choices that say how much memory the weights may have."""
+
+    kv_type: KVType
+    num_slots: int
+    num_cells: int
+    n_ubatch: int
+    kv_on_gpu: bool
+    embedder_on_gpu: bool
+    n_gpu_layers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """What main memory is filled with: `index_bytes` of resident partitions, `tree_bytes` of kept KV, and layers.
+
+    `num_streamed` layers pass through `ring_slots` slots. `is_mapped`: there is not enough memory and no ring, and the
+    system reads pages of the file as they are touched; of these it keeps what fits in `mapped_room_bytes`.
+    """
+
+    index_bytes: int
+    loads: float
+    tree_bytes: int
+    num_streamed: int = 0
+    ring_slots: int = 0
+    is_mapped: bool = False
+    mapped_room_bytes: int = 0
+
+
+EMPTY = Filling(0, 0.0, 0)
+
+
+class Terms:
+    """Byte arithmetic of one demand; sums over layers are taken once."""
+
+    def __init__(self, demand: Demand) -> None:
+        self.demand, self.shape = demand, demand.shape
+        self._weights = _sums(self.shape.layer_bytes)
+        self._cells = {kind: _sums(cell_bytes(self.shape, kind)) for kind in BYTES_OF_32}
+        self._spreads: dict[int, Spread] = {}
+        self.fixed_ram_bytes = sum(span.num_bytes for span in demand.fixed if span.tier == "ram")
+        self.fixed_gpu_bytes = sum(span.num_bytes for span in demand.fixed if span.tier == "gpu")
+        self.fixed_disk_bytes = sum(span.num_bytes for span in demand.fixed if span.tier == "disk")
+
+    # --- how the layers are shared out ---
+
+    def on_device(self, frame: Frame) -> int:
+        """How many layers the device computes."""
+        return layers_of(frame.n_gpu_layers, self.shape.num_layers)
+
+    def has_head(self, frame: Frame) -> bool:
+        """Whether the device computes the output head."""
+        return frame.n_gpu_layers > 0
+
+    def device_layer_bytes(self, frame: Frame) -> int:
+        return self._weights[self.on_device(frame)]
+
+    def ram_layer_bytes(self, frame: Frame) -> int:
+        """All layers that the processor computes, streamed or not."""
+        return self._weights[-1] - self.device_layer_bytes(frame)
+
+    def spread(self, frame: Frame) -> Spread:
+        count = self.shape.num_layers - self.on_device(frame)
+        if count not in self._spreads:
+            self._spreads[count] = Spread.of(self.shape.layer_bytes[:count])
+        return self._spreads[count]
+
+    # --- eq 2 ---
+
+    def cell_bytes(self, kv_type: KVType) -> int:
+        """Of one token's keys and values, over all layers."""
+        return self._cells[kv_type][-1]
+
+    def device_cell_bytes(self, frame: Frame) -> int:
+        return self._cells[frame.kv_type][self.on_device(frame)] if frame.kv_on_gpu else 0
+
+    def device_bytes(self, frame: Frame) -> int:
+        """Everything of ours on the device."""
+        num_bytes = self.fixed_gpu_bytes + (self.demand.embedder_bytes if frame.embedder_on_gpu else 0)
+        if not frame.n_gpu_layers:
+            return num_bytes
+        weights = self.device_layer_bytes(frame) + self.shape.head_bytes
+        return num_bytes + weights + self.device_cell_bytes(frame) * frame.num_cells + self.workspace_gpu_bytes(frame)
+
+    def workspace_gpu_bytes(self, frame: Frame) -> int:
+        return compute_bytes(self.shape, frame.n_ubatch, frame.num_cells) if frame.n_gpu_layers else 0
+
+    def most_on_device(self, frame: Frame, room_bytes: int) -> int:
+        """The largest `n_gpu_layers` with which eq 2 holds; `frame`'s own does not count."""
+        left = room_bytes - self.fixed_gpu_bytes - (self.demand.embedder_bytes if frame.embedder_on_gpu else 0)
+        left -= compute_bytes(self.shape, frame.n_ubatch, frame.num_cells) + self.shape.head_bytes
+        if left < 0:
+            return 0
+        weights, cells = self._weights, self._cells[frame.kv_type]
+        num_cells = frame.num_cells if frame.kv_on_gpu else 0
+        counts = range(1, self.shape.num_layers + 1)
+        return 1 + bisect_right(counts, left, key=lambda count: weights[count] + cells[count] * num_cells)
+
+    # --- eq 3 ---
+
+    def workspace_ram_bytes(self, frame: Frame) -> int:
+        rows = output_bytes(self.shape)
+        if self.on_device(frame) == self.shape.num_layers:
+            return rows + input_bytes(self.shape, frame.n_ubatch, frame.num_cells)
+        return rows + compute_bytes(self.shape, frame.n_ubatch, frame.num_cells)
+
+    def ram_cell_bytes(self, frame: Frame) -> int:
+        return self.cell_bytes(frame.kv_type) - self.device_cell_bytes(frame)
+
+    def framed_ram_bytes(self, frame: Frame) -> int:
+        """Everything of ours in memory but the weights, resident partitions and kept KV."""
+        embedder = 0 if frame.embedder_on_gpu else self.demand.embedder_bytes
+        cells = self.ram_cell_bytes(frame) * frame.num_cells
+        return self.fixed_ram_bytes + embedder + cells + self.workspace_ram_bytes(frame)
+
+    def edge_bytes(self, frame: Frame, is_streaming: bool) -> int:
+        """Weights in memory outside the layers.
+
+        Of token embeddings that are no head as well, a token touches a row: while layers are streamed they are left to
+        the page cache.
+        """
+        head = 0 if self.has_head(frame) else self.shape.output_bytes
+        embeddings = self.shape.other_bytes - self.shape.output_bytes
+        is_read_whole = self.shape.ties_embeddings and not self.has_head(frame)
+        return head + (embeddings if is_read_whole or not is_streaming else 0)
+
+    def weight_ram_bytes(self, frame: Frame, filling: Filling) -> int:
+        """Weights in memory, the ring with them; of what the system maps, what it can keep there."""
+        edges, layers = self.edge_bytes(frame, is_streaming=bool(filling.num_streamed)), self.ram_layer_bytes(frame)
+        if filling.is_mapped:
+            return max(0, min(filling.mapped_room_bytes, edges + layers))
+        if not filling.num_streamed:
+            return edges + layers
+        spread = self.spread(frame)
+        pinned = layers - spread.streamed_bytes[filling.num_streamed]
+        return edges + pinned + filling.ring_slots * spread.slot_bytes
+
+    def worthwhile_tree_bytes(self, kv_type: KVType) -> int:
+        """Kept KV that is worth room beside weights: what one context holds."""
+        whole, wish = self.cell_bytes(kv_type) * self.demand.context_tokens, self.demand.wishes.kv_ram_bytes
+        return whole if wish is None else min(whole, wish)
+
+    def restored_bytes(self, kv_type: KVType, tree_bytes: int, cached_tokens: int) -> float:
+        """Of the kept KV of a prompt, the bytes that come from the disk."""
+        if not cached_tokens:
+            return 0.0
+        missing = 1.0 - min(1.0, tree_bytes / max(1, self.worthwhile_tree_bytes(kv_type)))
+        return cached_tokens * self.cell_bytes(kv_type) * missing
+
+    # --- what a pass finds where ---
+
+    def mapped_bytes(self, frame: Frame, room_bytes: int) -> float:
+        """What the system reads again in each pass that touches everything.
+
+        It throws out what was used longest ago, which is what a pass needs next: so all of it. Experts are chosen by
+        chance, and as many of them are there as fit.
+        """
+        num_bytes = self.ram_layer_bytes(frame) + (0 if self.has_head(frame) else self.shape.head_bytes)
+        missing = 1.0 - min(1.0, room_bytes / max(1, num_bytes)) if self.shape.expert_share else 1.0
+        return num_bytes * missing
+
+    def homes(self, frame: Frame, filling: Filling) -> Homes:
+        on_device, shape = self.on_device(frame), self.shape
+        layers, has_head = self.ram_layer_bytes(frame), self.has_head(frame)
+        cells = self._cells["f16"]
+        on_gpu = cells[on_device] if frame.kv_on_gpu else 0
+        changes = 1 if has_head and on_device < shape.num_layers else 0
+        return Homes(
+            processor_bytes=layers,
+            processor_head_bytes=0 if has_head else shape.head_bytes,
+            device_bytes=self._weights[on_device],
+            device_head_bytes=shape.head_bytes if has_head else 0,
+            streamed_bytes=self.spread(frame).streamed_bytes[filling.num_streamed] if filling.num_streamed else 0,
+            mapped_bytes=self.mapped_bytes(frame, filling.mapped_room_bytes) if filling.is_mapped else 0,
+            ring_slots=filling.ring_slots,
+            is_repacked=not (filling.num_streamed or filling.is_mapped),
+            # Keys and values of 8 bits are half the bytes and twice the work: they save room, not time.
+            ram_cell_bytes=cells[-1] - on_gpu,
+            device_cell_bytes=on_gpu,
+            hops=changes + (0 if frame.kv_on_gpu else 2 * on_device),
+            expert_share=shape.expert_share,
+            expert_use=shape.expert_use,
+        )
+
+
+def cell_bytes(shape: ModelShape, kv_type: KVType) -> tuple[int, ...]:
+    """What one token's keys and values take in each layer, in this format; `shape` has them as f16."""
+    return tuple(num_bytes * BYTES_OF_32[kv_type] // BYTES_OF_32["f16"] for num_bytes in shape.kv_cell_bytes)
+
+
+def homes_of(shape: ModelShape, placement: Placement) -> Homes:
+    """What a pass finds where, of a model that is loaded as it was placed."""
+    terms = Terms(Demand(shape, placement.num_cells, placement.num_slots))
+    frame = Frame(
+        placement.kv_type,
+        placement.num_slots,
+        placement.num_cells,
+        placement.n_ubatch,
+        placement.kv_on_gpu,
+        placement.embedder_on_gpu,
+        placement.n_gpu_layers,
+    )
+    room = sum(span.num_bytes for span in placement.spans if span.owner == "weights" and span.tier == "ram")
+    filling = replace(EMPTY, is_mapped=placement.is_mapped, mapped_room_bytes=room)
+    streamed = sum(shape.layer_bytes[layer] for layer in placement.streamed_layers)
+    return replace(
+        terms.homes(frame, filling),
+        streamed_bytes=streamed,
+        ring_slots=placement.ring_slots,
+        is_repacked=placement.is_repacked,
+    )
+
+
+def _sums(of_layers: tuple[int, ...]) -> tuple[int, ...]:
+    """Entry k: the sum over the last k layers, which are the ones that a device takes first."""
+    return tuple(accumulate(reversed(of_layers), initial=0))

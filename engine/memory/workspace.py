@@ -1,0 +1,51 @@
+"""What llama.cpp allocates besides weights and cells: a compute buffer for the largest pass, and rows of logits.
+
+It allocates them once for each context, at their worst. The formula follows from what it says it took, model by model
+(a test holds it against the library): activations of a pass, the mask over all cells in 16 bits, and a row of logits
+for each sequence.
+"""
+
+from __future__ import annotations
+
+from engine.core import ModelShape
+
+# All activations of a token that live at the same time, in lengths of its vector: four of them, and those of a
+# feed-forward part that is at most four times as wide.
+ACTIVATIONS = 16
+FLOAT_BYTES, MASK_BYTES = 4, 2
+# All answers, and everything that is kept in cells, need a sequence number each; each costs a row of logits, in the
+# output and in the compute buffer.
+LOGITS_BYTES, MIN_SEQUENCES, MAX_SEQUENCES = 128 * 2**20, 32, 256
+_UNKNOWN_WIDTH = 4096
+
+
+def num_sequences(vocabulary_size: int) -> int:
+    """How many sequence numbers a context has."""
+    affordable = LOGITS_BYTES // (2 * FLOAT_BYTES * max(1, vocabulary_size))
+    return max(MIN_SEQUENCES, min(MAX_SEQUENCES, affordable))
+
+
+def compute_bytes(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
+    """Of the buffer on a device that computes layers."""
+    if not shape.num_layers:
+        return 0
+    width = shape.width or _UNKNOWN_WIDTH
+    logits = num_sequences(shape.vocabulary_size) * shape.vocabulary_size * FLOAT_BYTES
+    tokens = _most_tokens(shape, n_ubatch)
+    return tokens * (width * ACTIVATIONS * FLOAT_BYTES + num_cells * MASK_BYTES) + logits
+
+
+def input_bytes(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
+    """What stays in memory where a device computes all layers: the vectors of a pass on their way, and the mask."""
+    width = shape.width or _UNKNOWN_WIDTH
+    return _most_tokens(shape, n_ubatch) * (2 * width * FLOAT_BYTES + num_cells * MASK_BYTES)
+
+
+def _most_tokens(shape: ModelShape, n_ubatch: int) -> int:
+    """Of a pass: there is room for a token of each sequence, too."""
+    return max(n_ubatch, num_sequences(shape.vocabulary_size))
+
+
+def output_bytes(shape: ModelShape) -> int:
+    """Rows of logits that come out, in memory."""
+    return num_sequences(shape.vocabulary_size) * shape.vocabulary_size * FLOAT_BYTES

@@ -1,0 +1,56 @@
+"""Tests for engine.memory.backlog."""
+
+from __future__ import annotations
+
+from engine.core import Answer, Scope
+from engine.events import AnswerCancelled, AnswerFinished, AnswerStateChanged, LibraryChanged
+from engine.memory.backlog import BacklogWatch
+from engine.memory.demand import Backlog
+from engine.metrics import Timings
+
+ANSWER = Answer("", (), (), (), Scope(0, 0, 0), None, "stop")
+
+
+def finished(question_id: str, prompt: int, generated: int, cached: int = 0) -> AnswerFinished:
+    return AnswerFinished(question_id, ANSWER, Timings(0, 0, 0, 0, 1, prompt, generated, cached))
+
+
+def test_questions_are_counted_by_what_they_are_at():
+    told: list[int] = []
+    watch = BacklogWatch(lambda: told.append(1))
+    for question_id in "abc":
+        watch.note(AnswerStateChanged(question_id, "queued"))
+    watch.note(AnswerStateChanged("a", "searching"))
+    watch.note(AnswerStateChanged("a", "reading"))
+    watch.note(AnswerStateChanged("a", "writing"))
+    now = watch.now()
+    assert (now.waiting, now.running) == (2, 1)
+    assert len(told) == 4
+    watch.note(AnswerCancelled("b"))
+    watch.note(finished("a", 100, 10))
+    now = watch.now()
+    assert (now.waiting, now.running) == (1, 0)
+    assert len(told) == 6
+
+
+def test_what_is_no_question_is_passed_over():
+    watch = BacklogWatch(lambda: 1 / 0)
+    watch.note(LibraryChanged())
+    watch.note(AnswerCancelled("nobody's"))
+    assert watch.now() == Backlog()
+
+
+def test_lengths_follow_what_was_seen():
+    watch = BacklogWatch()
+    for _ in range(60):
+        watch.note(finished("a", 3000, 90, 1500))
+    now = watch.now()
+    assert abs(now.prompt_tokens - 3000) < 20
+    assert abs(now.answer_tokens - 90) < 5
+    assert abs(now.cached_share - 0.5) < 0.01
+
+
+def test_quotes_say_nothing_of_prompts():
+    watch = BacklogWatch()
+    watch.note(finished("a", 0, 0))
+    assert watch.now() == Backlog()

@@ -1,0 +1,110 @@
+"""Tests for engine.memory.cost_model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine.memory.cost_model import Course, Disk, Homes, decode_work, prefill_work
+from engine.memory.demand import Backlog
+from engine.memory.profile import Profile, overlapped
+
+PROFILE = Profile(
+    ram_bytes_per_s=10e9,
+    processor_rate=1e12,
+    device_bytes_per_s=100e9,
+    device_rate=1e14,
+    host_to_device_bytes_per_s=10e9,
+    hop_s=0.0,
+    disk_bytes_per_s=(1e9, 2e9, 1.5e9),
+    step_s=0.0,
+    retrieval_s=0.0,
+    retrieval_load_s=0.1,
+    retrieval_query_s=0.01,
+)
+RESIDENT = Homes(processor_bytes=10e9)
+STREAMING = replace(RESIDENT, streamed_bytes=8e9, ring_slots=3, is_repacked=False)
+QUESTION = Backlog(prompt_tokens=1000, answer_tokens=100)
+
+
+def course(homes: Homes, backlog: Backlog = QUESTION, num_slots: int = 1, n_ubatch: int = 500) -> Course:
+    return Course.of(homes, PROFILE, backlog, num_slots, n_ubatch)
+
+
+def disk(homes: Homes) -> Disk:
+    return Disk.of(PROFILE, homes)
+
+
+def test_a_step_reads_every_byte_once_and_computes_it_for_each_answer():
+    work = decode_work(RESIDENT, 4, 0)
+    assert (work.processor_bytes, work.processor_token_bytes) == (10e9, 40e9)
+    assert PROFILE.seconds(work) == pytest.approx(1.0 + 0.04)
+
+
+def test_keys_and_values_are_read_where_they_lie():
+    work = decode_work(replace(RESIDENT, ram_cell_bytes=1000, device_cell_bytes=500), 2, 3000)
+    assert work.processor_bytes == 10e9 + 2 * 3000 * 1000
+    assert work.device_bytes == 2 * 3000 * 500
+
+
+def test_streaming_hides_behind_computing_and_computing_behind_streaming():
+    assert overlapped(1.0, 4.0, 4) == pytest.approx(4.0 + 1 / 16)
+    assert overlapped(4.0, 1.0, 4) == pytest.approx(4.0 + 1 / 16)
+    assert overlapped(1.0, 4.0, 1) == 5.0
+
+
+def test_four_answers_cost_little_more_than_one_where_the_disk_dominates():
+    one, four = (course(STREAMING, Backlog(waiting=count, answer_tokens=100), num_slots=4) for count in (1, 4))
+    assert four.step_seconds(disk(STREAMING)) < 1.05 * one.step_seconds(disk(STREAMING))
+
+
+def test_a_prompt_streams_all_layers_once_in_each_pass():
+    few, many = (course(STREAMING, n_ubatch=size).reading_seconds(disk(STREAMING)) for size in (1000, 100))
+    # Ten passes of four seconds, against one that computes for longer than it reads.
+    assert many > 40 > 2 * few
+
+
+def test_reading_and_writing_sum_to_an_answer():
+    found = course(RESIDENT).prediction(disk(RESIDENT), 0.5)
+    reading = 2 * (1.0 + 500 * 10e9 / 1e12)
+    assert found.prefill_tokens_per_s == pytest.approx(1000 / reading)
+    assert found.ttft_s == pytest.approx(0.5 + reading + 1.01)
+    # And half of the pass that may be under way.
+    assert found.latency_s == pytest.approx(0.5 + reading + 100 * 1.01 + 0.5 * (1.0 + 5.0))
+
+
+def test_what_is_kept_is_not_read_again():
+    kept = course(RESIDENT, replace(QUESTION, cached_share=0.9))
+    assert kept.new_tokens == 100
+    assert kept.reading_seconds(Disk()) < 0.3 * course(RESIDENT).reading_seconds(Disk())
+
+
+def test_more_questions_than_slots_wait_for_each_other():
+    backlog = replace(QUESTION, waiting=8)
+    in_two, at_once = (course(STREAMING, backlog, slots).latency(disk(STREAMING), 0.0) for slots in (4, 8))
+    assert in_two > at_once
+
+
+def test_layers_in_memory_are_computed_on_the_device_where_copying_them_is_faster():
+    split = Homes(processor_bytes=5e9, device_bytes=5e9)
+    slow = course(replace(split, is_repacked=False)).reading_seconds(Disk())
+    assert course(split).reading_seconds(Disk()) < 0.5 * slow
+
+
+def test_pages_that_are_mapped_are_read_again_in_each_pass():
+    mapped = replace(RESIDENT, mapped_bytes=10e9, is_repacked=False)
+    assert disk(mapped).mapped > 5.0
+    assert course(mapped).step_seconds(disk(mapped)) > course(STREAMING).step_seconds(disk(STREAMING))
+
+
+def test_a_token_touches_the_experts_that_it_uses():
+    mixture = replace(RESIDENT, expert_share=0.9, expert_use=0.1)
+    one, many = decode_work(mixture, 1, 0), prefill_work(mixture, 400)
+    assert one.processor_bytes == pytest.approx(10e9 * 0.19)
+    assert many.processor_bytes == pytest.approx(10e9)
+    assert many.processor_token_bytes == pytest.approx(400 * 10e9 * 0.19)
+
+
+def test_a_search_costs_its_partitions_and_its_queries():
+    assert PROFILE.retrieval_seconds(3, 5) == pytest.approx(0.3 + 0.05)

@@ -1,0 +1,100 @@
+"""Tests for engine.memory.hardware and devices."""
+
+from __future__ import annotations
+
+import sys
+from collections import namedtuple
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from engine.memory import hardware
+from engine.memory.devices import probe_devices, torch_devices, torch_held_bytes
+from engine.memory.hardware import CgroupMemory, Device, ProcessMemory, probe
+
+GIB = 2**30
+System = namedtuple("System", "total available")
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch):
+    """A machine of 16 GiB of which 10 are available, and a process of 3 GiB with 1 GiB of mapped files."""
+
+    def seen(cgroup: CgroupMemory | None = None):
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: System(16 * GIB, 10 * GIB))
+        monkeypatch.setattr(hardware, "own_cgroup", lambda: cgroup)
+        monkeypatch.setattr(hardware, "process_memory", lambda: ProcessMemory(3 * GIB, 2 * GIB, 1 * GIB, 0, 5))
+        return probe(Path.cwd())
+
+    return seen
+
+
+def group(limit: int | None, free: int | None) -> CgroupMemory:
+    return CgroupMemory(limit, free, GIB, GIB // 2, 0, GIB // 2, 0, 0)
+
+
+def test_files_that_we_map_are_not_free(machine):
+    seen = machine()
+    assert (seen.ram_capacity_bytes, seen.ram_free_bytes, seen.process_bytes) == (16 * GIB, 9 * GIB, 3 * GIB)
+    assert seen.ram_others_bytes == 4 * GIB
+    assert not seen.is_limited
+
+
+def test_what_the_group_allows_counts_where_it_is_less(machine):
+    seen = machine(group(6 * GIB, 2 * GIB))
+    assert (seen.ram_capacity_bytes, seen.ram_free_bytes) == (6 * GIB, 1 * GIB)
+    assert seen.is_limited
+    wide = machine(group(64 * GIB, 60 * GIB))
+    assert (wide.ram_capacity_bytes, wide.ram_free_bytes) == (16 * GIB, 9 * GIB)
+    assert not wide.is_limited
+
+
+def test_a_group_without_a_limit_changes_nothing(machine):
+    assert machine(group(None, None)).ram_capacity_bytes == 16 * GIB
+
+
+def test_free_is_never_less_than_nothing(machine):
+    assert machine(group(6 * GIB, GIB // 2)).ram_free_bytes == 0
+
+
+def test_this_machine_can_be_probed(tmp_path: Path):
+    seen = probe(tmp_path, probe_devices())
+    assert 0 < seen.ram_free_bytes <= seen.ram_capacity_bytes
+    assert 0 < seen.disk_free_bytes <= seen.disk_capacity_bytes
+    assert 0 < seen.process_bytes == seen.process.rss_bytes
+    assert all(0 <= device.free_bytes <= device.capacity_bytes for device in seen.devices)
+
+
+# --- torch's devices ---
+
+
+def cuda(*, is_available: bool = True, is_initialized: bool = True) -> SimpleNamespace:
+    return SimpleNamespace(
+        is_available=lambda: is_available,
+        is_initialized=lambda: is_initialized,
+        device_count=lambda: 2,
+        mem_get_info=lambda index: ((index + 1) * GIB, 8 * GIB),
+        get_device_name=lambda index: f"Card {index}",
+        memory_reserved=lambda index: 1000 + index,
+    )
+
+
+def test_the_devices_that_torch_sees_are_told_with_what_is_free(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda()))
+    assert torch_devices() == (
+        Device("CUDA0", "Card 0", 8 * GIB, 1 * GIB),
+        Device("CUDA1", "Card 1", 8 * GIB, 2 * GIB),
+    )
+    assert torch_held_bytes() == 2001
+
+
+def test_torch_is_not_asked_before_it_is_there_or_has_a_device(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda(is_available=False)))
+    assert (torch_devices(), torch_held_bytes()) == ((), 0)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda(is_initialized=False)))
+    # Asking what is held would otherwise make a context on the device, of some hundred megabytes.
+    assert torch_held_bytes() == 0
+    monkeypatch.delitem(sys.modules, "torch")
+    assert (torch_devices(), torch_held_bytes()) == ((), 0)

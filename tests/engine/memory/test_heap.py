@@ -1,0 +1,119 @@
+"""Tests for engine.memory.heap."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from engine.memory import heap as heap_module
+from engine.memory.heap import Heap, few_arenas, heap, peak_bytes, trim_heap
+
+MIB = 2**20
+needs_glibc = pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="the C allocator is none of glibc's"
+)
+
+
+def in_pieces(num_bytes: int) -> list[bytearray]:
+    """Memory that lies in an arena: larger than Python takes for itself, smaller than what is mapped alone."""
+    return [bytearray(b"x" * 4000) for _ in range(num_bytes // 4000)]
+
+
+@needs_glibc
+def test_what_is_used_and_what_is_kept_after_it_was_freed_are_told_apart():
+    trim_heap()
+    before = heap()
+    pieces = in_pieces(64 * MIB)
+    held = heap()
+    last = pieces.pop()
+    pieces.clear()
+    freed = heap()
+    assert held.used_bytes - before.used_bytes > 60 * MIB
+    assert freed.used_bytes - before.used_bytes < 4 * MIB
+    # The last piece keeps the end of the heap where it is, so nothing of it goes back by itself.
+    assert freed.spare_bytes - before.spare_bytes > 56 * MIB
+    trim_heap()
+    assert heap().spare_bytes - before.spare_bytes < 8 * MIB
+    assert len(last) == 4000
+
+
+@needs_glibc
+def test_threads_have_memory_of_their_own_that_counts():
+    trim_heap()
+    before = heap()
+    allocate, free = ctypes.CDLL(None).malloc, ctypes.CDLL(None).free
+    allocate.restype, free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+    allocate.argtypes = (ctypes.c_size_t,)
+    addresses: list[int] = []
+
+    def fill() -> None:
+        for _ in range(1000):
+            addresses.append(allocate(20_000))
+            ctypes.memset(addresses[-1], 1, 20_000)
+
+    thread = threading.Thread(target=fill)
+    thread.start()
+    thread.join()
+    grown = heap()
+    for address in addresses:
+        free(address)
+    assert grown.used_bytes - before.used_bytes > 19 * MIB
+    assert grown.resident_bytes - before.resident_bytes > 15 * MIB
+
+
+@needs_glibc
+def test_the_largest_moment_of_some_work_is_seen():
+    def work() -> None:
+        pieces = in_pieces(48 * MIB)
+        threading.Event().wait(0.05)
+        pieces.clear()
+
+    assert 40 * MIB < peak_bytes(work) < 80 * MIB
+
+
+def test_what_the_work_raises_is_raised():
+    with pytest.raises(ZeroDivisionError):
+        peak_bytes(lambda: 1 // 0)
+
+
+@needs_glibc
+def test_arenas_that_lie_beside_other_memory_are_found():
+    few_arenas()
+
+    def fill(kept: list[bytearray]) -> None:
+        kept += in_pieces(8 * MIB)
+
+    kept: list[bytearray] = []
+    threads = [threading.Thread(target=fill, args=(kept,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = sum(end - start for start, end in heap_module._arenas())
+    assert abs(found - heap_module._glibc().mallinfo2().arena) < 4 * MIB
+
+
+@needs_glibc
+def test_memory_that_goes_while_it_is_looked_at_ends_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    maps = tmp_path / "maps"
+    maps.write_text("7000000000-7004000000 rw-p 00000000 00:00 0 \n")
+    monkeypatch.setattr(heap_module, "_MAPS", maps)
+    assert heap().resident_bytes == 0
+    assert heap_module._arenas() == []
+
+
+@needs_glibc
+def test_a_system_that_does_not_let_us_look_at_ourselves_tells_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(heap_module, "_MEMORY", tmp_path / "no such file")
+    assert heap() == Heap()
+
+
+def test_another_allocator_tells_nothing_and_is_left_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(heap_module, "_glibc", lambda: None)
+    trim_heap()
+    assert heap() == Heap()
+    assert heap().spare_bytes == 0

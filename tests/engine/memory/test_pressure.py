@@ -1,0 +1,64 @@
+"""Tests for engine.memory.pressure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine.config import GIB
+from engine.memory.cgroup import CgroupMemory
+from engine.memory.hardware import Hardware, probe
+from engine.memory.pressure import PressureGauge, Sample, Stalls, level, stalls_of
+
+PLENTY = Sample(100 * GIB, 40 * GIB)
+LITTLE = Sample(100 * GIB, 8 * GIB)
+VERY_LITTLE = Sample(100 * GIB, 2 * GIB)
+
+
+def test_a_machine_where_nothing_waits_is_under_no_pressure_even_with_little_left():
+    assert [level(one) for one in (PLENTY, LITTLE, VERY_LITTLE)] == ["none"] * 3
+
+
+def test_with_nothing_left_pressure_is_full_before_anything_waits():
+    assert level(Sample(100 * GIB, GIB)) == "full"
+
+
+def test_what_waits_elsewhere_is_not_ours_while_there_is_plenty():
+    stalls = Stalls(some=0.9, full=0.8)
+    assert level(replace(PLENTY, stalls=stalls)) == "none"
+    assert level(replace(LITTLE, stalls=stalls)) == "some"
+    assert level(replace(VERY_LITTLE, stalls=stalls)) == "full"
+
+
+def test_what_waits_in_our_own_group_is_ours_however_much_page_cache_there_is():
+    assert level(replace(PLENTY, stalls=Stalls(some=0.2, is_own=True))) == "some"
+    assert level(replace(PLENTY, stalls=Stalls(some=0.2, full=0.1, is_own=True))) == "full"
+
+
+def test_a_limit_that_is_reached_counts_where_dropping_cache_is_no_help():
+    before, after = replace(VERY_LITTLE, num_refused=5), replace(VERY_LITTLE, num_refused=6)
+    assert level(after, before) == "some"
+    assert level(after, after) == "none"
+    assert level(replace(PLENTY, num_refused=9), before) == "none"
+
+
+def test_the_systems_file_is_read_in_shares():
+    text = "some avg10=12.50 avg60=1.00 avg300=0.10 total=99\nfull avg10=3.25 avg60=0.50 avg300=0.00 total=9\n"
+    assert stalls_of(text, is_own=True) == Stalls(0.125, 0.0325, True)
+    assert stalls_of("nothing known", is_own=False) == Stalls()
+
+
+@pytest.mark.parametrize("num_refused", [0, 3])
+def test_the_gauge_compares_with_its_last_look(num_refused: int):
+    def look(refused: int) -> Hardware:
+        group = CgroupMemory(100 * GIB, 2 * GIB, 98 * GIB, 90 * GIB, 0, 0, 0, refused)
+        return Hardware(100 * GIB, 2 * GIB, GIB, GIB, 90 * GIB, cgroup=group)
+
+    gauge = PressureGauge(Stalls)
+    assert gauge.look(look(7)) == "none"
+    assert gauge.look(look(7 + num_refused)) == ("some" if num_refused else "none")
+
+
+def test_this_machine_can_be_asked(tmp_path):
+    assert PressureGauge().look(probe(tmp_path)) in ("none", "some", "full")

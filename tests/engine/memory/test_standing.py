@@ -1,0 +1,88 @@
+"""Tests for engine.memory.standing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.config import MIB
+from engine.memory.demand import Demand
+from engine.memory.ladder import LadderState, Rung
+from engine.memory.placement import Placement
+from engine.memory.standing import CALM_SECONDS, MAX_CALM_SECONDS, Pace, Standing
+from tests.engine.memory.test_ladder import DEMAND, PLACEMENT
+
+
+class Stairs:
+    """A ladder to walk on: the placement is what has been left of it."""
+
+    def __init__(self) -> None:
+        self.standing = Standing()
+        self.placement: Placement = PLACEMENT
+        self.demand: Demand = DEMAND
+
+    def state(self) -> LadderState:
+        return LadderState(self.demand, self.placement, self.standing.given_up)
+
+    def move(self, level: str, now: float) -> str:
+        move = self.standing.move("ram", level, self.state, now)
+        if move is None:
+            return ""
+        if move.kind == "given_up":
+            self.placement = replace(self.placement, kv_ram_bytes=move.rung.bound)
+        return move.kind
+
+
+def test_nothing_moves_while_all_is_well():
+    stairs = Stairs()
+    assert [stairs.move("none", float(second)) for second in range(200)] == [""] * 200
+
+
+def test_one_goes_down_every_other_second_and_faster_when_nothing_goes_on():
+    stairs = Stairs()
+    assert [stairs.move("some", second / 2) for second in range(5)] == ["given_up", "", "", "", "given_up"]
+    hurried = Stairs()
+    assert [hurried.move("full", second / 2) for second in range(2)] == ["given_up"] * 2
+
+
+def test_one_goes_up_only_after_a_calm_time_and_one_at_a_time():
+    stairs = Stairs()
+    stairs.move("some", 0.0)
+    stairs.move("some", 2.0)
+    stairs.move("none", 3.0)
+    moves = {now: stairs.move("none", float(now)) for now in range(4, 80)}
+    ups = [now for now, move in moves.items() if move == "taken_back"]
+    assert ups == [3 + CALM_SECONDS, 3 + 2 * CALM_SECONDS]
+    assert stairs.standing.given_up == ()
+
+
+def test_pressure_in_between_starts_the_calm_time_anew():
+    pace = Pace().fallen(0.0).seen("none", 1.0)
+    assert not pace.may_climb(CALM_SECONDS)
+    assert pace.may_climb(1.0 + CALM_SECONDS)
+    assert not pace.seen("some", 20.0).seen("none", 21.0).may_climb(1.0 + CALM_SECONDS)
+
+
+def test_each_relapse_doubles_the_patience_up_to_an_end_and_steadiness_halves_it():
+    pace, now = Pace(), 0.0
+    for _ in range(10):
+        pace, now = pace.climbed(now).fallen(now + 1.0), now + 2.0
+    assert pace.patience_s == MAX_CALM_SECONDS
+    pace = pace.seen("none", now).climbed(now + 1000.0)
+    assert pace.patience_s == MAX_CALM_SECONDS / 2
+
+
+def test_what_another_gave_up_is_taken_back_here():
+    stairs = Stairs()
+    rung = Rung("ram", "cold_partitions", "Less.", "More.", bound=300 * MIB)
+    stairs.standing.give_up(rung, 0.0)
+    assert stairs.standing.holds("ram")
+    assert stairs.move("none", 1.0) == ""
+    assert stairs.move("none", 1.0 + CALM_SECONDS) == "taken_back"
+    assert not stairs.standing.holds("ram")
+
+
+def test_a_new_model_begins_with_everything():
+    stairs = Stairs()
+    stairs.move("some", 0.0)
+    stairs.standing.forget()
+    assert stairs.standing.given_up == ()
