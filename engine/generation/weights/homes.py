@@ -1,0 +1,247 @@
+"""Where a model's pages really lie: memory of ours, laid over the addresses at which llama.cpp looks for weights.
+
+A layer has a home, which is private memory, or is seen through a slot that other layers are seen through as well. Only
+what /proc/self/maps shows at that very moment to be what we know to be there is ever replaced.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+
+from engine.errors import NotStreamable
+from engine.generation.weights import mappings
+from engine.generation.weights.arena import Arena
+from engine.generation.weights.direct_reads import WeightFiles
+from engine.generation.weights.extents import Layout, Pages
+from engine.generation.weights.mappings import MEMORY, FileId
+from engine.generation.weights.memory_map import (
+    MADV_DONTNEED,
+    MADV_POPULATE_READ,
+    MADV_RANDOM,
+    MappingLost,
+    advise,
+    bytes_at,
+    end_process,
+    map_private_over,
+    map_shared_over,
+)
+
+# Pieces that a layer is read in: large enough for the disk, small enough that a pass does not wait long for the last.
+CHUNK_BYTES = 2 << 20
+EndProcess = Callable[[str], NoReturn]
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Memory that is this layer's alone."""
+
+    layer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A range of the arena that streamed layers share."""
+
+    number: int
+
+
+Place = Home | Slot
+
+
+class Homes:
+    """Owned by the thread that decodes; nothing is computed or read while places change."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        files: WeightFiles,
+        file_ids: Sequence[FileId],
+        bases: Sequence[int],
+        chunk_bytes: int = CHUNK_BYTES,
+        end: EndProcess = end_process,
+    ) -> None:
+        """Makes an empty arena; nothing is moved yet.
+
+        Args:
+            layout: The pages of the model.
+            files: They are read from here.
+            file_ids: The model's files, as they are mapped.
+            bases: The address of each file's first byte.
+            chunk_bytes: Pieces that layers are read in; whole pages.
+            end: Called where a mapping was lost, which nobody survives.
+        """
+        self._layout, self._files, self._file_ids, self._bases, self._end = layout, files, file_ids, bases, end
+        self._chunk_bytes = chunk_bytes
+        self._arena = Arena(mmap.PAGESIZE)
+        self._places: dict[int, Place] = {}
+        self._slots: dict[int, int] = {}
+        self._seen_from: dict[Slot, int] = {}
+        self._is_settled = False
+        self._layers = [layer for layer, pages in enumerate(layout.layers) if pages]
+        self._chunks = [tuple(chunk for pages in layer for chunk in self._cut(pages)) for layer in layout.layers]
+        self._slot_bytes = max((layout.layer_bytes(layer) for layer in self._layers), default=0)
+
+    @property
+    def num_chunks(self) -> list[int]:
+        """Pieces of each layer; 0 of one that lies on a device, or wholly in edges."""
+        return [len(chunks) for chunks in self._chunks]
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Memory of what is no layer: edges, and the tensors that each pass reads."""
+        pinned = sum(pages.num_bytes for tensor in self._layout.pinned.values() for pages in tensor)
+        return pinned + sum(pages.num_bytes for pages in self._layout.edges)
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory that is ours now: slots as far as they were filled, homes as if they were full."""
+        at_home = [layer for layer, place in self._places.items() if isinstance(place, Home)]
+        homes = sum(self._layout.layer_bytes(layer) for layer in at_home)
+        return self._arena.held_bytes + homes + (self.fixed_bytes if self._is_settled else 0)
+
+    def slot_bytes(self, places: Mapping[int, Place]) -> dict[int, int]:
+        """What each slot comes to hold: as much as the largest of its layers."""
+        held: dict[int, int] = {}
+        for layer, place in places.items():
+            if isinstance(place, Slot):
+                held[place.number] = max(held.get(place.number, 0), self._layout.layer_bytes(layer))
+        return held
+
+    def settle(self) -> None:
+        """Copies edges and the tensors of no layer into memory, and tells the system how the rest will be used.
+
+        Raises:
+            NotStreamable: Something else lies where the files should.
+            OSError: They could not be read.
+        """
+        self._drop_loaded()
+        edges = self._layout.edges
+        pinned = [pages for tensor in self._layout.pinned.values() for pages in tensor]
+        copies = [self._files.read_buffered(page.part, page.start, page.num_bytes) for page in edges]
+        self._require([(pages, self._file_ids[pages.part], self._bases[pages.part]) for pages in (*edges, *pinned)])
+        for pages in (*edges, *pinned):
+            self._map_home(pages)
+        for page, data in zip(edges, copies, strict=True):
+            bytes_at(self._address(page), len(data)).raw = data
+        for pages in pinned:
+            for chunk in self._cut(pages):
+                self._read(chunk)
+        self._is_settled = True
+        # Of the edges that were copied.
+        self._files.forget()
+        for tensor in self._layout.scattered.values():
+            for pages in tensor:
+                advise(self._address(pages), pages.num_bytes, MADV_RANDOM)
+
+    def arrange(self, places: Mapping[int, Place]) -> None:
+        """Has layers seen through other places, and gives back the memory of homes and slots that nobody is left in.
+
+        Raises:
+            NotStreamable: Something else lies where a layer should; nothing has changed.
+        """
+        changed = [layer for layer in self._layers if places[layer] != self._places.get(layer)]
+        self._require(
+            [(pages, *self._now_at(layer, pages)) for layer in changed for pages in self._layout.layers[layer]]
+        )
+        for layer in changed:
+            self._move(layer, places[layer])
+        left = set(self._places.values()) - set(places.values())
+        for slot in left:
+            if isinstance(slot, Slot):
+                self._arena.give_back(self._slots[slot.number], self._slot_bytes)
+        self._places = dict(places)
+
+    def read(self, layer: int, index: int) -> int:
+        """Reads a piece of a layer to where it is seen; returns its bytes. From any thread. Raises OSError."""
+        chunk = self._chunks[layer][index]
+        place = self._places[layer]
+        if isinstance(place, Slot):
+            self._look_from(place, layer)
+            # Many pages at a time; the read would have them mapped one by one.
+            advise(self._address(chunk), chunk.num_bytes, MADV_POPULATE_READ)
+        self._read(chunk)
+        return chunk.num_bytes
+
+    def close(self) -> None:
+        """Lets go of the arena; its memory is back once the model is closed, which unmaps all views."""
+        self._arena.close()
+        self._files.close()
+
+    def _drop_loaded(self) -> None:
+        """Lets the system drop what loading has mapped and read: it would stand in the way of what is read now."""
+        layers = [pages for layer in self._layers for pages in self._layout.layers[layer]]
+        tensors = (*self._layout.pinned.values(), *self._layout.scattered.values())
+        for pages in (*layers, *(pages for tensor in tensors for pages in tensor)):
+            advise(self._address(pages), pages.num_bytes, MADV_DONTNEED)
+        self._files.forget()
+
+    def _look_from(self, slot: Slot, layer: int) -> None:
+        """Has a slot seen from one layer at a time: from several, the system would count its memory as often.
+
+        Two threads that come here at once do the same twice, which changes nothing but the time it takes.
+        """
+        before = self._seen_from.get(slot)
+        if before == layer:
+            return
+        self._seen_from[slot] = layer
+        if before is not None and self._places[before] == slot:
+            for pages in self._layout.layers[before]:
+                advise(self._address(pages), pages.num_bytes, MADV_DONTNEED)
+
+    def _address(self, pages: Pages) -> int:
+        return self._bases[pages.part] + pages.start
+
+    def _read(self, pages: Pages) -> None:
+        self._files.read(pages.part, pages.start, bytes_at(self._address(pages), pages.num_bytes))
+
+    def _cut(self, pages: Pages) -> list[Pages]:
+        starts = range(pages.start, pages.end, self._chunk_bytes)
+        return [Pages(pages.part, start, min(start + self._chunk_bytes, pages.end)) for start in starts]
+
+    def _now_at(self, layer: int, pages: Pages) -> tuple[FileId, int | None]:
+        """What lies where a layer is looked for: the model's file at its base, our arena, or our memory."""
+        place = self._places.get(layer)
+        if place is None:
+            return self._file_ids[pages.part], self._bases[pages.part]
+        return (MEMORY if isinstance(place, Home) else self._arena.file), None
+
+    def _move(self, layer: int, place: Place) -> None:
+        at = self._offset(place) if isinstance(place, Slot) else 0
+        for pages in self._layout.layers[layer]:
+            if isinstance(place, Slot):
+                self._map_slot(pages, at)
+            else:
+                self._map_home(pages)
+            at += pages.num_bytes
+
+    def _offset(self, slot: Slot) -> int:
+        if slot.number not in self._slots:
+            self._slots[slot.number] = self._arena.take(self._slot_bytes)
+        return self._slots[slot.number]
+
+    def _map_home(self, pages: Pages) -> None:
+        with self._or_end():
+            map_private_over(self._address(pages), pages.num_bytes)
+
+    def _map_slot(self, pages: Pages, offset: int) -> None:
+        with self._or_end():
+            map_shared_over(self._address(pages), pages.num_bytes, self._arena.descriptor, offset)
+
+    @contextmanager
+    def _or_end(self) -> Iterator[None]:
+        try:
+            yield
+        except MappingLost as lost:
+            self._end(f"The engine ends itself: {lost}.")
+
+    def _require(self, expected: Sequence[tuple[Pages, FileId, int | None]]) -> None:
+        """Raises NotStreamable unless all pages are mapped as is expected of them, at this moment."""
+        now = mappings.current()
+        for pages, file, base in expected:
+            address = self._address(pages)
+            if not mappings.covers(now, address, address + pages.num_bytes, file, base):
+                raise NotStreamable("Something else lies in memory where the weights of this model should be.")

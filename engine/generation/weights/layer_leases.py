@@ -1,0 +1,64 @@
+"""What streaming holds, in the ledger: each layer where it lies, the slots that layers pass through, and what stays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from engine.core import SpanState, Tier
+from engine.memory.ledger import Lease, Ledger
+
+_OWNER = "weights"
+
+
+class LayerLeases:
+    """Used on the thread that decodes. A streamed layer is registered where it is read from."""
+
+    def __init__(self, ledger: Ledger, layer_bytes: Sequence[int], fixed_bytes: int) -> None:
+        """Registers what stays in memory.
+
+        Args:
+            ledger: Gets it.
+            layer_bytes: Of each layer; 0 of those on a device, which are not ours.
+            fixed_bytes: The tensors of no layer that are read by each pass, and the edges of layers.
+        """
+        self._ledger, self._layer_bytes = ledger, layer_bytes
+        self._layers: dict[int, Lease] = {}
+        self._slots: dict[int, Lease] = {}
+        self._fixed = ledger.take(_OWNER, "output head and edges of layers", "ram", fixed_bytes)
+
+    def pin(self, layer: int, state: SpanState) -> None:
+        """A layer has a home in memory, where it is, is being read, or is about to leave."""
+        self._show(layer, "ram", state)
+
+    def stream(self, layer: int) -> None:
+        """A layer is read at each pass."""
+        self._show(layer, "disk", "streaming")
+
+    def show_slots(self, num_bytes: Mapping[int, int]) -> None:
+        """The slots that there are now, and what each holds at the most."""
+        for number in set(self._slots) - set(num_bytes):
+            self._slots.pop(number).release()
+        for number, held in sorted(num_bytes.items()):
+            if number in self._slots:
+                self._slots[number].resize(held)
+            else:
+                self._slots[number] = self._ledger.take(_OWNER, f"slot {number}", "ram", held, "streaming")
+
+    def release(self) -> None:
+        """Gives everything back. A second call does nothing."""
+        for lease in (*self._layers.values(), *self._slots.values(), self._fixed):
+            lease.release()
+        self._layers.clear()
+        self._slots.clear()
+
+    def _show(self, layer: int, tier: Tier, state: SpanState) -> None:
+        num_bytes = self._layer_bytes[layer]
+        if not num_bytes:
+            return
+        before = self._layers.get(layer)
+        if before is not None and before.span.tier == tier:
+            before.mark(state)
+            return
+        if before is not None:
+            before.release()
+        self._layers[layer] = self._ledger.take(_OWNER, f"layer {layer}", tier, num_bytes, state)

@@ -1,0 +1,118 @@
+"""What is mapped where in this process, as /proc/self/maps tells: only what is there may be replaced."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import NotStreamable
+
+_LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) \S+ ([0-9a-f]+) ([0-9a-f]+):([0-9a-f]+) (\d+) *(.*)")
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True, slots=True)
+class FileId:
+    """A file as the system knows it; `path` is how it was opened, "" where that says nothing."""
+
+    device: int
+    inode: int
+    path: str = ""
+
+    @classmethod
+    def of(cls, path: Path) -> FileId:
+        """Of a file that is there."""
+        status = path.stat()
+        return cls(status.st_dev, status.st_ino, str(path.resolve()))
+
+    @classmethod
+    def of_descriptor(cls, descriptor: int) -> FileId:
+        """Of a file that is open, with or without a name."""
+        status = os.fstat(descriptor)
+        return cls(status.st_dev, status.st_ino)
+
+    def is_same(self, other: FileId) -> bool:
+        """By number; some file systems show another device in a mapping than in a status, so the path counts too."""
+        return (self.device, self.inode) == (other.device, other.inode) or (self.path != "" and self.path == other.path)
+
+
+# What memory that belongs to no file looks like.
+MEMORY = FileId(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """The addresses `start`…`end`, and what of which file begins at `start`."""
+
+    start: int
+    end: int
+    offset: int
+    file: FileId
+
+    @property
+    def base(self) -> int:
+        """The address at which the file's first byte would lie."""
+        return self.start - self.offset
+
+
+def parse(lines: Iterable[str]) -> list[Mapping]:
+    """Mappings of files and of memory, from lines of /proc/self/maps; in order of their addresses."""
+    found = []
+    for line in lines:
+        match = _LINE.match(line)
+        if match is None:
+            continue
+        start, end, offset, major, minor = (int(match[group], 16) for group in range(1, 6))
+        path = _ESCAPED.sub(lambda octal: chr(int(octal[1], 8)), match[7].rstrip("\n"))
+        if match[6] == "0" and path.startswith("["):
+            # The heap, stacks and what the kernel shows; memory that somebody gave a name is like other memory.
+            if not path.startswith("[anon:"):
+                continue
+            path = ""
+        found.append(Mapping(start, end, offset, FileId(os.makedev(major, minor), int(match[6]), path)))
+    return found
+
+
+def current() -> list[Mapping]:
+    """What is mapped now; nothing where the system does not tell."""
+    if sys.platform != "linux":
+        return []
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as lines:
+        return parse(lines)
+
+
+def appeared(before: Collection[Mapping], now: Iterable[Mapping]) -> tuple[Mapping, ...]:
+    """What is mapped now and was not before."""
+    known = set(before)
+    return tuple(mapping for mapping in now if mapping not in known)
+
+
+def base_of(file: FileId, mappings: Iterable[Mapping]) -> int:
+    """The address at which a file's first byte lies, or would.
+
+    Raises:
+        NotStreamable: It is not mapped, or more than once.
+    """
+    bases = {mapping.base for mapping in mappings if mapping.file.is_same(file)}
+    if len(bases) != 1:
+        raise NotStreamable(f"{Path(file.path).name} is not mapped into memory once, but {len(bases)} times.")
+    return bases.pop()
+
+
+def covers(mappings: Sequence[Mapping], start: int, end: int, file: FileId, base: int | None = None) -> bool:
+    """Whether all of `start`…`end` is mapped from one file, where given so that its first byte would lie at `base`."""
+    at = start
+    for mapping in mappings:
+        if mapping.end <= at:
+            continue
+        is_it = mapping.file.is_same(file) and base in (None, mapping.base)
+        if mapping.start > at or not is_it:
+            return False
+        at = mapping.end
+        if at >= end:
+            return True
+    return False

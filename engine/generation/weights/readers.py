@@ -1,0 +1,204 @@
+"""The threads that read weights ahead of the cursor, and the place where the cursor waits for them.
+
+Pieces of several layers are under way at a time, so the disk is never without a request while there is room. A read
+that fails stops them all: whoever waits is told at once, and the next pass begins by trying again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from engine.generation.weights.ring import Chunk, Ring
+
+log = logging.getLogger(__name__)
+
+# Reads one piece of a layer into its place.
+ReadChunk = Callable[[int, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Depths:
+    """How many pieces are being read at a time: while answers are written, and while a long prompt is read.
+
+    A prompt's pass computes so long that few requests keep up with it, and leave the disk and the processor to others.
+    """
+
+    decode: int = 4
+    prefill: int = 2
+    # Tokens of a pass from which on it is one that reads a prompt.
+    prefill_tokens: int = 64
+
+    def of(self, num_tokens: int) -> int:
+        return self.prefill if num_tokens >= self.prefill_tokens else self.decode
+
+    @property
+    def most(self) -> int:
+        return max(self.decode, self.prefill)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCounters:
+    """Since the stream was made."""
+
+    read_bytes: int = 0
+    waited_seconds: float = 0.0
+    num_failed: int = 0
+
+
+class Readers:
+    """Runs from the start to `close`. The cursor's thread calls `advance` and `wait_for`, the owner's all else."""
+
+    def __init__(self, ring: Ring, read: ReadChunk, depths: Depths, patience_seconds: float) -> None:
+        """Starts the threads; they find nothing to do until the ring is arranged.
+
+        Args:
+            ring: Nobody else uses it.
+            read: Given a layer and the number of a piece; returns its bytes, or raises OSError.
+            depths: See there.
+            patience_seconds: How long a pass waits for one layer before it is given up.
+        """
+        self._ring, self._read, self._depths, self._patience_seconds = ring, read, depths, patience_seconds
+        self._lock = threading.Lock()
+        self._room, self._arrival = threading.Condition(self._lock), threading.Condition(self._lock)
+        self._depth = depths.most
+        self._error: OSError | None = None
+        self._is_paused = self._is_closed = False
+        self._counters = ReadCounters()
+        names = [f"weights-{number}" for number in range(depths.most)]
+        self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for name in names]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def error(self) -> OSError | None:
+        """Why reading has stopped, if it has."""
+        with self._lock:
+            return self._error
+
+    def counters(self) -> ReadCounters:
+        with self._lock:
+            return self._counters
+
+    def are_there(self, layers: Sequence[int]) -> list[bool]:
+        """Of each layer, whether it can be computed now."""
+        with self._lock:
+            return [self._ring.is_there(layer) for layer in layers]
+
+    # --- for the cursor ---
+
+    def advance(self, layer: int, ends_pass: bool) -> None:
+        """A layer was computed; with the last that matters, the pass is over as far as reading goes."""
+        with self._lock:
+            if ends_pass:
+                self._ring.end_pass()
+            else:
+                self._ring.advance(layer)
+            self._room.notify_all()
+
+    def wait_for(self, layer: int) -> bool:
+        """Waits until a layer is there; False where it could not be read, or takes too long."""
+        with self._lock:
+            if self._ring.is_there(layer):
+                return True
+            since = time.perf_counter()
+            self._arrival.wait_for(
+                lambda: self._ring.is_there(layer) or self._error is not None or self._is_closed,
+                self._patience_seconds,
+            )
+            waited = self._counters.waited_seconds + time.perf_counter() - since
+            self._counters = replace(self._counters, waited_seconds=waited)
+            return self._ring.is_there(layer)
+
+    # --- for the owner, between passes ---
+
+    def begin(self, num_tokens: int) -> None:
+        """A decode of so many tokens begins: after a failure, everything is tried again."""
+        with self._lock:
+            self._depth = self._depths.of(num_tokens)
+            if self._error is not None:
+                self._error = None
+                self._ring.rewind()
+            self._room.notify_all()
+
+    def rewind(self) -> None:
+        """The pass was not finished as it should have been; the next begins anew."""
+        with self._lock:
+            self._ring.rewind()
+            self._room.notify_all()
+
+    @contextmanager
+    def still(self) -> Iterator[bool]:
+        """Nothing is read or begun meanwhile. False where a read under way did not end in time."""
+        with self._lock:
+            self._is_paused = True
+            is_quiet = self._arrival.wait_for(lambda: self._ring.is_quiet, self._patience_seconds)
+        try:
+            yield is_quiet
+        finally:
+            with self._lock:
+                self._is_paused = False
+                self._room.notify_all()
+
+    def arrange(self, places: Mapping[int, Hashable]) -> None:
+        """Says where layers are to lie; only while all is still."""
+        with self._lock:
+            self._ring.arrange(places)
+
+    def close(self) -> None:
+        """Ends the threads; waits for reads under way, as long as a pass would."""
+        with self._lock:
+            self._is_closed = True
+            self._room.notify_all()
+            self._arrival.notify_all()
+        deadline = time.monotonic() + self._patience_seconds
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a thread is still there: after `close`, only one whose read does not come back."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    # --- the threads ---
+
+    def _run(self) -> None:
+        while (chunk := self._next()) is not None:
+            num_bytes, error = 0, None
+            try:
+                num_bytes = self._read(chunk.layer, chunk.index)
+            except OSError as failure:
+                error = failure
+            self._note(chunk, num_bytes, error)
+
+    def _next(self) -> Chunk | None:
+        with self._lock:
+            while not self._is_closed:
+                chunk = self._take()
+                if chunk is not None:
+                    return chunk
+                self._room.wait()
+            return None
+
+    def _take(self) -> Chunk | None:
+        if self._is_paused or self._error is not None or self._ring.num_reading >= self._depth:
+            return None
+        return self._ring.take()
+
+    def _note(self, chunk: Chunk, num_bytes: int, error: OSError | None) -> None:
+        with self._lock:
+            if error is None:
+                self._counters = replace(self._counters, read_bytes=self._counters.read_bytes + num_bytes)
+                is_whole = self._ring.put(chunk)
+            else:
+                self._ring.lose(chunk)
+                self._error = error
+                self._counters = replace(self._counters, num_failed=self._counters.num_failed + 1)
+                log.warning("Layer %d could not be read: %s", chunk.layer, error)
+            if error is not None or is_whole or self._is_paused:
+                self._arrival.notify_all()
+            self._room.notify()

@@ -1,0 +1,300 @@
+"""A loaded model's layers in main memory: pinned in memory of ours, or streamed through the ring at each pass.
+
+llama.cpp maps the model's file and computes from there. We lay memory of our own over those addresses: a home for each
+layer that stays, and for those that are streamed a few slots that they share. Readers fill a slot as soon as what it
+held was computed, so a pass reads exactly the layers that are not pinned, as fast as the disk gives them (memory.md,
+section 3; the idea is FlexGen's and RAGDoll's, without a change to llama.cpp).
+
+What it promises: logits are those of the whole model or none at all. A layer that could not be read, was not read in
+time, or was passed where nobody expected it makes `after_decode` raise, and the next decode tries again.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import sys
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.closing import close_all
+from engine.errors import NotStreamable, WeightsNotRead
+from engine.generation.model import Model
+from engine.generation.weights.cursor import Cursor
+from engine.generation.weights.direct_reads import DirectFiles, WeightFiles
+from engine.generation.weights.extents import Layout, layout_of
+from engine.generation.weights.homes import CHUNK_BYTES, EndProcess, Home, Homes, Place, Slot
+from engine.generation.weights.layer_leases import LayerLeases
+from engine.generation.weights.mappings import FileId, base_of
+from engine.generation.weights.memory_map import end_process
+from engine.generation.weights.pacing import next_homes
+from engine.generation.weights.readers import Depths, Readers
+from engine.generation.weights.ring import Ring, share_out
+from engine.generation.weights.tracing import require_in_order
+from engine.memory.ledger import Ledger
+from engine.models.gguf import parts_of, read_header
+
+log = logging.getLogger(__name__)
+
+_OTHER_SYSTEM = "Layers can be read one by one only on Linux."
+_COPIED = "The weights of this model lie in memory in another order than in its file."
+# A disk that has fallen asleep takes about ten seconds to wake.
+PATIENCE_SECONDS = 30.0
+USUAL_DEPTHS = Depths()
+OpenFiles = Callable[[Sequence[Path]], WeightFiles]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCounters:
+    """What streaming has done since the model was loaded, and how it is set up now; in bytes and seconds.
+
+    `num_moving` layers are not yet where they are wanted, or not all there.
+    """
+
+    read_bytes: int
+    waited_seconds: float
+    num_passes: int
+    num_failed_reads: int
+    num_streamed: int
+    num_moving: int
+    num_slots: int
+    held_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is other in tests and measurements: how files are read, how much at a time, and how long a pass waits."""
+
+    open_files: OpenFiles = DirectFiles
+    depths: Depths = USUAL_DEPTHS
+    patience_seconds: float = PATIENCE_SECONDS
+    chunk_bytes: int = CHUNK_BYTES
+    end: EndProcess = end_process
+
+
+USUAL = Options()
+
+
+class LayerStream:
+    """Made, used and closed on the thread that decodes. Close it after contexts that use it and before its model."""
+
+    def __init__(
+        self,
+        model: Model,
+        path: Path,
+        streamed: Collection[int],
+        num_slots: int,
+        ledger: Ledger,
+        options: Options = USUAL,
+    ) -> None:
+        """Moves the model's weights into memory of ours; layers arrive with the first passes.
+
+        Args:
+            model: Loaded with `is_repacked=False`; nothing is computed with it yet.
+            path: Any of its files.
+            streamed: The layers to be read at each pass; those on a device are left where they are.
+            num_slots: The most layers that are in memory, or on their way, at a time; at least one.
+            ledger: Gets what is held; nobody else registers these layers.
+            options: See there.
+
+        Raises:
+            NotStreamable: On this system, or with this model, or this file; the model is as it was.
+            ModelFileInvalid: A file of the model is gone or damaged.
+        """
+        self._ledger, self._options = ledger, options
+        self._layout = _layout(model, path)
+        self._in_memory = [layer for layer in range(self._layout.num_layers) if self._layout.layers[layer]]
+        require_in_order(model, self._layout.num_layers, self._in_memory)
+        with ExitStack() as undo:
+            self._homes = _homes(model, self._layout, parts_of(path), options)
+            undo.callback(self._homes.close)
+            self._settle()
+            self._ring = Ring(self._homes.num_chunks)
+            self._readers = Readers(self._ring, self._homes.read, options.depths, options.patience_seconds)
+            undo.callback(self._stop_reading)
+            layer_bytes = [self._layout.layer_bytes(layer) for layer in range(self._layout.num_layers)]
+            self._leases = LayerLeases(ledger, layer_bytes, self._homes.fixed_bytes)
+            undo.callback(self._leases.release)
+            self._cursor = Cursor(self._readers, self._layout.num_layers)
+            self._places: dict[int, Place] = {}
+            self._reached: tuple[frozenset[int], int] | None = None
+            self._loading: list[int] = []
+            self._num_passes = 0
+            self._wanted, self._num_slots = self._at_home(streamed), num_slots
+            self._apply(self._wanted)
+            undo.pop_all()
+
+    @property
+    def cb_eval(self) -> Any:
+        """What a context hands to llama.cpp."""
+        return self._cursor.callback
+
+    @property
+    def streamed(self) -> tuple[int, ...]:
+        """The layers that are read at each pass, as things are."""
+        return tuple(layer for layer, place in self._places.items() if isinstance(place, Slot))
+
+    def before_decode(self, num_tokens: int = 1) -> None:
+        """A decode of so many tokens is about to begin; waits until it can.
+
+        Raises:
+            WeightsNotRead: The first layer cannot be read.
+        """
+        try:
+            self._go_on_moving()
+        except NotStreamable as error:
+            log.error("Layers stay where they are: %s", error.sentence)
+            if self._reached is not None:
+                self._wanted, self._num_slots = self._reached
+        self._readers.begin(num_tokens)
+        self._note_arrivals()
+        if not self._cursor.begin():
+            raise self._failure()
+
+    def after_decode(self, is_computed: bool = True) -> None:
+        """A decode is over.
+
+        Args:
+            is_computed: Whether llama.cpp says that it computed all of it.
+
+        Raises:
+            WeightsNotRead: Its logits mean nothing, nor do the cells that it wrote.
+        """
+        self._num_passes += self._cursor.num_passes
+        is_followed = not self._cursor.has_marks or self._cursor.num_passes > 0
+        is_sound = not self._cursor.is_lost and self._cursor.is_between_passes
+        if is_sound and (is_followed or not is_computed):
+            return
+        self._readers.rewind()
+        if is_computed:
+            raise self._failure()
+
+    def retarget(self, streamed: Collection[int], num_slots: int) -> None:
+        """Gives layers other places, between decodes: a few now, and a few before each decode that follows.
+
+        Where fewer layers are to have a home, memory is given back at once. Those that get one are read into it by the
+        next pass, instead of into a slot, so it takes no longer than the passes before. What stays is not read again.
+
+        Raises:
+            NotStreamable: Something else lies where a layer should; all stays as it is.
+        """
+        before = self._wanted, self._num_slots
+        self._wanted, self._num_slots = self._at_home(streamed), num_slots
+        try:
+            self._go_on_moving()
+        except NotStreamable:
+            self._wanted, self._num_slots = before
+            raise
+
+    def counters(self) -> StreamCounters:
+        reads = self._readers.counters()
+        return StreamCounters(
+            read_bytes=reads.read_bytes,
+            waited_seconds=reads.waited_seconds,
+            num_passes=self._num_passes,
+            num_failed_reads=reads.num_failed,
+            num_streamed=len(self.streamed),
+            num_moving=len(self._wanted ^ self._homes_now()) + len(self._loading),
+            num_slots=len({place for place in self._places.values() if isinstance(place, Slot)}),
+            held_bytes=self._homes.held_bytes,
+        )
+
+    def close(self) -> None:
+        """Stops reading and gives everything back; memory is free once the model is closed too."""
+        close_all(self._stop_reading, self._homes.close, self._leases.release)
+
+    def _stop_reading(self) -> None:
+        self._readers.close()
+        if self._readers.is_running:
+            # Its memory is about to be something else's.
+            self._options.end("The engine ends itself: a read from the model's file does not come back.")
+
+    def _settle(self) -> None:
+        try:
+            self._homes.settle()
+        except OSError as error:
+            raise NotStreamable(f"The model's file could not be read: {error.strerror or error}.") from error
+
+    def _at_home(self, streamed: Collection[int]) -> frozenset[int]:
+        return frozenset(self._in_memory) - set(streamed)
+
+    def _homes_now(self) -> frozenset[int]:
+        return frozenset(layer for layer, place in self._places.items() if isinstance(place, Home))
+
+    def _go_on_moving(self) -> None:
+        """Moves some of the layers that are not where they are wanted."""
+        if self._reached != (self._wanted, self._num_slots):
+            self._apply(next_homes(self._homes_now(), self._wanted, len(self._in_memory)))
+
+    def _apply(self, homes: frozenset[int]) -> None:
+        """Gives these layers homes and the others slots; leaves it to the next decode where a read does not end."""
+        slots = share_out([layer for layer in self._in_memory if layer not in homes], self._num_slots)
+        places = {layer: Slot(slots[layer]) if layer in slots else Home(layer) for layer in self._in_memory}
+        with self._readers.still() as is_still:
+            if not is_still:
+                return
+            self._homes.arrange(places)
+            self._readers.arrange(places)
+        self._places, self._reached = places, (homes, self._num_slots)
+        self._show()
+
+    def _show(self) -> None:
+        """Tells the ledger where layers lie now, and the cursor which ones are read."""
+        at_home = sorted(self._homes_now())
+        for layer in self.streamed:
+            self._leases.stream(layer)
+        for layer in at_home:
+            self._leases.pin(layer, "loading" if layer in self._wanted else "evicting")
+        self._leases.show_slots(self._homes.slot_bytes(self._places))
+        self._loading = at_home
+        self._note_arrivals()
+
+    def _note_arrivals(self) -> None:
+        """Layers whose homes are full need no watching any more."""
+        if not self._loading and self._cursor.is_watching(self.streamed):
+            return
+        there = self._readers.are_there(self._loading)
+        for layer, is_there in zip(self._loading, there, strict=True):
+            if is_there and layer in self._wanted:
+                self._leases.pin(layer, "resident")
+        self._loading = [layer for layer, is_there in zip(self._loading, there, strict=True) if not is_there]
+        self._cursor.watch({*self.streamed, *self._loading})
+
+    def _failure(self) -> WeightsNotRead:
+        error = self._readers.error
+        why = (error.strerror or str(error)) if error else "the disk did not answer in time"
+        return WeightsNotRead(
+            f"A part of the model could not be read from the disk: {why}.",
+            "Look whether the disk is in order, then ask again.",
+        )
+
+
+def _layout(model: Model, path: Path) -> Layout:
+    if sys.platform != "linux":
+        raise NotStreamable(_OTHER_SYSTEM)
+    if model.is_repacked:
+        raise NotStreamable(_COPIED)
+    headers = [read_header(part) for part in parts_of(path)]
+    metadata = headers[0].metadata
+    num_layers = int(metadata[f"{metadata['general.architecture']}.block_count"])
+    on_device = {layer for layer, device in model.layer_devices.items() if device != "CPU"}
+    return layout_of(
+        [header.tensors for header in headers],
+        num_layers,
+        frozenset(range(num_layers)) - on_device,
+        num_layers not in on_device,
+        mmap.PAGESIZE,
+    )
+
+
+def _homes(model: Model, layout: Layout, parts: Sequence[Path], options: Options) -> Homes:
+    file_ids = [FileId.of(part) for part in parts]
+    bases = [base_of(file, model.mappings) for file in file_ids]
+    try:
+        files = options.open_files(parts)
+    except OSError as error:
+        raise NotStreamable(f"The model's file could not be opened: {error.strerror or error}.") from error
+    return Homes(layout, files, file_ids, bases, options.chunk_bytes, options.end)

@@ -1,0 +1,141 @@
+"""Tests for engine.generation.weights.readers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from engine.generation.weights.readers import Depths, Readers
+from engine.generation.weights.ring import Ring
+
+PATIENCE = 10.0
+
+
+class Disk:
+    """Pieces of ten bytes; a piece can be held up, or fail."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.failing: set[int] = set()
+        self.lock = threading.Lock()
+        self.read: list[tuple[int, int]] = []
+        self.under_way = self.most_under_way = 0
+
+    def __call__(self, layer: int, index: int) -> int:
+        with self.lock:
+            self.read.append((layer, index))
+            self.under_way += 1
+            self.most_under_way = max(self.most_under_way, self.under_way)
+        self.gate.wait(PATIENCE)
+        with self.lock:
+            self.under_way -= 1
+        if layer in self.failing:
+            raise OSError(5, "Input/output error")
+        return 10
+
+
+@pytest.fixture
+def disk() -> Disk:
+    return Disk()
+
+
+@pytest.fixture
+def readers(disk: Disk) -> Iterator[Readers]:
+    """Four layers of three pieces; all but the first pass through one slot."""
+    readers = Readers(Ring([3] * 4), disk, Depths(decode=3, prefill=1, prefill_tokens=10), PATIENCE)
+    with readers.still():
+        readers.arrange({0: "home", 1: "slot", 2: "slot", 3: "slot"})
+    yield readers
+    disk.gate.set()
+    readers.close()
+    assert not readers.is_running
+
+
+def run_pass(readers: Readers) -> None:
+    for layer in range(4):
+        assert readers.wait_for(layer)
+        readers.advance(layer, ends_pass=layer == 3)
+
+
+def test_layers_come_when_they_are_waited_for(readers: Readers, disk: Disk) -> None:
+    for _ in range(3):
+        readers.begin(1)
+        run_pass(readers)
+    counters = readers.counters()
+    assert counters.read_bytes >= 10 * (3 + 3 * 9)
+    assert [piece for piece in disk.read if piece[0] == 0] == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_a_pass_that_was_given_up_begins_anew(readers: Readers) -> None:
+    readers.begin(1)
+    for layer in (0, 1, 2):
+        assert readers.wait_for(layer)
+        readers.advance(layer, ends_pass=False)
+    readers.rewind()
+    run_pass(readers)
+
+
+@pytest.mark.expects_warnings
+def test_whoever_waits_is_told_at_once_when_a_read_fails(readers: Readers, disk: Disk) -> None:
+    disk.failing = {2}
+    readers.begin(1)
+    assert readers.wait_for(1)
+    readers.advance(1, ends_pass=False)
+    assert not readers.wait_for(2)
+    assert readers.error is not None
+    disk.failing = set()
+    readers.begin(1)
+    assert readers.error is None
+    run_pass(readers)
+
+
+def test_whoever_waits_longer_than_it_is_patient_gives_up(disk: Disk) -> None:
+    readers = Readers(Ring([1, 1]), disk, Depths(), 0.01)
+    disk.gate.clear()
+    with readers.still():
+        readers.arrange({0: "slot", 1: "slot"})
+    readers.begin(1)
+    assert not readers.wait_for(0)
+    with readers.still() as is_still:
+        assert not is_still
+    disk.gate.set()
+    for thread in readers._threads:
+        assert thread.is_alive()
+    readers.close()
+
+
+def test_a_long_prompt_is_read_with_fewer_requests_at_a_time(readers: Readers, disk: Disk) -> None:
+    readers.begin(1)
+    run_pass(readers)
+    with readers.still():
+        disk.most_under_way = 0
+    readers.begin(10)
+    run_pass(readers)
+    assert disk.most_under_way == 1
+
+
+def test_nothing_is_read_while_all_is_to_be_still(readers: Readers, disk: Disk) -> None:
+    with readers.still() as is_still:
+        assert is_still
+        assert disk.under_way == 0
+        before = len(disk.read)
+        readers.begin(1)
+        assert len(disk.read) == before
+    run_pass(readers)
+
+
+def test_closing_wakes_whoever_waits(disk: Disk) -> None:
+    readers = Readers(Ring([1]), disk, Depths(), PATIENCE)
+    disk.gate.clear()
+    with readers.still():
+        readers.arrange({0: "slot"})
+    answers: list[bool] = []
+    waiting = threading.Thread(target=lambda: answers.append(readers.wait_for(0)))
+    waiting.start()
+    disk.gate.set()
+    readers.close()
+    waiting.join(PATIENCE)
+    assert len(answers) == 1
