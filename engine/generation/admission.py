@@ -127,11 +127,29 @@ class Admission:
             self._residence.rates,
             self._profile,
         )
-        is_saved = kind == "swap" and self._residence.save(group)
+        self._leave(group, kind == "swap" and self._residence.save(group))
+
+    def set_aside(self, room_bytes: int) -> None:
+        """Takes all cells from everybody, because the context is about to go; they go on where they were in another.
+
+        What is kept has left the cells already, and is found again. What does not fit into `room_bytes` of memory is
+        read again.
+        """
+        self.drop_closing()
+        self._queue.let_go_of_all()
+        for group in reversed(list(self._groups.running)):
+            self._queue.find(group)
+            kept = group.found.num_tokens if group.found is not None else 0
+            needed_bytes = sum(part.num_bytes for part in self._residence.parts(group, kept))
+            has_room = self._residence.saved_bytes + needed_bytes <= room_bytes
+            self._leave(group, has_room and self._residence.save(group, kept), keeps_found=True)
+
+    def _leave(self, group: SequenceGroup, is_saved: bool, keeps_found: bool = False) -> None:
         self._tally.preempted_by_swap += is_saved
         self._tally.preempted_by_recompute += not is_saved
         self._residence.leave(group)
-        self.let_go(group)
+        if not keeps_found:
+            self.let_go(group)
         self._groups.take(group)
         self._groups.waiting.insert(0, group)
         self.look_again()

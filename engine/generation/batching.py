@@ -10,7 +10,7 @@ from engine.generation.cells import Cells
 from engine.generation.context import Stretch
 from engine.generation.groups import Groups, SequenceGroup
 from engine.generation.prefill_profile import PrefillProfile
-from engine.generation.scheduler import Demand, chunk_tokens, pack
+from engine.generation.scheduler import MIN_ALONE_TOKENS, Demand, chunk_tokens, pack
 from engine.generation.sequence import TokenSequence
 
 
@@ -40,10 +40,18 @@ class Work:
 class Batching:
     """Puts batches together; part of the step loop."""
 
-    def __init__(self, groups: Groups, cells: Cells, profile: PrefillProfile, admission: Admission, room: int) -> None:
-        """Of at most `room` tokens: an ubatch."""
+    def __init__(
+        self,
+        groups: Groups,
+        cells: Cells,
+        profile: PrefillProfile,
+        admission: Admission,
+        room: int,
+        costs_a_pass: bool = False,
+    ) -> None:
+        """Of at most `room` tokens: an ubatch. `costs_a_pass`: each reads weights from the disk, so it is filled."""
         self._groups, self._cells, self._profile, self._admission = groups, cells, profile, admission
-        self._room = room
+        self._room, self._costs_a_pass = room, costs_a_pass
 
     def next(self) -> list[Work]:
         """The next batch: of everybody who has cells, or of the first suspect alone."""
@@ -52,7 +60,7 @@ class Batching:
             for group in self._groups.closing:
                 works.append((group, group.lead))
                 demands.append(Demand(1, 0, group.arrival))
-        granted = pack(demands, self._room, self._chunk(demands), self._cells.num_free)
+        granted = pack(demands, self._room, self._chunk(demands), self._cells.num_free, self._cells.num_slots)
         return [
             _work(group, sequence, demand, num_tokens)
             for (group, sequence), demand, num_tokens in zip(works, demands, granted, strict=True)
@@ -72,10 +80,14 @@ class Batching:
 
     def _chunk(self, demands: Sequence[Demand]) -> int:
         num_writing = sum(demand.num_tokens == 1 for demand in demands)
-        if not 0 < num_writing < len(demands):
-            # Nobody would wait for a chunk, or there is none.
+        if num_writing == len(demands):
+            # There is no prompt to read.
             return self._room
-        return chunk_tokens(self._room, num_writing, self._profile.seconds(0, self._room) / self._room)
+        if not num_writing and (self._costs_a_pass or not self._profile.is_measured):
+            return self._room
+        chunk = chunk_tokens(self._room, num_writing, self._profile.seconds(0, self._room) / self._room)
+        # While layers are read from the disk, some tokens more are computed for nothing.
+        return max(chunk, min(MIN_ALONE_TOKENS, self._room)) if self._costs_a_pass else chunk
 
 
 def _draft(sequence: TokenSequence, num_tokens: int, room: int) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from engine.errors import DecodeFailed, ModelLoadFailed
+from engine.closing import close_all
+from engine.errors import DecodeFailed, ModelLoadFailed, NoRoomToLoad, NotStreamable, WeightsNotRead
 from engine.generation.beam import Beams
 from engine.generation.cache_files import CacheFiles
 from engine.generation.cells import Cells
@@ -19,13 +22,28 @@ from engine.generation.knowledge import KnowledgeKeeper
 from engine.generation.load_plan import LoadPlan
 from engine.generation.loaded import KEPT_CELLS_SHARE, LoadedModel
 from engine.generation.model import Model
-from engine.generation.model_leases import ModelLeases
+from engine.generation.model_leases import LeaseGroup, ModelLeases
 from engine.generation.speaker import speaker_of
 from engine.generation.step_loop import StepLoop
+from engine.generation.weights.stream import LayerStream
 from engine.memory.ledger import Ledger
 from engine.models.gguf import parts_of
 
+# As ggml's backends and the system put it, and as the context itself does.
+_ALLOCATION = re.compile(r"alloc|out ?of ?(device|host)? ?memory|no room", re.IGNORECASE)
 _WAY_OUT = "Download it again, or choose another GGUF file."
+
+
+@dataclass(frozen=True, slots=True)
+class OpenContext:
+    """A context that computes, and what the ledger knows of it."""
+
+    context: Context
+    leases: LeaseGroup
+
+    def close(self) -> None:
+        """Gives both back."""
+        close_all(self.context.close, self.leases.release)
 
 
 def build(
@@ -37,39 +55,121 @@ def build(
         plan: What it gets.
         files: Where what it reads is kept on the disk.
         ledger: Gets what is kept in memory.
-        leases: Have the weights already, and get the context.
+        leases: Get the weights, and the context.
         on_progress: Told the share of the weights that is there; returning False gives the load up.
 
     Raises:
-        ModelError: It could not be loaded; nothing is left of it but what `leases` hold.
+        ModelError: It could not be loaded; nothing is left of it.
     """
     with ExitStack() as undo:
-        model = Model(parts_of(plan.path)[0], plan.placement.n_gpu_layers, on_progress)
+        undo.callback(leases.release)
+        leases.take_weights(plan.shape, plan.placement)
+        with lack_of_room_told():
+            model = Model(
+                parts_of(plan.path)[0], plan.placement.n_gpu_layers, on_progress, is_repacked=plan.placement.is_repacked
+            )
         undo.callback(model.close)
-        context = Context(model, plan.spec)
-        undo.callback(context.close)
-        _try_out(model, context)
-        leases.take_context(plan.shape, plan.placement, context.num_cells, context.compute_bytes)
-        cells = Cells(context.num_cells, context.num_sequences)
-        root = root_key(plan.path, context.spec.kv_type, context.num_cells)
+        stream, plan = open_stream(model, plan, ledger, leases)
+        if stream is not None:
+            undo.callback(stream.close)
+        opened = open_context(model, plan, stream, leases)
+        undo.callback(opened.close)
+        context, cells = opened.context, cells_of(opened.context)
         # The beginning of one prompt is of no use to another where it cannot be had by itself.
-        keeper = KnowledgeKeeper(root, context, cells, ledger, files) if model.can_share_prefixes else None
+        keeper = keeper_over(plan, context, cells, ledger, files) if model.can_share_prefixes else None
         if keeper is not None:
             undo.callback(keeper.abandon)
-            keeper.set_budgets(int(cells.num_cells * KEPT_CELLS_SHARE), plan.room.ram_bytes, plan.room.disk_bytes)
         loop = _loop(model, context, cells, keeper)
         # Tokens stay what they are, in whatever format their keys and values are kept.
         fingerprint = model_fingerprint(plan.path)
         speaker = speaker_of(model, plan.shape.name, fingerprint, plan.room.context_tokens)
         undo.pop_all()
     reads_ahead = plan.reads_ahead(plan.settings)
-    return LoadedModel(plan.shape, model, context, speaker, loop, keeper, files, reads_ahead)
+    return LoadedModel(
+        plan, model, context, opened.leases, speaker, loop, keeper, files, wants_ahead=reads_ahead, stream=stream
+    )
+
+
+def open_stream(
+    model: Model, plan: LoadPlan, ledger: Ledger, leases: ModelLeases
+) -> tuple[LayerStream | None, LoadPlan]:
+    """Has layers read at each pass, where that was planned; with the plan as it is in force then.
+
+    A model that cannot be streamed is left to the system, which reads of its file what is touched, and says so.
+    """
+    placement = plan.placement
+    if not placement.streamed_layers:
+        leases.note_copied(plan.shape, placement, model.copied_bytes)
+        return None, plan
+    leases.note_streamed(plan.shape, placement)
+    try:
+        stream = LayerStream(model, plan.path, placement.streamed_layers, placement.ring_slots, ledger)
+    except NotStreamable as error:
+        plan = plan.unstreamed(f"{error.sentence} The system reads of its file what is needed, which may be slow.")
+        leases.note_copied(plan.shape, plan.placement, model.copied_bytes)
+        return None, plan
+    return stream, plan
+
+
+def open_context(model: Model, plan: LoadPlan, stream: LayerStream | None, leases: ModelLeases) -> OpenContext:
+    """Makes a context over loaded weights and tries it out.
+
+    Raises:
+        ModelLoadFailed: There is no room for it, or nothing can be computed in it; nothing is left of it.
+    """
+    with lack_of_room_told():
+        context = Context(model, plan.spec, stream)
+        try:
+            _try_out(model, context)
+        except BaseException:
+            context.close()
+            raise
+    held = leases.take_context(
+        plan.shape, plan.placement, context.num_cells, context.compute_bytes, context.touched_bytes
+    )
+    return OpenContext(context, held)
+
+
+def cells_of(context: Context) -> Cells:
+    """Counts the cells of a context that is empty."""
+    return Cells(context.num_cells, context.num_sequences)
+
+
+def keeper_over(plan: LoadPlan, context: Context, cells: Cells, ledger: Ledger, files: CacheFiles) -> KnowledgeKeeper:
+    """What keeps prompts in a context, and finds what was kept of them in others with the same keys and values."""
+    root = root_key(plan.path, context.spec.kv_type, context.num_cells)
+    keeper = KnowledgeKeeper(root, context, cells, ledger, files)
+    keeper.set_budgets(int(cells.num_cells * KEPT_CELLS_SHARE), plan.room.ram_bytes, plan.room.disk_bytes)
+    return keeper
+
+
+@contextmanager
+def lack_of_room_told() -> Iterator[None]:
+    """Tells a load that failed for want of memory, which less of it may help, from one that nothing helps.
+
+    Raises:
+        NoRoomToLoad: Instead of ModelLoadFailed, where llama.cpp says that an allocation failed.
+    """
+    try:
+        yield
+    except ModelLoadFailed as error:
+        if _ALLOCATION.search(error.sentence):
+            raise NoRoomToLoad(error.sentence, error.way_out) from error
+        raise
 
 
 def _try_out(model: Model, context: Context) -> None:
     """Computes one token, so that whatever is wrong shows before there is a question to answer."""
+    first = [Stretch(0, 0, (max(0, model.bos),), 1)]
     try:
-        (row,) = context.decode([Stretch(0, 0, (max(0, model.bos),), 1)])
+        try:
+            (row,) = context.decode(first)
+        except WeightsNotRead:
+            # As the step loop does: a disk may fail once.
+            context.clear()
+            (row,) = context.decode(first)
+    except WeightsNotRead as error:
+        raise ModelLoadFailed(f"{model.path.name} cannot be computed: {error.sentence}", error.way_out) from error
     except DecodeFailed as error:
         raise ModelLoadFailed(f"{model.path.name} cannot be computed: {error.sentence}", _WAY_OUT) from error
     if np.isnan(context.logits(row)).any():

@@ -46,7 +46,7 @@ class Cells:
     """
 
     def __init__(self, num_cells: int, num_slots: int) -> None:
-        self.num_cells = num_cells
+        self.num_cells, self.num_slots = num_cells, num_slots
         self._holders: NDArray[np.int32] = np.zeros(num_cells, np.int32)
         self._free = list(range(num_cells - 1, -1, -1))
         self._free_slots = list(range(num_slots - 1, -1, -1))

@@ -8,6 +8,7 @@ from pathlib import Path
 from engine.core import Evidence, Passage
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain
+from engine.memory.placement import Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,34 @@ class ApplySettings:
     """What is kept has new bounds."""
 
 
+@dataclass(frozen=True, slots=True)
+class ApplyPlacement:
+    """The loaded model is to live as this says; `path` is the model it was planned for, None: whichever is loaded."""
+
+    placement: Placement
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeepInCells:
+    """Whether what was read may lie in cells that no answer needs."""
+
+    may_lie: bool
+
+
+class DropSetAside:
+    """Answers that wait for cells give up what memory holds of them; it is read again when it is their turn."""
+
+
+class LookAtDevices:
+    """What is free on a device may have changed: other programs take of it and give back."""
+
+
 class Stop:
     """End once everything before this is done."""
 
 
 InTurn = Task | UseModel | Stop
-AtOnce = Expected | FoundAgain | ForgetRemoved | ApplySettings
+AtOnce = (
+    Expected | FoundAgain | ForgetRemoved | ApplySettings | ApplyPlacement | KeepInCells | DropSetAside | LookAtDevices
+)

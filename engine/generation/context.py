@@ -10,20 +10,21 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import llama_cpp.llama_cpp as llama
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.core import KVType
-from engine.errors import DecodeFailed, ModelLoadFailed, NoCells
+from engine.errors import DecodeFailed, ModelLoadFailed, NoCells, WeightsNotRead
 from engine.generation.model import Model, native_log
+from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
 
 MAX_SEQUENCES = 256
 # A recurrent model reserves a whole state for each sequence, used or not.
 MAX_WHOLE_STATES = 16
-_NO_CELL_FREE = 1
+_NO_CELL_FREE, _NO_MEMORY = 1, -2
 _KV_TYPES = {"f16": llama.GGML_TYPE_F16, "q8_0": llama.GGML_TYPE_Q8_0}
 State = NDArray[np.uint8]
 
@@ -32,7 +33,9 @@ State = NDArray[np.uint8]
 class ContextSpec:
     """Everything a context is made with; in tokens, and threads of the processor.
 
-    `n_ubatch` is the most tokens computed without a chance to stop, `n_batch` the most that one step takes.
+    `n_ubatch` is the most tokens computed without a chance to stop, `n_batch` the most that one step takes. Keys and
+    values lie on the device with their layer, or all in memory without `kv_on_gpu`. `op_offload`: large batches of
+    layers in memory are computed on the device, which copies their weights there.
     """
 
     num_cells: int
@@ -41,6 +44,8 @@ class ContextSpec:
     num_threads: int
     num_sequences: int = MAX_SEQUENCES
     kv_type: KVType = "f16"
+    kv_on_gpu: bool = True
+    op_offload: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +58,35 @@ class Stretch:
     num_logits: int = 0
 
 
+class Streaming(Protocol):
+    """What sees to it that a layer's weights are there when it is computed, where not all of them are at once."""
+
+    @property
+    def cb_eval(self) -> Any:
+        """Called by llama.cpp for each node of the graph."""
+
+    def before_decode(self, num_tokens: int) -> None:
+        """Makes sure that a pass can begin. Raises WeightsNotRead where it cannot."""
+
+    def after_decode(self, is_computed: bool) -> None:
+        """A decode is over. Raises WeightsNotRead where it was computed with weights that were not there."""
+
+
 class Context:
     """See the module. Close it before its model."""
 
-    def __init__(self, model: Model, spec: ContextSpec) -> None:
+    def __init__(self, model: Model, spec: ContextSpec, stream: Streaming | None = None) -> None:
         """Allocates the cells.
+
+        Args:
+            model: What it computes with.
+            spec: What it gets.
+            stream: Reads the layers that are not in memory; None where all are.
 
         Raises:
             ModelLoadFailed: There is no room for them.
         """
-        self.model, self.spec = model, spec
+        self.model, self.spec, self._stream = model, spec, stream
         params = llama.llama_context_default_params()
         params.n_ctx = spec.num_cells
         params.n_batch = min(spec.n_batch, spec.num_cells)
@@ -70,12 +94,20 @@ class Context:
         # A batch with fewer tokens than there are sequences trips an assertion while memory is reserved.
         most = min(MAX_WHOLE_STATES, params.n_batch) if model.is_recurrent else params.n_batch
         params.n_seq_max = min(spec.num_sequences, most)
+        # Else room is made for the logits of every token of a pass, which nobody asks for: 60 MB for 512 of 32,000.
+        params.n_outputs_max = params.n_seq_max
         params.n_threads = params.n_threads_batch = spec.num_threads
         params.type_k = params.type_v = _KV_TYPES[spec.kv_type]
         params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_ENABLED
         params.kv_unified = True
+        params.offload_kqv = spec.kv_on_gpu
+        # Else llama.cpp may copy weights to the device before they were read.
+        params.op_offload = spec.op_offload and stream is None
+        if stream is not None:
+            params.cb_eval = stream.cb_eval
         params.no_perf = True
         native_log.begin()
+        before = anonymous_ranges()
         handle = llama.llama_init_from_model(model.handle, params)
         if not handle:
             raise ModelLoadFailed(
@@ -83,11 +115,13 @@ class Context:
                 "Lower the context length in the settings, or choose a smaller model.",
             )
         self.compute_bytes = dict(native_log.compute_buffers)
+        self._ranges = appeared(before, anonymous_ranges())
         self._handle: Any = handle
         self._memory: Any = llama.llama_get_memory(handle)
         self.n_batch, self.n_ubatch = int(params.n_batch), int(params.n_ubatch)
         self.num_sequences = int(params.n_seq_max)
         self._batch = _Batch(self.n_batch)
+        self._is_spoilt = False
 
     @property
     def handle(self) -> Any:
@@ -97,6 +131,32 @@ class Context:
     def num_cells(self) -> int:
         return int(llama.llama_n_ctx(self._handle))
 
+    @property
+    def is_streamed(self) -> bool:
+        """Whether a pass reads layers from the disk, however few tokens it computes."""
+        return self._stream is not None
+
+    @property
+    def is_spoilt(self) -> bool:
+        """Whether cells, though nobody's any more, may hold what is no number, until `clear`.
+
+        What was computed with weights that were not there may be that. Attention hides cells of others by adding −∞ to
+        a product, which makes no number of one that is none: long prompts of others would come to nothing beside them.
+        """
+        return self._is_spoilt
+
+    def touched_bytes(self, in_memory_bytes: int) -> int:
+        """How much of its memory was ever written to; usable from any thread.
+
+        Args:
+            in_memory_bytes: What its cells and buffers may take of main memory. What of it is not found, because the
+                allocator had the room already, counts as written to.
+        """
+        found_bytes = sum(end - start for start, end in self._ranges)
+        if not found_bytes:
+            return in_memory_bytes
+        return min(in_memory_bytes, resident_bytes(self._ranges) + max(0, in_memory_bytes - found_bytes))
+
     def decode(self, stretches: Sequence[Stretch]) -> list[int]:
         """Computes a batch of at most `n_batch` tokens of one or more sequences.
 
@@ -105,16 +165,33 @@ class Context:
 
         Raises:
             NoCells: So many cells are not free; nothing has changed.
+            WeightsNotRead: A layer could not be read; else as DecodeFailed. The same batch may succeed.
             DecodeFailed: Anything else; finished ubatches may remain, and the caller trims every sequence back.
         """
+        if sum(stretch.num_logits for stretch in stretches) > self.num_sequences:
+            # llama.cpp would end the process.
+            raise ValueError(f"a context of {self.num_sequences} sequences has as many rows of logits")
         rows = self._batch.fill(stretches)
+        if self._stream is not None:
+            self._stream.before_decode(self._batch.struct.n_tokens)
         result = llama.llama_decode(self._handle, self._batch.struct)
-        if result == _NO_CELL_FREE:
-            raise NoCells("The context is full.", "Start a new chat or raise the context length in the settings.")
-        if result != 0:
-            raise DecodeFailed(f"The model stopped computing (llama_decode returned {result}).", "Ask again.")
         # A device computes on after the call: what is measured, cancelled or saved now must be behind us.
         llama.llama_synchronize(self._handle)
+        if self._stream is not None:
+            try:
+                self._stream.after_decode(result == 0)
+            except WeightsNotRead:
+                self._is_spoilt = True
+                raise
+        if result == _NO_CELL_FREE:
+            raise NoCells("The context is full.", "Start a new chat or raise the context length in the settings.")
+        if result == _NO_MEMORY:
+            raise DecodeFailed(
+                "There is no room in memory to compute this (llama_decode returned -2).",
+                "Put fewer layers on the graphics card, or lower the context length in the settings.",
+            )
+        if result != 0:
+            raise DecodeFailed(f"The model stopped computing (llama_decode returned {result}).", "Ask again.")
         return rows
 
     def logits(self, row: int) -> NDArray[np.float32]:
@@ -131,8 +208,9 @@ class Context:
         return bool(llama.llama_memory_seq_rm(self._memory, slot, start, end))
 
     def clear(self) -> None:
-        """Empties all sequences."""
+        """Empties all sequences, and all cells of what was in them."""
         llama.llama_memory_clear(self._memory, True)
+        self._is_spoilt = False
 
     def state_bytes(self, slot: int) -> int:
         """The size of what `save` would write."""

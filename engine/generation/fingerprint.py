@@ -24,11 +24,7 @@ def model_fingerprint(path: Path) -> str:
         ModelNotFound: The file has gone.
         ModelFileInvalid: It is no model any more.
     """
-    try:
-        files = tuple((part, status.st_size, status.st_mtime_ns) for part in parts_of(path) if (status := part.stat()))
-    except OSError as error:
-        raise ModelNotFound(f"There is no model file at {path}.", "Choose another file.") from error
-    return _fingerprint(files)
+    return _fingerprint(_files(path))
 
 
 def root_key(path: Path, kv_type: KVType, num_cells: int) -> bytes:
@@ -37,13 +33,25 @@ def root_key(path: Path, kv_type: KVType, num_cells: int) -> bytes:
     The release of llama.cpp is part of it: it may turn, order or scale keys in another way than the one before.
     Raises as `model_fingerprint` does.
     """
-    reads_far = _reads_far(read_header(parts_of(path)[0]), num_cells)
+    original = _original_context(_files(path)[:1])
+    reads_far = original is not None and num_cells > original
     words = f"{model_fingerprint(path)} {version('llama-cpp-python')} {kv_type} {reads_far}"
     return hashlib.blake2b(words.encode(), digest_size=KEY_BYTES).digest()
 
 
+_Files = tuple[tuple[Path, int, int], ...]
+
+
+def _files(path: Path) -> _Files:
+    """The parts of a model as they are now: path, size, time of the last change."""
+    try:
+        return tuple((part, status.st_size, status.st_mtime_ns) for part in parts_of(path) if (status := part.stat()))
+    except OSError as error:
+        raise ModelNotFound(f"There is no model file at {path}.", "Choose another file.") from error
+
+
 @lru_cache(maxsize=16)
-def _fingerprint(files: tuple[tuple[Path, int, int], ...]) -> str:
+def _fingerprint(files: _Files) -> str:
     """Header, size, and samples of the weights: a fine-tune of a model differs from it in nearly every tensor.
 
     Kept while the files stay as they are (path, size, time of the last change).
@@ -69,8 +77,12 @@ def _add_samples(digest: hashlib.blake2b, stream: BinaryIO, header: Header) -> N
         digest.update(stream.read(_SAMPLE_BYTES))
 
 
-def _reads_far(header: Header, num_cells: int) -> bool:
-    """Whether a model that turns its keys otherwise in a long context (LongRoPE) does so in one of this size."""
-    architecture = header.metadata.get("general.architecture", "")
-    original = header.metadata.get(f"{architecture}.rope.scaling.original_context_length")
-    return isinstance(original, int) and num_cells > original
+@lru_cache(maxsize=16)
+def _original_context(files: _Files) -> int | None:
+    """From how many cells on a model turns its keys otherwise (LongRoPE); None where it never does.
+
+    A header with its vocabulary takes long to read, and while it is, nobody's answer goes on.
+    """
+    metadata = read_header(files[0][0]).metadata
+    original = metadata.get(f"{metadata.get('general.architecture', '')}.rope.scaling.original_context_length")
+    return original if isinstance(original, int) else None

@@ -44,6 +44,8 @@ class NativeGrammar:
         Raises:
             BadRequest: llama.cpp does not take it all the same (it names a token that the model lacks).
         """
+        self._model, self._text = model, text
+        self._accepted: list[int] = []
         self._handle: Any = llama.llama_sampler_init_grammar(model.vocab, text.encode(), b"root")
         if not self._handle:
             raise BadRequest("This model cannot follow the grammar.", "Name no tokens in it that the model lacks.")
@@ -60,7 +62,16 @@ class NativeGrammar:
 
     def accept(self, token: int) -> None:
         """Goes on behind a token that is allowed."""
+        self._accepted.append(token)
         llama.llama_sampler_accept(self._handle, token)
+
+    def renew(self) -> None:
+        """Stands where it stood, over the model's vocabulary as it was loaded anew: the one before has gone."""
+        fresh = NativeGrammar(self._model, self._text)
+        for token in self._accepted:
+            fresh.accept(token)
+        self._handle, fresh._handle = fresh._handle, self._handle
+        fresh.close()
 
     def close(self) -> None:
         if self._handle:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from engine.config import Settings
-from engine.generation.kv_room import KVRoom, kv_room
+from engine.generation.kv_room import KVRoom, disk_room, ram_room
 from engine.generation.load_plan import LoadPlan
 from engine.memory.hardware import Hardware
 
@@ -20,6 +20,8 @@ _OF_A_LOAD = {
     "n_batch": "tokens of a step",
     "n_ubatch": "tokens between two chances to stop",
 }
+# What a placement decides, by the settings there are when it is planned.
+_OF_A_PLACEMENT = ("parallel_answers", "kv_type", "n_gpu_layers", "n_ubatch", "kv_ram_bytes", "kv_disk_bytes")
 
 
 class InForce:
@@ -34,6 +36,17 @@ class InForce:
         """
         self.plan, self._has_own_layers = plan, has_own_layers
         self._room, self._bounded_by = plan.room, plan.settings.generation
+
+    def note_placed(self, plan: LoadPlan, settings: Settings | None) -> None:
+        """The model is placed otherwise: as it was planned by `settings`, or with what there was room for."""
+        if settings is None:
+            self.plan, self._room = replace(plan, settings=self.plan.settings), plan.room
+            return
+        now = {name: getattr(settings.generation, name) for name in _OF_A_PLACEMENT}
+        generation = self.plan.settings.generation.model_copy(update=now)
+        then = self.plan.settings.model_copy(update={"generation": generation, "memory": settings.memory})
+        self.plan = replace(plan, settings=then)
+        self._room, self._bounded_by = plan.room, generation
 
     def pending(self, settings: Settings) -> str:
         """What has been changed and is not in force yet, in a sentence; "" where there is nothing."""
@@ -60,11 +73,11 @@ class InForce:
         keeps_ram, keeps_disk = then.kv_ram_bytes == now.kv_ram_bytes, then.kv_disk_bytes == now.kv_disk_bytes
         if keeps_ram and keeps_disk:
             return None
-        fresh = kv_room(self.plan.shape, now, hardware(), settings.memory.device_reserve_bytes)
+        machine = hardware()
         self._bounded_by = now
         self._room = replace(
             self._room,
-            ram_bytes=self._room.ram_bytes if keeps_ram else fresh.ram_bytes,
-            disk_bytes=self._room.disk_bytes if keeps_disk else fresh.disk_bytes,
+            ram_bytes=self._room.ram_bytes if keeps_ram else ram_room(now, machine),
+            disk_bytes=self._room.disk_bytes if keeps_disk else disk_room(now, machine),
         )
         return self._room

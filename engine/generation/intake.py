@@ -38,6 +38,10 @@ class Intake:
         self._num_cells, self._max_sequences = num_cells, max_sequences
         self._num_arrived = 0
 
+    def resize(self, num_cells: int, max_sequences: int) -> None:
+        """Requests are checked against another context from now on."""
+        self._num_cells, self._max_sequences = num_cells, max_sequences
+
     def take(self, request: Request, now: float) -> SequenceGroup:
         """Makes the group of a request.
 

@@ -63,6 +63,10 @@ class Keeper(Protocol):
         """Moves kept KV out of cells (and gives sequence numbers back); returns how many cells became free."""
         ...
 
+    def leave_cells(self) -> None:
+        """Moves all kept KV out of cells, also what is pinned, and gives every cell back."""
+        ...
+
 
 class KeepsNothing:
     """Every prompt is read whole."""
@@ -87,3 +91,6 @@ class KeepsNothing:
 
     def free_cells(self, num_cells: int) -> int:
         return 0
+
+    def leave_cells(self) -> None:
+        return

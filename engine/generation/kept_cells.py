@@ -26,6 +26,12 @@ class KeptCells:
     def __init__(self, context: Context, cells: Cells, policy: Policy) -> None:
         self.shelf: Shelf[CellSequence] = Shelf(policy)
         self.budget_cells = 0
+        self.move(context, cells)
+
+    def move(self, context: Context, cells: Cells) -> None:
+        """Nodes lie in the cells of this context from now on; none does yet."""
+        if len(self.shelf):
+            raise ValueError(f"{len(self.shelf)} nodes lie in cells of the context before")
         self._context, self._cells = context, cells
         self._max_slots = context.num_sequences // 2
 

@@ -132,6 +132,21 @@ class KnowledgeKeeper:
             pass
         return self._cells.num_free - before
 
+    def leave_cells(self) -> None:
+        """Moves all that lies in cells to memory, as far as there is room for it, and gives every cell back."""
+        self._catch_up()
+        for node in sorted(self._cells.shelf.nodes(), key=lambda node: node.start):
+            # Making room for another may have cost this one.
+            if node in self._cells:
+                if node not in self._bytes:
+                    self._save(node)
+                self._cells.release(node)
+                self._drop_if_lost(node)
+
+    def move(self, context: Context, cells: Cells) -> None:
+        """Goes on over another context in which keys and values are the same; nothing lies in cells just now."""
+        self._cells.move(context, cells)
+
     def forget(self, documents: Collection[int]) -> None:
         """Removes everything that holds text of the documents, and every path through it, in every tier."""
         for node in self.tree.holders(documents):

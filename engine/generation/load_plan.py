@@ -1,41 +1,90 @@
-"""How a model will be loaded, decided before anything of it is: from its header, the settings and what is free."""
+"""How a model is placed, decided before anything of it is loaded: from its header, the settings and what is free.
+
+The plan is a value. What takes less, when there turns out to be no room for it, is the next rung of the ladder
+(memory/ladder.py), planned anew; another placement of the loaded model is the same plan, placed otherwise.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 
 from engine.config import Settings
-from engine.core import KVType, ModelShape
-from engine.generation.context import ContextSpec
-from engine.generation.kv_room import KVRoom, kv_room, num_sequences, shape_with, usable_kv_type
+from engine.core import ModelShape, Tier
+from engine.generation.changing import change_of
+from engine.generation.context import MAX_SEQUENCES, ContextSpec
+from engine.generation.kv_room import KVRoom, shape_with
+from engine.memory.demand import Backlog, Demand
 from engine.memory.hardware import Hardware
-from engine.memory.placement import Placement, place
-from engine.models.gguf import parts_of, read_header, read_shape
+from engine.memory.ladder import LadderState, Rung, constrained, next_rung
+from engine.memory.placement import Placement
+from engine.memory.planner import plan
+from engine.memory.profile import Profile
+from engine.memory.workspace import num_sequences
+from engine.models.fit import by_settings, demand_of
 
-# Tokens of a prompt between two chances to stop: a second on a processor is about as many.
-UBATCH_OF_PROCESSOR, UBATCH_OF_DEVICE = 128, 512
+# Tokens of a prompt that take a processor about a second.
+UBATCH_OF_PROCESSOR = 128
+# What a placement is decided by: the machine, and what is wanted of it.
+Planning = Callable[[Hardware, Demand], Placement]
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """`shape` has the bytes of a cell in the format that is used; `settings` are those that it was made with."""
+    """`settings` are those that it was made with, `given_up` the rungs of the ladder that it does without.
+
+    `n_gpu_layers` is what was chosen for this model, whatever the settings say; `remarks` are for people.
+    `demand.shape` has the bytes of a 16-bit cell, `shape` those of a cell in the format that is used.
+    """
 
     path: Path
     settings: Settings
-    shape: ModelShape
-    room: KVRoom
+    demand: Demand
     placement: Placement
-    spec: ContextSpec
+    n_gpu_layers: int | None = None
+    given_up: tuple[Rung, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> ModelShape:
+        return shape_with(self.demand.shape, self.placement.kv_type)
+
+    @property
+    def room(self) -> KVRoom:
+        """What the placement gives to keys and values."""
+        placement, tokens = self.placement, self.demand.context_tokens
+        return KVRoom(tokens, placement.num_cells, placement.kv_ram_bytes, placement.kv_disk_bytes)
+
+    @property
+    def spec(self) -> ContextSpec:
+        """What a context of this placement is made with."""
+        chosen, placement = self.settings.generation, self.placement
+        return ContextSpec(
+            num_cells=placement.num_cells,
+            n_batch=max(chosen.n_batch, placement.n_ubatch),
+            n_ubatch=placement.n_ubatch,
+            num_threads=chosen.num_threads or psutil.cpu_count(logical=False) or 1,
+            # As many for what is kept as for those who write.
+            num_sequences=min(
+                MAX_SEQUENCES, max(num_sequences(self.demand.shape.vocabulary_size), 2 * placement.num_slots)
+            ),
+            kv_type=placement.kv_type,
+            kv_on_gpu=placement.kv_on_gpu,
+            # A device that computes a batch copies the weights for it before they may have been streamed. Where none is
+            # planned for, it is left alone.
+            op_offload=placement.n_gpu_layers > 0 and not placement.streamed_layers,
+        )
 
     @property
     def sentence(self) -> str:
         """What was decided."""
-        if self.spec.kv_type == self.settings.generation.kv_type:
-            return self.placement.sentence
-        return f"{self.placement.sentence} Keys and values stay at 16 bits: the heads of this model allow no other."
+        sentences = [self.placement.sentence, *self.remarks]
+        if self.demand.wishes.kv_type == "f16" != self.settings.generation.kv_type:
+            sentences.append("Keys and values stay at 16 bits: the heads of this model allow no other.")
+        return " ".join(sentences)
 
     def reads_ahead(self, settings: Settings) -> bool:
         """Whether prompts are read while the search for their passages goes on, by settings that are in force."""
@@ -43,8 +92,54 @@ class LoadPlan:
         # Else it would take the processor from the search, and from the quotes that people see first.
         return self.placement.n_gpu_layers > 0 if chosen is None else chosen
 
+    def demand_by(self, settings: Settings) -> Demand:
+        """What the model wants by other settings."""
+        return by_settings(self.demand, settings, self.n_gpu_layers)
 
-def plan_load(path: Path, settings: Settings, hardware: Hardware, n_gpu_layers: int | None) -> LoadPlan:
+    def unstreamed(self, remark: str) -> LoadPlan:
+        """The same, with a model whose layers turned out to be none that can be read one by one."""
+        placement = replace(self.placement, streamed_layers=(), ring_slots=0)
+        demand = replace(self.demand, is_streamable=False)
+        return replace(self, demand=demand, placement=placement, remarks=(*self.remarks, remark))
+
+    def placed(self, placement: Placement) -> LoadPlan:
+        """The same model, placed otherwise."""
+        return replace(self, placement=placement)
+
+    def rungs(self, hardware: Callable[[], Hardware], planning: Planning) -> Iterator[LoadPlan]:
+        """What loads less and less, one rung of the ladder at a time; the machine is looked at for each."""
+        plan = self.one_lower(hardware(), planning)
+        while plan is not None:
+            yield plan
+            plan = plan.one_lower(hardware(), planning)
+
+    def one_lower(self, hardware: Hardware, planning: Planning) -> LoadPlan | None:
+        """The plan of somebody who does without one thing more, and loads less for it; None where nothing is left."""
+        tiers: tuple[Tier, ...] = ("gpu", "ram") if self.placement.n_gpu_layers else ("ram",)
+        for tier in tiers:
+            offered = self.given_up
+            while (rung := next_rung(tier, LadderState(self.demand, self.placement, offered))) is not None:
+                # What is kept, or resident of the index, takes nothing while a model is loaded: on to the next rung.
+                offered = (*offered, rung)
+                plan = self._without(rung, hardware, planning)
+                if change_of(self.placement, plan.placement).moves_answers:
+                    return plan
+        return None
+
+    def _without(self, rung: Rung, hardware: Hardware, planning: Planning) -> LoadPlan:
+        given_up = (*self.given_up, rung)
+        placement = planning(hardware, constrained(self.demand, given_up))
+        return replace(self, placement=placement, given_up=given_up)
+
+
+def plan_load(
+    path: Path,
+    settings: Settings,
+    hardware: Hardware,
+    n_gpu_layers: int | None,
+    planning: Planning | None = None,
+    beside: Callable[[Demand], Demand] = lambda demand: demand,
+) -> LoadPlan:
     """Reads the header and decides.
 
     Args:
@@ -52,35 +147,17 @@ def plan_load(path: Path, settings: Settings, hardware: Hardware, n_gpu_layers: 
         settings: Those in force.
         hardware: What the machine has, and what of it is free.
         n_gpu_layers: The user's choice for this model; None leaves it to the settings, and they to the plan.
+        planning: What decides; None: without anything measured.
+        beside: Adds to the demand what competes with the model.
 
     Raises:
         ModelNotFound: There is no such file.
         ModelFileInvalid: It is no model that can write answers, or it is damaged.
     """
-    shape = read_shape(path)
-    kv_type = usable_kv_type(read_header(parts_of(path)[0]).metadata, settings.generation.kv_type)
-    shape = shape_with(shape, kv_type)
-    room = kv_room(shape, settings.generation, hardware, settings.memory.device_reserve_bytes)
-    placement = place(
-        shape,
-        room.num_cells,
-        device_free_bytes=sum(device.free_bytes for device in hardware.devices),
-        ram_free_bytes=hardware.ram_free_bytes,
-        device_reserve_bytes=settings.memory.device_reserve_bytes,
-        n_gpu_layers=n_gpu_layers if n_gpu_layers is not None else settings.generation.n_gpu_layers,
-    )
-    spec = _spec(shape, room, placement, settings, kv_type)
-    return LoadPlan(path, settings, shape, room, placement, spec)
+    demand = beside(demand_of(path, settings, n_gpu_layers))
+    return LoadPlan(path, settings, demand, (planning or unmeasured)(hardware, demand), n_gpu_layers)
 
 
-def _spec(shape: ModelShape, room: KVRoom, placement: Placement, settings: Settings, kv_type: KVType) -> ContextSpec:
-    chosen = settings.generation
-    suits = UBATCH_OF_DEVICE if placement.n_gpu_layers else UBATCH_OF_PROCESSOR
-    return ContextSpec(
-        num_cells=room.num_cells,
-        n_batch=chosen.n_batch,
-        n_ubatch=chosen.n_ubatch or suits,
-        num_threads=chosen.num_threads or psutil.cpu_count(logical=False) or 1,
-        num_sequences=num_sequences(shape.vocabulary_size),
-        kv_type=kv_type,
-    )
+def unmeasured(hardware: Hardware, demand: Demand) -> Placement:
+    """Decides as the planner does for a machine of which nothing is known, and as many answers as are wanted."""
+    return plan(hardware, Profile(), Backlog(), demand)

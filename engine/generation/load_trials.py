@@ -39,7 +39,7 @@ class LoadTrials:
         Raises:
             ModelLoadFailed: The same file has ended the process too often; it is not tried again.
         """
-        deaths = self._deaths_of(model)
+        deaths = self.deaths_of(model)
         if deaths >= MAX_DEATHS:
             raise ModelLoadFailed(
                 f"Ragdoll's engine ended {deaths} times while it loaded {model.name}, so that is not tried again.",
@@ -66,8 +66,8 @@ class LoadTrials:
         with suppress(OSError):
             self._file.unlink(missing_ok=True)
 
-    def _deaths_of(self, model: Path) -> int:
-        """A mark that cannot be read, or is of another file, counts for nothing."""
+    def deaths_of(self, model: Path) -> int:
+        """How often the process ended over this file; a mark that cannot be read, or is of another, counts nothing."""
         try:
             mark = json.loads(self._file.read_bytes())
             deaths = mark.pop("deaths")

@@ -14,10 +14,13 @@ from engine.core import ModelShape
 from engine.generation.cache_files import CacheFiles
 from engine.generation.context import Context
 from engine.generation.knowledge import KnowledgeKeeper
+from engine.generation.load_plan import LoadPlan
 from engine.generation.model import Model
+from engine.generation.model_leases import LeaseGroup
 from engine.generation.prompt import Peek
 from engine.generation.speaker import Speaker
 from engine.generation.step_loop import StepLoop
+from engine.generation.weights.stream import LayerStream
 
 # Attention passes over all cells, whose ever they are: 18,000 that nobody reads made reading twice as slow, and loading
 # what lies in memory takes milliseconds. So only what is likely to be shared lies in cells.
@@ -30,19 +33,29 @@ FLUSHED_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """`shape` has the bytes of a cell as it is. `keeper` is None where a model's prefixes cannot be shared.
+    """`plan` is how it is placed now. `keeper` is None where a model's prefixes cannot be shared.
 
-    `wants_ahead`: prompts are to be read while a search goes on, where that is of any use.
+    `context_leases` are what the ledger knows of the context. `wants_ahead`: prompts are to be read while a search
+    goes on, where that is of any use. `keeps_in_cells`: what was read may lie in cells that no answer needs. `stream`
+    is what holds the layers in memory, and reads those that are not; None where the system does.
     """
 
-    shape: ModelShape
+    plan: LoadPlan
     model: Model
     context: Context
+    context_leases: LeaseGroup
     speaker: Speaker
     loop: StepLoop
     keeper: KnowledgeKeeper | None
     files: CacheFiles
     wants_ahead: bool = False
+    keeps_in_cells: bool = True
+    stream: LayerStream | None = None
+
+    @property
+    def shape(self) -> ModelShape:
+        """With the bytes of a cell as it is."""
+        return self.plan.shape
 
     @property
     def reads_ahead(self) -> bool:
@@ -62,7 +75,8 @@ class LoadedModel:
     def apply(self, ram_bytes: int, disk_bytes: int) -> None:
         """Bounds what is kept."""
         if self.keeper is not None:
-            self.keeper.set_budgets(int(self.context.num_cells * KEPT_CELLS_SHARE), ram_bytes, disk_bytes)
+            kept_cells = int(self.context.num_cells * KEPT_CELLS_SHARE) if self.keeps_in_cells else 0
+            self.keeper.set_budgets(kept_cells, ram_bytes, disk_bytes)
         else:
             self.files.set_budget(disk_bytes)
 
@@ -87,7 +101,13 @@ class LoadedModel:
             "kv_cells_used": loop.cells_used,
             "kv_cells_free": loop.cells_free,
             "preemptions": loop.preempted_by_swap + loop.preempted_by_recompute,
+            "steps_total": loop.steps,
+            "generated_tokens_total": loop.generated_tokens,
         }
+        if self.stream is not None:
+            figures["streamed_bytes_total"] = self.stream.counters().read_bytes
+        # By question; cells that several share count for each.
+        figures |= {f"kv_cells_of:{request}": float(cells) for request, cells in loop.cells_by_request}
         if loop.drafted_tokens:
             figures["drafts_accepted_ratio"] = loop.accepted_tokens / loop.drafted_tokens
         return figures | self._kept()
@@ -95,12 +115,16 @@ class LoadedModel:
     def close(self, keeping_seconds: float) -> None:
         """Gives everything back; what is kept is written to the disk first, as much as there is time for."""
         keeper = () if self.keeper is None else (partial(self.keeper.close, keeping_seconds),)
-        close_all(self.loop.close, *keeper, self.context.close, self.model.close)
+        close_all(self.loop.close, *keeper, self.context.close, self.close_weights)
 
     def abandon(self) -> None:
         """As `close`, but writes nothing: something went wrong, and it may be with what is in the cells."""
         keeper = () if self.keeper is None else (self.keeper.abandon,)
-        close_all(self.loop.close, *keeper, self.context.close, self.model.close)
+        close_all(self.loop.close, *keeper, self.context.close, self.close_weights)
+
+    def close_weights(self) -> None:
+        """Gives the weights back; no context uses them any more. A second call does nothing."""
+        close_all(*([self.stream.close] if self.stream is not None else []), self.model.close)
 
     def _kept(self) -> dict[str, float]:
         if self.keeper is None:

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,20 +18,26 @@ from pathlib import Path
 from engine.closing import close_all
 from engine.config import Settings
 from engine.errors import LoadAbandoned, ModelError, ModelLoadFailed
-from engine.events import ModelStateChanged, Publish
+from engine.events import ModelStateChanged, PlacementSettled, Publish
 from engine.generation import cache_io, hot_file
+from engine.generation.applying import Means, apply
 from engine.generation.building import build
 from engine.generation.cache_files import CacheFiles
+from engine.generation.changing import weights_differ
 from engine.generation.conversation import EvidencePassage
 from engine.generation.in_force import InForce
 from engine.generation.kv_room import disk_room
-from engine.generation.load_plan import UBATCH_OF_PROCESSOR, LoadPlan, plan_load
+from engine.generation.load_plan import UBATCH_OF_PROCESSOR, LoadPlan, Planning, plan_load, unmeasured
 from engine.generation.load_trials import LoadTrials
 from engine.generation.loaded import LoadedModel
+from engine.generation.loading import Attempts, load
 from engine.generation.model import start_backend
 from engine.generation.model_leases import ModelLeases
+from engine.memory.demand import Demand
 from engine.memory.hardware import Device, Hardware, probe, probe_devices
+from engine.memory.ladder import Rung
 from engine.memory.ledger import Ledger
+from engine.memory.placement import Placement
 from engine.phases import Phases
 
 __all__ = ["UBATCH_OF_PROCESSOR", "ModelLoader"]
@@ -57,6 +64,8 @@ class ModelLoader:
         ledger: Ledger,
         publish: Publish,
         phases: Phases | None = None,
+        planning: Planning | None = None,
+        beside: Callable[[Demand], Demand] = lambda demand: demand,
     ) -> None:
         """Prepares; files of kept KV are looked at when they are first needed.
 
@@ -67,10 +76,13 @@ class ModelLoader:
             ledger: Gets every byte.
             publish: Where events go.
             phases: Tells that loading takes a while.
+            planning: Places a model; None: without anything measured.
+            beside: Adds to what a model wants what competes with it.
         """
         self._settings, self._data_folder, self._kept_folder = settings, data_folder, kept_folder
         self._ledger, self._publish = ledger, publish
         self._phases = Phases(publish) if phases is None else phases
+        self._planning, self._beside = planning, beside
         self._loaded: LoadedModel | None = None
         self._in_force: InForce | None = None
         self._wanted: tuple[Path, int | None] | None = None
@@ -82,6 +94,24 @@ class ModelLoader:
         self._tell_when_scanned: Callable[[], None] = lambda: None
         self.devices: tuple[Device, ...] = ()
         self.decision = self.pending = ""
+
+    @property
+    def placement(self) -> Placement | None:
+        """Where the loaded model lies now; None without one."""
+        loaded = self._loaded
+        return loaded.plan.placement if loaded is not None else None
+
+    @property
+    def demand(self) -> Demand | None:
+        """What the loaded model wants by the settings in force, and what competes with it; None without one."""
+        loaded = self._loaded
+        return self._beside(loaded.plan.demand_by(self._settings())) if loaded is not None else None
+
+    @property
+    def given_up(self) -> tuple[Rung, ...]:
+        """What the loaded model does without because there was no room for it."""
+        loaded = self._loaded
+        return loaded.plan.given_up if loaded is not None else ()
 
     @property
     def problem(self) -> str:
@@ -189,6 +219,38 @@ class ModelLoader:
         elif self._files is not None:
             self._files.set_budget(self._disk_room())
 
+    def apply(self, placement: Placement, path: Path | None = None) -> None:
+        """Has the loaded model live as this says; how that went is published.
+
+        Args:
+            placement: Of the model at `path`, or of whichever is loaded.
+            path: None where that does not matter.
+
+        Raises:
+            ModelError: The model could not be had in any way any more; it is closed.
+        """
+        loaded, in_force = self._loaded, self._in_force
+        if loaded is None or in_force is None or path not in (None, loaded.plan.path):
+            self._publish(PlacementSettled(False, "A placement was for a model that is not loaded any more."))
+            return
+        is_long = weights_differ(loaded.plan.placement, placement)
+        with self._phases.during("loading model") if is_long else nullcontext():
+            applied = apply(loaded, placement, self._means())
+        self._loaded = applied.loaded
+        in_force.note_placed(applied.loaded.plan, self._settings() if applied.is_as_wanted else None)
+        self.decision, self.pending = applied.loaded.plan.sentence, in_force.pending(self._settings())
+        if applied.change.moves_answers:
+            self.devices = probe_devices()
+        words = applied.change.words
+        self._publish(PlacementSettled(applied.is_as_wanted, applied.sentence, applied.pause_s, words))
+
+    def keep_in_cells(self, may_lie: bool) -> None:
+        """Whether what was read may lie in cells that no answer needs; else it leaves them for memory."""
+        if self._loaded is not None:
+            self._loaded = replace(self._loaded, keeps_in_cells=may_lie)
+            room = self._loaded.plan.room
+            self._loaded.apply(room.ram_bytes, room.disk_bytes)
+
     def hot_passages(self) -> Mapping[EvidencePassage, int]:
         """How often passages were used before the last restart, as far as that is known."""
         content = cache_io.read_small(self._kept_folder / hot_file.NAME, hot_file.MAX_BYTES)
@@ -241,15 +303,33 @@ class ModelLoader:
         if self._is_given_up:
             # Only to be told so when a slow disk has given its header.
             raise ModelLoadFailed(f"{path.name} was not loaded: it is not wanted any more.")
-        plan = plan_load(path, self._settings(), self._hardware(), n_gpu_layers)
-        self._in_force = InForce(plan, has_own_layers=n_gpu_layers is not None)
-        self.decision = plan.sentence
-        self._leases.take_weights(plan.shape, plan.placement)
-        self._publish(ModelStateChanged("loading", str(path), plan.shape.name, sentence=self.decision))
-        with self._trials.of(path):
-            loaded = build(plan, self._cache_files(), self._ledger, self._leases, self._progress(plan))
+        settings = self._settings()
+        planning = self._planning or unmeasured
+        plan = plan_load(path, settings, self._hardware(), n_gpu_layers, planning, self._beside)
+        loaded = load(
+            plan,
+            Attempts(
+                self._trials,
+                self._hardware,
+                planning,
+                self._publish,
+                self._begin_attempt,
+                lambda plan: build(plan, self._cache_files(), self._ledger, self._leases, self._progress(plan)),
+                lambda: self._is_given_up,
+            ),
+        )
+        self._in_force = InForce(loaded.plan, has_own_layers=n_gpu_layers is not None)
+        self.decision = loaded.plan.sentence
         self.devices = probe_devices()
         return loaded
+
+    def _begin_attempt(self, plan: LoadPlan) -> None:
+        self.decision = plan.sentence
+        self._publish(ModelStateChanged("loading", str(plan.path), plan.shape.name, sentence=self.decision))
+
+    def _means(self) -> Means:
+        planning = self._planning or unmeasured
+        return Means(self._ledger, self._leases, self._hardware, planning, self._trials, lambda _: not self.is_closing)
 
     def _cache_files(self) -> CacheFiles:
         if self._files is None:

@@ -18,22 +18,29 @@ from typing import Any
 import llama_cpp.llama_cpp as llama
 
 from engine.errors import ModelLoadFailed
+from engine.generation.weights import file_pages
+from engine.generation.weights.mappings import Mapping, appeared, current
 
 log = logging.getLogger(__name__)
 
 _LEVELS = {1: logging.DEBUG, 2: logging.DEBUG, 3: logging.INFO, 4: logging.INFO}
 _BUFFER = re.compile(r"(\S+)\s+(compute|output) buffer size\s*=\s*([\d.]+)\s*MiB")
+_WEIGHTS = re.compile(r"(\S+) model buffer size\s*=\s*([\d.]+)\s*MiB")
+_ASSIGNED = re.compile(r"load_tensors: layer\s+(\d+) assigned to device (\S+?),")
 
 
 class LlamaLog:
-    """llama.cpp's log lines, handed to ours; the first error of a call and the buffers it tells of are kept.
+    """llama.cpp's log lines, handed to ours; what a call tells of errors, buffers and devices is kept.
 
-    The first says what is wrong, those after it that something was.
+    The first error says what is wrong, those after it that something was. `layer_devices` counts the output head as
+    one more layer.
     """
 
     def __init__(self) -> None:
         self.first_error = ""
         self.compute_buffers: dict[str, int] = {}
+        self.layer_devices: dict[int, str] = {}
+        self.weight_buffers: dict[str, int] = {}
         # Kept alive here: llama.cpp holds the bare pointer.
         self._callback = llama.llama_log_callback(self._take)
 
@@ -46,6 +53,8 @@ class LlamaLog:
         """Forgets what was told of earlier calls."""
         self.first_error = ""
         self.compute_buffers.clear()
+        self.layer_devices.clear()
+        self.weight_buffers.clear()
 
     def install(self) -> None:
         llama.llama_log_set(self._callback, ctypes.c_void_p(0))
@@ -59,6 +68,10 @@ class LlamaLog:
             # The output buffer lies beside the first of the others and bears the same name.
             name = match[1] if match[2] == "compute" else f"{match[1]} output"
             self.compute_buffers[name] = int(float(match[3]) * 2**20)
+        if weights := _WEIGHTS.search(line):
+            self.weight_buffers[weights[1]] = int(float(weights[2]) * 2**20)
+        if assigned := _ASSIGNED.match(line):
+            self.layer_devices[int(assigned[1])] = assigned[2]
         log.log(_LEVELS.get(level, logging.DEBUG), "%s", line)
 
 
@@ -80,36 +93,68 @@ def start_backend() -> None:
 class Model:
     """Loaded weights and their vocabulary. Close it after its contexts."""
 
-    def __init__(self, path: Path, n_gpu_layers: int, on_progress: Callable[[float], bool]) -> None:
-        """Loads the file.
+    def __init__(
+        self, path: Path, n_gpu_layers: int, on_progress: Callable[[float], bool], is_repacked: bool = True
+    ) -> None:
+        """Loads the file; see `load`."""
+        start_backend()
+        self.path = path
+        self._handle: Any = None
+        self._vocab: Any = None
+        self.is_repacked = is_repacked
+        # Where the files lie that this load has mapped, and the devices of the layers; the last is the output head's.
+        self.mappings: tuple[Mapping, ...] = ()
+        self.layer_devices: dict[int, str] = {}
+        # What llama.cpp copied of the weights into memory of its own, instead of computing where the file is mapped.
+        self.copied_bytes = 0
+        self.load(n_gpu_layers, on_progress, is_repacked)
+
+    def load(self, n_gpu_layers: int, on_progress: Callable[[float], bool], is_repacked: bool = True) -> None:
+        """Reads the weights, also another time once this was closed: whoever holds this model goes on with it.
+
+        What llama.cpp made of the vocabulary before, as a grammar is, has to be made anew.
 
         Args:
-            path: A GGUF file whose header was found good.
             n_gpu_layers: As llama.cpp counts; 0 keeps everything in RAM.
             on_progress: Told the share done (0…1); returning False abandons the load.
+            is_repacked: Whether weights may be copied into the order that the processor reads fastest; else they stay
+                where the file is mapped.
 
         Raises:
             ModelLoadFailed: llama.cpp refused the file, ran out of memory, or was told to stop.
         """
-        start_backend()
+        if self._handle is not None:
+            self.close()
         params = llama.llama_model_default_params()
         params.n_gpu_layers = n_gpu_layers
+        params.use_extra_bufts = is_repacked
+        if not is_repacked:
+            params.load_mode = llama.LLAMA_LOAD_MODE_MMAP
         callback = llama.llama_progress_callback(lambda fraction, _: on_progress(fraction))
         params.progress_callback = callback
         native_log.begin()
-        handle = llama.llama_model_load_from_file(os.fsencode(path), params)
+        before = current()
+        handle = llama.llama_model_load_from_file(os.fsencode(self.path), params)
         if not handle:
             raise ModelLoadFailed(
-                f"{path.name} could not be loaded{native_log.detail}.",
+                f"{self.path.name} could not be loaded{native_log.detail}.",
                 "Choose a smaller model or fewer GPU layers, or update Ragdoll if the model is very new.",
             )
-        self.path = path
-        self._handle: Any = handle
-        self._vocab: Any = llama.llama_model_get_vocab(handle)
+        self._handle, self.is_repacked = handle, is_repacked
+        self._vocab = llama.llama_model_get_vocab(handle)
+        self.mappings, self.layer_devices = appeared(before, current()), dict(native_log.layer_devices)
+        self.copied_bytes = file_pages.copied_bytes(native_log.weight_buffers)
+        if self.copied_bytes:
+            file_pages.let_go(self.path, self.mappings)
 
     @property
     def handle(self) -> Any:
         return self._handle
+
+    @property
+    def is_open(self) -> bool:
+        """Whether weights are loaded."""
+        return self._handle is not None
 
     @property
     def vocab(self) -> Any:

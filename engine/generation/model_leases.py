@@ -2,13 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
-from engine.core import ModelShape, Tier
+from engine.closing import close_all
+from engine.core import ModelShape, SpanState, Tier
 from engine.memory.ledger import Lease, Ledger
 from engine.memory.placement import Placement
 
+SET_ASIDE = "answers set aside"
 _TIERS: tuple[Tier, ...] = ("gpu", "ram")
+# Norms stay where the file is mapped, whatever is copied; they are a thousandth.
+_ALL = 0.99
+
+
+class LeaseGroup:
+    """Leases that come and go together."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._leases: list[Lease] = []
+
+    def take(
+        self, owner: str, what: str, tier: Tier, num_bytes: int, loading: bool = False, is_mapped: bool = False
+    ) -> None:
+        """Enters bytes, if there are any."""
+        if num_bytes:
+            state: SpanState = "loading" if loading else "resident"
+            self._leases.append(self._ledger.take(owner, what, tier, num_bytes, state, is_mapped=is_mapped))
+
+    def measure(self, owner: str, what: str, num_bytes: int, measure: Callable[[], int]) -> None:
+        """Enters what of `num_bytes` of main memory is really there, by `measure` at each look."""
+        self._leases.append(self._ledger.measure(owner, what, "ram", lambda: max(0, min(num_bytes, measure()))))
+
+    def settle(self) -> None:
+        """All of it is there now."""
+        for lease in self._leases:
+            lease.mark("resident")
+
+    def release(self) -> None:
+        """Gives everything back. A second call does nothing."""
+        for lease in self._leases:
+            lease.release()
+        self._leases.clear()
 
 
 class ModelLeases:
@@ -16,41 +52,111 @@ class ModelLeases:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._leases: list[Lease] = []
+        self._weights = LeaseGroup(ledger)
+        self._contexts: list[LeaseGroup] = []
         self._set_aside: Lease | None = None
 
     def take_weights(self, shape: ModelShape, placement: Placement) -> None:
-        """Enters the weights, which are about to be loaded."""
-        for layer, num_bytes in enumerate(shape.layer_bytes):
-            self._take("weights", f"layer {layer}", placement.tier_of_layer(layer), num_bytes, loading=True)
-        input_bytes = shape.other_bytes - shape.output_bytes
-        self._take("weights", "token embeddings", "ram", input_bytes, loading=True)
-        self._take("weights", "output head", placement.tier_of_output, shape.output_bytes, loading=True)
+        """Enters the weights, which are about to be loaded; those that were there have gone."""
+        self._weights.release()
+        copied_bytes = shape.weight_bytes if placement.is_repacked else 0
+        self._weights = self._entered(shape, placement, copied_bytes, loading=True)
 
-    def take_context(self, shape: ModelShape, placement: Placement, num_cells: int, buffers: Mapping[str, int]) -> None:
-        """Enters cells and buffers; the weights are there now.
+    def note_copied(self, shape: ModelShape, placement: Placement, copied_bytes: int) -> None:
+        """The weights are there, and `copied_bytes` of those in memory are no pages of the file."""
+        before, self._weights = self._weights, self._entered(shape, placement, copied_bytes, loading=False)
+        before.release()
+
+    def note_streamed(self, shape: ModelShape, placement: Placement) -> None:
+        """What streams the layers registers those in memory, with the head if it is there; here stays the rest."""
+        before, weights = self._weights, LeaseGroup(self._ledger)
+        for layer, num_bytes in enumerate(shape.layer_bytes):
+            if placement.tier_of_layer(layer) == "gpu":
+                weights.take("weights", f"layer {layer}", "gpu", num_bytes)
+        is_head_in_ram, is_tied = placement.tier_of_output == "ram", shape.head_bytes > shape.output_bytes
+        if not is_head_in_ram:
+            weights.take("weights", "output head", "gpu", shape.head_bytes)
+        if not (is_head_in_ram and is_tied):
+            embeddings_bytes = shape.other_bytes - shape.output_bytes
+            weights.take("weights", "token embeddings", "ram", embeddings_bytes, is_mapped=True)
+        self._weights = weights
+        before.release()
+
+    def _entered(self, shape: ModelShape, placement: Placement, copied_bytes: int, *, loading: bool) -> LeaseGroup:
+        """Embeddings are read where the file is mapped; what is copied of the rest, each layer has a like share of."""
+        weights = LeaseGroup(self._ledger)
+        # Embeddings that are the head as well are copied to a device.
+        head_tier = placement.tier_of_output
+        head_bytes = shape.head_bytes if head_tier == "gpu" else shape.output_bytes
+        parts = [
+            (f"layer {layer}", placement.tier_of_layer(layer), num_bytes)
+            for layer, num_bytes in enumerate(shape.layer_bytes)
+        ]
+        parts.append(("output head", head_tier, head_bytes))
+        in_memory = sum(num_bytes for _, tier, num_bytes in parts if tier == "ram")
+        share = copied_bytes / in_memory if in_memory else 0.0
+        share = 1.0 if share > _ALL else share
+        in_place = shape.other_bytes - shape.output_bytes
+        for what, tier, num_bytes in parts:
+            is_mapped = tier == "ram" and not share
+            num_copied = num_bytes if tier == "gpu" or is_mapped else round(num_bytes * share)
+            weights.take("weights", what, tier, num_copied, loading, is_mapped)
+            in_place += num_bytes - num_copied
+        words = "token embeddings" if share in (0.0, 1.0) else "token embeddings, and weights in the file's order"
+        weights.take("weights", words, "ram", in_place, loading, is_mapped=True)
+        return weights
+
+    def take_context(
+        self,
+        shape: ModelShape,
+        placement: Placement,
+        num_cells: int,
+        buffers: Mapping[str, int],
+        touched_bytes: Callable[[int], int] = lambda in_memory_bytes: in_memory_bytes,
+    ) -> LeaseGroup:
+        """Enters cells and buffers of a context, beside those of another that may still be there.
 
         Args:
             shape: With the bytes of a cell in the format that is used.
-            placement: Where the layers are.
+            placement: Where the layers are, and whether their keys and values are with them.
             num_cells: Of the context.
             buffers: Bytes of llama.cpp's compute buffers by the device as it names them.
+            touched_bytes: How much of what cells and buffers may take of main memory was ever written to. Cells are
+                cleared when they are made; buffers are as large as the largest batch could need.
+
+        Returns:
+            What to give back when the context is closed.
         """
-        for lease in self._leases:
-            lease.mark("resident")
+        self._weights.settle()
+        context = LeaseGroup(self._ledger)
+        self._contexts.append(context)
         for tier in _TIERS:
-            cell_bytes = sum(
-                cell for layer, cell in enumerate(shape.kv_cell_bytes) if placement.tier_of_layer(layer) == tier
-            )
-            self._take("kv", f"{num_cells:,} cells", tier, cell_bytes * num_cells)
+            context.take("kv", f"{num_cells:,} cells", tier, cell_bytes(shape, placement, tier) * num_cells)
+        in_memory = {device: bytes_ for device, bytes_ in buffers.items() if _tier_of_buffer(device) == "ram"}
+        cells_bytes, buffers_bytes = cell_bytes(shape, placement, "ram") * num_cells, sum(in_memory.values())
+
+        def touched(num_bytes: int) -> int:
+            """Of a buffer: its share of what was written to in all of them."""
+            written = touched_bytes(cells_bytes + buffers_bytes) - cells_bytes
+            return written * num_bytes // max(1, buffers_bytes)
+
         for device, num_bytes in buffers.items():
-            self._take("workspace", f"compute buffer of {device}", _tier_of_buffer(device), num_bytes)
+            what = f"compute buffer of {device}"
+            if device in in_memory:
+                context.measure("workspace", what, num_bytes, partial(touched, num_bytes))
+            else:
+                context.take("workspace", what, "gpu", num_bytes)
+        return context
+
+    def release_weights(self) -> None:
+        """The weights have gone."""
+        self._weights.release()
 
     def note_set_aside(self, num_bytes: int) -> None:
         """So many bytes of memory hold answers that had to leave their cells for others."""
         if self._set_aside is None:
             if num_bytes:
-                self._set_aside = self._ledger.take("kv", "answers set aside", "ram", num_bytes)
+                self._set_aside = self._ledger.take("kv", SET_ASIDE, "ram", num_bytes)
         elif not num_bytes:
             self._set_aside.release()
             self._set_aside = None
@@ -59,15 +165,21 @@ class ModelLeases:
 
     def release(self) -> None:
         """Gives everything back. A second call does nothing."""
-        for lease in self._leases:
-            lease.release()
-        self._leases.clear()
+        close_all(self._weights.release, *(context.release for context in self._contexts))
+        self._contexts.clear()
         self.note_set_aside(0)
 
-    def _take(self, owner: str, what: str, tier: Tier, num_bytes: int, loading: bool = False) -> None:
-        if num_bytes:
-            self._leases.append(self._ledger.take(owner, what, tier, num_bytes, "loading" if loading else "resident"))
+
+def cell_bytes(shape: ModelShape, placement: Placement, tier: Tier) -> int:
+    """What a cell takes in a tier: it lies with its layer, or all of it in memory."""
+    with_layer = placement.kv_on_gpu
+    return sum(
+        cell
+        for layer, cell in enumerate(shape.kv_cell_bytes)
+        if (placement.tier_of_layer(layer) if with_layer else "ram") == tier
+    )
 
 
 def _tier_of_buffer(device: str) -> Tier:
-    return "ram" if device.startswith("CPU") or device.endswith("_Host") else "gpu"
+    # Besides its device, a name may tell what the buffer is for.
+    return "ram" if device.startswith("CPU") or device.split()[0].endswith("_Host") else "gpu"

@@ -29,6 +29,10 @@ class Residence:
         self.rates = SwapRates()
         self.saved_bytes = 0
 
+    def take_over(self, before: Residence) -> None:
+        """Goes on from what another context's held outside of its cells."""
+        self.rates, self.saved_bytes = before.rates, before.saved_bytes
+
     def settle(self, group: SequenceGroup) -> int:
         """Gives a request cells again, with what is kept and what was saved of it; returns how many tokens were kept.
 
@@ -45,7 +49,7 @@ class Residence:
             group.has_forked = False
             # The fork is behind a computed token of the prompt, also where all of it is kept.
             self.trim(lead, min(kept, group.prompt_length - 1))
-        self._forget_saved(group)
+        self.forget_saved(group)
         # The last token is always computed, because its logits are wanted.
         self.trim(lead, len(lead.tokens) - 1)
         return min(kept, lead.num_computed)
@@ -86,18 +90,23 @@ class Residence:
         self._cells.share(lead.held, sequence.held, 0, end)
         self._context.copy(lead.held.slot, sequence.held.slot, 0, end if self.can_share else -1)
 
-    def parts(self, group: SequenceGroup) -> list[Part]:
-        """What would have to be saved of a request that leaves, or computed again."""
-        bytes_per_cell = self._bytes_per_cell(group)
-        return [Part(start, end - start, int((end - start) * bytes_per_cell)) for _, start, end in self._own(group)]
+    def parts(self, group: SequenceGroup, kept: int | None = None) -> list[Part]:
+        """What would have to be saved of a request that leaves, or computed again; `kept` as in `save`."""
+        bytes_per_cell, own = self._bytes_per_cell(group), self._own(group, kept)
+        return [Part(start, end - start, int((end - start) * bytes_per_cell)) for _, start, end in own]
 
-    def save(self, group: SequenceGroup) -> bool:
-        """Copies out of the cells what only this request holds; False where that failed and nothing is saved."""
+    def save(self, group: SequenceGroup, kept: int | None = None) -> bool:
+        """Copies out of the cells what only this request holds; False where that failed and nothing is saved.
+
+        Args:
+            group: Who leaves.
+            kept: Up to where it will be found again, where that is not all that it shares with others.
+        """
         since = self._clock()
-        for sequence, start, end in list(self._own(group)):
+        for sequence, start, end in list(self._own(group, kept)):
             part = self._save(sequence, start, end)
             if part is None:
-                self._forget_saved(group)
+                self.forget_saved(group)
                 return False
             sequence.saved.append(part)
             self.saved_bytes += part.num_bytes
@@ -109,7 +118,7 @@ class Residence:
     def forget(self, group: SequenceGroup) -> None:
         """Lets go of everything that a request has, in cells and outside."""
         self.leave(group)
-        self._forget_saved(group)
+        self.forget_saved(group)
 
     def _forget_from(self, held: CellSequence, end: int) -> None:
         if not self._context.remove(held.slot, end):
@@ -117,10 +126,11 @@ class Residence:
             end = 0
         self._cells.trim(held, end)
 
-    def _own(self, group: SequenceGroup) -> Iterator[tuple[TokenSequence, int, int]]:
+    def _own(self, group: SequenceGroup, kept: int | None) -> Iterator[tuple[TokenSequence, int, int]]:
         """Sequences with the positions that are theirs: what they share counts once, for the lead."""
         held = [sequence.held for sequence in group.live if sequence.held is not None]
         shared = self._cells.shared_end([cells for cells in held if cells.cells]) if held and held[0].cells else 0
+        shared = shared if kept is None else kept
         behind = group.shared_length
         for sequence in group.live:
             own_start = shared if sequence is group.lead else behind
@@ -148,7 +158,10 @@ class Residence:
         return part
 
     def _save_slot(self, slot: int, start: int, end: int) -> SavedPart | None:
-        state = np.empty(self._context.state_bytes(slot), np.uint8)
+        try:
+            state = np.empty(self._context.state_bytes(slot), np.uint8)
+        except MemoryError:
+            return None
         written = self._context.save(slot, state)
         return SavedPart(start, end, state[:written]) if written else None
 
@@ -209,7 +222,8 @@ class Residence:
         self._cells.grow(held, part.end - part.start)
         return True
 
-    def _forget_saved(self, group: SequenceGroup) -> None:
+    def forget_saved(self, group: SequenceGroup) -> None:
+        """What was saved of a request is of no use any more."""
         for sequence in group.sequences:
             self.saved_bytes -= sum(part.num_bytes for part in sequence.saved)
             sequence.saved.clear()

@@ -96,6 +96,11 @@ class ChainSampler:
             llama.llama_sampler_free(self._chain)
             self._chain = None
 
+    def renew(self) -> None:
+        """Goes on with the model loaded anew, with the same random numbers and in the same place of the grammar."""
+        if self._grammar is not None:
+            self._grammar.renew()
+
     def _logits(self, context: Decoded, row: int) -> NDArray[np.float32]:
         pointer = llama.llama_get_logits_ith(context.handle, row)
         if not pointer:

@@ -17,6 +17,9 @@ _RANKS: dict[Priority, int] = {"interactive": 0, "batch": 1, "idle": 2}
 AGEING_SECONDS = 60.0
 # Answers that are being written pause at most about this long for a chunk of somebody's prompt.
 STALL_SECONDS = 0.4
+# Where nobody writes, nothing can be stopped for about this long; fewer tokens than these are read no faster.
+STOP_SECONDS = 1.5
+MIN_ALONE_TOKENS = 128
 # Prompts that are to be read in the next steps have cells; all others wait, so that whoever comes can go before them.
 READ_AHEAD_STEPS = 2
 # Below this, a chunk reads the weights for too few tokens to be worth it.
@@ -63,18 +66,23 @@ def rank(priority: Priority, waited_seconds: float) -> int:
 def chunk_tokens(n_ubatch: int, num_decoding: int, seconds_per_token: float) -> int:
     """The most prompt tokens of a step: what llama.cpp computes in one go, so that a cancel waits for no more.
 
-    While answers are being written it is as much as fits into the pause that a reader hardly notices.
+    While answers are being written it is as much as fits into the pause that a reader hardly notices, else into the
+    one that whoever cancels does, or comes with something more urgent.
     """
-    if not num_decoding or seconds_per_token <= 0:
+    if seconds_per_token <= 0:
         return n_ubatch
-    return max(min(MIN_CHUNK_TOKENS, n_ubatch), min(n_ubatch, int(STALL_SECONDS / seconds_per_token)))
+    seconds, least = (STALL_SECONDS, MIN_CHUNK_TOKENS) if num_decoding else (STOP_SECONDS, MIN_ALONE_TOKENS)
+    return max(min(least, n_ubatch), min(n_ubatch, int(seconds / seconds_per_token)))
 
 
-def pack(demands: Sequence[Demand], max_tokens: int, chunk: int, num_free_cells: int) -> list[int]:
+def pack(
+    demands: Sequence[Demand], max_tokens: int, chunk: int, num_free_cells: int, max_rows: int | None = None
+) -> list[int]:
     """How many tokens of each demand the next batch computes.
 
     First a token for everybody who is writing, then their drafts, then prompts: the most urgent first, at most
-    `chunk` tokens of them. Prompts read ahead for idle times wait while anything more urgent runs.
+    `chunk` tokens of them. Prompts read ahead for idle times wait while anything more urgent runs. A row of logits is
+    kept for each demand and each drafted token, of which there are `max_rows` (None: for every token).
     """
     granted = [0] * len(demands)
     left = min(max_tokens, num_free_cells)
@@ -82,11 +90,13 @@ def pack(demands: Sequence[Demand], max_tokens: int, chunk: int, num_free_cells:
         if demand.num_tokens == 1 and left:
             granted[index] = 1
             left -= 1
+    rows = left if max_rows is None else max(0, max_rows - len(demands))
     for index, demand in enumerate(demands):
-        if demand.num_drafted and granted[index] and left:
-            drafted = min(demand.num_drafted, left)
+        if demand.num_drafted and granted[index]:
+            drafted = min(demand.num_drafted, left, rows)
             granted[index] += drafted
             left -= drafted
+            rows -= drafted
     left = min(left, chunk)
     for index in _prompts(demands):
         granted[index] = min(demands[index].num_tokens, left)

@@ -26,6 +26,10 @@ class RowSampler(Protocol):
         """The token that follows the one in `row` of the last batch."""
         ...
 
+    def renew(self) -> None:
+        """The model was loaded anew: what was made of its vocabulary before has to be made again."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -189,6 +193,11 @@ class TokenSequence:
                 raise ValueError("a sequence without a sampler is not sampled")
             self._sampler = self.make_sampler()
         return self._sampler.sample(context, row)
+
+    def renew(self) -> None:
+        """The model was loaded anew."""
+        if self._sampler is not None:
+            self._sampler.renew()
 
     @property
     def can_guess(self) -> bool:

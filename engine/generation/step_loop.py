@@ -10,7 +10,8 @@ What it guarantees:
 
 - Every request ends in exactly one of `RequestFinished`, `RequestCancelled`, `RequestFailed`, and after that holds no
   cell, no sequence number and no pin. A request that fails (too long, a broken grammar, a batch that cannot be
-  computed) fails alone; the others go on.
+  computed) fails alone; the others go on. A batch whose weights could not be read is computed once more, and only then
+  fails as a whole.
 - A cancel is never longer away than one step, and a step is one ubatch. It frees everything at once, but for an answer
   that is to be kept: that leaves when its last token was computed.
 - Free and used cells make all after every step, and no batch asks for more than are free.
@@ -30,7 +31,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
-from engine.errors import DecodeFailed, NoCells, RagdollError
+from engine.errors import DecodeFailed, NoCells, RagdollError, WeightsNotRead
 from engine.generation.admission import Admission
 from engine.generation.appending import Appending
 from engine.generation.batching import Batching, Work
@@ -45,6 +46,7 @@ from engine.generation.intake import Intake, MakeBeams, MakeDrafter, Makers, Mak
 from engine.generation.keeping import Keeper, KeepsNothing
 from engine.generation.metering import Metering, NotePass
 from engine.generation.model import Model
+from engine.generation.needs import Needs, most_running, needs_of
 from engine.generation.postprocess import Postprocess
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.request import PromptRead, Request, RequestFailed, StepEvent, Written
@@ -102,35 +104,44 @@ class StepLoop:
             timing: For ageing, and for what is measured.
         """
         can_share = model.can_share_prefixes
-        self._context, self._cells, self._timing = context, cells, timing
-        self._keeper: Keeper = keeper if keeper is not None and can_share else KeepsNothing()
-        room = min(context.n_batch, context.n_ubatch)
-        max_running = max(1, min(context.num_sequences, room) * 3 // 4)
+        self._timing, self._note_pass = timing, note_pass
+        self._can_share, self._swap_budget_bytes = can_share, swap_budget_bytes
         self.profile = PrefillProfile()
         self._tally, self._groups = Tally(), Groups()
         self._events: list[StepEvent] = []
-        vocabulary = Vocabulary(model)
+        self._is_second_try = False
+        self._vocabulary = Vocabulary(model)
         make_sampler = make_sampler or partial(ChainSampler, candidates=Candidates(model.num_tokens))
         makers = Makers(make_sampler, make_drafter, make_beams) if can_share else Makers(make_sampler)
-        self._intake = Intake(model, makers, cells.num_cells, max_running)
-        self._residence = Residence(context, cells, self._keeper, timing.clock)
-        self._postprocess = Postprocess(context, self._residence, vocabulary, self._tally, self._events)
-        self._branching = Branching(context, self._residence, vocabulary)
+        self._intake = Intake(model, makers, cells.num_cells, 1)
+        self._assemble(context, cells, keeper)
+
+    def _assemble(self, context: Context, cells: Cells, keeper: Keeper | None) -> None:
+        """Makes the parts that work on a context and its cells; what they know of requests lies in the groups."""
+        groups, tally, clock = self._groups, self._tally, self._timing.clock
+        self._context, self._cells = context, cells
+        self._keeper: Keeper = keeper if keeper is not None and self._can_share else KeepsNothing()
+        self._room = min(context.n_batch, context.n_ubatch)
+        max_running = most_running(context.num_sequences, self._room)
+        self._intake.resize(cells.num_cells, max_running)
+        self._residence = Residence(context, cells, self._keeper, clock)
+        self._postprocess = Postprocess(context, self._residence, self._vocabulary, tally, self._events)
+        self._branching = Branching(context, self._residence, self._vocabulary)
         self._admission = Admission(
-            self._groups,
+            groups,
             cells,
             self._keeper,
             self._residence,
             self.profile,
-            self._tally,
-            timing.clock,
+            tally,
+            clock,
             max_running,
-            room,
-            swap_budget_bytes,
+            self._room,
+            self._swap_budget_bytes,
         )
-        self._batching = Batching(self._groups, cells, self.profile, self._admission, room)
+        self._batching = Batching(groups, cells, self.profile, self._admission, self._room, context.is_streamed)
         self._ending = Ending(
-            self._groups,
+            groups,
             self._residence,
             self._admission,
             self._postprocess,
@@ -138,9 +149,8 @@ class StepLoop:
             self._keeper,
             self._events,
         )
-        self._metering = Metering(self._groups, self.profile, self._tally, note_pass)
-        self._appending = Appending(self._groups, cells.num_cells, can_share)
-        self._room = room
+        self._metering = Metering(groups, self.profile, tally, self._note_pass)
+        self._appending = Appending(groups, cells.num_cells, self._can_share)
 
     @property
     def has_work(self) -> bool:
@@ -219,6 +229,45 @@ class StepLoop:
         self._write(batch, rows)
         return self._take_events()
 
+    @property
+    def needs(self) -> Needs:
+        """What a context must have, so that everybody who was asked for can go on in it."""
+        return needs_of(self._groups, self._cells.num_cells)
+
+    def set_aside(self, room_bytes: int) -> None:
+        """Takes everybody out of the cells, because the context is about to go; nobody has ended by that.
+
+        Whoever holds what was kept in cells has let go of it before, and finds it again.
+
+        Args:
+            room_bytes: The most memory that may hold what was computed; the rest is computed again.
+        """
+        self._admission.set_aside(room_bytes)
+
+    def drop_saved(self) -> None:
+        """Gives up what memory holds of those who wait for cells; it is computed again when it is their turn."""
+        for group in self._groups.waiting:
+            self._residence.forget_saved(group)
+
+    def move(self, context: Context, cells: Cells, keeper: Keeper | None, can_load: bool = True) -> None:
+        """Goes on in another context with everybody that was set aside; the next steps give them cells.
+
+        Args:
+            context: Empty; it may compute with the same model loaded anew.
+            cells: All of its cells.
+            keeper: What keeps prompts in it.
+            can_load: Whether what was saved fits the new context; else all of it is computed again.
+        """
+        before = self._residence
+        for group in self._groups.waiting:
+            if not can_load:
+                before.forget_saved(group)
+                self._admission.let_go(group)
+            for sequence in group.sequences:
+                sequence.renew()
+        self._assemble(context, cells, keeper)
+        self._residence.take_over(before)
+
     def counters(self) -> LoopCounters:
         """What it has done, and what it holds now."""
         return count(self._groups, self._cells, self._residence.saved_bytes, self._tally)
@@ -259,9 +308,13 @@ class StepLoop:
         except NoCells:
             self._give_way(batch)
             return []
+        except WeightsNotRead as error:
+            self._compute_again(batch, error)
+            return []
         except DecodeFailed as error:
             self._roll_back(batch, error)
             return []
+        self._is_second_try = False
         for work in batch:
             if work.sequence.held is not None:
                 self._cells.grow(work.sequence.held, work.num_tokens + work.num_drafted)
@@ -281,17 +334,38 @@ class StepLoop:
         else:
             self._ending.cut(batch[0].group)
 
+    def _compute_again(self, batch: list[Work], error: WeightsNotRead) -> None:
+        """The disk is at fault, nobody in the batch: the next step computes it once more, or all of it has failed."""
+        groups = self._forget_batch(batch)
+        self._is_second_try = not self._is_second_try
+        if not self._is_second_try:
+            self._admission.drop_closing()
+            for group in groups:
+                self._ending.fail(group, error)
+        if self._context.is_spoilt:
+            self._wipe_cells()
+
+    def _wipe_cells(self) -> None:
+        """Empties cells that may spoil what is computed beside them; nobody ends by that, and nothing is forgotten."""
+        self._keeper.leave_cells()
+        self._admission.set_aside(self._swap_budget_bytes)
+        self._context.clear()
+
     def _roll_back(self, batch: list[Work], error: DecodeFailed) -> None:
-        """Forgets what finished ubatches left, and has those of the batch computed alone: one of them fails then."""
-        for work in batch:
-            self._residence.roll_back(work.sequence)
-        groups = list(dict.fromkeys(work.group for work in batch if work.group.status is SequenceStatus.RUNNING))
+        """Has those of a batch that failed computed alone: one of them fails then."""
+        groups = self._forget_batch(batch)
         if self._admission.drop_closing() and len(groups) <= 1:
             return
         if len(groups) == 1:
             self._ending.fail(groups[0], error)
         else:
             self._groups.suspects[:] = groups
+
+    def _forget_batch(self, batch: list[Work]) -> list[SequenceGroup]:
+        """Forgets what finished ubatches left; returns who in the batch has not ended."""
+        for work in batch:
+            self._residence.roll_back(work.sequence)
+        return list(dict.fromkeys(work.group for work in batch if work.group.status is SequenceStatus.RUNNING))
 
     # Postprocess: tokens, text and ends.
 

@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from engine.core import Evidence, Passage
 from engine.errors import LoadAbandoned, ModelError, RagdollError
@@ -21,15 +22,20 @@ from engine.events import (
     AnswerFailed,
     AnswerStateChanged,
     ModelStateChanged,
+    PlacementSettled,
     Publish,
 )
 from engine.generation.answering import QuoteAnswer, quoted
 from engine.generation.commands import (
+    ApplyPlacement,
     ApplySettings,
     AtOnce,
+    DropSetAside,
     Expected,
     ForgetRemoved,
     InTurn,
+    KeepInCells,
+    LookAtDevices,
     Stop,
     Task,
     UseModel,
@@ -43,6 +49,7 @@ from engine.generation.turns import Turns
 from engine.generation.under_way import KnownDocuments, UnderWay, reported_as
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain
+from engine.memory.placement import Placement
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +58,8 @@ WAITING_FOR_DISK_SECONDS = 0.002
 COUNTERS_SECONDS = 0.5
 # Making a prompt of a question takes milliseconds, in which nobody gets a token.
 BEGUN_AT_ONCE = 16
+# A change of the placement lets answers that have just ended be kept first, for so many steps.
+MOST_PUT_OFF = 4
 
 
 class GenerationWorker:
@@ -84,6 +93,8 @@ class GenerationWorker:
         self._inbox: queue.SimpleQueue[InTurn | AtOnce] = queue.SimpleQueue()
         self._turns = Turns()
         self._places = Places(publish)
+        self._placement: ApplyPlacement | None = None
+        self._num_put_off = 0
         self._is_stopped = False
         loader.tell_when_scanned(self.forget_removed)
         self._counted_at = float("-inf")
@@ -123,6 +134,26 @@ class GenerationWorker:
         """Has what is kept bounded by the settings in force, between two steps."""
         self._inbox.put(ApplySettings())
 
+    def apply(self, placement: Placement, path: Path | None = None) -> None:
+        """Has the loaded model live as this says, between two steps; every answer goes on.
+
+        Of several the newest counts, and how it went comes as PlacementSettled. `path` is the model that it was planned
+        for, None: whichever is loaded.
+        """
+        self._inbox.put(ApplyPlacement(placement, path))
+
+    def keep_in_cells(self, may_lie: bool) -> None:
+        """Whether what was read may lie in cells that no answer needs, from the next step on."""
+        self._inbox.put(KeepInCells(may_lie))
+
+    def look_at_devices(self) -> None:
+        """Has it asked, between two steps, how much of the devices is free."""
+        self._inbox.put(LookAtDevices())
+
+    def drop_set_aside(self) -> None:
+        """Has answers that wait for cells give up the memory that holds what they had computed."""
+        self._inbox.put(DropSetAside())
+
     def stop(self) -> None:
         """Ends the thread after the questions it has; call it once all of them are cancelled."""
         self._loader.close()
@@ -141,6 +172,7 @@ class GenerationWorker:
             self._withdraw_unseen()
             self._cancel_unwanted()
             self._begin_waiting()
+            self._place()
             self._step()
             # Also where the model was taken away instead: what has been read of it by then is kept.
             if self._under_way.has_kept_removed():
@@ -193,10 +225,23 @@ class GenerationWorker:
             guarded(self._under_way.forget_removed)
             guarded(self._idle_time.keep_hot)
             guarded(self._forget_kept)
+        elif isinstance(command, ApplyPlacement):
+            self._placement = command
+        elif isinstance(command, KeepInCells):
+            guarded(lambda: self._loader.keep_in_cells(command.may_lie))
+        elif isinstance(command, LookAtDevices):
+            guarded(self._loader.look_at_devices)
+        elif isinstance(command, DropSetAside):
+            guarded(self._drop_set_aside)
         else:
             guarded(self._loader.apply_settings)
             # What is over a bound leaves as it is written.
             self._idle_time.note_change()
+
+    def _drop_set_aside(self) -> None:
+        if (loaded := self._loader.loaded_now) is not None:
+            loaded.loop.drop_saved()
+            self._loader.note_set_aside(loaded.loop.saved_bytes)
 
     def _forget_kept(self) -> None:
         self._loader.forget_removed(self._known_documents)
@@ -294,6 +339,31 @@ class GenerationWorker:
                 self._start_over(error)
         for task in self._turns.take_cancelled():
             self._publish(AnswerCancelled(task.in_flight.question.question_id))
+
+    def _place(self) -> None:
+        """Carries out the placement that was asked for last, if any."""
+        wanted, loaded = self._placement, self._loader.loaded_now
+        if wanted is None:
+            return
+        if loaded is not None and loaded.loop.closing and self._num_put_off < MOST_PUT_OFF:
+            # Within a step or two they are kept whole.
+            self._num_put_off += 1
+            return
+        self._placement, self._num_put_off = None, 0
+        if self._turns.change is not None:
+            self._publish(PlacementSettled(False, "Another model was chosen meanwhile."))
+            return
+        if self._loader.is_closing:
+            # What is left of the time is for what is kept, not for reading weights again.
+            self._publish(PlacementSettled(False, "The engine is closing."))
+            return
+        try:
+            self._loader.apply(wanted.placement, wanted.path)
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
+            self._publish(PlacementSettled(False, str(reported_as(error))))
+            self._start_over(error)
+        self._idle_time.note_change()
+        self._count(now=True)
 
     def _step(self) -> None:
         loaded = self._loader.loaded_now

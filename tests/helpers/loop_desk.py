@@ -259,10 +259,17 @@ class FakeKeeper:
         for path in sorted(self.nodes, key=len, reverse=True):
             if self._cells.num_free - before >= num_cells:
                 break
-            node = self.nodes.pop(path)
-            self._context.remove(node.slot)
-            self._cells.close(node)
+            self.give_back(path)
         return self._cells.num_free - before
+
+    def leave_cells(self) -> None:
+        for path in list(self.nodes):
+            self.give_back(path)
+
+    def give_back(self, path: tuple[Segment, ...]) -> None:
+        node = self.nodes.pop(path)
+        self._context.remove(node.slot)
+        self._cells.close(node)
 
     def _path(self, segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
         paths = [tuple(segments[: end + 1]) for end in range(len(segments))]

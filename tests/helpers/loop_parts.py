@@ -50,6 +50,7 @@ class LoopContext(FakeContext):
     def __init__(self, model: FakeModel, num_cells: int = 256, n_ubatch: int = 32, num_sequences: int = 32) -> None:
         super().__init__(num_cells, num_sequences)
         self.model, self.n_batch, self.n_ubatch = model, n_ubatch, n_ubatch
+        self.is_streamed = self.is_spoilt = False
         self.can_rewind = model.can_share_prefixes
         self.loads = self.saves = True
         self.batches: list[list[Stretch]] = []
@@ -72,6 +73,10 @@ class LoopContext(FakeContext):
         if start and not self.can_rewind:
             return False
         return super().remove(slot, start, end)
+
+    def clear(self) -> None:
+        assert not any(self.values.values())
+        self.is_spoilt = False
 
     def save(self, slot: int, into) -> int:
         return super().save(slot, into) if self.saves else 0
@@ -158,19 +163,16 @@ class DiskKeeper(FakeKeeper):
         for node in sorted(self.nodes.keys() - pinned, key=len, reverse=True):
             if self._cells.num_free - before >= num_cells:
                 break
-            self.leave_cells(node)
+            self.give_back(node)
         return self._cells.num_free - before
 
-    def leave_cells(self, node: Path) -> None:
-        held = self.nodes.pop(node)
-        self._context.remove(held.slot)
-        self._cells.close(held)
-        self.away[node] = "disk"
+    def give_back(self, path: Path) -> None:
+        super().give_back(path)
+        self.away[path] = "disk"
 
     def forget_all(self) -> None:
         """As when documents are removed from the library: in no tier any longer, whoever holds it."""
-        for node in list(self.nodes):
-            self.leave_cells(node)
+        self.leave_cells()
         self.away.clear()
 
     def _path(self, segments: Sequence[Segment]) -> list[Path]:

@@ -12,6 +12,7 @@ import pytest
 from engine.config import Settings
 from engine.core import Citation, Evidence, Passage, Question, Quote, SamplingParams, Scope
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event, ModelStateChanged
+from engine.generation.load_plan import Planning
 from engine.generation.loader import ModelLoader
 from engine.generation.refreshes import EvidenceSource
 from engine.generation.worker import GenerationWorker
@@ -35,15 +36,25 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Desk:
-    """The worker with its ledger, everything it said, and the questions put to it."""
+    """The worker with its ledger, everything it said, and the questions put to it.
 
-    def __init__(self, data_folder: Path, more_evidence: EvidenceSource | None = None) -> None:
+    `planning` places the models; None: by their headers alone. Nothing takes longer than `patience_s`.
+    """
+
+    patience_s = 60.0
+
+    def __init__(
+        self, data_folder: Path, more_evidence: EvidenceSource | None = None, planning: Planning | None = None
+    ) -> None:
         self.events: list[Event] = []
         self._said: queue.Queue[Event] = queue.Queue()
         self.ledger = Ledger()
         self.known: set[int] | None = None
         self.settings = Settings()
-        self.loader = ModelLoader(lambda: self.settings, data_folder, data_folder / "kv", self.ledger, self._take)
+        kept_folder = data_folder / "kv"
+        self.loader = ModelLoader(
+            lambda: self.settings, data_folder, kept_folder, self.ledger, self._take, planning=planning
+        )
         self.reorder_loss, self.has_power = 0.0, False
         self.worker = GenerationWorker(
             self.loader,
@@ -73,12 +84,12 @@ class Desk:
 
     def wait_for(self, is_wanted) -> Event:
         while True:
-            event = self._said.get(timeout=60)
+            event = self._said.get(timeout=self.patience_s)
             if is_wanted(event):
                 return event
 
     def wait_until(self, is_so) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + self.patience_s
         while not is_so():
             assert time.monotonic() < deadline
             time.sleep(0.005)

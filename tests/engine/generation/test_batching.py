@@ -8,7 +8,7 @@ import pytest
 
 from engine.generation.batching import Batching, Work
 from engine.generation.groups import SequenceGroup
-from engine.generation.scheduler import STALL_SECONDS
+from engine.generation.scheduler import STALL_SECONDS, STOP_SECONDS
 from tests.helpers.loop_parts import Parts, prompt
 
 
@@ -27,8 +27,8 @@ class Guesses:
         return
 
 
-def batching(parts: Parts, room: int = 32) -> Batching:
-    return Batching(parts.groups, parts.cells, parts.profile, parts.admission, room)
+def batching(parts: Parts, room: int = 32, costs_a_pass: bool = False) -> Batching:
+    return Batching(parts.groups, parts.cells, parts.profile, parts.admission, room, costs_a_pass)
 
 
 def drafting(group: SequenceGroup, *tokens: int) -> Guesses:
@@ -69,6 +69,24 @@ def test_a_prompt_of_several_answers_is_read_once() -> None:
     parts = Parts()
     group = parts.reading(prompt(1, 10), ((), ()), 9)
     assert told(batching(parts).next()) == [(group.request_id, 1, 0, True)]
+
+
+def test_a_prompt_is_read_in_pieces_that_somebody_who_cancels_waits_for() -> None:
+    parts = Parts(num_cells=2048)
+    group = parts.running(prompt(1, 1000), lacks=1000)
+    assert told(batching(parts, 512).next()) == [(group.request_id, 512, 0, False)]
+    parts.profile.note(0, 512, 512 * STOP_SECONDS / 200)
+    assert told(batching(parts, 512).next()) == [(group.request_id, 200, 0, False)]
+
+
+def test_while_layers_are_read_from_the_disk_a_pass_is_filled() -> None:
+    parts = Parts(num_cells=2048)
+    group = parts.running(prompt(1, 1000), lacks=1000)
+    parts.profile.note(0, 512, 512 * STOP_SECONDS / 200)
+    assert told(batching(parts, 512, costs_a_pass=True).next()) == [(group.request_id, 512, 0, False)]
+    writing = parts.running(prompt(100, 5), ((7,),))
+    works = batching(parts, 512, costs_a_pass=True).next()
+    assert told(works) == [(group.request_id, 128, 0, False), (writing.request_id, 1, 0, True)]
 
 
 def test_while_somebody_writes_a_chunk_is_no_longer_than_a_reader_would_wait() -> None:

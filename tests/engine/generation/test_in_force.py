@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.config import Settings
+from engine.config import GIB, Settings
 from engine.generation.in_force import InForce
 from engine.generation.load_plan import plan_load
 from engine.memory.hardware import Hardware
-from engine.memory.placement import GIB
 
 
 def machine(ram_free: float = 8.0) -> Hardware:
@@ -59,3 +59,22 @@ def test_a_bound_that_is_given_back_to_the_machine_is_measured_anew(in_force):
     room = in_force.bounds(settings(), lambda: machine(ram_free=4))
     assert room.ram_bytes == GIB
     assert in_force.bounds(settings(), lambda: pytest.fail("measured")) is None
+
+
+def test_a_placement_that_was_planned_by_the_settings_puts_them_in_force(in_force):
+    now = settings(kv_ram_bytes=1000, n_ubatch=64, num_threads=2)
+    in_force.note_placed(in_force.plan, None)
+    assert "tokens between two chances to stop" in in_force.pending(now)
+    in_force.note_placed(in_force.plan, now)
+    assert in_force.pending(now).endswith("once the model is loaded again: threads.")
+    # In another placement the settings that are in force stay so.
+    in_force.note_placed(in_force.plan, now)
+    assert in_force.pending(now).endswith("once the model is loaded again: threads.")
+
+
+def test_bounds_of_a_placement_are_kept_where_the_settings_leave_them_to_the_machine(in_force):
+    placement = replace(in_force.plan.placement, kv_ram_bytes=77, kv_disk_bytes=88)
+    in_force.note_placed(in_force.plan.placed(placement), settings())
+    assert in_force.bounds(settings(), lambda: pytest.fail("measured")) is None
+    room = in_force.bounds(settings(kv_disk_bytes=5), machine)
+    assert (room.ram_bytes, room.disk_bytes) == (77, 5)

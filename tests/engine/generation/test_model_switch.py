@@ -192,7 +192,7 @@ def test_what_was_read_of_a_removed_document_is_not_kept_when_the_model_is_taken
 
     def noted_step(self: StepLoop):
         events = step(self)
-        if self.num_steps >= 5:
+        if self.num_steps >= 2:
             is_reading.set()
             assert goes_on.wait(60)
         return events

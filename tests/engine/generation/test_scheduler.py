@@ -8,8 +8,10 @@ import pytest
 
 from engine.generation.scheduler import (
     AGEING_SECONDS,
+    MIN_ALONE_TOKENS,
     MIN_CHUNK_TOKENS,
     STALL_SECONDS,
+    STOP_SECONDS,
     Candidate,
     Demand,
     Resident,
@@ -46,6 +48,13 @@ def test_drafts_come_after_all_tokens_and_before_prompts() -> None:
     assert pack([replace(WRITING, num_drafted=5), WRITING], 4, 4, 1000) == [3, 1]
 
 
+def test_drafts_take_no_more_rows_of_logits_than_there_are():
+    drafting = [replace(WRITING, num_drafted=5), replace(WRITING, num_drafted=5), READING]
+    assert pack(drafting, 64, 16, 1000, max_rows=10) == [6, 3, 16]
+    assert pack(drafting, 64, 16, 1000, max_rows=3) == [1, 1, 16]
+    assert pack(drafting, 64, 16, 1000, max_rows=2) == [1, 1, 16]
+
+
 def test_no_more_is_computed_than_cells_are_free() -> None:
     assert pack([WRITING, WRITING, READING], 64, 64, 1) == [1, 0, 0]
     assert pack([WRITING, READING], 64, 64, 11) == [1, 10]
@@ -59,8 +68,11 @@ def test_reading_ahead_waits_while_anybody_needs_an_answer() -> None:
     assert pack([idle, replace(READING, rank=1)], 64, 64, 1000) == [0, 64]
 
 
-def test_a_chunk_is_an_ubatch_unless_somebody_would_wait_for_it() -> None:
-    assert chunk_tokens(512, 0, 1.0) == 512
+def test_a_chunk_is_no_larger_than_somebody_would_wait_for() -> None:
+    assert chunk_tokens(512, 0, STOP_SECONDS / 10_000) == 512
+    assert chunk_tokens(2048, 0, STOP_SECONDS / 300.5) == 300
+    assert chunk_tokens(512, 0, STOP_SECONDS) == MIN_ALONE_TOKENS
+    assert chunk_tokens(64, 0, STOP_SECONDS) == 64
     assert chunk_tokens(512, 3, STALL_SECONDS / 100.5) == 100
     assert chunk_tokens(512, 3, STALL_SECONDS / 10) == MIN_CHUNK_TOKENS
     assert chunk_tokens(512, 3, STALL_SECONDS / 10_000) == 512

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from engine.errors import DecodeFailed, GenerationError, NoCells
+from engine.errors import DecodeFailed, GenerationError, NoCells, WeightsNotRead
 from engine.generation.cells import Cells
 from engine.generation.context import Stretch
 from engine.generation.request import Request, RequestFailed, RequestFinished, StepEvent
@@ -15,6 +15,7 @@ from tests.helpers.loop_desk import ENDS, StillTime
 from tests.helpers.loop_parts import PLAIN, DiskKeeper, FakeModel, LoopContext, Script, prompt
 
 FAILED = DecodeFailed("The model stopped computing.", "Ask again.")
+NOT_READ = WeightsNotRead("A part of the model could not be read from the disk.", "Ask again.")
 
 
 class FaultyContext(LoopContext):
@@ -125,6 +126,72 @@ def test_whoever_fails_alone_too_ends_and_the_others_go_on() -> None:
     assert ends["first"].error is FAILED
     assert isinstance(ends["second"], RequestFinished)
     assert desk.cells.num_used == sum(node.num_cells for node in desk.keeper.held())
+
+
+def written_with(faults: list[Exception]) -> dict[str, StepEvent]:
+    """The ends of two who write together, where the third batch and those after it meet these faults."""
+    desk = FakeLoop()
+    for name, first in (("first", 1), ("second", 50)):
+        desk.ask(name, prompt(first, 10), max_tokens=5)
+    for _ in range(2):
+        desk.step()
+    desk.context.faults = faults
+    desk.run()
+    assert desk.context.faults == []
+    assert desk.cells.num_used == sum(node.num_cells for node in desk.keeper.held())
+    return desk.ends()
+
+
+def test_a_batch_whose_weights_were_not_read_is_computed_once_more_and_nobody_notices() -> None:
+    assert written_with([NOT_READ]) == written_with([])
+
+
+def test_all_of_a_batch_whose_weights_cannot_be_read_fail_with_the_second_try() -> None:
+    ends = written_with([NOT_READ, NOT_READ])
+    assert [type(end) for end in ends.values()] == [RequestFailed] * 2
+    assert {end.error for end in ends.values()} == {NOT_READ}
+
+
+def test_each_batch_has_its_own_second_try() -> None:
+    desk = FakeLoop()
+    desk.ask("first", prompt(1, 10), max_tokens=5)
+    while desk.loop.has_work:
+        desk.context.faults = [NOT_READ]
+        desk.step()
+        desk.step()
+    assert isinstance(desk.ends()["first"], RequestFinished)
+
+
+def test_what_a_pass_without_weights_left_in_cells_is_wiped_out_and_everybody_goes_on() -> None:
+    def written(faults: list[Exception]) -> dict[str, StepEvent]:
+        desk = FakeLoop()
+        desk.ask("kept", prompt(1, 10), max_tokens=1)
+        desk.run()
+        desk.ask("first", prompt(1, 10, 5), max_tokens=6)
+        for _ in range(3):
+            desk.step()
+        desk.context.faults, desk.context.is_spoilt = list(faults), bool(faults)
+        desk.ask("second", prompt(50, 10))
+        desk.step()
+        assert not desk.context.is_spoilt
+        assert bool(desk.cells.num_used) is not bool(faults)
+        desk.keeper.arrives()
+        desk.run()
+        assert isinstance(desk.ends()["first"], RequestFinished)
+        return desk.ends()
+
+    assert written([NOT_READ]) == written([])
+
+
+def test_who_asks_after_weights_could_not_be_read_is_answered() -> None:
+    desk = FakeLoop()
+    desk.context.faults = [NOT_READ, NOT_READ]
+    desk.ask("unlucky", prompt(1, 10))
+    desk.run()
+    desk.ask("later", prompt(50, 10))
+    desk.run()
+    assert isinstance(desk.ends()["unlucky"], RequestFailed)
+    assert isinstance(desk.ends()["later"], RequestFinished)
 
 
 def test_who_finds_cells_that_nobody_gives_back_fails_in_a_sentence_instead_of_waiting_for_ever() -> None:

@@ -1,0 +1,276 @@
+"""Carries out another placement of the model that is loaded, between two steps, so that every answer goes on.
+
+Where there is room for two contexts, the new one is made first, and a failure changes nothing. Else all that was
+computed is saved first and the old one closed; if the new one cannot be had then, neither the one before nor a smaller
+one has gone for good: the ways down are tried in turn (memory.md, sections 2 to 4).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+
+from engine.config import MIB
+from engine.core import Tier
+from engine.errors import ModelError, NotStreamable
+from engine.generation.building import OpenContext, cells_of, keeper_over, open_context, open_stream
+from engine.generation.cells import Cells
+from engine.generation.changing import Change, change_of, weights_differ
+from engine.generation.context import Context
+from engine.generation.fingerprint import model_fingerprint, root_key
+from engine.generation.knowledge import KnowledgeKeeper
+from engine.generation.load_plan import LoadPlan, Planning
+from engine.generation.load_trials import LoadTrials
+from engine.generation.loaded import LoadedModel
+from engine.generation.model_leases import ModelLeases, cell_bytes
+from engine.generation.needs import most_running
+from engine.generation.weights.stream import LayerStream
+from engine.memory.hardware import Hardware
+from engine.memory.ledger import Ledger
+from engine.memory.placement import Placement
+from engine.memory.room import device_free_bytes
+
+# Of the memory that is free, so much may hold what was computed while it moves; the rest is computed again.
+SET_ASIDE_SHARE = 1 / 2
+# Two contexts at once leave at least so much free.
+SPARE_BYTES = 64 * MIB
+# What is kept in another format is written to the disk for so long at most; nobody's answer goes on meanwhile.
+KEEPING_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What came of it: the model as it is now, whether that is what was wanted, and how long nobody's answer went on.
+
+    `sentence` is "" where nothing differed.
+    """
+
+    loaded: LoadedModel
+    change: Change
+    sentence: str
+    pause_s: float = 0.0
+    is_as_wanted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What applying a placement takes: who is told of bytes, what is free, how to plan with less, and a mark of trial.
+
+    `goes_on` is False once a load that is under way is to be given up.
+    """
+
+    ledger: Ledger
+    leases: ModelLeases
+    hardware: Callable[[], Hardware]
+    planning: Planning
+    trials: LoadTrials
+    goes_on: Callable[[float], bool]
+
+
+def apply(loaded: LoadedModel, wanted: Placement, means: Means) -> Applied:
+    """Has the loaded model live as `wanted` says; on the generation thread, between two steps.
+
+    Raises:
+        ModelError: The model could not be had in any way any more, not even as it was; it is closed, and what was
+            being written has nowhere to go on.
+    """
+    since = time.perf_counter()
+    plan = loaded.plan.placed(wanted)
+    change = change_of(loaded.plan.placement, wanted)
+    if not change.moves_answers:
+        return _in_place(loaded, plan, change)
+    if refusal := _refusal_of_the_file(loaded) or _refusal(loaded, plan):
+        return Applied(loaded, change, refusal, is_as_wanted=False)
+    with means.trials.of(plan.path):
+        moved, problem = _elsewhere(loaded, plan, change, means)
+    pause_s = time.perf_counter() - since
+    sentence = _sentence(change, problem, moved, loaded, pause_s)
+    return Applied(moved, change, sentence, pause_s, is_as_wanted=moved.plan.placement == wanted)
+
+
+def _in_place(loaded: LoadedModel, plan: LoadPlan, change: Change) -> Applied:
+    """Nobody's answer pauses: layers move between the next passes, and what is over a bound leaves as it is written."""
+    try:
+        _retarget(loaded.stream, plan.placement)
+    except ModelError as error:
+        return Applied(loaded, change, f"The layers stay where they are: {error.sentence}", is_as_wanted=False)
+    if change.rebounds:
+        loaded.apply(plan.room.ram_bytes, plan.room.disk_bytes)
+    return Applied(replace(loaded, plan=plan), change, change.sentence)
+
+
+def _retarget(stream: LayerStream | None, placement: Placement) -> None:
+    """Tells where layers are to lie; they get there while passes go on. Nothing happens where nothing differs."""
+    if stream is not None:
+        stream.retarget(placement.streamed_layers, max(1, placement.ring_slots))
+
+
+def _refusal_of_the_file(loaded: LoadedModel) -> str:
+    """Why what was computed could not go on with what lies in the model's file by now; "" where it is the same."""
+    try:
+        is_same = model_fingerprint(loaded.plan.path) == loaded.speaker.fingerprint
+    except ModelError as error:
+        return f"The model stays as it is: {error.sentence}"
+    return "" if is_same else "The model stays as it is: its file is another by now than the one that was loaded."
+
+
+def _refusal(loaded: LoadedModel, plan: LoadPlan) -> str:
+    """Why somebody who was asked for could not be answered to the end then; "" where everybody can."""
+    needs, spec = loaded.loop.needs, plan.spec
+    if needs.num_cells > spec.num_cells:
+        return (
+            f"The context cannot shrink to {spec.num_cells:,} cells yet: an answer that is being written needs "
+            f"{needs.num_cells:,}."
+        )
+    if needs.num_sequences > most_running(spec.num_sequences, min(spec.n_ubatch, spec.n_batch)):
+        return f"The context stays as it is until a question that asks for {needs.num_sequences} answers has ended."
+    return ""
+
+
+def _elsewhere(
+    loaded: LoadedModel, plan: LoadPlan, change: Change, means: Means
+) -> tuple[LoadedModel, ModelError | None]:
+    if change.reloads or not _both_fit(loaded, plan, means.hardware(), means.ledger):
+        return _instead(loaded, plan, means)
+    try:
+        _retarget(loaded.stream, plan.placement)
+        opened = open_context(loaded.model, plan, loaded.stream, means.leases)
+    except ModelError as error:
+        # Only where layers are to lie has changed yet; those that cannot go back are well where they are.
+        with suppress(NotStreamable):
+            _retarget(loaded.stream, loaded.plan.placement)
+        return loaded, error
+    with _closed_on_failure(opened):
+        _set_aside(loaded, means)
+        _close_context(loaded)
+        return _moved(loaded, plan, opened, means), None
+
+
+@contextmanager
+def _closed_on_failure(opened: OpenContext) -> Iterator[None]:
+    """A context that nobody else knows of yet goes before its model, whatever happens."""
+    try:
+        yield
+    except BaseException:
+        opened.close()
+        raise
+
+
+def _instead(loaded: LoadedModel, wanted: LoadPlan, means: Means) -> tuple[LoadedModel, ModelError | None]:
+    """Closes what there is, and opens the first that can be had: what is wanted, what was, or less."""
+    _set_aside(loaded, means)
+    _close_context(loaded)
+    problem: ModelError | None = None
+    try:
+        for plan in _ways(loaded.plan, wanted, means):
+            try:
+                # A model that turns out to be none that can be streamed lies otherwise than was wanted.
+                loaded = _with_weights(loaded, plan, means)
+                opened = open_context(loaded.model, loaded.plan, loaded.stream, means.leases)
+            except ModelError as error:
+                problem = problem or error
+                continue
+            with _closed_on_failure(opened):
+                return _moved(loaded, loaded.plan, opened, means), problem
+        assert problem is not None
+        raise problem
+    except BaseException:
+        # Who asked for this knows of the weights that there were, not of threads that read into those of now.
+        loaded.close_weights()
+        raise
+
+
+def _ways(then: LoadPlan, wanted: LoadPlan, means: Means) -> Iterator[LoadPlan]:
+    """What is wanted, what was, and from there one rung lower at a time."""
+    yield wanted
+    yield then
+    yield from then.rungs(means.hardware, means.planning)
+
+
+def _with_weights(loaded: LoadedModel, plan: LoadPlan, means: Means) -> LoadedModel:
+    """The model with its weights as planned; they are read again where they lie otherwise, or nowhere.
+
+    Most of them come from the system's cache of files.
+    """
+    model, placement = loaded.model, plan.placement
+    if model.is_open and not weights_differ(loaded.plan.placement, placement):
+        _retarget(loaded.stream, placement)
+        return replace(loaded, plan=plan)
+    loaded.close_weights()
+    means.leases.take_weights(plan.shape, placement)
+    try:
+        model.load(placement.n_gpu_layers, means.goes_on, is_repacked=placement.is_repacked)
+        stream, plan = open_stream(model, plan, means.ledger, means.leases)
+    except BaseException:
+        model.close()
+        means.leases.release_weights()
+        raise
+    return replace(loaded, plan=plan, stream=stream)
+
+
+def _set_aside(loaded: LoadedModel, means: Means) -> None:
+    """Everything leaves the cells: what is kept for memory, what is being written for where it is not in the way."""
+    if loaded.keeper is not None:
+        loaded.keeper.leave_cells()
+    loaded.loop.set_aside(int(means.hardware().ram_free_bytes * SET_ASIDE_SHARE))
+    means.leases.note_set_aside(loaded.loop.saved_bytes)
+
+
+def _close_context(loaded: LoadedModel) -> None:
+    OpenContext(loaded.context, loaded.context_leases).close()
+
+
+def _moved(loaded: LoadedModel, plan: LoadPlan, opened: OpenContext, means: Means) -> LoadedModel:
+    """Has everybody go on in a context that is empty as yet."""
+    context, cells = opened.context, cells_of(opened.context)
+    keeper, can_load = _keeper(loaded, plan, context, cells, means)
+    loaded.loop.move(context, cells, keeper, can_load)
+    if loaded.keeper is not None and keeper is not loaded.keeper:
+        loaded.keeper.close(KEEPING_SECONDS)
+    means.leases.note_set_aside(loaded.loop.saved_bytes)
+    speaker = loaded.speaker
+    if (tokens := min(plan.demand.context_tokens, context.num_cells)) != speaker.context_tokens:
+        speaker = replace(speaker, context_tokens=tokens)
+    moved = replace(loaded, plan=plan, context=context, context_leases=opened.leases, keeper=keeper, speaker=speaker)
+    moved.apply(plan.room.ram_bytes, plan.room.disk_bytes)
+    return moved
+
+
+def _keeper(
+    loaded: LoadedModel, plan: LoadPlan, context: Context, cells: Cells, means: Means
+) -> tuple[KnowledgeKeeper | None, bool]:
+    """What keeps prompts from now on, and whether keys and values of before are of any use then."""
+    keeper = loaded.keeper
+    if keeper is None:
+        return None, context.spec.kv_type == loaded.context.spec.kv_type
+    if keeper.tree.root.key == root_key(plan.path, context.spec.kv_type, context.num_cells):
+        keeper.move(context, cells)
+        return keeper, True
+    return keeper_over(plan, context, cells, means.ledger, loaded.files), False
+
+
+def _both_fit(loaded: LoadedModel, plan: LoadPlan, hardware: Hardware, ledger: Ledger) -> bool:
+    """Whether there is room for the new context beside the one that is there."""
+    free: dict[Tier, int] = {
+        "ram": hardware.ram_free_bytes,
+        "gpu": device_free_bytes(hardware, ledger.held_bytes("gpu")),
+    }
+    buffers = sum(loaded.context.compute_bytes.values()) * max(1, plan.spec.n_ubatch) // loaded.context.n_ubatch
+    needed = {tier: cell_bytes(plan.shape, plan.placement, tier) * plan.spec.num_cells for tier in free}
+    needed["gpu" if plan.placement.n_gpu_layers else "ram"] += buffers
+    return all(num_bytes + SPARE_BYTES <= free[tier] for tier, num_bytes in needed.items() if num_bytes)
+
+
+def _sentence(
+    change: Change, problem: ModelError | None, moved: LoadedModel, before: LoadedModel, pause_s: float
+) -> str:
+    pause = f"Answers paused for {pause_s:.1f} s."
+    if problem is None:
+        # A model that cannot be streamed has said so.
+        remarks = moved.plan.remarks[len(before.plan.remarks) :]
+        return " ".join((*(remarks or (change.sentence,)), pause))
+    if moved.plan.placement == before.plan.placement:
+        return f"There was no room for {', '.join(change.words)}, so all stays as it is. {pause}"
+    return f"There was no room for {', '.join(change.words)}, nor for what there was. {moved.plan.sentence} {pause}"

@@ -1,0 +1,155 @@
+"""What differs between two placements of a model decides what has to be done: a pure function, and the words for it.
+
+From what costs least to what costs most: bounds of what is kept, layers moved in the background, a new context that
+all answers move to, and weights that are read again (memory.md, sections 2 and 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from engine.memory.amounts import in_words
+from engine.memory.placement import Placement
+from engine.memory.workspace import MIN_SEQUENCES
+
+_BITS = {"f16": 16, "q8_0": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What has to be done. `words` say each difference, for people; there are none where nothing differs.
+
+    `reloads`: weights are read again, since what lies on a device, or in which order, is fixed when they are loaded.
+    `remakes_context`: answers move to a new context; with `recomputes`, what they read fits the new one no longer.
+    `moves_layers`: other layers are streamed, or through another ring. `rebounds`: other bounds of what is kept.
+    """
+
+    reloads: bool = False
+    remakes_context: bool = False
+    recomputes: bool = False
+    moves_layers: bool = False
+    rebounds: bool = False
+    words: tuple[str, ...] = ()
+
+    @property
+    def moves_answers(self) -> bool:
+        """Whether all that is being written pauses and goes on elsewhere."""
+        return self.reloads or self.remakes_context
+
+    @property
+    def sentence(self) -> str:
+        """The differences, as people are told of them; "" where there are none."""
+        return f"Now: {', '.join(self.words)}." if self.words else ""
+
+
+def change_of(current: Placement, wanted: Placement) -> Change:
+    """What leads from one placement of a model to another of the same model.
+
+    Raises:
+        ValueError: They are of models with different numbers of layers.
+    """
+    if current.num_layers != wanted.num_layers:
+        raise ValueError(f"a model has {current.num_layers} layers and its placement {wanted.num_layers}")
+    reloads = weights_differ(current, wanted)
+    return Change(
+        reloads=reloads,
+        remakes_context=reloads or _contexts_differ(current, wanted),
+        recomputes=current.kv_type != wanted.kv_type,
+        moves_layers=_rings_differ(current, wanted),
+        rebounds=(current.kv_ram_bytes, current.kv_disk_bytes) != (wanted.kv_ram_bytes, wanted.kv_disk_bytes),
+        words=tuple(_words(current, wanted)),
+    )
+
+
+def weights_differ(current: Placement, wanted: Placement) -> bool:
+    """Whether the weights have to be read again: also where the first layers are to be streamed.
+
+    Memory of ours is laid under a model before anything was computed with it, and stays there until it is closed.
+    """
+    begins_to_stream = bool(wanted.streamed_layers) and not current.streamed_layers
+    is_loaded_so = (current.n_gpu_layers, current.is_repacked) == (wanted.n_gpu_layers, wanted.is_repacked)
+    return begins_to_stream or not is_loaded_so
+
+
+def _contexts_differ(current: Placement, wanted: Placement) -> bool:
+    def made_with(placement: Placement) -> tuple[object, ...]:
+        on_gpu = placement.kv_on_gpu and placement.n_gpu_layers > 0
+        # A context has as many sequences for few answers as for one: who is let in is decided by cells alone.
+        num_sequences = max(MIN_SEQUENCES, 2 * placement.num_slots)
+        return placement.num_cells, num_sequences, placement.kv_type, placement.n_ubatch, on_gpu
+
+    return made_with(current) != made_with(wanted)
+
+
+def _rings_differ(current: Placement, wanted: Placement) -> bool:
+    return (current.streamed_layers, current.ring_slots) != (wanted.streamed_layers, wanted.ring_slots)
+
+
+def _words(current: Placement, wanted: Placement) -> Iterator[str]:
+    for words_of in (_words_of_weights, _words_of_context, _words_of_bounds):
+        yield from words_of(current, wanted)
+
+
+def _words_of_weights(current: Placement, wanted: Placement) -> Iterator[str]:
+    yield from _differing(_layers_on_gpu, current, wanted)
+    if current.streamed_layers != wanted.streamed_layers:
+        if len(current.streamed_layers) == len(wanted.streamed_layers):
+            yield "other layers streamed"
+        else:
+            yield f"{_layers(len(wanted.streamed_layers))} streamed instead of {len(current.streamed_layers)}"
+    elif current.ring_slots != wanted.ring_slots:
+        yield f"{_slots(wanted.ring_slots)} for streamed layers instead of {current.ring_slots}"
+    if current.is_repacked != wanted.is_repacked:
+        order = "in the order the processor reads fastest" if wanted.is_repacked else "as they lie in the file"
+        yield f"weights {order}"
+
+
+def _words_of_context(current: Placement, wanted: Placement) -> Iterator[str]:
+    if current.num_slots != wanted.num_slots:
+        yield f"{_answers(wanted.num_slots)} at once instead of {current.num_slots}"
+    if current.num_cells != wanted.num_cells:
+        yield f"{wanted.num_cells:,} cells instead of {current.num_cells:,}"
+    if current.kv_type != wanted.kv_type:
+        yield f"keys and values of {_BITS[wanted.kv_type]} bits instead of {_BITS[current.kv_type]}"
+    if wanted.n_gpu_layers and current.kv_on_gpu != wanted.kv_on_gpu:
+        yield f"keys and values {'on the GPU with their layers' if wanted.kv_on_gpu else 'in memory'}"
+    if current.n_ubatch != wanted.n_ubatch:
+        yield f"steps of {wanted.n_ubatch} tokens instead of {current.n_ubatch}"
+
+
+def _words_of_bounds(current: Placement, wanted: Placement) -> Iterator[str]:
+    for then, now, what in (
+        (current.kv_ram_bytes, wanted.kv_ram_bytes, "memory"),
+        (current.kv_disk_bytes, wanted.kv_disk_bytes, "files"),
+    ):
+        # Bounds move by a little with each plan; who reads of it would see the same figure twice.
+        if in_words(then) != in_words(now):
+            yield f"{in_words(now)} of {what} for what was read instead of {in_words(then)}"
+
+
+def _differing(told: Callable[[Placement], str], current: Placement, wanted: Placement) -> Iterator[str]:
+    if (now := told(current)) != (then := told(wanted)):
+        yield f"{then} on the GPU instead of {now}"
+
+
+def _layers_on_gpu(placement: Placement) -> str:
+    """How many layers are on the device; the output head goes there before the first of them."""
+    count = placement.layers_on_gpu
+    if count == 0 < placement.n_gpu_layers:
+        return "only the output head"
+    if count == placement.num_layers:
+        return f"all {count} layers"
+    return _layers(count)
+
+
+def _layers(count: int) -> str:
+    return "1 layer" if count == 1 else f"{count or 'no'} layers"
+
+
+def _slots(count: int) -> str:
+    return "1 slot" if count == 1 else f"{count} slots"
+
+
+def _answers(count: int) -> str:
+    return "1 answer" if count == 1 else f"{count} answers"

@@ -1,0 +1,70 @@
+"""Loads a model as it was planned, or with less: when an allocation fails, one thing more is done without, and told.
+
+Each attempt is marked on the disk (load_trials.py). A mark that an earlier process left means one rung lower from the
+start: an allocation that fails on a device may end the process instead of telling so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from engine.core import Tier
+from engine.errors import NoRoomToLoad
+from engine.events import MemoryShort, Publish
+from engine.generation.load_plan import LoadPlan, Planning
+from engine.generation.load_trials import LoadTrials
+from engine.generation.loaded import LoadedModel
+from engine.memory.hardware import Hardware
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """How a model is loaded: `begin` is told of each attempt, `build` makes it; `is_given_up` once nobody wants it."""
+
+    trials: LoadTrials
+    hardware: Callable[[], Hardware]
+    planning: Planning
+    publish: Publish
+    begin: Callable[[LoadPlan], None]
+    build: Callable[[LoadPlan], LoadedModel]
+    is_given_up: Callable[[], bool]
+
+
+def load(plan: LoadPlan, attempts: Attempts) -> LoadedModel:
+    """Loads the model; on the generation thread.
+
+    Raises:
+        ModelError: It cannot be loaded, also not with as little as can be.
+    """
+    plan = _lower_after_deaths(plan, attempts)
+    ways = plan.rungs(attempts.hardware, attempts.planning)
+    while True:
+        attempts.begin(plan)
+        try:
+            with attempts.trials.of(plan.path):
+                return attempts.build(plan)
+        except NoRoomToLoad as error:
+            if attempts.is_given_up() or (lower := next(ways, None)) is None:
+                raise
+            log.info("%s", error.sentence)
+            attempts.publish(MemoryShort(_tier_of(lower), f"{error.sentence} {lower.given_up[-1].sentence}"))
+            plan = replace(lower, remarks=(*plan.remarks, lower.given_up[-1].sentence))
+
+
+def _lower_after_deaths(plan: LoadPlan, attempts: Attempts) -> LoadPlan:
+    """One rung lower for each time that the process ended over this model."""
+    told = plan.given_up
+    for _ in range(attempts.trials.deaths_of(plan.path)):
+        plan = plan.one_lower(attempts.hardware(), attempts.planning) or plan
+    if plan.given_up == told:
+        return plan
+    what = " ".join(rung.sentence for rung in plan.given_up[len(told) :])
+    return replace(plan, remarks=(f"Ragdoll's engine ended while it loaded this model, so it takes less now. {what}",))
+
+
+def _tier_of(plan: LoadPlan) -> Tier:
+    return plan.given_up[-1].tier
