@@ -3,38 +3,87 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from engine.assembly import Parts
-from engine.core import Span
+from engine.config import MemorySettings
+from engine.core import Tier
+from engine.memory.allowance import TIERS, by_tier, chosen_of
 from engine.memory.hardware import Hardware
 from engine.memory.ledger import Ledger
-from engine.memory.snapshot import take_snapshot
+from engine.memory.rates import Rates, disk_totals
+from engine.memory.snapshot import TierNews, take_snapshot
 from engine.protocol import MemoryReply
 
+# Of a model since it was loaded: the difference between two looks says something, and they themselves nothing.
+_TOTAL = "_total"
 
-def memory(ledger: Ledger, hardware: Hardware, parts: Parts, num_waiting: int) -> MemoryReply:
-    """Who holds what, now; `num_waiting` questions have not ended."""
-    told = tuple(filter(None, (parts.loader.decision, parts.loader.pending, parts.loader.problem)))
-    return take_snapshot(ledger, hardware, _counters(parts, num_waiting), told, _children(parts))
+
+class Accounts:
+    """Tells them, on any thread; remembers totals from look to look, for the rates."""
+
+    def __init__(self, ledger: Ledger, parts: Parts, chosen: Callable[[], MemorySettings]) -> None:
+        """`chosen` are the budgets that the user set."""
+        self._ledger, self._parts, self._chosen = ledger, parts, chosen
+        self._rates = Rates()
+
+    def memory(self, hardware: Hardware, num_waiting: int) -> MemoryReply:
+        """Who holds what, now; `num_waiting` questions have not ended."""
+        parts = self._parts
+        told = tuple(filter(None, (parts.loader.decision, parts.loader.pending, parts.loader.problem)))
+        counters = self._counters(num_waiting)
+        return take_snapshot(self._ledger, hardware, counters, told, self._news(), parts.adapting.decisions.newest)
+
+    def _news(self) -> dict[Tier, TierNews]:
+        adapting, chosen = self._parts.adapting, self._chosen()
+        budgets = by_tier(adapting.budgets())
+        given_up = adapting.given_up[::-1]
+        return {
+            tier: TierNews(
+                budgets[tier],
+                chosen_of(chosen, tier),
+                adapting.levels[tier],
+                tuple(rung.sentence for rung in given_up if rung.tier == tier),
+            )
+            for tier in TIERS
+        }
+
+    def _counters(self, num_waiting: int) -> dict[str, float]:
+        parts = self._parts
+        stores, of_model = parts.stores.opened(), dict(parts.generation.counters)
+        of_index = stores.index.counters() if stores is not None else {}
+        of_questions = {"tokens_per_s": 0.0, "questions_waiting": float(num_waiting)} | of_model
+        rates = self._rates.of({f"{name}_bytes_per_s": total for name, total in self._totals(of_questions).items()})
+        return of_questions | rates | _of_placement(parts) | of_index | parts.sweep_costs.counters()
+
+    def _totals(self, of_model: dict[str, float]) -> dict[str, float]:
+        """Bytes that passed each link so far; those of the model are told by it, and are no gauge."""
+        totals = {name: of_model.pop(name) for name in tuple(of_model) if name.endswith(_TOTAL)}
+        streamed = totals.get(f"streamed_bytes{_TOTAL}")
+        return disk_totals() | ({} if streamed is None else {"streamed": streamed})
+
+
+def _of_placement(parts: Parts) -> dict[str, float]:
+    """How the model lies, and what is expected of that."""
+    placement, backlog = parts.loader.placement, parts.backlog.now()
+    running = {"answers_running": float(backlog.running)}
+    if placement is None:
+        return running
+    return running | {
+        "predicted_tokens_per_s": placement.prediction.tokens_per_s,
+        "predicted_ttft_s": placement.prediction.ttft_s,
+        "gpu_layers": float(placement.layers_on_gpu),
+        "streamed_layers": float(len(placement.streamed_layers)),
+        "ring_slots": float(placement.ring_slots),
+        "answer_slots": float(placement.num_slots),
+    }
 
 
 def bytes_below(folder: Path) -> int:
     """What all files of a folder take on disk."""
     # os.walk passes over folders that vanish meanwhile; LanceDB replaces its files while it indexes.
     return sum(_file_bytes(os.path.join(inside, name)) for inside, _, names in os.walk(folder) for name in names)
-
-
-def _counters(parts: Parts, num_waiting: int) -> dict[str, float]:
-    stores = parts.stores.opened()
-    of_index = stores.index.counters() if stores is not None else {}
-    of_questions = {"tokens_per_s": 0.0, "questions_waiting": float(num_waiting)} | dict(parts.generation.counters)
-    return of_questions | of_index | parts.sweep_costs.counters()
-
-
-def _children(parts: Parts) -> tuple[Span, ...]:
-    num_bytes = parts.pool.memory_bytes() + parts.viewer.memory_bytes()
-    return (Span("parsers", "processes that read files", "ram", num_bytes),) if num_bytes else ()
 
 
 def _file_bytes(path: str) -> int:

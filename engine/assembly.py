@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from engine.adapting import Adapting
 from engine.catalog import Catalog
 from engine.closing import close_all
+from engine.competing import Competitors
 from engine.config import Home, Settings
 from engine.events import LibraryChanged
+from engine.foreseen import Foreseen
 from engine.generation.commands import UseModel
 from engine.generation.loader import ModelLoader
 from engine.generation.refresh_policy import RefreshPolicy
@@ -22,14 +25,22 @@ from engine.library.reserve import Reserve
 from engine.library.watcher import Watcher
 from engine.library.worker import IndexWorker
 from engine.listeners import Listeners
+from engine.memory.backlog import BacklogWatch
+from engine.memory.demand import Demand
+from engine.memory.known_profile import KnownProfile
 from engine.memory.ledger import Ledger
+from engine.memory.profile_file import profile_file
+from engine.observing import Observer
 from engine.phases import Phases
+from engine.profiled import ProfiledPlanner
 from engine.retrieval.batching import SweepCosts
 from engine.retrieval.breadth import LookCosts
 from engine.retrieval.reader import extractive_answer
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
 from engine.searching import SearcherOpener
+from engine.senses import EngineHands, EngineSenses
+from engine.sight import Senses
 from engine.stores import StoresOpener
 
 
@@ -49,6 +60,11 @@ class Parts:
     retrieval: RetrievalWorker
     indexer: IndexWorker
     watcher: Watcher
+    backlog: BacklogWatch
+    adapting: Adapting
+    profile: KnownProfile
+    # A model's demand, with all that would compete with it here.
+    beside: Callable[[Demand], Demand]
 
     def start(self, model: str, *, warm: bool, watches: bool) -> None:
         """Starts the workers; `model` is the file that answers from the first question on, "" for none."""
@@ -62,16 +78,24 @@ class Parts:
             self.watcher.start()
         if warm:
             self.retrieval.warm_up()
+        self.adapting.start()
         if model:
             self.generation.use(UseModel(Path(model), is_urgent=warm, is_chosen=False))
 
     def stop(self) -> None:
         """Stops the workers: those that ask others first."""
-        close_all(self.watcher.stop, self.indexer.stop, self.retrieval.stop, self.searching.close, self.generation.stop)
+        close_all(
+            self.adapting.stop,
+            self.watcher.stop,
+            self.indexer.stop,
+            self.retrieval.stop,
+            self.searching.close,
+            self.generation.stop,
+        )
 
     def close(self) -> None:
         """Gives back what stopped workers used."""
-        close_all(self.stores.close, self.pool.close, self.viewer.close, self.catalog.close)
+        close_all(self.profile.close, self.stores.close, self.pool.close, self.viewer.close, self.catalog.close)
 
 
 def assemble(
@@ -83,7 +107,20 @@ def assemble(
     pool = ParserPool(library.parser_processes, *takes, recognised)
     phases = Phases(told.publish)
     stores = StoresOpener(home, catalog, settings, ledger, phases)
-    loader = ModelLoader(settings, home.data, home.cache / "kv", ledger, told.publish, phases=phases)
+    backlog = BacklogWatch(lambda: adapting.wake())
+    # Nobody is asked how long measuring takes: it begins when nobody has asked anything for a while.
+    profile = KnownProfile(profile_file(home.data), delay_seconds=0.0)
+    planner = ProfiledPlanner(profile)
+    loader = ModelLoader(
+        settings,
+        home.data,
+        home.cache / "kv",
+        ledger,
+        told.publish,
+        phases=phases,
+        planning=lambda hardware, demand: planner.plan(hardware, backlog.now(), demand),
+        beside=lambda demand: beside(demand),
+    )
     sweep_costs = SweepCosts()
     look_costs = LookCosts(sweep_costs.predict)
     generation = GenerationWorker(
@@ -99,6 +136,22 @@ def assemble(
             look_costs.expected,
         ),
     )
+
+    def beside(demand: Demand) -> Demand:
+        return senses.beside(demand, adapting.budgets())
+
+    competitors = Competitors(stores, ledger, settings, Foreseen(home.data / "libraries-take.json"))
+    senses = EngineSenses(home.data, loader, generation, stores, competitors, backlog)
+    adapting = Adapting(
+        Senses(senses.hardware, settings, backlog.now, senses.in_force, senses.use),
+        EngineHands(loader, generation, stores),
+        ledger,
+        planner.plan,
+        planner.should_change,
+        observer=Observer(profile.note, lambda: generation.counters, lambda: sweep_costs.model, profile.start),
+    )
+    told.subscribe(backlog.note)
+    told.subscribe(adapting.note)
     told.subscribe(lambda event: generation.forget_removed() if isinstance(event, LibraryChanged) else None)
     searching = SearcherOpener(stores, catalog, settings, ledger, sweep_costs)
     retrieval = RetrievalWorker(
@@ -114,6 +167,8 @@ def assemble(
         found_again=generation.found_again,
     )
     indexer = IndexWorker(catalog, pool, stores, settings, told.publish, moving=stores, reserve=reserve)
+    viewer = ParserPool(1, *takes, recognised)
+    ledger.measure("parsers", "processes that read files", "ram", lambda: pool.memory_bytes() + viewer.memory_bytes())
     watcher = Watcher(
         catalog.roots,
         lambda: settings().library,
@@ -125,7 +180,7 @@ def assemble(
         catalog=catalog,
         reserve=reserve,
         pool=pool,
-        viewer=ParserPool(1, *takes, recognised),
+        viewer=viewer,
         stores=stores,
         loader=loader,
         generation=generation,
@@ -134,6 +189,10 @@ def assemble(
         retrieval=retrieval,
         indexer=indexer,
         watcher=watcher,
+        backlog=backlog,
+        adapting=adapting,
+        profile=profile,
+        beside=beside,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.config import Settings
 from engine.generation.commands import UseModel
+from engine.memory.demand import Demand
 from engine.memory.hardware import Hardware
 from engine.models import shelf
 from engine.models.gguf import read_shape
@@ -24,21 +25,34 @@ class ModelChoice:
         change_settings: Callable[[Mapping[str, Any]], Settings],
         hand_over: Callable[[UseModel], None],
         hardware: Callable[[], Hardware],
+        planning: shelf.Planning = shelf.by_guess,
+        beside: Callable[[Demand], Demand] = lambda demand: demand,
     ) -> None:
+        """Prepares.
+
+        Args:
+            settings: Those in force.
+            change_settings: Changes and saves some by their dotted names.
+            hand_over: Tells whoever answers which model it is.
+            hardware: What the machine has, and what of it is free.
+            planning: Says how a model would be placed.
+            beside: Adds to a model's demand what competes with it.
+        """
+        self._planning, self._beside = planning, beside
         self._settings, self._change_settings = settings, change_settings
         self._hand_over, self._hardware = hand_over, hardware
         self._lock = threading.RLock()
 
     def entries(self) -> tuple[ModelEntry, ...]:
         settings, hardware = self._settings(), self._hardware()
-        return tuple(shelf.entry(Path(path), settings, hardware) for path in settings.models.known)
+        return tuple(self._entry(Path(path), settings, hardware) for path in settings.models.known)
 
     def add(self, path: Path) -> ModelEntry:
         path = path.expanduser().absolute()
         read_shape(path)
         with self._lock:
             self._change_settings({"models.known": shelf.with_model(self._settings().models.known, path)})
-        return shelf.entry(path, self._settings(), self._hardware())
+        return self._entry(path, self._settings(), self._hardware())
 
     def forget(self, path: Path) -> None:
         with self._lock:
@@ -56,6 +70,9 @@ class ModelChoice:
                 known = known if path is None else shelf.with_model(known, path)
                 self._change_settings({"models.current": str(path or ""), "models.known": known})
             self._hand_over(UseModel(path, n_gpu_layers))
+
+    def _entry(self, path: Path, settings: Settings, hardware: Hardware) -> ModelEntry:
+        return shelf.entry(path, settings, hardware, self._planning, self._beside)
 
     def named(self, name: str) -> Path | None:
         """The file that a file's name, a known model's name or "none" stands for."""

@@ -95,8 +95,8 @@ class GenerationSettings(_Table):
     """`n_gpu_layers` None lets the plan choose; `num_threads` 0 means all physical cores.
 
     `max_context` tokens are the room of one prompt and its answer; cells are there for `parallel_answers` of them,
-    where memory allows. A step computes at most `n_batch` tokens, and at most `n_ubatch` of prompts (0: what suits
-    the machine), before anything can be cancelled.
+    where memory allows, and for more while more questions wait. A step computes at most `n_batch` tokens, and at most
+    `n_ubatch` of prompts (0: what suits the machine), before anything can be cancelled.
 
     What was read is kept, so that it need not be read again: as numbers of `kv_type`, in memory up to `kv_ram_bytes`
     and on the disk up to `kv_disk_bytes` (None: by what the machine has). Passages are read in the order that is kept
@@ -155,8 +155,19 @@ class ModelsSettings(_Table):
 
 
 class MemorySettings(_Table):
-    """Caches that would otherwise grow to their libraries' defaults (LanceDB: 6 + 1 GiB)."""
+    """How much of the machine we may hold, and caches that would else grow to their libraries' defaults (6 + 1 GiB).
 
+    `gpu_budget_bytes`, `ram_budget_bytes` and `disk_budget_bytes` are the most that we hold in all of a graphics
+    card, of memory and of the disk; None is what the machine has, less what others need. They are followed while
+    answers are being written: what has no room any more is given up, as far as one can do without it.
+    `may_lose`: keys and values may be kept as 8-bit numbers, and the context be made smaller, where nothing else helps.
+    """
+
+    gpu_budget_bytes: int | None = Field(None, ge=0)
+    # Less than the libraries themselves take would only ever be missed.
+    ram_budget_bytes: int | None = Field(None, ge=256 * MIB)
+    disk_budget_bytes: int | None = Field(None, ge=256 * MIB)
+    may_lose: bool = False
     lance_index_cache_bytes: int = Field(128 * MIB, ge=0)
     lance_metadata_cache_bytes: int = Field(64 * MIB, ge=0)
     device_reserve_bytes: int = Field(512 * MIB, ge=0)

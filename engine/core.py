@@ -393,7 +393,9 @@ class ModelShape:
 
     `layer_bytes[i]` are the weights of block i, `other_bytes` those outside the blocks (embeddings, norms and
     the output head), of which `output_bytes` follow the last layer to a device. `kv_cell_bytes[i]` is what one
-    token's f16 keys and values take in layer i. The planner computes with nothing else.
+    token's f16 keys and values take in layer i. Of a mixture of experts, `expert_share` of the layers' bytes are the
+    experts', of which a token uses the share `expert_use`. `width` is the length of a token's vector, 0 where it is not
+    known. The planner computes with nothing else.
     """
 
     name: str
@@ -406,10 +408,23 @@ class ModelShape:
     vocabulary_size: int
     file_bytes: int
     has_chat_template: bool
+    expert_share: float = 0.0
+    expert_use: float = 1.0
+    width: int = 0
 
     @property
     def num_layers(self) -> int:
         return len(self.layer_bytes)
+
+    @property
+    def ties_embeddings(self) -> bool:
+        """Whether the token embeddings are the output head too: all of them are read for each token."""
+        return self.output_bytes * 10 < self.other_bytes
+
+    @property
+    def head_bytes(self) -> int:
+        """What is read to choose a token; on a device it is a copy where it is the token embeddings."""
+        return self.other_bytes if self.ties_embeddings else self.output_bytes
 
     @property
     def weight_bytes(self) -> int:
@@ -422,10 +437,14 @@ class ModelShape:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Bytes that one owner holds in one tier, and what for ("layers 0–27", "cells of 'Lease questions'")."""
+    """Bytes that one owner holds in one tier, and what for ("layers 0–27", "cells of 'Lease questions'").
+
+    `is_mapped`: pages of a file, which the system can take back when it is short of memory, and has to read again.
+    """
 
     owner: str
     what: str
     tier: Tier
     num_bytes: int
     state: SpanState = "resident"
+    is_mapped: bool = False

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from engine import accounts
+from engine.accounts import Accounts, bytes_below
 from engine.assembly import assemble
 from engine.catalog import Catalog
 from engine.choice import ModelChoice
@@ -43,7 +43,9 @@ from engine.listeners import Listeners
 from engine.lock import hold
 from engine.memory.hardware import Hardware, probe
 from engine.memory.ledger import Ledger
+from engine.memory.runtime import Runtime
 from engine.memory.snapshot import SnapshotTicker
+from engine.models.shelf import planning_by
 from engine.protocol import EmbedderState, Folder, MemoryReply, ModelEntry
 from engine.questions import OpenQuestions
 from engine.retrieval.search import ANYWHERE
@@ -76,13 +78,20 @@ class Engine:
         self._lock_file = hold(home)
         try:
             self._settings = SettingsStore(home.settings_file)
-            self.ledger = Ledger(self._note_change)
             self._ticker: SnapshotTicker | None = None
+            self.ledger = Ledger(self._note_change)
+            self._runtime = Runtime(self.ledger)
             reserve = Reserve(home.library, self.settings.library.reserve_bytes)
             self._catalog = reserve.lent(lambda: Catalog.open(home.library))
             self._parts = assemble(home, self._catalog, reserve, lambda: self.settings, self.ledger, self._listeners)
+            self._accounts = Accounts(self.ledger, self._parts, lambda: self.settings.memory)
             self._choice = ModelChoice(
-                lambda: self.settings, self.change_settings, self._parts.generation.use, self._hardware
+                lambda: self.settings,
+                self.change_settings,
+                self._parts.generation.use,
+                self._hardware,
+                planning_by(self._parts.profile),
+                self._parts.beside,
             )
         except BaseException:
             self._lock_file.release()
@@ -132,6 +141,7 @@ class Engine:
         settings = self._settings.change(changes)
         self._parts.stores.apply_settings()
         self._parts.generation.apply_settings()
+        self._parts.adapting.wake()
         if "embedder.model" in changes:
             self._parts.indexer.consider_move()
         self._parts.watcher.wake()
@@ -281,7 +291,7 @@ class Engine:
 
     def disk_bytes(self) -> int:
         """What the library takes on disk."""
-        return accounts.bytes_below(self.home.library)
+        return bytes_below(self.home.library)
 
     # --- questions ---
 
@@ -374,14 +384,20 @@ class Engine:
 
     def memory(self) -> MemoryReply:
         """Who holds what, now."""
-        return accounts.memory(self.ledger, self._hardware(), self._parts, len(self._questions.all()))
+        self.ledger.look()
+        return self._picture()
 
     def start_ticker(self, publish: Callable[[MemoryReply], None]) -> None:
         """Hands a snapshot to `publish` when something changed (at most ten a second), and once a second."""
-        self._ticker = SnapshotTicker(self.memory, publish)
+        self._ticker = SnapshotTicker(self._picture, publish)
         self._ticker.start()
 
     # --- inside ---
+
+    def _picture(self) -> MemoryReply:
+        """Who holds what; what has to be measured is a second old at most."""
+        self._runtime.settle()
+        return self._accounts.memory(self._hardware(), len(self._questions.all()))
 
     def _hardware(self) -> Hardware:
         return probe(self.home.data, self._parts.loader.devices)

@@ -21,12 +21,15 @@ RagdollError
 ├── ModelError
 │   ├── ModelFileInvalid     not a GGUF file, cut short, or of an unknown architecture
 │   ├── ModelNotFound
+│   ├── NotStreamable        its layers cannot be read one by one; it has to fit into memory
 │   └── ModelLoadFailed
+│       ├── NoRoomToLoad     there is not enough memory for it as it was to be loaded
 │       └── LoadAbandoned    another model was chosen while this one was being loaded
 └── GenerationError
     ├── PromptTooLong        question and instructions alone do not fit the context
     ├── NoCells              no KV cell is free
     └── DecodeFailed
+        └── WeightsNotRead   a layer could not be read from the disk in time; the step can be repeated
 
 A document that is *skipped* (empty, unsupported, encrypted: nothing is wrong with us) and one that
 *failed* (broken, timed out, crashed) differ in `DocumentUnreadable.state`.
@@ -158,8 +161,19 @@ class ModelNotFound(ModelError):
     """No model file is where the settings or the request say it is."""
 
 
+class NotStreamable(ModelError):
+    """The layers of a model cannot be read from the disk one by one, so all of it has to fit into memory."""
+
+    def __init__(self, sentence: str, way_out: str = "Choose a smaller model, or let it use more memory.") -> None:
+        super().__init__(sentence, way_out)
+
+
 class ModelLoadFailed(ModelError):
     """llama.cpp refused the model although its header looked right."""
+
+
+class NoRoomToLoad(ModelLoadFailed):
+    """A device or the memory has less free than the weights or the context were to take."""
 
 
 class LoadAbandoned(ModelLoadFailed):
@@ -180,6 +194,10 @@ class NoCells(GenerationError):
 
 class DecodeFailed(GenerationError):
     """`llama_decode` failed; the sequence was trimmed to its last good position."""
+
+
+class WeightsNotRead(DecodeFailed):
+    """A layer was not there when it was to be computed; what was computed means nothing, and may be tried again."""
 
 
 def is_disk_full(error: BaseException) -> bool:

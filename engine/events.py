@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.core import Answer, Passage, Quote, Refresh, Scope
+from engine.core import Answer, Passage, Quote, Refresh, Scope, Tier
 from engine.errors import RagdollError
 from engine.metrics import Timings
 
@@ -133,6 +133,28 @@ class ModelStateChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementSettled:
+    """A placement that was asked for is in force, or cannot be: then everything stays as it was, and `sentence` why.
+
+    Answers that were being written stood still for `pause_seconds`. The placement in force is the loader's. `changed`
+    are the differences that were wanted, in words.
+    """
+
+    is_in_force: bool
+    sentence: str
+    pause_seconds: float = 0.0
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryShort:
+    """An allocation failed, and something was given up so that work goes on; `sentence` says both."""
+
+    tier: Tier
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryChanged:
     """Somebody took or gave back bytes; the ledger holds the figures."""
 
@@ -152,6 +174,8 @@ Event = (
     | AnswerCancelled
     | AnswerFailed
     | ModelStateChanged
+    | PlacementSettled
+    | MemoryShort
     | MemoryChanged
 )
 Publish = Callable[[Event], None]

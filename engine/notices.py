@@ -22,7 +22,7 @@ def notice_of(event: events.Event) -> protocol.Notice | None:
             return protocol.LibraryChanged()
         case events.ModelStateChanged():
             return protocol.ModelState(**asdict(event))
-        case events.MemoryChanged():
+        case events.MemoryChanged() | events.PlacementSettled() | events.MemoryShort():
             return None
         case _:
             return _answer_notice(event)

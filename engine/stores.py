@@ -84,6 +84,7 @@ class StoresOpener:
         self._next: NextStores | None = None
         self._retired: list[_Retired] = []
         self._timer: threading.Timer | None = None
+        self._partition_bytes: int | None = None
         # Why the move stopped; "" where it did not.
         self._fault = ""
 
@@ -229,6 +230,20 @@ class StoresOpener:
             stores.index.cold_slack = settings.retrieval.cold_slack
             stores.index.set_mode(settings.retrieval.index_mode)
             stores.index.set_budget_bytes(self._index_budget_bytes(settings))
+            if self._partition_bytes is not None:
+                stores.index.set_partition_bytes(self._partition_bytes)
+
+    @property
+    def partition_bytes(self) -> int | None:
+        """What partitions may hold in memory by the plan; None as long as there is none."""
+        return self._partition_bytes
+
+    def set_partition_bytes(self, num_bytes: int) -> None:
+        """What partitions may hold in memory from the next sweep on; an index that is opened later begins with it."""
+        self._partition_bytes = num_bytes
+        stores = self._stores
+        if stores is not None:
+            stores.index.set_partition_bytes(num_bytes)
 
     def opened(self) -> Stores | None:
         """The stores if they are open already; waits for nobody."""
@@ -259,11 +274,13 @@ class StoresOpener:
 
     def _open_index(self, table: ChunkTable, embedder: Embedder, folder: Path) -> PartitionStore:
         settings = self._settings()
+        with self._ledger.growing("runtime", "torch"):
+            kernel = best_kernel()
         index = PartitionStore(
             table,
             folder,
             Origin(embedder.identity, table.table_id, embedder.dimensions),
-            best_kernel(),
+            kernel,
             quantize,
             self._ledger,
             self._index_budget_bytes(settings),

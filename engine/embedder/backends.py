@@ -12,6 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from engine.embedder.setup import Backend, NumberFormat
 from engine.embedder.spec import EmbedderSpec
 from engine.errors import EmbedderUnavailable
+from engine.memory.process import bytes_in_files
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -47,6 +49,12 @@ class Model:
         """`counting` is a tokenizer that nobody changes, None where there is none (see `_counting_tokenizer`)."""
         self._model, self._counting = model, counting
         self.num_bytes = num_bytes
+
+    @property
+    def mapped_bytes(self) -> int:
+        """What of the weights is pages of their file: as they are loaded, until something is made of them."""
+        tensors = (*self._model.parameters(), *self._model.buffers())
+        return min(self.num_bytes, bytes_in_files((tensor.data_ptr(), tensor.nbytes) for tensor in tensors))
 
     @property
     def max_tokens(self) -> int:
@@ -129,15 +137,22 @@ def _counting_tokenizer(model: SentenceTransformer) -> Any:
 _LAYERS = "model"
 
 
+def load_libraries() -> None:
+    """Imports torch and what is built on it, which takes seconds; nothing where it cannot be, and `load` tells why."""
+    # Read by huggingface_hub when it is imported: everything we load is on this machine.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    with suppress(ImportError, OSError):
+        import sentence_transformers  # noqa: F401 - for what it brings into memory
+
+
 def load(spec: EmbedderSpec) -> Model:
     """The model in float32.
 
     Raises:
         EmbedderUnavailable: Its files cannot be loaded, or memory is short.
     """
-    # Read by huggingface_hub when it is imported: everything we load is on this machine.
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    load_libraries()
     try:
         from sentence_transformers import SentenceTransformer
         from tqdm import tqdm  # type: ignore[import-untyped]

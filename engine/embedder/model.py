@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from engine.closing import close_all
 from engine.config import EmbedderSettings
 from engine.embedder import backends, trial
 from engine.embedder.backends import Model, Vectors
@@ -21,8 +22,10 @@ from engine.embedder.spec import EmbedderSpec
 from engine.embedder.turnstile import Turnstile
 from engine.embedder.workers import at_once
 from engine.errors import EmbedderUnavailable
-from engine.memory.ledger import Lease, Ledger
+from engine.memory.heap import trim_heap
+from engine.memory.ledger import Growth, Lease, Ledger
 
+BATCHES = "batches being computed"
 AroundLoading = Callable[[], AbstractContextManager[None]]
 
 
@@ -53,7 +56,9 @@ class Embedder:
         # The same weights as often as batches are embedded at once; none before they are loaded.
         self._models: tuple[Model, ...] = ()
         self._setup = Setup()
-        self._lease: Lease | None = None
+        self._leases: list[Lease] = []
+        # What it takes besides its weights.
+        self._beside = Growth()
         self._loading = threading.Lock()
         self._turnstile = Turnstile()
 
@@ -100,21 +105,46 @@ class Embedder:
             if self._models:
                 return
             with self._around_loading():
-                chosen = trial.choose(backends.load(self.spec), self.identity, self._settings, self._cache)
+                with self._ledger.growing("runtime", "torch and transformers"):
+                    backends.load_libraries()
+                try:
+                    with self._ledger.growing("embedder", f"{self.spec.name}, tokenizers and buffers") as self._beside:
+                        chosen, models = self._chosen()
+                except BaseException:
+                    self._beside.release()
+                    raise
             self._setup = chosen.setup
-            what = f"{self.spec.name}, {chosen.setup.number_format}"
-            self._lease = self._ledger.take("embedder", what, "ram", chosen.model.num_bytes)
-            models = chosen.model.for_workers(chosen.setup.num_workers)
             self._turnstile.num_places = len(models)
             self._models = models
+
+    def _chosen(self) -> tuple[trial.Chosen, tuple[Model, ...]]:
+        """How it is run from now on, and the model as often as that takes; the weights are in the ledger."""
+        chosen = trial.choose(backends.load(self.spec), self.identity, self._settings, self._cache)
+        models = chosen.model.for_workers(chosen.setup.num_workers)
+        self._enter(chosen)
+        return chosen, models
+
+    def _enter(self, chosen: trial.Chosen) -> None:
+        """Has the ledger know the weights, in memory or where their file is mapped, and batches while they are here."""
+        what = f"{self.spec.name}, {chosen.setup.number_format}"
+        mapped_bytes, batch_bytes = chosen.model.mapped_bytes, chosen.setup.batch_bytes
+        in_memory, inside = chosen.model.num_bytes - mapped_bytes, self._turnstile
+        if in_memory:
+            self._leases.append(self._ledger.take("embedder", what, "ram", in_memory))
+        if mapped_bytes:
+            self._leases.append(self._ledger.take("embedder", what, "ram", mapped_bytes, is_mapped=True))
+        if batch_bytes:
+            self._leases.append(
+                self._ledger.measure("embedder", BATCHES, "ram", lambda: inside.num_inside * batch_bytes)
+            )
 
     def unload(self) -> None:
         """Gives the memory back; the next text loads the model again."""
         with self._loading, self._turnstile.keep_out():
             self._models = ()
-            if self._lease is not None:
-                self._lease.release()
-            self._lease = None
+            if self._leases:
+                close_all(*(lease.release for lease in self._leases), self._beside.release, trim_heap)
+            self._leases.clear()
 
     def embed_documents(self, texts: Sequence[str], *, is_urgent: bool = False) -> Vectors:
         """Vectors (n, d) of passages, in the order of `texts`.

@@ -6,14 +6,14 @@ the settings name a folder, or a model that lies in Hugging Face's cache already
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.embedder import backends, spec
 from engine.errors import EmbedderUnavailable
-from engine.memory.ledger import Lease, Ledger
+from engine.memory.heap import trim_heap
+from engine.memory.ledger import Growth, Lease, Ledger
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -30,6 +30,8 @@ class CrossEncoderReranker:
         self._ledger = ledger
         self._model: CrossEncoder | None = None
         self._lease: Lease | None = None
+        # What it takes besides its weights.
+        self._beside = Growth()
         self._loading, self._scoring = threading.Lock(), threading.Lock()
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
@@ -55,21 +57,30 @@ class CrossEncoderReranker:
             self._model = None
             if self._lease is not None:
                 self._lease.release()
+                self._beside.release()
+                trim_heap()
             self._lease = None
 
     def _loaded(self) -> CrossEncoder:
         with self._loading:
             if self._model is None:
-                self._model = _load(self.name)
-                weights = [*self._model.parameters(), *self._model.buffers()]
-                num_bytes = sum(tensor.numel() * tensor.element_size() for tensor in weights)
-                self._lease = self._ledger.take("reranker", self.name, "ram", num_bytes)
+                with self._ledger.growing("runtime", "torch and transformers"):
+                    backends.load_libraries()
+                try:
+                    with self._ledger.growing("reranker", f"{self.name}, tokenizer and buffers") as self._beside:
+                        self._model = _load(self.name)
+                        self._lease = self._ledger.take("reranker", self.name, "ram", _num_bytes(self._model))
+                except BaseException:
+                    self._beside.release()
+                    raise
             return self._model
 
 
+def _num_bytes(model: CrossEncoder) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in (*model.parameters(), *model.buffers()))
+
+
 def _load(name: str) -> CrossEncoder:
-    # Read by huggingface_hub when it is imported: everything we load is on this machine.
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     folder = spec.local_folder(name)
     try:
         from sentence_transformers import CrossEncoder

@@ -30,6 +30,7 @@ class Setup:
     """`num_workers` batches at once, each on `num_threads` cores.
 
     `batch_size` 0 fills batches by tokens, else it is so many texts; `refusals` say what was not used, and why.
+    `batch_bytes` is what a full batch takes of the memory while it is computed, 0 where that is not known.
     """
 
     backend: Backend = "sentence-transformers"
@@ -39,6 +40,7 @@ class Setup:
     batch_tokens: int = DEFAULT_BATCH_TOKENS
     batch_size: int = 0
     refusals: tuple[str, ...] = ()
+    batch_bytes: int = 0
 
     def texts_per_batch(self, longest_tokens: int) -> int:
         """How many texts go together when the longest of them has so many tokens."""

@@ -37,6 +37,7 @@ from engine.embedder.setup import (
 )
 from engine.embedder.turnstile import Turnstile
 from engine.embedder.workers import at_once
+from engine.memory.heap import peak_bytes
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ SAMPLE = [
 ]
 
 # Changes with what is tried: what was found before holds no longer.
-_FINDINGS = "with workers"
+_FINDINGS = "with workers and bytes"
 
 Way = tuple[Backend, NumberFormat]
 Clock = Callable[[], float]
@@ -142,6 +143,7 @@ class _Trial:
         setup = self._with_workers(model, setup)
         setup = self._with_batches(model, setup)
         backends.set_threads(setup.num_threads)
+        setup = _replace(setup, batch_bytes=self._batch_bytes(model, setup))
         return Chosen(model, _replace(setup, refusals=tuple(self._refusals)))
 
     def _ways(self) -> list[Way]:
@@ -215,6 +217,12 @@ class _Trial:
             return setup
         ways = {1: setup, shared.num_workers: shared}
         return ways[self._best(model, ways, 1, _WORTH_WORKERS)]
+
+    def _batch_bytes(self, model: Model, setup: Setup) -> int:
+        """The smaller of two tries: whatever else the process does at the time counts as well."""
+        full = [text for text in SAMPLE if len(text) > len(_PROSE) * 8]
+        texts = list(islice(cycle(full), setup.texts_per_batch(model.max_tokens)))
+        return min(peak_bytes(lambda: model.encode(texts, is_question=False)) for _ in range(2))
 
     def _best(self, model: Model, ways: Mapping[int, Setup], preferred: int, worth: float = WORTH_ANOTHER) -> int:
         """The best of two rounds counts for each way: any machine is busy with something else for a moment."""

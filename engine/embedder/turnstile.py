@@ -20,6 +20,11 @@ class Turnstile:
     _taken: set[int] = field(default_factory=set)
     _urgent_waiting: int = 0
 
+    @property
+    def num_inside(self) -> int:
+        """How many threads are inside now."""
+        return len(self._taken)
+
     @contextmanager
     def pass_through(self, *, is_urgent: bool) -> Iterator[int]:
         """Holds a place for the block inside, and says which: the lowest that is free."""

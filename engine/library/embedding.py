@@ -18,7 +18,7 @@ from engine.library.reading import Ready
 from engine.library.rows import texts_by_key
 from engine.library.seams import Embedder
 from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS, Waiting, longest_first, shares
-from engine.partitions.buffers import trim_heap
+from engine.memory.heap import trim_heap
 from engine.partitions.rows import Vectors
 
 # Waiting for their vectors: enough to outlast a tidying-up of the index, little enough for the memory.
@@ -99,6 +99,7 @@ class EmbeddingStage:
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
+        self._trim()
 
     # --- one side: what is to be embedded ---
 
@@ -210,9 +211,13 @@ class EmbeddingStage:
         with self._changed:
             self._num_untidy += num_embedded
             is_due = self._num_untidy >= WINDOW_CHUNKS
-            if is_due:
-                self._num_untidy = 0
         if is_due:
+            self._trim()
+
+    def _trim(self) -> None:
+        with self._changed:
+            is_untidy, self._num_untidy = self._num_untidy > 0, 0
+        if is_untidy:
             trim_heap()
 
     def _next(self) -> dict[str, str] | None:

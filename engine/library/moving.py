@@ -19,7 +19,7 @@ from engine.library.pace import Before, Clock, Pace
 from engine.library.rows import content_key
 from engine.library.seams import Embedder, Table
 from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS, longest_first
-from engine.partitions.buffers import trim_heap
+from engine.memory.heap import trim_heap
 from engine.partitions.rows import ChunkRow, Vectors
 
 _DOCUMENTS_PER_COMMIT = 64

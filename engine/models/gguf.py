@@ -334,16 +334,30 @@ def _shape(path: Path, metadata: Mapping[str, Any], tensors: list[TensorExtent],
         vocabulary_size=int(metadata.get(_VOCABULARY) or number("vocab_size")),
         file_bytes=file_bytes,
         has_chat_template=bool(metadata.get("tokenizer.chat_template")),
+        expert_share=_expert_bytes(tensors) / max(1, sum(layer_bytes)),
+        expert_use=min(1.0, int(number("expert_used_count", 1)) / max(1, int(number("expert_count", 1)))),
+        width=int(number("embedding_length")),
     )
+
+
+def _expert_bytes(tensors: list[TensorExtent]) -> int:
+    """Of which a token uses only some: each of these tensors holds a layer's experts side by side."""
+    return sum(tensor.num_bytes for tensor in tensors if "_exps." in tensor.name)
+
+
+def layer_of(tensor_name: str) -> int | None:
+    """The layer that a tensor belongs to; None for those outside the layers."""
+    match = _BLOCK_NAME.match(tensor_name)
+    return int(match[1]) if match else None
 
 
 def _bytes_by_place(tensors: list[TensorExtent], num_layers: int) -> tuple[tuple[int, ...], int, int]:
     """Bytes per layer, bytes outside the layers, and of those the output head's."""
     layers, other, output = [0] * num_layers, 0, 0
     for tensor in tensors:
-        match = _BLOCK_NAME.match(tensor.name)
-        if match and int(match[1]) < num_layers:
-            layers[int(match[1])] += tensor.num_bytes
+        layer = layer_of(tensor.name)
+        if layer is not None and layer < num_layers:
+            layers[layer] += tensor.num_bytes
         else:
             other += tensor.num_bytes
             output += tensor.num_bytes if tensor.name.startswith("output") else 0

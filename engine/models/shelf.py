@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from engine.config import Settings
 from engine.errors import ModelError
+from engine.memory.demand import Backlog, Demand
 from engine.memory.hardware import Hardware
-from engine.memory.placement import context_cells, place
-from engine.models.gguf import read_shape
+from engine.memory.placement import Placement
+from engine.memory.planner import plan
+from engine.memory.profile import Profile
+from engine.models.fit import demand_of
 from engine.protocol import ModelEntry
 
+Planning: TypeAlias = Callable[[Hardware, Demand], Placement]
 
-def entry(path: Path, settings: Settings, hardware: Hardware) -> ModelEntry:
-    """One model; a file that cannot be used keeps its place with the reason, so that the user can act on it."""
+
+def planning_by(profile: Callable[[], Profile]) -> Planning:
+    """Plans for a single question, by what is known of the machine's speed."""
+    return lambda hardware, demand: plan(hardware, profile(), Backlog(), demand)
+
+
+# On a machine of which nothing was measured.
+by_guess = planning_by(Profile)
+
+
+def entry(
+    path: Path,
+    settings: Settings,
+    hardware: Hardware,
+    planning: Planning = by_guess,
+    beside: Callable[[Demand], Demand] = lambda demand: demand,
+) -> ModelEntry:
+    """One model; a file that cannot be used keeps its place with the reason, so that the user can act on it.
+
+    Args:
+        path: Its file, or the first of several.
+        settings: Those in force.
+        hardware: What the machine has, and what of it is free.
+        planning: Places a model that is not loaded.
+        beside: Adds to a demand what competes with the model.
+    """
     try:
-        shape = read_shape(path)
+        demand = beside(demand_of(path, settings))
     except ModelError as error:
         return ModelEntry(path=str(path), name=path.stem, problem=str(error))
-    cells = context_cells(shape, settings.generation.max_context)
-    placement = place(
-        shape,
-        cells,
-        device_free_bytes=sum(device.free_bytes for device in hardware.devices),
-        ram_free_bytes=hardware.ram_free_bytes,
-        device_reserve_bytes=settings.memory.device_reserve_bytes,
-        n_gpu_layers=settings.generation.n_gpu_layers,
-    )
+    shape, placement = demand.shape, planning(hardware, demand)
     return ModelEntry(
         path=str(path),
         name=shape.name,
@@ -35,8 +56,11 @@ def entry(path: Path, settings: Settings, hardware: Hardware) -> ModelEntry:
         file_bytes=shape.file_bytes,
         num_layers=shape.num_layers,
         trained_context=shape.trained_context,
-        planned_gpu_layers=placement.n_gpu_layers,
+        planned_gpu_layers=placement.layers_on_gpu,
         fit=placement.sentence,
+        fits=placement.fits,
+        tokens_per_s=placement.prediction.tokens_per_s,
+        ttft_s=placement.prediction.ttft_s,
     )
 
 

@@ -21,8 +21,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from engine.memory.heap import trim_heap
 from engine.memory.ledger import Ledger
-from engine.partitions.buffers import trim_heap
 from engine.partitions.coding import Coding
 from engine.partitions.following import Following
 from engine.partitions.integrity import check
@@ -97,6 +97,7 @@ class PartitionStore:
         self._table, self._folder, self._origin = table, folder, origin
         self._kernel, self._quantize = kernel, quantize
         self._budget_bytes, self._mode = budget_bytes, mode
+        self._partition_bytes: int | None = None
         self._num_loads, self._is_closed = 0, False
         self.on_sweep: Callable[[Sweep], None] = lambda sweep: None
         self.cold_slack: float | None = None
@@ -210,6 +211,21 @@ class PartitionStore:
             self._residency.fit()
             trim_heap()
 
+    def set_partition_bytes(self, num_bytes: int) -> None:
+        """What partitions may take from now on, beside what is there in any case, whatever the budget says.
+
+        Waits for a sweep that is under way; a smaller room gives memory back at once. Nothing once it is closed.
+        """
+        if num_bytes == self._partition_bytes:
+            return
+        with self._sweeping:
+            if self._is_closed:
+                return
+            self._partition_bytes = num_bytes
+            self._allot(self._shards.snapshot())
+            self._residency.fit()
+            trim_heap()
+
     def set_mode(self, mode: IndexMode) -> None:
         """Where the index lives from now on; the change is made in the background, and searching goes on."""
         if mode != self._mode:
@@ -224,15 +240,22 @@ class PartitionStore:
         return blocks + self._shards.open_bytes + snapshot.outline_bytes + self._coding.num_bytes
 
     @property
+    def partition_bytes(self) -> tuple[int, ...]:
+        """What each sealed partition would take in memory."""
+        return tuple(sealed.partition.resident_bytes for sealed in self._shards.snapshot().sealed)
+
+    @property
     def num_cold(self) -> int:
         """Partitions that are not in memory, and are read during a search."""
         return max(0, len(self._shards.snapshot().sealed) - len(self._residency.numbers))
 
     def counters(self) -> dict[str, float]:
         """For the Memory page."""
+        num_sealed, num_resident = len(self._shards.snapshot().sealed), len(self._residency.numbers)
         return {
-            "partitions": float(len(self._shards.snapshot().sealed)),
-            "partitions_resident": float(len(self._residency.numbers)),
+            "partitions": float(num_sealed),
+            "partitions_resident": float(num_resident),
+            "partitions_resident_ratio": num_resident / num_sealed if num_sealed else 1.0,
             "partition_loads": float(self._num_loads),
         }
 
@@ -241,7 +264,8 @@ class PartitionStore:
         outline_bytes = snapshot.outline_bytes + self._coding.num_bytes
         self._outline_lease.resize(outline_bytes)
         others = self._shards.open_bytes + outline_bytes
-        self._residency.budget_bytes = max(0, self._budget_bytes - others)
+        planned = self._partition_bytes
+        self._residency.budget_bytes = max(0, self._budget_bytes - others) if planned is None else planned
 
     # --- looking after the files ---
 

@@ -77,7 +77,8 @@ class ChunkTable(TableReader):
             DiskFull: There is no room to make it.
             LibraryError: It cannot be opened for a reason that renaming would not mend.
         """
-        from engine.partitions.opening import open_table
+        with ledger.growing("runtime", "LanceDB"):
+            from engine.partitions.opening import open_table
 
         with reported("The index cannot be opened"):
             return cls(open_table(folder, dimensions, identity, settings), folder, ledger)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from engine.core import PathText, Span, Tier
@@ -16,7 +18,11 @@ class ModelFile(Message):
 
 
 class ModelEntry(Message):
-    """A model that the picker offers; `problem` says why it cannot be used ("" when it can)."""
+    """A model that the picker offers; `problem` says why it cannot be used ("" when it can).
+
+    `fit` says how it would be placed here, and what that is expected to give: `tokens_per_s` of an answer, and `ttft_s`
+    seconds until its first word, by a prompt of a usual length; `fits` is whether it can run at all.
+    """
 
     path: PathText
     name: str
@@ -27,6 +33,9 @@ class ModelEntry(Message):
     planned_gpu_layers: int = 0
     fit: str = ""
     problem: str = ""
+    fits: bool = True
+    tokens_per_s: float = 0.0
+    ttft_s: float = 0.0
 
 
 class ModelsReply(Message):
@@ -36,14 +45,30 @@ class ModelsReply(Message):
     current: PathText
 
 
+# How short memory is, as the system says: tasks wait for it now and then, or nothing goes on without it.
+PressureLevel = Literal["none", "some", "full"]
+# What was done: bytes got other homes, something was given up or taken back for want of memory, a step could not be
+# taken, a budget changed, or something failed that was got over.
+DecisionKind = Literal["placement", "given_up", "taken_back", "refused", "budget", "failure"]
+
+
 class TierSnapshot(Message):
-    """One tier of memory: what it holds in all, what other programs hold, and our spans."""
+    """One tier of memory: what it holds in all, what other programs hold, and our spans.
+
+    `budget_bytes` is what we may hold in all now, `chosen_budget_bytes` what the user chose (None: by the machine).
+    The first can be the smaller one: other programs took memory, the system is under `pressure`, or a limit is near.
+    `given_up` says what we do without just now for want of memory here, the last given up first.
+    """
 
     tier: Tier
     name: str
     capacity_bytes: int
     other_bytes: int
     spans: tuple[Span, ...] = ()
+    budget_bytes: int | None = None
+    chosen_budget_bytes: int | None = None
+    pressure: PressureLevel = "none"
+    given_up: tuple[str, ...] = ()
 
     @property
     def free_bytes(self) -> int:
@@ -51,12 +76,36 @@ class TierSnapshot(Message):
         return max(0, self.capacity_bytes - self.other_bytes - held)
 
 
+class Decision(Message):
+    """What was decided about memory, in a sentence, and when (seconds since 1970); `tier` where it concerns one."""
+
+    at: float
+    sentence: str
+    kind: DecisionKind = "placement"
+    tier: Tier | None = None
+
+
 class MemoryReply(Message):
-    """`counters` are rates and gauges by name ("tokens_per_s"); `decisions` the newest first, in words."""
+    """Who holds what, how fast bytes move, and why everything is where it is.
+
+    `decisions` is what holds now, in words: where the model's layers are, what waits, what is wrong. `history` is what
+    was decided lately, the newest first.
+
+    `counters` are gauges by name; one that cannot be told is left out. A name ends in what it counts: `_bytes_per_s`
+    for a link, `_ratio` from 0 to 1, `_bytes`, `_s`; else it is a number of things.
+    Of links: `disk_read_bytes_per_s`, `disk_written_bytes_per_s` (this process, without what the page cache has),
+    `streamed_bytes_per_s` (layers through the ring), `gpu_copied_bytes_per_s`.
+    Of answers: `tokens_per_s`, `questions_waiting`, `answers_running`; `predicted_tokens_per_s` and `predicted_ttft_s`
+    of the placement in force. Of the placement: `gpu_layers`, `streamed_layers`, `ring_slots`, `answer_slots`. Of
+    cells: `kv_cells_used`, `kv_cells_free`, and `kv_cells_of:` before the id of each question that has some. Of what is
+    kept: `kv_found_in_cells_ratio` and so on. Of the index: `partitions`, `partitions_resident`,
+    `partitions_resident_ratio`.
+    """
 
     tiers: tuple[TierSnapshot, ...]
     counters: dict[str, float] = Field(default_factory=dict)
     decisions: tuple[str, ...] = ()
+    history: tuple[Decision, ...] = ()
 
 
 MODELS = Method("models.list", Nothing, ModelsReply)

@@ -138,3 +138,13 @@ def test_how_answers_are_sampled_follows_the_settings():
     chosen = {"typical_p": 0.8, "repeat_penalty": 1.3, "presence_penalty": 0.5, "frequency_penalty": -0.5}
     sampling = GenerationSettings(**chosen).sampling()
     assert {name: getattr(sampling, name) for name in chosen} == chosen
+
+
+def test_budgets_of_tiers_are_checked_and_can_be_given_back_to_the_machine(tmp_path: Path):
+    store = SettingsStore(tmp_path / "engine.toml")
+    with pytest.raises(BadRequest, match="ram_budget_bytes"):
+        store.change({"memory.ram_budget_bytes": 1_000})
+    store.change({"memory.ram_budget_bytes": 2**30, "memory.gpu_budget_bytes": 0, "memory.disk_budget_bytes": 2**31})
+    memory = SettingsStore(tmp_path / "engine.toml").settings.memory
+    assert (memory.gpu_budget_bytes, memory.ram_budget_bytes, memory.disk_budget_bytes) == (0, 2**30, 2**31)
+    assert store.change({"memory.ram_budget_bytes": None}).memory.ram_budget_bytes is None

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,19 @@ class EngineProcess:
     `CAREFUL` among the arguments keeps it from loading libraries before somebody asks for what needs them.
     """
 
-    def __init__(self, home: Path, log: Path | None = None, *arguments: str) -> None:
+    def __init__(
+        self,
+        home: Path,
+        log: Path | None = None,
+        *arguments: str,
+        entered: Callable[[Sequence[str]], list[str]] = list,
+    ) -> None:
+        """Starts it; `entered` makes of its command line one that runs it somewhere, as in a control group."""
         self.log_file = log or home.with_suffix(".log")
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         self._log = self.log_file.open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "engine", *arguments],
+            entered([sys.executable, "-m", "engine", *arguments]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -89,6 +96,12 @@ class EngineProcess:
                 seen = len(self.notices)
                 assert not self._has_ended, f"the engine ended: {self.log()}"
                 assert self._changed.wait(PATIENCE_S), f"nothing came: {self.notices[-5:]}\n{self.log()}"
+
+    def wait_at_most(self, seconds: float) -> None:
+        """Until the next notification, or so long."""
+        with self._changed:
+            assert not self._has_ended, f"the engine ended: {self.log()}"
+            self._changed.wait(seconds)
 
     def wait_for_kind(self, kind: type[Notice]) -> Any:
         return self.wait_for(lambda notice: isinstance(notice, kind))

@@ -172,10 +172,10 @@ class ParserPool:
         return PageView(**fields, marks=marks, image_png=image)
 
     def memory_bytes(self) -> int:
-        """Resident bytes of all children, for the ledger."""
+        """What all children hold for themselves, for the ledger."""
         with self._lock:
             children = list(self._children)
-        return sum(child.resident_bytes() for child in children)
+        return sum(child.own_bytes() for child in children)
 
     def close(self) -> None:
         """Ends all children; calls under way raise `Cancelled`. Closing twice is harmless."""

@@ -38,7 +38,7 @@ class ParserCrashed(ParserGaveUp):
 
 
 class ParserProcess:
-    """A running child. It belongs to one call at a time; only `kill` and `resident_bytes` may come from elsewhere."""
+    """A running child. It belongs to one call at a time; only `kill` and `own_bytes` may come from elsewhere."""
 
     def __init__(self, memory_bytes: int) -> None:
         self._process = subprocess.Popen(
@@ -63,11 +63,13 @@ class ParserProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def resident_bytes(self) -> int:
+    def own_bytes(self) -> int:
+        """What it holds for itself: not the libraries' files, which it maps as we do."""
         try:
-            return int(psutil.Process(self._process.pid).memory_info().rss)
+            memory = psutil.Process(self._process.pid).memory_info()
         except psutil.Error:
             return 0
+        return int(memory.rss - getattr(memory, "shared", 0))
 
     def ask(self, command: Head, seconds: float, is_unwanted: Callable[[], bool]) -> list[Part]:
         """The parts of the answer to a command; the child does not survive a call that ends otherwise.

@@ -238,7 +238,7 @@ def test_closing_leaves_no_thread(embedder: GatedEmbedder) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "embedding"]
 
 
-def test_what_batches_leave_in_the_heap_is_given_back_once_a_window(
+def test_what_batches_leave_in_the_heap_is_given_back_once_a_window_and_at_the_end(
     made: Stage, embedder: GatedEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trimmed: list[int] = []
@@ -251,7 +251,9 @@ def test_what_batches_leave_in_the_heap_is_given_back_once_a_window(
     while len(taken) < 2:
         taken += made.taken()
     made.stage.close()
+    made.stage.close()
 
+    assert trimmed.pop() == 2 * WINDOW_CHUNKS + PORTION_CHUNKS
     # The other thread may be a portion ahead by then.
     late = [num_embedded - turn * WINDOW_CHUNKS for turn, num_embedded in enumerate(trimmed, start=1)]
     assert len(late) == 2

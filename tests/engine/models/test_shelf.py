@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 from engine.config import Settings
+from engine.core import Span
 from engine.memory.hardware import Device, Hardware
 from engine.models import shelf
 from tests.helpers.tiny_gguf import write_tiny_model
@@ -16,11 +19,23 @@ def hardware(*devices: Device) -> Hardware:
     return Hardware(16 * 2**30, 8 * 2**30, 2**40, 2**39, 2**27, devices)
 
 
-def test_an_entry_says_how_a_model_fits(tmp_path: Path):
+def test_an_entry_says_how_a_model_fits_and_what_to_expect_of_it(tmp_path: Path):
     path = write_tiny_model(tmp_path / "m.gguf", layers=2)
-    assert shelf.entry(path, Settings(), hardware()).fit == "All 2 layers in memory (no GPU found)."
+    entry = shelf.entry(path, Settings(), hardware())
+    assert re.fullmatch(r"All 2 layers in memory \(no GPU found\): about \d+ tokens/s\.", entry.fit)
+    assert entry.fits
+    assert entry.tokens_per_s > 0
+    assert entry.ttft_s > 0
     with_gpu = shelf.entry(path, Settings(), hardware(GPU))
-    assert (with_gpu.planned_gpu_layers, with_gpu.fit) == (3, "All 2 layers on the GPU.")
+    assert (with_gpu.planned_gpu_layers, with_gpu.fit.partition(":")[0]) == (2, "All 2 layers on the GPU")
+
+
+def test_what_competes_with_a_model_counts_against_its_fit(tmp_path: Path):
+    path = write_tiny_model(tmp_path / "m.gguf", layers=2)
+    full = (Span("runtime", "another program's worth", "ram", 2**34),)
+    entry = shelf.entry(path, Settings(), hardware(), beside=lambda demand: replace(demand, fixed=full))
+    assert not entry.fits
+    assert "too little memory" in entry.fit
 
 
 def test_a_file_that_vanished_keeps_its_place_with_the_reason(tmp_path: Path):

@@ -675,7 +675,12 @@ def test_the_budget_decides_how_many_partitions_stay(table: FakeTable, folder: P
     store.set_budget_bytes(PLENTY)
     assert_finds_what_the_table_has(store, table)
     assert len(held(ledger)) == 3
-    assert store.counters() == {"partitions": 3.0, "partitions_resident": 3.0, "partition_loads": 9.0}
+    assert store.counters() == {
+        "partitions": 3.0,
+        "partitions_resident": 3.0,
+        "partitions_resident_ratio": 1.0,
+        "partition_loads": 9.0,
+    }
     store.close()
     store.close()
     assert ledger.spans() == ()

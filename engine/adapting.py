@@ -1,0 +1,297 @@
+"""The loop that keeps memory fitting: it looks at the machine, asks the planner, and has the parts change one by one.
+
+A thread of its own, once a second and whenever something changed. It owns what is to be next and what was decided, in
+words. Nothing is moved here: the generation thread takes to a placement between two of its steps, the index to a budget
+between two sweeps (handing_over.py). When memory runs short although everything lies as planned, one thing after the
+other is given up in the order of the ladder, and taken back slowly (memory.md, section 4).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from engine.core import Tier
+from engine.events import Event, MemoryShort, ModelStateChanged, PlacementSettled
+from engine.handing_over import HandOver, Here, is_free, is_there, step
+from engine.memory import reasons
+from engine.memory.allowance import Allowance, chosen_of
+from engine.memory.decisions import Decisions
+from engine.memory.demand import Backlog, Budgets, Demand
+from engine.memory.hardware import Hardware
+from engine.memory.ladder import Rung, constrained
+from engine.memory.ledger import Ledger
+from engine.memory.placement import Placement
+from engine.memory.pressure import PressureGauge
+from engine.memory.room import Held
+from engine.observing import Observer
+from engine.protocol import PressureLevel
+from engine.shortage import SETTLING_SECONDS, TOLERANCE, Shortage
+from engine.sight import Hands, InForce, Plan, Senses, ShouldChange
+
+log = logging.getLogger(__name__)
+
+# How often it looks: while anything goes on, while nothing does, and at most.
+LOOK_SECONDS, IDLE_LOOK_SECONDS, LEAST_SECONDS = 1.0, 3.0, 0.1
+# A question that is asked at once comes first.
+START_SECONDS = 2.0
+# Bounds that cost no pause move so often at most, unless they must; what was refused is not tried again before that.
+CALM_SECONDS = 30.0
+
+
+class Adapting:
+    """The loop. `decisions`, `budgets`, `levels` and `given_up` are for other threads too."""
+
+    def __init__(
+        self,
+        senses: Senses,
+        hands: Hands,
+        ledger: Ledger,
+        plan: Plan,
+        should_change: ShouldChange,
+        gauge: PressureGauge | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        observer: Observer | None = None,
+    ) -> None:
+        """Prepares the thread.
+
+        Args:
+            senses: What is looked at.
+            hands: Who carries out what is decided.
+            ledger: Says who holds what, and reserves room.
+            plan: Decides where everything lives; also where no model is loaded, and only the index is to be placed.
+            should_change: Whether a placement is worth moving to.
+            gauge: Tells pressure.
+            clock: Seconds that never go back.
+            observer: Learns from what is done anyway; None: nobody does.
+        """
+        self._senses, self._hands, self._ledger = senses, hands, ledger
+        self._plan, self._should_change = plan, should_change
+        self._clock, self._observer = clock, observer
+        self._over: HandOver | None = None
+        self._why: str | None = ""
+        self._how = ""
+        # What was in force when another placement was asked for, and the bytes of the model's weights.
+        self._left: tuple[Placement, int] | None = None
+        self._planned: tuple[tuple[Demand, Backlog], Placement] | None = None
+        self._made_for: tuple[Budgets, Backlog] | None = None
+        self._changed_at = self._refused_at = float("-inf")
+        self._heard: deque[PlacementSettled | MemoryShort | ModelStateChanged] = deque()
+        self._woken, self._stopped = threading.Event(), threading.Event()
+        self._is_failing = False
+        self.decisions, self._allowance = Decisions(), Allowance()
+        self._shortage = Shortage(senses, hands, ledger, self._allowance, self.decisions, gauge or PressureGauge())
+        self._thread = threading.Thread(target=self._run, name="adapting", daemon=True)
+
+    # --- from any thread ---
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the loop; everything stays as it is. A second call does nothing."""
+        self._stopped.set()
+        self._woken.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def wake(self) -> None:
+        """Something changed that the next look should not be a second late for."""
+        self._woken.set()
+
+    def note(self, event: Event) -> None:
+        """Hears how a placement went, that an allocation failed, or that another model is there."""
+        if not isinstance(event, PlacementSettled | MemoryShort | ModelStateChanged):
+            return
+        if not (isinstance(event, ModelStateChanged) and event.state == "loading"):
+            self._heard.append(event)
+            self.wake()
+
+    @property
+    def given_up(self) -> tuple[Rung, ...]:
+        """What is done without just now, the oldest first."""
+        return self._shortage.given_up
+
+    @property
+    def levels(self) -> Mapping[Tier, PressureLevel]:
+        """How short each tier is."""
+        return self._shortage.levels
+
+    def budgets(self) -> Budgets:
+        """What may be held; a model is loaded by what will be followed from then on, also before the first look."""
+        if not self._allowance.is_known:
+            settings = self._senses.settings()
+            self._allowance.follow(self._senses.hardware(), self._held(), settings.memory, self._clock())
+        return self._allowance.budgets
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        self._stopped.wait(START_SECONDS)
+        while not self._stopped.is_set():
+            self._woken.clear()
+            self._look()
+            self._stopped.wait(LEAST_SECONDS)
+            self._woken.wait((IDLE_LOOK_SECONDS if self._is_idle else LOOK_SECONDS) - LEAST_SECONDS)
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nobody asks anything, and nothing is on its way up or down."""
+        backlog = self._senses.backlog()
+        return self._over is None and self._shortage.is_past and not (backlog.waiting or backlog.running)
+
+    def _look(self) -> None:
+        """A look that fails changes nothing; the next one may succeed."""
+        try:
+            self.tick()
+        except Exception:
+            # Told once, not every second for as long as it lasts.
+            if not self._is_failing:
+                log.exception("memory could not be looked after")
+            self._is_failing = True
+        else:
+            self._is_failing = False
+
+    def tick(self) -> None:
+        """One look, and the next small step of whatever follows from it."""
+        now, hardware = self._clock(), self._senses.hardware()
+        self._hear(now)
+        is_told = self._follow_budgets(hardware, now)
+        in_force = self._senses.in_force()
+        self._shortage.adopt(in_force.given_up, now)
+        demand = replace(in_force.demand, budgets=self._allowance.budgets)
+        in_force = replace(in_force, demand=demand)
+        over = self._shortage.look(hardware, self._changed_at, now)
+        # What is on its way gives memory back, too.
+        has_moved = self._over is None and self._shortage.climb(in_force, now)
+        wanted = self._wanted(hardware, in_force)
+        must = is_told or has_moved or self._must_shrink(in_force.here, wanted, over)
+        self._aim(in_force.here, wanted, now, must=must, is_said=has_moved)
+        self._hand_over(in_force, now)
+        if self._observer is not None:
+            self._observer.look(demand.shape, in_force.here.placement, self._senses.backlog(), now)
+
+    def _hear(self, now: float) -> None:
+        """What the generation thread has told since the last look."""
+        while self._heard:
+            event = self._heard.popleft()
+            if isinstance(event, ModelStateChanged):
+                self._begin_anew(event)
+            elif isinstance(event, MemoryShort):
+                self.decisions.say("failure", event.sentence, event.tier)
+            elif event.is_in_force:
+                self._how = event.sentence
+                self._note_pause(event.pause_seconds)
+            else:
+                self.decisions.say("refused", event.sentence)
+                self._over, self._refused_at = None, now
+
+    def _note_pause(self, seconds: float) -> None:
+        if self._observer is not None and self._left is not None:
+            placement, weight_bytes = self._left
+            after = self._senses.in_force().here.placement
+            self._observer.note_pause(placement, after, seconds, weight_bytes)
+        self._left = None
+
+    def _begin_anew(self, event: ModelStateChanged) -> None:
+        """A model that was loaded begins with everything; if there is still too little, that shows soon."""
+        self._over = self._planned = None
+        if event.state == "loaded":
+            self._shortage.begin_anew()
+            self._made_for = (self._allowance.budgets, self._senses.backlog())
+            self.decisions.say("placement", event.sentence)
+
+    # --- budgets ---
+
+    def _held(self) -> Held:
+        return Held(self._ledger.held_bytes("gpu"), self._ledger.held_bytes("disk"))
+
+    def _follow_budgets(self, hardware: Hardware, now: float) -> bool:
+        """Whether the user has changed one, who then waits for it to happen."""
+        chosen = self._senses.settings().memory
+        changed = self._allowance.follow(hardware, self._held(), chosen, now)
+        for tier in changed:
+            self.decisions.say("budget", reasons.budget_chosen(tier, chosen_of(chosen, tier)), tier)
+        return bool(changed)
+
+    # --- the plan ---
+
+    def _wanted(self, hardware: Hardware, in_force: InForce) -> Placement:
+        """The plan of somebody who does without what was given up; made anew only where what it rests on differs."""
+        backlog = self._senses.backlog()
+        made_from = constrained(in_force.demand, self.given_up), backlog
+        if self._planned is None or self._planned[0] != made_from:
+            self._planned = made_from, self._plan(hardware, backlog, made_from[0])
+        return self._planned[1]
+
+    def _aim(self, here: Here, wanted: Placement, now: float, *, must: bool, is_said: bool) -> None:
+        """Begins to hand `wanted` over, where it must be or is worth it; what is on its way goes on otherwise."""
+        if self._over is not None and (self._over.wanted == wanted or not must):
+            return
+        if is_there(here, wanted):
+            self._over = None
+        elif self._is_worth_it(here, wanted, now, must=must):
+            self._over = HandOver(wanted, now)
+            self._why = None if is_said else self._cause()
+
+    def _cause(self) -> str:
+        return reasons.cause(self._made_for, (self._allowance.budgets, self._senses.backlog()))
+
+    def _is_worth_it(self, here: Here, wanted: Placement, now: float, *, must: bool) -> bool:
+        if now - self._refused_at < (SETTLING_SECONDS if must else CALM_SECONDS):
+            return False
+        if is_free(here, wanted):
+            # Nothing pauses for it, and an index that has grown is read from the disk until then.
+            is_calm = now - self._changed_at >= CALM_SECONDS
+            return must or is_calm or wanted.index_bytes > here.index_bytes
+        current = replace(here.placement, index_bytes=here.index_bytes)
+        return self._should_change(current, wanted, now, must=must)
+
+    def _must_shrink(self, here: Here, wanted: Placement, over: frozenset[Tier]) -> bool:
+        """Whether what is in force is more than may be held, by the plan or in truth, and `wanted` is less."""
+        planned: dict[Tier, tuple[int, int]] = {
+            "gpu": (here.placement.gpu_bytes, wanted.gpu_bytes),
+            "ram": (here.ram_bytes, wanted.ram_bytes),
+            "disk": (here.placement.kv_disk_bytes, wanted.kv_disk_bytes),
+        }
+        return any(
+            then < now and (tier in over or (tier != "disk" and now > self._allowance.of(tier) * TOLERANCE))
+            for tier, (now, then) in planned.items()
+        )
+
+    # --- handing over ---
+
+    def _hand_over(self, in_force: InForce, now: float) -> None:
+        if self._over is None:
+            return
+        here, was_asked = in_force.here, self._over.is_asked
+        resident_bytes = min(here.index_bytes, self._senses.use().index_bytes)
+        self._over, progress = step(self._over, here, self._hands, self._ledger, self._allowance.of, now)
+        if self._over.is_asked and not was_asked:
+            self._left = here.placement, in_force.demand.shape.weight_bytes
+        if progress == "done":
+            self._arrive(self._over.wanted, here, resident_bytes, now)
+        elif progress == "refused":
+            self.decisions.say("refused", reasons.refused(self._over.wanted))
+            self._over, self._refused_at = None, now
+
+    def _arrive(self, wanted: Placement, before: Here, resident_bytes: int, now: float) -> None:
+        """Everything lies where it was to be; of the index, `resident_bytes` were in memory before."""
+        was_asked = self._over is not None and self._over.is_asked
+        self._over, self._made_for = None, (self._allowance.budgets, self._senses.backlog())
+        if was_asked or wanted.index_bytes < before.index_bytes:
+            self._changed_at = now
+        if self._why is None:
+            # What was given up or taken back has been told already.
+            pass
+        elif was_asked:
+            self.decisions.say("placement", f"{self._why} {self._how or wanted.sentence}".strip())
+        elif wanted.index_bytes < resident_bytes:
+            # A bound that nothing comes near is nobody's news.
+            moved = reasons.index_moved(resident_bytes, wanted.index_bytes)
+            self.decisions.say("placement", f"{self._why} {moved}".strip(), "ram")
+        self._how = ""

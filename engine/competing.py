@@ -1,0 +1,132 @@
+"""What competes with the model for memory: the index, and everything whose bytes no plan decides.
+
+The planner is given all of it, also before anything is loaded; without a model the index is all there is to place.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from engine.config import MIB, Settings
+from engine.core import ModelShape, Span, Tier
+from engine.foreseen import Foreseen
+from engine.generation.model_leases import SET_ASIDE
+from engine.memory.allowance import by_tier
+from engine.memory.amounts import in_words
+from engine.memory.demand import Budgets, Demand, Wishes, undecided
+from engine.memory.ledger import Ledger
+from engine.memory.placement import Placement
+from engine.memory.runtime import FREED
+from engine.stores import INDEX_SHARE_OF_RAM, StoresOpener
+
+# Bytes that come and go by less are no reason to plan anew.
+GRAIN_BYTES = 32 * MIB
+# With many questions waiting, more are answered at once than the settings keep ready; a processor gains less by it.
+MOST_SLOTS_OF_DEVICE, MOST_SLOTS_OF_PROCESSOR = 64, 16
+NO_MODEL = ModelShape("", "", 0, (), 0, 0, (), 0, 0, has_chat_template=False)
+
+
+class Competitors:
+    """Usable from any thread; waits for nobody."""
+
+    def __init__(
+        self, stores: StoresOpener, ledger: Ledger, settings: Callable[[], Settings], foreseen: Foreseen
+    ) -> None:
+        self._stores, self._ledger, self._settings, self._foreseen = stores, ledger, settings, foreseen
+
+    def beside(self, demand: Demand, *, num_questions: int, has_device: bool) -> Demand:
+        """A model's demand with all that competes with it.
+
+        Args:
+            demand: By its header and the settings.
+            num_questions: That wait and run.
+            has_device: Whether there is a graphics card.
+        """
+        most = MOST_SLOTS_OF_DEVICE if has_device else MOST_SLOTS_OF_PROCESSOR
+        return replace(
+            self._with_index(demand),
+            fixed=self._fixed(),
+            parallel_answers=max(demand.parallel_answers, min(most, num_questions)),
+            held_gpu_bytes=self._ledger.held_bytes("gpu") // GRAIN_BYTES * GRAIN_BYTES,
+            held_disk_bytes=self._ledger.held_bytes("disk") // GRAIN_BYTES * GRAIN_BYTES,
+        )
+
+    def alone(self) -> Demand:
+        """That of nothing but the index."""
+        settings = self._settings()
+        wishes = Wishes(index_bytes=settings.memory.index_budget_bytes)
+        demand = Demand(NO_MODEL, 0, 1, wishes=wishes, mode=settings.retrieval.index_mode)
+        return replace(self._with_index(demand), fixed=self._fixed())
+
+    @property
+    def resident_index_bytes(self) -> int:
+        """What partitions take in memory now."""
+        return self._ledger.held_bytes("ram", "index") - sum(
+            span.num_bytes for span in undecided(self._ledger.spans("ram")) if span.owner == "index"
+        )
+
+    @property
+    def set_aside_bytes(self) -> int:
+        """What memory holds of answers that wait for cells."""
+        return sum(span.num_bytes for span in self._ledger.spans("ram") if span.what == SET_ASIDE)
+
+    def _fixed(self) -> tuple[Span, ...]:
+        """What no plan decides, also what is not there yet but bound to come."""
+        spans = self._ledger.spans()
+        held = undecided(spans)
+        fixed = coarse(held)
+        # It comes with the first text, long after the stores are open, and brings libraries of its own.
+        has_embedder = any(span.owner == "embedder" and span.state != "loading" for span in spans)
+        if self._stores.opened() is None or not has_embedder:
+            return self._foreseen.with_what_comes(fixed)
+        # Pages of a model that is being loaded look like those of libraries, and what was freed is of no library.
+        if all(span.state != "loading" for span in spans if span.tier == "ram"):
+            self._foreseen.note(coarse(span for span in held if span.what != FREED))
+        return fixed
+
+    def _with_index(self, demand: Demand) -> Demand:
+        stores = self._stores.opened()
+        partitions = stores.index.partition_bytes if stores is not None else ()
+        return replace(
+            demand,
+            index_bytes=sum(partitions),
+            partition_bytes=max(partitions, default=0),
+            num_partitions=len(partitions),
+        )
+
+
+def place_index(demand: Demand, ram_capacity_bytes: int) -> Placement:
+    """Where nothing but the index is to be placed: within a share of memory, the budget, and what was given up."""
+    if demand.mode == "on_disk":
+        return nothing_but_index(0, demand)
+    fixed_bytes = sum(span.num_bytes for span in demand.fixed if span.tier == "ram")
+    left_bytes = max(0, (demand.budgets.ram_bytes or 0) - fixed_bytes)
+    wish = demand.wishes.index_bytes
+    most = int(ram_capacity_bytes * INDEX_SHARE_OF_RAM) if wish is None else wish
+    return nothing_but_index(min(most, left_bytes), demand)
+
+
+def nothing_but_index(index_bytes: int, demand: Demand) -> Placement:
+    """The placement of an index that may hold so much."""
+    fixed_bytes = sum(span.num_bytes for span in demand.fixed if span.tier == "ram")
+    sentence = f"The index may keep {in_words(index_bytes)} in memory; no model is loaded."
+    return Placement(0, 0, 0, fixed_bytes + index_bytes, sentence, num_slots=0, index_bytes=index_bytes)
+
+
+def coarse(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """One span for each owner and tier, its bytes rounded up: what comes and goes in small parts stays the same."""
+    sums: dict[tuple[str, Tier], int] = defaultdict(int)
+    for span in spans:
+        sums[span.owner, span.tier] += span.num_bytes
+    return tuple(
+        Span(owner, "all of it", tier, -(-num_bytes // GRAIN_BYTES) * GRAIN_BYTES)
+        for (owner, tier), num_bytes in sorted(sums.items())
+    )
+
+
+def budgets_with_model(budgets: Budgets, demand: Demand) -> Budgets:
+    """What we may write to the disk does not count the model's own file, which the plan counts as ours."""
+    disk_bytes = by_tier(budgets)["disk"] + demand.shape.file_bytes
+    return replace(budgets, disk_bytes=disk_bytes)

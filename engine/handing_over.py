@@ -1,0 +1,156 @@
+"""Handing a placement over in two phases: who shrinks goes first, who grows when the ledger has the room for it.
+
+The generation thread and the index are the two that change. Nobody waits here: each call does what can be done now,
+and what could not be done is tried again at the next; what was refused for some seconds is given up, and everybody
+keeps the size it has (pipeline.md, section 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+from engine.core import Tier
+from engine.memory.ledger import Ledger
+from engine.memory.placement import Placement
+
+REFUSED_SECONDS = 5.0
+# A placement that was asked for and of which nothing was heard: the thread ended, or was busy for very long.
+UNHEARD_SECONDS = 120.0
+
+# Bounds of what is kept that differ by less are the same: what is free on a disk changes all the time.
+SAME_SHARE = 0.05
+
+Progress = Literal["under_way", "done", "refused"]
+
+
+class Movers(Protocol):
+    """Who carries a placement out; each call returns soon, whatever it takes."""
+
+    def apply(self, placement: Placement) -> None:
+        """Has the loaded model taken to this placement between two steps."""
+
+    def set_index_bytes(self, num_bytes: int) -> None:
+        """What partitions may hold in memory, from the next sweep on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """What is in force: the model's placement, and what the index may hold."""
+
+    placement: Placement
+    index_bytes: int
+
+    @property
+    def ram_bytes(self) -> int:
+        """What was planned for memory, with the index as it is."""
+        return self.placement.ram_bytes - self.placement.index_bytes + self.index_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """A placement on its way. `is_asked`: the generation thread knows of it, and will tell how it went."""
+
+    wanted: Placement
+    since: float
+    is_asked: bool = False
+
+
+def is_there(here: Here, wanted: Placement) -> bool:
+    """Whether all that can be moved is where it is wanted."""
+    return here.index_bytes == wanted.index_bytes and is_same_model(here.placement, wanted)
+
+
+def is_free(here: Here, wanted: Placement) -> bool:
+    """Whether nothing but bounds of what is kept differs: no answer pauses for it."""
+    kept = replace(here.placement, kv_ram_bytes=wanted.kv_ram_bytes, kv_disk_bytes=wanted.kv_disk_bytes)
+    return is_same_model(kept, wanted)
+
+
+def is_same_model(placement: Placement, wanted: Placement) -> bool:
+    """Whether the generation thread has nothing to do that is worth it."""
+    bounds = (
+        (placement.kv_ram_bytes, wanted.kv_ram_bytes),
+        (placement.kv_disk_bytes, wanted.kv_disk_bytes),
+    )
+    return _moved(placement) == _moved(wanted) and all(_is_near(*pair) for pair in bounds)
+
+
+def step(
+    over: HandOver, here: Here, movers: Movers, ledger: Ledger, room: Callable[[Tier], int], now: float
+) -> tuple[HandOver, Progress]:
+    """Does what can be done of it now.
+
+    Args:
+        over: What is on its way.
+        here: What is in force.
+        movers: Who carries it out.
+        ledger: Reserves room.
+        room: What may be held of a tier, in bytes.
+        now: Seconds of any clock.
+    """
+    index_bytes = min(here.index_bytes, over.wanted.index_bytes)
+    if index_bytes < here.index_bytes:
+        movers.set_index_bytes(index_bytes)
+    if not is_same_model(here.placement, over.wanted):
+        return _model(over, here, movers, ledger, room, now)
+    growth = over.wanted.index_bytes - index_bytes
+    if growth and not _has_room({"ram": growth}, ledger, room):
+        return over, _patience(over, now)
+    if growth:
+        movers.set_index_bytes(over.wanted.index_bytes)
+    return over, "done"
+
+
+def _model(
+    over: HandOver, here: Here, movers: Movers, ledger: Ledger, room: Callable[[Tier], int], now: float
+) -> tuple[HandOver, Progress]:
+    if over.is_asked:
+        return over, "refused" if now - over.since >= UNHEARD_SECONDS else "under_way"
+    growth: dict[Tier, int] = {
+        "gpu": over.wanted.gpu_bytes - here.placement.gpu_bytes,
+        "ram": _of_model(over.wanted) - _of_model(here.placement),
+    }
+    if not _has_room(growth, ledger, room):
+        return over, _patience(over, now)
+    movers.apply(over.wanted)
+    return replace(over, is_asked=True), "under_way"
+
+
+def _has_room(growth: Mapping[Tier, int], ledger: Ledger, room: Callable[[Tier], int]) -> bool:
+    """Whether all of it can be had. What is promised is not held on to: whoever grows enters it as it takes it."""
+    wanted = {tier: num_bytes for tier, num_bytes in growth.items() if num_bytes > 0}
+    promises = [ledger.reserve(tier, num_bytes, room(tier)) for tier, num_bytes in wanted.items()]
+    for promise in promises:
+        if promise is not None:
+            promise.release()
+    return None not in promises
+
+
+def _patience(over: HandOver, now: float) -> Progress:
+    return "refused" if now - over.since >= REFUSED_SECONDS else "under_way"
+
+
+def _of_model(placement: Placement) -> int:
+    return placement.ram_bytes - placement.index_bytes
+
+
+def _moved(placement: Placement) -> tuple[object, ...]:
+    """What there is to a placement that the generation thread carries out, besides bounds of what is kept."""
+    return (
+        placement.n_gpu_layers,
+        placement.streamed_layers,
+        placement.ring_slots,
+        placement.is_repacked,
+        placement.kv_on_gpu,
+        placement.kv_type,
+        placement.num_slots,
+        placement.num_cells,
+        placement.n_ubatch,
+        placement.embedder_on_gpu,
+    )
+
+
+def _is_near(one: int, other: int) -> bool:
+    return abs(one - other) <= SAME_SHARE * max(one, other)

@@ -1,0 +1,108 @@
+"""What the profile learns from work that is done anyway: steps of answers, sweeps of the index, and pauses.
+
+A step is timed over some seconds in which nothing else happened than that the same answers were written on, without
+drafts: only of such a time it is known what was computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from engine.core import ModelShape
+from engine.memory.cost_model import decode_work
+from engine.memory.demand import Backlog
+from engine.memory.placement import Placement
+from engine.memory.profile import Observation, PassObserved, PauseObserved, SweepsLearnt
+from engine.memory.terms import homes_of
+from engine.retrieval.cost import CostModel
+
+# The figures of steps are half a second old at times.
+LEAST_SECONDS, LEAST_STEPS = 4.0, 4
+# Tokens a step, relative to the answers that are written: less where prompts are read, more where drafts are.
+PURE = (0.95, 1.05)
+# Beyond this, nobody asks anything for a while.
+IDLE_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What a loaded model has done since it was loaded, at a time in seconds."""
+
+    at: float
+    num_steps: float
+    num_tokens: float
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What must stay the same while steps are timed."""
+
+    placement: Placement
+    running: int
+    waiting: int
+
+
+class Observer:
+    """On the thread of the loop: looks once in a while, and tells the profile what was learnt."""
+
+    def __init__(
+        self,
+        note: Callable[[Observation], None],
+        figures: Callable[[], Mapping[str, float]],
+        sweeps: Callable[[], CostModel],
+        measure: Callable[[], None],
+    ) -> None:
+        """Begins to look.
+
+        Args:
+            note: Teaches the profile.
+            figures: Of the loaded model (`LoadedModel.counters`).
+            sweeps: What retrieval has learnt of its own.
+            measure: Has bandwidths measured in the background, unless they have been; when nobody asks anything.
+        """
+        self._note, self._figures, self._sweeps, self._measure = note, figures, sweeps, measure
+        self._known_sweeps = sweeps()
+        self._since: tuple[Setting, Steps] | None = None
+        self._idle_since: float | None = None
+
+    def look(self, shape: ModelShape, placement: Placement, backlog: Backlog, now: float) -> None:
+        """Takes in what was done since the last look, at `now` in seconds."""
+        self._look_at_steps(shape, Setting(placement, backlog.running, backlog.waiting), backlog, now)
+        if (learnt := self._sweeps()) != self._known_sweeps:
+            self._known_sweeps = learnt
+            self._note(SweepsLearnt(learnt.fixed_seconds, learnt.load_seconds, learnt.query_seconds))
+        self._measure_when_idle(backlog, now)
+
+    def note_pause(self, before: Placement, after: Placement, seconds: float, weight_bytes: int) -> None:
+        """Answers stood still so long for another placement."""
+        reloads = (before.n_gpu_layers, before.is_repacked) != (after.n_gpu_layers, after.is_repacked)
+        if seconds > 0:
+            self._note(PauseObserved("reload" if reloads else "context", seconds, weight_bytes if reloads else 0))
+
+    def _look_at_steps(self, shape: ModelShape, setting: Setting, backlog: Backlog, now: float) -> None:
+        figures = self._figures()
+        if not setting.running or setting.waiting or "steps_total" not in figures:
+            self._since = None
+            return
+        steps = Steps(now, figures["steps_total"], figures["generated_tokens_total"])
+        if self._since is None or self._since[0] != setting:
+            self._since = setting, steps
+            return
+        begun = self._since[1]
+        num_steps, seconds = steps.num_steps - begun.num_steps, steps.at - begun.at
+        if seconds < LEAST_SECONDS or num_steps < LEAST_STEPS:
+            return
+        self._since = setting, steps
+        if PURE[0] <= (steps.num_tokens - begun.num_tokens) / num_steps / setting.running <= PURE[1]:
+            length = backlog.prompt_tokens + backlog.answer_tokens // 2
+            work = decode_work(homes_of(shape, setting.placement), setting.running, length)
+            self._note(PassObserved(work, seconds / num_steps))
+
+    def _measure_when_idle(self, backlog: Backlog, now: float) -> None:
+        if backlog.waiting or backlog.running:
+            self._idle_since = None
+            return
+        self._idle_since = now if self._idle_since is None else self._idle_since
+        if now - self._idle_since >= IDLE_SECONDS:
+            self._measure()

@@ -1,0 +1,48 @@
+"""The planner with what this machine measured: plans, and says whether another placement is worth its pause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from engine.competing import place_index
+from engine.memory.demand import Backlog, Demand
+from engine.memory.hardware import Hardware
+from engine.memory.hysteresis import Hysteresis, pause_seconds
+from engine.memory.placement import Placement
+from engine.memory.planner import plan, predicted
+from engine.memory.profile import Profile
+
+
+class ProfiledPlanner:
+    """`plan` may be called from any thread, `should_change` is for the one that looks after memory."""
+
+    def __init__(self, profile: Callable[[], Profile]) -> None:
+        self._profile = profile
+        self._newest: tuple[Backlog, Demand] | None = None
+        self._hysteresis = Hysteresis(self._renewed, self._pause_seconds)
+
+    def plan(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
+        """Where everything is to live; without a model, where the index is."""
+        if not demand.shape.layer_bytes:
+            return place_index(demand, hardware.ram_capacity_bytes)
+        # What loses quality is the ladder's to take: last, and announced.
+        demand = replace(demand, wishes=replace(demand.wishes, may_lose=False))
+        self._newest = backlog, demand
+        return plan(hardware, self._profile(), backlog, demand)
+
+    def should_change(self, current: Placement, wanted: Placement, now: float, *, must: bool = False) -> bool:
+        """Whether to leave a placement for what was planned last, at `now` in seconds."""
+        return self._hysteresis.should_change(current, wanted, now, must=must)
+
+    def _renewed(self, placement: Placement) -> Placement:
+        """With what it is expected to give at the backlog of now."""
+        if self._newest is None or not placement.num_layers:
+            return placement
+        backlog, demand = self._newest
+        return replace(placement, prediction=predicted(placement, self._profile(), backlog, demand))
+
+    def _pause_seconds(self, current: Placement, wanted: Placement) -> float:
+        if self._newest is None or not wanted.num_layers:
+            return 0.0
+        return pause_seconds(current, wanted, self._profile(), self._newest[1].shape)

@@ -1,0 +1,91 @@
+"""What the loop over memory sees of this engine, and what it can have done: its eyes and hands among the parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from engine.competing import Competitors, budgets_with_model, nothing_but_index
+from engine.generation.commands import UseModel
+from engine.generation.loader import ModelLoader
+from engine.generation.worker import GenerationWorker
+from engine.handing_over import Here
+from engine.memory.backlog import BacklogWatch
+from engine.memory.demand import Budgets, Demand
+from engine.memory.hardware import Hardware, probe
+from engine.memory.placement import Placement
+from engine.sight import InForce, Use
+from engine.stores import StoresOpener
+
+
+class EngineSenses:
+    """Each method can be called from any thread, and waits for nobody."""
+
+    def __init__(
+        self,
+        data_folder: Path,
+        loader: ModelLoader,
+        generation: GenerationWorker,
+        stores: StoresOpener,
+        competitors: Competitors,
+        backlog: BacklogWatch,
+    ) -> None:
+        self._data_folder, self._loader, self._generation = data_folder, loader, generation
+        self._stores, self._competitors, self._backlog = stores, competitors, backlog
+
+    def hardware(self) -> Hardware:
+        """The machine now, with its devices as they were at the look before: only their own thread may ask them."""
+        devices = self._loader.devices
+        if devices:
+            self._generation.look_at_devices()
+        return probe(self._data_folder, devices)
+
+    def in_force(self) -> InForce:
+        """What the loaded model wants and where it lies; where none is, the index alone."""
+        demand, placement, given_up = self._loader.demand, self._loader.placement, self._loader.given_up
+        index_bytes = self._stores.partition_bytes or 0
+        if demand is None or placement is None:
+            alone = self._competitors.alone()
+            return InForce(alone, Here(nothing_but_index(index_bytes, alone), index_bytes))
+        return InForce(demand, Here(placement, index_bytes), given_up)
+
+    def beside(self, demand: Demand, budgets: Budgets) -> Demand:
+        """A model's demand with all that competes with it, within what may be held."""
+        backlog, has_device = self._backlog.now(), bool(self._loader.devices)
+        full = self._competitors.beside(demand, num_questions=backlog.waiting + backlog.running, has_device=has_device)
+        return replace(full, budgets=budgets_with_model(budgets, demand))
+
+    def use(self) -> Use:
+        counters = self._generation.counters
+        return Use(
+            tree_bytes=int(counters.get("kv_kept_in_memory_bytes", 0)),
+            index_bytes=self._competitors.resident_index_bytes,
+            kept_cells_bytes=int(counters.get("kv_kept_in_cells_bytes", 0)),
+            set_aside_bytes=self._competitors.set_aside_bytes,
+        )
+
+
+class EngineHands:
+    """Carries out what the loop decides; implements `adapting.Hands`."""
+
+    def __init__(self, loader: ModelLoader, generation: GenerationWorker, stores: StoresOpener) -> None:
+        self._loader, self._generation, self._stores = loader, generation, stores
+
+    def apply(self, placement: Placement) -> None:
+        loaded = self._loader.loaded_now
+        self._generation.apply(placement, loaded.plan.path if loaded is not None else None)
+
+    def set_index_bytes(self, num_bytes: int) -> None:
+        self._stores.set_partition_bytes(num_bytes)
+
+    def keep_in_cells(self, may_lie: bool) -> None:
+        self._generation.keep_in_cells(may_lie)
+
+    def drop_set_aside(self) -> None:
+        self._generation.drop_set_aside()
+
+    def rest_model(self) -> None:
+        loaded = self._loader.loaded_now
+        if loaded is not None:
+            command = UseModel(loaded.plan.path, loaded.plan.n_gpu_layers, is_urgent=False, is_chosen=False)
+            self._generation.use(command)

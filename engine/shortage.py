@@ -1,0 +1,150 @@
+"""Shortage: how short each tier of memory is, and the ladders on which one thing after the other is given up for it.
+
+What the system says counts at once. What we hold beyond a budget counts when no plan has helped for some seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.core import Tier
+from engine.memory import reasons
+from engine.memory.allowance import TIERS, Allowance, chosen_of
+from engine.memory.decisions import Decisions
+from engine.memory.hardware import Hardware
+from engine.memory.ladder import LadderState, Rung
+from engine.memory.ledger import Ledger
+from engine.memory.pressure import PressureGauge
+from engine.memory.standing import Move, Standing
+from engine.protocol import PressureLevel
+from engine.sight import Hands, InForce, Senses
+
+# It takes a moment until memory is given back; what is held beyond a budget after that is too much.
+SETTLING_SECONDS = 5.0
+# What is missing by less is no reason to move anything: others come and go.
+TOLERANCE = 1.02
+
+
+class Shortage:
+    """Owned by the thread of the loop; `levels` and `given_up` are for others too."""
+
+    def __init__(
+        self,
+        senses: Senses,
+        hands: Hands,
+        ledger: Ledger,
+        allowance: Allowance,
+        decisions: Decisions,
+        gauge: PressureGauge,
+    ) -> None:
+        """Begins with everything.
+
+        Args:
+            senses: What is in use.
+            hands: Who does what no plan can say.
+            ledger: Says what is held.
+            allowance: What may be held.
+            decisions: Is told what was given up, and why.
+            gauge: Tells pressure.
+        """
+        self._senses, self._hands, self._ledger = senses, hands, ledger
+        self._allowance, self._decisions, self._gauge = allowance, decisions, gauge
+        self._standing = Standing()
+        self._over_since: dict[Tier, float] = {}
+        self._adopted: tuple[Rung, ...] = ()
+        self._chosen: dict[Tier, int | None] = {}
+        self._by_budget: frozenset[Tier] = frozenset()
+        self.levels: dict[Tier, PressureLevel] = dict.fromkeys(TIERS, "none")
+
+    @property
+    def given_up(self) -> tuple[Rung, ...]:
+        """What is done without just now, the oldest first."""
+        return self._standing.given_up
+
+    @property
+    def is_past(self) -> bool:
+        """Whether nothing is short, and nothing is done without."""
+        return not self.given_up and all(level == "none" for level in self.levels.values())
+
+    def look(self, hardware: Hardware, changed_at: float, now: float) -> frozenset[Tier]:
+        """Takes in how short each tier is; those of which more is held than may be.
+
+        Args:
+            hardware: A look at the machine.
+            changed_at: When the placement changed last; it takes a moment until that shows.
+            now: Seconds of the same clock.
+        """
+        self._begin_where_chosen()
+        held = {tier: self._ledger.held_bytes(tier) for tier in TIERS}
+        held["ram"] = max(held["ram"], hardware.process_bytes)
+        over = frozenset(tier for tier in TIERS if held[tier] > self._allowance.of(tier) * TOLERANCE)
+        levels: dict[Tier, PressureLevel] = {"gpu": "none", "ram": self._gauge.look(hardware), "disk": "none"}
+        self._over_since = {tier: self._over_since.get(tier, now) for tier in over}
+        self._by_budget = frozenset(
+            tier
+            for tier, since in self._over_since.items()
+            if levels[tier] == "none" and now - max(since, changed_at) >= SETTLING_SECONDS
+        )
+        self.levels = levels | dict.fromkeys(self._by_budget, "some")
+        return over
+
+    def climb(self, in_force: InForce, now: float) -> bool:
+        """Gives up one thing in each tier that is short, or takes one back; whether anything was done."""
+        moves = [self._standing.move(tier, self.levels[tier], lambda: self._state(in_force), now) for tier in TIERS]
+        for move in moves:
+            if move is not None:
+                self._act(move)
+        return any(move is not None for move in moves)
+
+    def adopt(self, given_up: tuple[Rung, ...], now: float) -> None:
+        """What the generation thread had to give up on its own is taken back here, like everything else."""
+        if given_up is not self._adopted:
+            for rung in given_up:
+                if rung not in self._standing.given_up:
+                    self._standing.give_up(rung, now)
+            self._adopted = given_up
+
+    def begin_anew(self) -> None:
+        """Another model begins with everything; if there is still too little, that shows soon."""
+        self._standing.forget()
+        self._adopted = ()
+
+    def _begin_where_chosen(self) -> None:
+        """A budget that the user has changed is planned for with everything: what fell for the one before is no guide.
+
+        Else a larger one could change nothing, where what was given up leaves no plan that fits.
+        """
+        memory = self._senses.settings().memory
+        chosen = {tier: chosen_of(memory, tier) for tier in TIERS}
+        if self._chosen:
+            self._standing.forget([tier for tier in TIERS if chosen[tier] != self._chosen[tier]])
+        self._chosen = chosen
+
+    def _state(self, in_force: InForce) -> LadderState:
+        use, backlog = self._senses.use(), self._senses.backlog()
+        return LadderState(
+            in_force.demand,
+            replace(in_force.here.placement, index_bytes=in_force.here.index_bytes),
+            self._standing.given_up,
+            is_idle=not (backlog.waiting or backlog.running),
+            is_loaded=in_force.is_loaded,
+            tree_bytes=use.tree_bytes,
+            index_bytes=use.index_bytes,
+            kept_cells_bytes=use.kept_cells_bytes,
+            set_aside_bytes=use.set_aside_bytes,
+        )
+
+    def _act(self, move: Move) -> None:
+        """Says a move, and does what no plan can say."""
+        rung, is_down = move.rung, move.kind == "given_up"
+        why = reasons.taken_back(rung.tier)
+        if is_down:
+            by_budget = rung.tier in self._by_budget
+            why = reasons.over_budget(rung.tier) if by_budget else reasons.given_up(rung.tier, self.levels[rung.tier])
+        self._decisions.say(move.kind, f"{why} {rung.sentence if is_down else rung.way_back}", rung.tier)
+        if rung.kind == "tree_to_ram":
+            self._hands.keep_in_cells(not is_down)
+        elif rung.kind == "idle_model" and is_down:
+            self._hands.rest_model()
+        elif rung.kind == "sequences_to_disk" and is_down:
+            self._hands.drop_set_aside()

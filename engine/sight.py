@@ -1,0 +1,74 @@
+"""What the loop over memory sees, and whom it can ask to do something: its seams with the rest of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.config import Settings
+from engine.handing_over import Here, Movers
+from engine.memory.demand import Backlog, Demand
+from engine.memory.hardware import Hardware
+from engine.memory.ladder import Rung
+from engine.memory.placement import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What is in use now, in bytes, of what can be bounded: only that can be given back."""
+
+    tree_bytes: int = 0
+    index_bytes: int = 0
+    kept_cells_bytes: int = 0
+    set_aside_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """How things lie: what is wanted of memory, and where everything is.
+
+    `demand` has all that competes with the model, and no layers where none is loaded. `given_up` is what had to be
+    given up to load it; another tuple each time, the same as long as nothing came to it.
+    """
+
+    demand: Demand
+    here: Here
+    given_up: tuple[Rung, ...] = ()
+
+    @property
+    def is_loaded(self) -> bool:
+        return bool(self.demand.shape.layer_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Senses:
+    """What the loop looks at; each can be asked from any thread and waits for nobody."""
+
+    hardware: Callable[[], Hardware]
+    settings: Callable[[], Settings]
+    backlog: Callable[[], Backlog]
+    in_force: Callable[[], InForce]
+    use: Callable[[], Use]
+
+
+class Hands(Movers, Protocol):
+    """Who does what is decided; each call returns soon, whatever it takes."""
+
+    def rest_model(self) -> None:
+        """Frees the model, which nobody uses; the next question loads it again."""
+
+    def keep_in_cells(self, may_lie: bool) -> None:
+        """Whether what was read may lie in cells that no answer needs."""
+
+    def drop_set_aside(self) -> None:
+        """Answers that wait for cells give up what memory holds of them; it is read again when it is their turn."""
+
+
+Plan = Callable[[Hardware, Backlog, Demand], Placement]
+
+
+class ShouldChange(Protocol):
+    """Whether to leave a placement for a better one (memory/hysteresis.py)."""
+
+    def __call__(self, current: Placement, wanted: Placement, now: float, *, must: bool = False) -> bool: ...

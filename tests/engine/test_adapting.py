@@ -1,0 +1,277 @@
+"""Tests for engine.adapting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import groupby
+
+import pytest
+
+from engine.config import GIB, MIB
+from engine.core import ModelShape
+from engine.memory.demand import Backlog
+from engine.memory.pressure import Stalls
+from tests.helpers.scripted_machine import PARTITION_BYTES, PARTITIONS, ScriptedMachine
+
+SHORT = Stalls(some=0.3, is_own=True)
+
+
+def test_a_machine_where_nothing_changes_is_left_alone():
+    machine = ScriptedMachine()
+    machine.run(300)
+    assert machine.applied == []
+    assert machine.index_bytes == PARTITIONS * PARTITION_BYTES
+    assert machine.sentences("given_up", "refused", "failure", "budget") == []
+
+
+def test_a_lower_budget_is_kept_to_within_one_look():
+    machine = ScriptedMachine()
+    machine.run(10)
+    before = machine.placement
+    machine.allow(ram_budget_bytes=3 * GIB)
+    machine.run(2)
+    assert machine.placement is not before
+    assert machine.placement.ram_bytes <= 3 * GIB
+    assert machine.ledger.held_bytes("ram") <= 3 * GIB
+    assert machine.sentences("budget") == ["Ragdoll may hold 3.0 GiB in memory."]
+    machine.run(2)
+    assert machine.sentences("placement")[-1].startswith("There is less for Ragdoll in memory: 3.0 GiB instead of")
+
+
+def test_a_budget_that_is_given_back_brings_everything_back():
+    machine = ScriptedMachine()
+    machine.run(10)
+    before = machine.placement
+    machine.allow(ram_budget_bytes=3 * GIB)
+    machine.run(60)
+    machine.allow(ram_budget_bytes=None)
+    machine.run(60)
+    assert replace(machine.placement, sentence="", prediction=before.prediction) == replace(before, sentence="")
+    assert machine.index_bytes == PARTITIONS * PARTITION_BYTES
+
+
+def test_what_is_held_beyond_a_budget_is_blamed_on_the_budget_and_not_on_the_system():
+    machine = ScriptedMachine(backlog=Backlog(waiting=3, running=1))
+    machine.run(10)
+    machine.allow(ram_budget_bytes=6 * GIB)
+    machine.run(10)
+    machine.ledger.take("parsers", "a file that takes all there is", "ram", 6 * GIB)
+    machine.run(20)
+    said = machine.sentences("given_up")
+    assert said
+    assert all(sentence.startswith("More is held in memory than its budget allows. ") for sentence in said)
+
+
+def test_another_budget_is_planned_for_with_all_that_was_given_up_for_the_one_before():
+    machine = ScriptedMachine(backlog=Backlog(waiting=3, running=1))
+    machine.run(10)
+    machine.stalls = SHORT
+    machine.run(60)
+    machine.stalls = Stalls()
+    assert machine.loop.given_up
+    machine.allow(ram_budget_bytes=8 * GIB)
+    machine.run(2)
+    assert machine.loop.given_up == ()
+
+
+def test_pressure_takes_one_thing_after_the_other_in_the_designed_order_and_gives_it_back_the_other_way_round():
+    machine = ScriptedMachine(may_lose=True, backlog=Backlog(waiting=3, running=1))
+    machine.run(40)
+    machine.stalls = SHORT
+    machine.run(120)
+    down = [rung.kind for rung in machine.loop.given_up if rung.tier == "ram"]
+    order = ["tree_to_disk", "cold_partitions", "fewer_cells", "more_streamed", "kv_8bit", "smaller_context"]
+    assert list(dict.fromkeys(down)) == order
+    said = machine.sentences("given_up")
+    assert len(said) == len(down)
+    assert all(sentence.startswith("The system is short of memory. ") for sentence in said)
+    held = machine.ledger.held_bytes("ram")
+    rungs = list(machine.loop.given_up)
+    machine.stalls = Stalls()
+    machine.run(30 * (len(down) + 2))
+    assert machine.loop.given_up == ()
+    back = machine.sentences("taken_back")
+    # What is said twice in a row is told once.
+    way_back = [f"There is room in memory again. {rung.way_back}" for rung in reversed(rungs)]
+    assert [sentence for sentence, _ in groupby(back)] == [sentence for sentence, _ in groupby(way_back)]
+    assert machine.ledger.held_bytes("ram") > held
+    assert machine.index_bytes == PARTITIONS * PARTITION_BYTES
+
+
+def test_climbing_is_slow_and_slower_after_a_relapse():
+    machine = ScriptedMachine(backlog=Backlog(running=1))
+    machine.run(10)
+    machine.stalls = SHORT
+    machine.run(3)
+    machine.stalls = Stalls()
+    num_down = len(machine.loop.given_up)
+    assert num_down
+    machine.run(25)
+    assert len(machine.loop.given_up) == num_down
+    machine.run(10)
+    assert len(machine.loop.given_up) == num_down - 1
+    machine.stalls = SHORT
+    machine.run(2)
+    machine.stalls = Stalls()
+    num_down = len(machine.loop.given_up)
+    machine.run(50)
+    assert len(machine.loop.given_up) == num_down
+
+
+def test_an_idle_model_rests_before_anybody_is_hurt():
+    machine = ScriptedMachine()
+    machine.run(10)
+    machine.stalls = SHORT
+    machine.run(60)
+    assert machine.acts == ["rest"]
+    assert "fewer_cells" not in [rung.kind for rung in machine.loop.given_up]
+
+
+def test_other_programs_that_take_memory_are_made_room_for():
+    machine = ScriptedMachine()
+    machine.run(10)
+    machine.others_bytes = 12 * GIB
+    machine.run(15)
+    assert machine.hardware().ram_free_bytes > 0
+    assert machine.ledger.held_bytes("ram") <= 4 * GIB
+    assert machine.placement.streamed_layers or machine.placement.ram_bytes < 4 * GIB
+
+
+def test_other_programs_that_take_the_cards_memory_send_layers_home():
+    machine = ScriptedMachine(gpu_bytes=8 * GIB)
+    machine.run(10)
+    assert machine.placement.n_gpu_layers > 32
+    machine.gpu_others_bytes = 6 * GIB
+    machine.run(4)
+    assert machine.ledger.held_bytes("gpu") <= 2 * GIB
+    assert machine.placement.n_gpu_layers < 32
+    assert any("on the graphics card" in sentence for sentence in machine.sentences("placement"))
+
+
+def test_the_load_of_others_that_comes_and_goes_is_not_run_after():
+    machine = ScriptedMachine()
+    machine.run(10)
+    machine.others_bytes = 11 * GIB
+    machine.run(5)
+    num_applied = len(machine.applied)
+
+    def swing() -> None:
+        machine.others_bytes = (11 if int(machine.now) % 10 < 5 else 2) * GIB
+
+    machine.on_tick = swing
+    machine.run(600)
+    assert len(machine.applied) - num_applied <= 2
+
+
+def test_a_backlog_makes_slots_and_takes_partitions_for_them_and_both_come_back():
+    machine = ScriptedMachine(ram_bytes=4 * GIB, others_bytes=GIB // 2, backlog=Backlog(running=1))
+    machine.run(60)
+    at_rest = (machine.placement.num_slots, machine.index_bytes)
+    machine.backlog = Backlog(waiting=12, running=4)
+    machine.run(60)
+    assert machine.placement.num_slots > at_rest[0]
+    assert machine.index_bytes < at_rest[1]
+    machine.backlog = Backlog(running=1)
+    machine.run(180)
+    assert (machine.placement.num_slots, machine.index_bytes) == at_rest
+    slots = [placement.num_slots for placement in machine.applied]
+    assert slots == sorted(slots[:-1]) + slots[-1:]
+
+
+def test_at_most_two_changes_a_minute_under_a_load_that_swings():
+    machine = ScriptedMachine(ram_bytes=8 * GIB, others_bytes=1 * GIB)
+
+    def swing() -> None:
+        machine.backlog = Backlog(waiting=15 if int(machine.now) % 14 < 7 else 0, running=1)
+
+    machine.on_tick = swing
+    changes = []
+    for _ in range(600):
+        before = len(machine.applied)
+        machine.run(1)
+        changes += [machine.now] * (len(machine.applied) - before)
+    assert all(later - earlier >= 60 for earlier, later in zip(changes, changes[2:], strict=False))
+
+
+def test_who_grows_waits_for_the_ledger_and_keeps_its_size_where_that_refuses_for_long():
+    machine = ScriptedMachine()
+    machine.allow(ram_budget_bytes=3 * GIB)
+    machine.run(20)
+    small = machine.placement
+    somebody = machine.ledger.take("embedder", "another", "ram", 12 * GIB)
+    machine.others_bytes = 0
+    machine.allow(ram_budget_bytes=13 * GIB)
+    num_applied = len(machine.applied)
+    machine.run(4)
+    assert len(machine.applied) == num_applied
+    machine.run(4)
+    assert machine.placement is small
+    assert any("did not become free" in sentence for sentence in machine.sentences("refused"))
+    somebody.release()
+    machine.run(60)
+    assert machine.placement is not small
+
+
+def test_a_placement_that_cannot_be_had_is_told_and_not_asked_for_again_at_once():
+    machine = ScriptedMachine(fails="There was no room for a new context, so all stays as it is.")
+    machine.run(5)
+    machine.allow(ram_budget_bytes=3 * GIB)
+    machine.run(3)
+    assert machine.sentences("refused") == ["There was no room for a new context, so all stays as it is."]
+    asked = len(machine.applied)
+    assert asked <= 2
+    machine.fails = ""
+    machine.run(20)
+    assert machine.placement.ram_bytes <= 3 * GIB
+
+
+def test_without_a_model_the_index_follows_the_budget():
+    machine = ScriptedMachine(is_loaded=False)
+    machine.run(3)
+    assert machine.index_bytes == 4 * GIB
+    machine.allow(ram_budget_bytes=1 * GIB)
+    machine.run(1)
+    assert machine.index_bytes == 512 * MIB
+    machine.allow(index_budget_bytes=300 * MIB)
+    machine.run(40)
+    assert machine.index_bytes == 300 * MIB
+    assert machine.applied == []
+
+
+@pytest.mark.expects_warnings
+def test_a_tick_that_fails_is_logged_once_and_the_next_one_works(caplog: pytest.LogCaptureFixture):
+    machine = ScriptedMachine()
+    placement, machine.placement = machine.placement, "no placement"
+    for _ in range(3):
+        machine.loop._look()
+    assert caplog.text.count("memory could not be looked after") == 1
+    machine.placement = placement
+    machine.loop._look()
+    machine.run(1)
+
+
+def test_the_thread_looks_and_ends():
+    machine = ScriptedMachine()
+    machine.loop.start()
+    machine.loop.wake()
+    machine.loop.stop()
+    machine.loop.stop()
+
+
+def test_the_model_of_a_machine_of_figures_is_what_the_planner_takes():
+    machine = ScriptedMachine()
+    assert isinstance(machine.in_force().demand.shape, ModelShape)
+    assert machine.in_force().is_loaded
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_less_room_for_the_index_is_told_where_something_leaves_memory_for_it(is_full: bool):
+    machine = ScriptedMachine(ram_bytes=6 * GIB, is_loaded=False)
+    machine.run(10)
+    if not is_full:
+        machine.used_index_bytes = 100 * MIB
+    machine.allow(ram_budget_bytes=GIB)
+    machine.run(10)
+    assert machine.index_bytes <= GIB
+    told = [sentence for sentence in machine.sentences("placement") if "The index keeps less in memory" in sentence]
+    assert len(told) == is_full

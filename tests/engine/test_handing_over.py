@@ -1,0 +1,104 @@
+"""Tests for engine.handing_over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine.config import GIB, MIB
+from engine.handing_over import REFUSED_SECONDS, UNHEARD_SECONDS, HandOver, Here, is_free, is_same_model, is_there, step
+from engine.memory.ledger import Ledger
+from engine.memory.placement import Placement
+
+NOW = Placement(0, 32, 0, 4 * GIB, "Now.", num_slots=4, num_cells=8192, index_bytes=GIB, kv_ram_bytes=500 * MIB)
+LARGER = replace(NOW, num_slots=8, num_cells=16384, ram_bytes=5 * GIB)
+SMALLER = replace(NOW, num_slots=2, num_cells=4096, ram_bytes=3 * GIB)
+
+
+class FakeMovers:
+    def __init__(self) -> None:
+        self.done: list[object] = []
+
+    def apply(self, placement: Placement) -> None:
+        self.done.append(placement)
+
+    def set_index_bytes(self, num_bytes: int) -> None:
+        self.done.append(num_bytes)
+
+
+@pytest.fixture
+def movers() -> FakeMovers:
+    return FakeMovers()
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    ledger = Ledger()
+    ledger.take("weights", "all of it", "ram", 4 * GIB)
+    return ledger
+
+
+def room(num_bytes: int):
+    return lambda tier: num_bytes
+
+
+def test_who_shrinks_needs_no_room(movers: FakeMovers, ledger: Ledger):
+    over, progress = step(HandOver(SMALLER, 0.0), Here(NOW, GIB), movers, ledger, room(0), 0.0)
+    assert (movers.done, progress, over.is_asked) == ([SMALLER], "under_way", True)
+
+
+def test_it_is_asked_for_once(movers: FakeMovers, ledger: Ledger):
+    over, _ = step(HandOver(SMALLER, 0.0), Here(NOW, GIB), movers, ledger, room(0), 0.0)
+    _, progress = step(over, Here(NOW, GIB), movers, ledger, room(0), 1.0)
+    assert (movers.done, progress) == ([SMALLER], "under_way")
+    _, progress = step(over, Here(SMALLER, GIB), movers, ledger, room(0), 2.0)
+    assert progress == "done"
+
+
+def test_who_grows_waits_for_room_and_keeps_its_size_when_that_takes_long(movers: FakeMovers, ledger: Ledger):
+    over = HandOver(LARGER, 10.0)
+    assert step(over, Here(NOW, GIB), movers, ledger, room(4 * GIB), 10.0) == (over, "under_way")
+    assert step(over, Here(NOW, GIB), movers, ledger, room(4 * GIB), 10.0 + REFUSED_SECONDS) == (over, "refused")
+    assert movers.done == []
+    _, progress = step(over, Here(NOW, GIB), movers, ledger, room(6 * GIB), 11.0)
+    assert (movers.done, progress) == ([LARGER], "under_way")
+
+
+def test_no_promise_is_held_on_to(movers: FakeMovers, ledger: Ledger):
+    step(HandOver(LARGER, 0.0), Here(NOW, GIB), movers, ledger, room(6 * GIB), 0.0)
+    assert ledger.reserved_bytes("ram") == 0
+
+
+def test_the_index_shrinks_before_the_model_grows(movers: FakeMovers, ledger: Ledger):
+    wanted = replace(LARGER, index_bytes=GIB // 2)
+    step(HandOver(wanted, 0.0), Here(NOW, GIB), movers, ledger, room(8 * GIB), 0.0)
+    assert movers.done == [GIB // 2, wanted]
+
+
+def test_the_index_grows_after_the_model_has_shrunk_and_there_is_room(movers: FakeMovers, ledger: Ledger):
+    wanted = replace(SMALLER, index_bytes=2 * GIB)
+    over, _ = step(HandOver(wanted, 0.0), Here(NOW, GIB), movers, ledger, room(4 * GIB), 0.0)
+    assert movers.done == [wanted]
+    _, progress = step(over, Here(wanted, GIB), movers, ledger, room(4 * GIB), 1.0)
+    assert progress == "under_way"
+    _, progress = step(over, Here(wanted, GIB), movers, ledger, room(5 * GIB), 2.0)
+    assert (movers.done[-1], progress) == (2 * GIB, "done")
+
+
+def test_a_thread_that_never_answers_is_not_waited_for_for_ever(movers: FakeMovers, ledger: Ledger):
+    over, _ = step(HandOver(SMALLER, 0.0), Here(NOW, GIB), movers, ledger, room(0), 0.0)
+    assert step(over, Here(NOW, GIB), movers, ledger, room(0), UNHEARD_SECONDS)[1] == "refused"
+
+
+def test_bounds_that_hardly_differ_are_the_same_and_none_is_not_a_little():
+    assert is_same_model(NOW, replace(NOW, kv_ram_bytes=510 * MIB))
+    assert not is_same_model(NOW, replace(NOW, kv_ram_bytes=600 * MIB))
+    assert not is_same_model(replace(NOW, kv_ram_bytes=MIB), replace(NOW, kv_ram_bytes=0))
+
+
+def test_only_bounds_are_free():
+    assert is_free(Here(NOW, 0), replace(NOW, kv_ram_bytes=GIB, kv_disk_bytes=GIB, index_bytes=2 * GIB))
+    assert not is_free(Here(NOW, 0), SMALLER)
+    assert is_there(Here(NOW, GIB), NOW)
+    assert not is_there(Here(NOW, 0), NOW)

@@ -1,0 +1,204 @@
+"""Tests for engine.senses, over parts that only answer what they are asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from engine.competing import Competitors, coarse, place_index
+from engine.config import GIB, MIB, MemorySettings, Settings
+from engine.core import Span
+from engine.foreseen import USUAL_BYTES, Foreseen
+from engine.memory.backlog import BacklogWatch
+from engine.memory.demand import Budgets
+from engine.memory.hardware import Device
+from engine.memory.ledger import Ledger
+from engine.memory.placement import Placement
+from engine.memory.runtime import FREED
+from engine.senses import EngineHands, EngineSenses
+from tests.engine.memory.test_ladder import DEMAND
+
+PLACEMENT = Placement(0, 16, 0, GIB, "All in memory.")
+
+
+class Asked:
+    """Notes what it is asked to do."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[object, ...]] = []
+        self.counters: dict[str, float] = {}
+
+    def __getattr__(self, name: str):
+        return lambda *arguments: self.calls.append((name, *arguments))
+
+
+class FakeStores:
+    def __init__(self, sizes: tuple[int, ...] | None) -> None:
+        index = SimpleNamespace(partition_bytes=sizes)
+        self._opened = None if sizes is None else SimpleNamespace(index=index)
+        self.partition_bytes: int | None = None
+
+    def opened(self):
+        return self._opened
+
+    def set_partition_bytes(self, num_bytes: int) -> None:
+        self.partition_bytes = num_bytes
+
+
+def loader(**facts: object) -> SimpleNamespace:
+    nothing = {"devices": (), "demand": None, "placement": None, "given_up": (), "loaded_now": None}
+    return SimpleNamespace(**{**nothing, **facts})
+
+
+def senses(tmp_path: Path, ledger: Ledger, stores: FakeStores, **facts: object) -> tuple[EngineSenses, Asked]:
+    generation = Asked()
+    competitors = Competitors(stores, ledger, Settings, Foreseen(tmp_path / "take.json"))
+    return EngineSenses(tmp_path, loader(**facts), generation, stores, competitors, BacklogWatch()), generation
+
+
+def test_without_a_model_the_index_is_all_there_is(tmp_path: Path):
+    stores = FakeStores((300, 200))
+    seen, _ = senses(tmp_path, Ledger(), stores)
+    in_force = seen.in_force()
+    assert not in_force.is_loaded
+    assert (in_force.demand.index_bytes, in_force.demand.partition_bytes, in_force.demand.num_partitions) == (
+        500,
+        300,
+        2,
+    )
+    assert in_force.here.index_bytes == 0
+
+
+def test_with_a_model_its_own_demand_and_placement_are_seen(tmp_path: Path):
+    stores = FakeStores(None)
+    stores.set_partition_bytes(77)
+    seen, _ = senses(tmp_path, Ledger(), stores, demand=DEMAND, placement=PLACEMENT)
+    in_force = seen.in_force()
+    assert (in_force.demand, in_force.here.placement, in_force.here.index_bytes) == (DEMAND, PLACEMENT, 77)
+
+
+def test_what_competes_joins_the_demand_and_small_changes_of_it_are_no_news(tmp_path: Path):
+    ledger = Ledger()
+    ledger.take("weights", "layer 0", "ram", GIB)
+    ledger.take("index", "partition 3", "ram", GIB)
+    rows = ledger.take("index", "newest passages", "ram", 1)
+    ledger.take("runtime", "interpreter", "ram", 100 * MIB)
+    ledger.take("embedder", "weights", "ram", 90 * MIB)
+    seen, _ = senses(tmp_path, ledger, FakeStores((10,)))
+    full = seen.beside(DEMAND, Budgets(1, 2, 3))
+    taken = {span.owner: span.num_bytes for span in full.fixed}
+    assert taken == {"index": 32 * MIB, "runtime": 128 * MIB, "embedder": 96 * MIB}
+    assert full.budgets == Budgets(1, 2, 3 + DEMAND.shape.file_bytes)
+    rows.resize(MIB)
+    assert seen.beside(DEMAND, Budgets(1, 2, 3)) == full
+
+
+def test_devices_are_asked_by_their_own_thread_where_there_are_any(tmp_path: Path):
+    device = Device("GPU0", "A card", GIB, MIB)
+    seen, generation = senses(tmp_path, Ledger(), FakeStores(None), devices=(device,))
+    assert seen.hardware().devices == (device,)
+    assert generation.calls == [("look_at_devices",)]
+    seen, generation = senses(tmp_path, Ledger(), FakeStores(None))
+    assert seen.hardware().devices == ()
+    assert generation.calls == []
+
+
+def test_only_what_is_in_use_can_be_given_back(tmp_path: Path):
+    ledger = Ledger()
+    ledger.take("index", "partition 3", "ram", 500)
+    ledger.take("index", "newest passages", "ram", 50)
+    ledger.take("kv", "answers set aside", "ram", 70)
+    seen, generation = senses(tmp_path, ledger, FakeStores(None))
+    generation.counters = {"kv_kept_in_memory_bytes": 9.0, "kv_kept_in_cells_bytes": 8.0}
+    use = seen.use()
+    assert (use.index_bytes, use.tree_bytes, use.kept_cells_bytes, use.set_aside_bytes) == (500, 9, 8, 70)
+
+
+def test_hands_reach_the_parts():
+    plan = SimpleNamespace(path=Path("/m.gguf"), n_gpu_layers=None)
+    loaded, generation, stores = SimpleNamespace(plan=plan), Asked(), FakeStores(None)
+    hands = EngineHands(loader(loaded_now=loaded), generation, stores)
+    hands.apply(PLACEMENT)
+    hands.keep_in_cells(False)
+    hands.drop_set_aside()
+    hands.set_index_bytes(12)
+    hands.rest_model()
+    names = [call[0] for call in generation.calls]
+    assert names == ["apply", "keep_in_cells", "drop_set_aside", "use"]
+    command = generation.calls[-1][1]
+    assert (command.path, command.is_urgent, command.is_chosen) == (Path("/m.gguf"), False, False)
+    assert stores.partition_bytes == 12
+
+
+@pytest.mark.parametrize(
+    ("mode", "wish", "budget", "expected"),
+    [
+        ("resident", None, 8 * GIB, 4 * GIB),
+        ("resident", None, 2 * GIB, GIB),
+        ("resident", GIB // 2, 8 * GIB, GIB // 2),
+        ("resident", None, MIB, 0),
+        ("on_disk", None, 8 * GIB, 0),
+    ],
+)
+def test_an_index_alone_has_a_share_of_memory_within_the_budget(mode, wish, budget, expected, tmp_path: Path):
+    settings = Settings(memory=MemorySettings(index_budget_bytes=wish))
+    settings = settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update={"index_mode": mode})})
+    ledger = Ledger()
+    ledger.take("runtime", "interpreter", "ram", GIB)
+    ledger.take("embedder", "weights", "gpu", MIB)
+    foreseen = Foreseen(tmp_path / "take.json")
+    demand = Competitors(FakeStores(()), ledger, lambda: settings, foreseen).alone()
+    placement = place_index(replace(demand, budgets=Budgets(0, budget, 0)), 16 * GIB)
+    assert placement.index_bytes == expected
+
+
+def test_room_is_left_for_libraries_that_are_bound_to_come(tmp_path: Path):
+    ledger, foreseen = Ledger(), Foreseen(tmp_path / "take.json")
+    ledger.take("runtime", "interpreter", "ram", 32 * MIB)
+    before = Competitors(FakeStores(None), ledger, Settings, foreseen).alone()
+    ledger.take("embedder", "weights", "ram", 32 * MIB)
+    there = Competitors(FakeStores(()), ledger, Settings, foreseen).alone()
+    assert {span.owner: span.num_bytes for span in before.fixed} == USUAL_BYTES
+    assert {span.owner: span.num_bytes for span in there.fixed} == {"runtime": 32 * MIB, "embedder": 32 * MIB}
+
+
+def test_spans_are_summed_by_owner():
+    spans = (Span("a", "x", "ram", 1), Span("a", "y", "ram", 32 * MIB), Span("a", "z", "disk", 5))
+    assert [(span.tier, span.num_bytes) for span in coarse(spans)] == [("disk", 32 * MIB), ("ram", 64 * MIB)]
+
+
+def test_what_libraries_take_is_noted_down_without_what_only_passes(tmp_path: Path):
+    ledger = Ledger()
+    ledger.take("runtime", "torch", "ram", 640 * MIB)
+    ledger.take("embedder", "weights", "gpu", 96 * MIB)
+    freed = ledger.take("runtime", FREED, "ram", 512 * MIB)
+    weights = ledger.take("weights", "layers", "ram", GIB, "loading")
+    pages = ledger.take("runtime", "libraries' files", "ram", GIB)
+    foreseen = Foreseen(tmp_path / "take.json")
+    competitors = Competitors(FakeStores(()), ledger, Settings, foreseen)
+    assert of_runtime(competitors) == 640 * MIB + 512 * MIB + GIB
+    pages.release()
+    weights.mark("resident")
+    assert of_runtime(competitors) == 640 * MIB + 512 * MIB
+    freed.release()
+    expected = {span.owner: span.num_bytes for span in Foreseen(tmp_path / "take.json").with_what_comes(())}
+    assert expected["runtime"] == 640 * MIB
+
+
+def test_the_embedder_is_foreseen_until_it_is_there_also_when_the_stores_are_open(tmp_path: Path):
+    ledger = Ledger()
+    ledger.take("runtime", "torch", "ram", 96 * MIB)
+    competitors = Competitors(FakeStores(()), ledger, Settings, Foreseen(tmp_path / "take.json"))
+    expected = {("embedder", USUAL_BYTES["embedder"]), ("runtime", USUAL_BYTES["runtime"])}
+    assert {(span.owner, span.num_bytes) for span in competitors.alone().fixed} == expected
+    coming = ledger.take("embedder", "weights", "ram", 64 * MIB, "loading")
+    assert {(span.owner, span.num_bytes) for span in competitors.alone().fixed} == expected
+    coming.mark("resident")
+    assert of_runtime(competitors) == 96 * MIB
+
+
+def of_runtime(competitors: Competitors) -> int:
+    return sum(span.num_bytes for span in competitors.alone().fixed if span.owner == "runtime")
