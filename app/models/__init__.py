@@ -19,6 +19,7 @@ from app.models.engine_status import EngineStatusModel
 from app.models.library import LibraryModel
 from app.models.memory import MemoryModel
 from app.models.model_picker import ModelPickerModel
+from app.models.remark import RemarkModel
 from app.models.sources import SourcesModel
 from app.models.standings import Standings
 from app.models.turns import TurnView
@@ -38,7 +39,8 @@ class AppModels(QObject):
         client: For starting the engine again (`client.start()`, `client.start_carefully()`) and for its signals.
         settings: The window's own settings.
         answering: The questions under way in all chats.
-        conversation, chat_list, library, model_picker, memory, sources, standings, engine_status: What is shown.
+        conversation, chat_list, library, model_picker, memory, remark, sources, standings, engine_status: What is
+            shown.
     """
 
     message_told = Signal(str, str, str)  # severity (notice, warning, error), a sentence, a way out: for the bar
@@ -56,7 +58,10 @@ class AppModels(QObject):
         self.chat_list = ChatListModel(chat_store, self)
         self.library = LibraryModel(client, self)
         self.model_picker = ModelPickerModel(client, self)
-        self.memory = MemoryModel(client, self)
+        self.memory = MemoryModel(client, self, name_of=self._chat_of)
+        # Until somebody reads it as a table.
+        self.memory.table.sleep()
+        self.remark = RemarkModel(self.memory, self)
         self.standings = Standings(client, self.library, self)
         self.sources = SourcesModel(client, self.standings, self)
         self.engine_status = EngineStatusModel(client, self)
@@ -68,6 +73,9 @@ class AppModels(QObject):
     def close(self) -> None:
         """Ends open questions as cancelled and saves them; the last thing before the store is closed."""
         self.answering.close()
+
+    def _chat_of(self, question_id: str) -> str:
+        return self.chat_list.title_of(self.answering.conversation_of(question_id))
 
     def _connect_chats(self) -> None:
         self.conversation.conversation_saved.connect(self.chat_list.refresh)

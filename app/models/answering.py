@@ -90,6 +90,11 @@ class Answering(QObject):
             if question.ask.conversation_id == conversation_id:
                 self.stop(turn_id)
 
+    def conversation_of(self, turn_id: str) -> str:
+        """The chat that an open question belongs to; "" for all others."""
+        question = self._open.get(turn_id)
+        return question.ask.conversation_id or "" if question else ""
+
     def view(self, turn_id: str) -> TurnView | None:
         """The newest of a turn that is open, or that the store has not taken yet; None for all others."""
         question = self._open.get(turn_id)

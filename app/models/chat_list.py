@@ -46,6 +46,10 @@ class ChatListModel(QAbstractListModel):
     def can_undo(self) -> bool:
         return bool(self._deleted)
 
+    def title_of(self, conversation_id: str) -> str:
+        """What a chat is called; "" where the list does not show it."""
+        return next((row.title for row in self._rows if row.conversation_id == conversation_id), "")
+
     def set_filter(self, text: str) -> None:
         """Shows only chats with all these words in title, questions or answers."""
         if text != self._filter:

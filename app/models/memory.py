@@ -1,48 +1,53 @@
-"""The newest picture of who holds how many bytes where, and the same facts as a table."""
+"""The newest picture of who holds how many bytes where, what moved since the last one, and how rates went."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
+from PySide6.QtCore import QObject, Signal
 
-from app.models.rows import replace_rows
+from app.models.cell_use import CellUse, cell_use
+from app.models.memory_moves import Move, moves
+from app.models.memory_table import MemoryTable
+from app.models.rates import RateHistory
 from engine import protocol
-from engine.protocol import MemoryReply, Notice, TierSnapshot
+from engine.protocol import Decision, MemoryReply, Notice, TierSnapshot
 
 if TYPE_CHECKING:
     from app.engine_client import EngineClient
 
-Index = QModelIndex | QPersistentModelIndex
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryRow:
-    """One span, or what is free or held by others in a tier; `number` keeps equal spans apart."""
-
-    tier: str
-    owner: str
-    what: str
-    num_bytes: int
-    state: str
-    number: int = 0
-
-    @property
-    def key(self) -> tuple[str, str, str, int]:
-        return (self.tier, self.owner, self.what, self.number)
-
 
 class MemoryModel(QObject):
-    """`memory` is None until the engine has said something, and again when it is gone."""
+    """`memory` is None until the engine has said something, and again when it is gone.
 
-    snapshot_changed = Signal()  # memory
+    `table` holds the same facts as rows, `rates` the last minutes.
+    """
 
-    def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
+    snapshot_changed = Signal()  # memory, moves
+    rates_changed = Signal()  # rates, at most once a second
+    decided = Signal(object)  # Decision that was made since the window is open
+
+    def __init__(
+        self,
+        client: EngineClient,
+        parent: QObject | None = None,
+        *,
+        name_of: Callable[[str], str] = lambda question_id: "",
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`name_of` is what a question's chat is called, "" where that is not known."""
         super().__init__(parent)
-        self._client = client
+        self._client, self._name_of, self._clock = client, name_of, clock
+        # An engine that was started again tells why it does with less: what came with its first snapshot is news, too.
+        self._opened_at = wall_clock()
+        self._known: frozenset[Decision] = frozenset()
         self.memory: MemoryReply | None = None
+        self._before: tuple[TierSnapshot, ...] = ()
         self.table = MemoryTable(self)
+        self.rates = RateHistory()
         client.became_ready.connect(self.refresh)
         client.notice_received.connect(self._on_notice)
         client.state_changed.connect(self._on_state)
@@ -50,6 +55,21 @@ class MemoryModel(QObject):
     @property
     def tiers(self) -> tuple[TierSnapshot, ...]:
         return self.memory.tiers if self.memory else ()
+
+    @property
+    def cells(self) -> CellUse | None:
+        """Who uses the cells of the context; None where there is none."""
+        return cell_use(self.memory.counters, self._name_of) if self.memory else None
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether layers are being read from the disk just now."""
+        return bool(self.memory and self.memory.counters.get("streamed_bytes_per_s", 0.0) > 0)
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """What is otherwise than in the snapshot before; worked out only for who asks."""
+        return moves(self._before, self.tiers)
 
     def refresh(self) -> None:
         self._client.request(protocol.MEMORY, protocol.Nothing(), self._set)
@@ -64,59 +84,30 @@ class MemoryModel(QObject):
             self._set(None)
 
     def _set(self, memory: MemoryReply | None) -> None:
-        if memory != self.memory:
-            self.memory = memory
-            self.table.take(self.tiers)
-            self.snapshot_changed.emit()
+        if memory is not None and self.rates.note(memory.counters, self._clock()):
+            self.rates_changed.emit()
+        if memory == self.memory:
+            return
+        if self.memory is not None and memory is not None:
+            memory = memory.model_copy(update={"tiers": _known(self.memory.tiers, memory.tiers)})
+        self._before, self.memory = self.tiers, memory
+        self.table.take(self.tiers)
+        self.snapshot_changed.emit()
+        for decision in self._news():
+            self.decided.emit(decision)
+
+    def _news(self) -> tuple[Decision, ...]:
+        """What was decided since the last snapshot, the oldest first."""
+        if self.memory is None:
+            return ()
+        history, known = self.memory.history, self._known
+        self._known = frozenset(history)
+        return tuple(
+            decision for decision in reversed(history) if decision not in known and decision.at >= self._opened_at
+        )
 
 
-class MemoryTable(QAbstractTableModel):
-    """Columns: tier, owner, what, bytes, state; the accessible twin of the map."""
-
-    ROW_ROLE = int(Qt.ItemDataRole.UserRole) + 1
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._rows: list[MemoryRow] = []
-
-    def take(self, tiers: tuple[TierSnapshot, ...]) -> None:
-        new = [row for tier in tiers for row in self._rows_of(tier)]
-        replace_rows(self, self._rows, new, lambda row: row.key, self._on_row_changed)
-
-    def row(self, index: int) -> MemoryRow:
-        return self._rows[index]
-
-    def rowCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(self._rows)
-
-    def columnCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else 5
-
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if orientation != Qt.Orientation.Horizontal or role != Qt.ItemDataRole.DisplayRole:
-            return None
-        return (self.tr("Where"), self.tr("Who"), self.tr("What for"), self.tr("Bytes"), self.tr("State"))[section]
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if not index.isValid():
-            return None
-        row = self._rows[index.row()]
-        if role == self.ROW_ROLE:
-            return row
-        if role == Qt.ItemDataRole.DisplayRole:
-            return (row.tier, row.owner, row.what, str(row.num_bytes), row.state)[index.column()]
-        return None
-
-    def _rows_of(self, tier: TierSnapshot) -> list[MemoryRow]:
-        seen: dict[tuple[str, str], int] = {}
-        rows = []
-        for span in tier.spans:
-            number = seen.get((span.owner, span.what), 0)
-            seen[(span.owner, span.what)] = number + 1
-            rows.append(MemoryRow(tier.name, span.owner, span.what, span.num_bytes, span.state, number))
-        rows.append(MemoryRow(tier.name, self.tr("everything else"), "", tier.other_bytes, ""))
-        rows.append(MemoryRow(tier.name, self.tr("free"), "", tier.free_bytes, ""))
-        return rows
-
-    def _on_row_changed(self, row: int) -> None:
-        self.dataChanged.emit(self.index(row, 0), self.index(row, self.columnCount() - 1))
+def _known(before: tuple[TierSnapshot, ...], after: tuple[TierSnapshot, ...]) -> tuple[TierSnapshot, ...]:
+    """The tiers, as the very objects from before where nothing is otherwise: who shows them need not compare again."""
+    old = {tier.tier: tier for tier in before}
+    return tuple(old[tier.tier] if old.get(tier.tier) == tier else tier for tier in after)

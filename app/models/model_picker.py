@@ -24,6 +24,7 @@ class ModelPickerModel(QObject):
 
     models_changed = Signal()  # models or current
     state_changed = Signal()  # state, name, fraction or sentence
+    added = Signal(object)  # the ModelEntry of a file that was opened
     request_failed = Signal(str, str)  # a sentence, a way out
 
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
@@ -61,9 +62,9 @@ class ModelPickerModel(QObject):
     # --- wishes ---
 
     def add(self, path: str | os.PathLike[str]) -> None:
-        """Offers a GGUF file and uses it."""
+        """Offers a GGUF file; `added` then tells how it would run here, before anything of it is loaded."""
         wanted = protocol.ModelFile(path=os.path.abspath(path))
-        self._client.request(protocol.MODELS_ADD, wanted, lambda entry: self.use(entry.path), self._on_error)
+        self._client.request(protocol.MODELS_ADD, wanted, self._on_added, self._on_error)
 
     def use(self, path: str, n_gpu_layers: int | None = None) -> None:
         """Answers with this model from the next question on; `n_gpu_layers` None lets the plan choose."""
@@ -108,6 +109,10 @@ class ModelPickerModel(QObject):
         if (reply.models, reply.current) != (self.models, self.current):
             self.models, self.current = reply.models, reply.current
             self.models_changed.emit()
+
+    def _on_added(self, entry: ModelEntry) -> None:
+        self.added.emit(entry)
+        self.refresh()
 
     def _on_done(self, _reply: protocol.Nothing) -> None:
         self.refresh()

@@ -1,40 +1,76 @@
-"""One tier of memory as a lane: a row of colour indices stretched to a picture, labels only where there is room."""
+"""One tier of memory as a lane: tiles of what is held, the budget as a mark, ticks in bytes, marks of what moved."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QCoreApplication, QEvent, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QHelpEvent, QImage, QPainter, QPainterPath, QPaintEvent
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontMetricsF,
+    QHelpEvent,
+    QHideEvent,
+    QImage,
+    QPainter,
+    QPainterPath,
+    QPaintEvent,
+    QPen,
+    QPolygonF,
+)
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app import theme
-from app.widgets import memory_tiles
-from app.widgets.figures import bytes_text, count_text
+from app.models.memory_moves import Move
+from app.widgets import memory_picture, memory_tiles
+from app.widgets.figures import bytes_text
+from app.widgets.memory_scale import KNEE, Scale
 from app.widgets.memory_tiles import Tile
+from app.widgets.memory_words import kind_name, sentence
+from app.widgets.move_marks import MoveMarks
 
 if TYPE_CHECKING:
+    from app.models.cell_use import CellUse
     from engine.protocol import TierSnapshot
 
-_HEIGHT = 48
+LANE_PX = 40
+_MARKS_PX = 3
+_TICKS_PX = 16
+_HEIGHT = LANE_PX + 1 + _MARKS_PX + _TICKS_PX
 _RADIUS = 8
-_LABEL_PADDING = 4
+_LABEL_PADDING = 6
+_TICK_GAP_PX = 10
+_LEAST_LABEL_PX = 12
 _TINY_PX = memory_tiles.TINY_PIXELS
 _MOST_TOLD = 8
+_DESCRIBED_MS = 1000
+_TOLERANCE = 1.02
 
 
 class MemoryLane(QWidget):
-    """Paints `TierSnapshot`s; repainted only when the snapshot is another one.
+    """Paints `TierSnapshot`s; repainted only when the snapshot is another one, or the budget.
 
-    `num_pictures` counts how often the row was computed anew; tests hold the promise to it.
+    `num_pictures` counts how often the tiles were computed anew; tests hold the promise to it.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._tier: TierSnapshot | None = None
+        self._cells: CellUse | None = None
+        self._scale: Scale | None = None
         self._tiles: tuple[Tile, ...] = ()
         self._shown: tuple[int, tuple[Tile, ...]] = (-1, ())
         self._picture: tuple[object, QImage] | None = None
+        self._wished: int | None = None
+        self._flow = 0
+        self._marks = MoveMarks(self)
+        self._marks.faded.connect(self.update)
+        # It fills its place itself: else all that lies behind it would be painted ten times a second, too.
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        # Nobody listens to ten descriptions a second.
+        self._described = QTimer(self, singleShot=True, interval=_DESCRIBED_MS)
+        self._described.timeout.connect(lambda: self.setAccessibleDescription(self._description()))
         self.num_pictures = 0
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(self.tr("Memory lane"))
@@ -43,22 +79,60 @@ class MemoryLane(QWidget):
     def tiles(self) -> tuple[Tile, ...]:
         return self._tiles
 
+    @property
+    def scale(self) -> Scale | None:
+        """How bytes become places; None before the first snapshot."""
+        return self._scale
+
+    @property
+    def budget_bytes(self) -> int | None:
+        """Where the budget's mark is: as it is being chosen, or as it is."""
+        if self._wished is not None:
+            return self._wished
+        return self._tier.budget_bytes if self._tier is not None else None
+
+    @property
+    def num_marks(self) -> int:
+        """How many moves are still marked."""
+        return len(self._marks.strengths())
+
     def sizeHint(self) -> QSize:
         return QSize(480, _HEIGHT)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(160, _HEIGHT)
 
-    def show_tier(self, tier: TierSnapshot) -> None:
-        if tier == self._tier:
+    def show_tier(
+        self,
+        tier: TierSnapshot,
+        cells: CellUse | None = None,
+        moves: Sequence[Move] = (),
+        flow: int = 0,
+    ) -> None:
+        """Shows the tier as it is now; `moves` are marked for a moment, `flow` has what streams move along."""
+        has_flown = flow != self._flow and any(tile.state == "streaming" for tile in self._tiles)
+        self._flow = flow
+        if has_flown:
+            self._picture = None
+            self.update()
+        if (tier is self._tier or tier == self._tier) and cells == self._cells:
             return
-        self._tier, self._tiles, self._picture = tier, memory_tiles.tiles(tier), None
-        self._shown = (-1, ())
+        before = self._tiles
+        self._tier, self._cells = tier, cells
+        self._scale = memory_tiles.lane_scale(tier, self._scale)
+        self._tiles = memory_tiles.tiles(tier, cells, self._scale)
+        self._picture, self._shown = None, (-1, ())
+        self._mark(before, [move for move in moves if move.tier == tier.tier])
         self.setAccessibleName(self.tr("Memory of %1").replace("%1", tier.name))
-        # Who wants each of hundreds of shards by itself has the table.
-        told = memory_tiles.merged(self._tiles, lambda _tile: True, fewest=_MOST_TOLD + 1)
-        self.setAccessibleDescription(" ".join(sentence(tile) + "." for tile in told))
+        if not self._described.isActive():
+            self._describe()
         self.update()
+
+    def show_wish(self, budget_bytes: int | None) -> None:
+        """Shows where the budget would be while it is being chosen; None shows where it is."""
+        if budget_bytes != self._wished:
+            self._wished = budget_bytes
+            self.update()
 
     @property
     def shown_tiles(self) -> tuple[Tile, ...]:
@@ -80,77 +154,155 @@ class MemoryLane(QWidget):
             return True
         return super().event(event)
 
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self._marks.clear()
+
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
+        painter.fillRect(self.rect(), QColor(theme.current().surface))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.save()
         shape = QPainterPath()
-        shape.addRoundedRect(QRectF(self.rect()), _RADIUS, _RADIUS)
+        shape.addRoundedRect(self._lane_rect(), _RADIUS, _RADIUS)
         painter.setClipPath(shape)
-        painter.drawImage(QRectF(self.rect()), self._lane_picture())
+        painter.drawImage(self._lane_rect(), self._lane_picture())
         self._paint_labels(painter)
+        painter.restore()
+        if self._scale is not None:
+            self._paint_marks(painter)
+            self._paint_ticks(painter, self._scale)
         painter.end()
 
+    def _lane_rect(self) -> QRectF:
+        return QRectF(0, 0, self.width(), LANE_PX)
+
+    def _mark(self, before: Sequence[Tile], moves: Sequence[Move]) -> None:
+        if not moves or not self.isVisible() or self._tier is None:
+            return
+        now = {(tile.owner, tile.what): tile for tile in reversed(self._tiles)}
+        gone = {(tile.owner, tile.what): tile for tile in before}
+        for move in moves:
+            has_gone = move.kind == "went"
+            tile = (gone if has_gone else now).get((move.span.owner, move.span.what))
+            if tile is not None:
+                self._marks.add(tile.start, tile.end, has_gone=has_gone)
+
     def _lane_picture(self) -> QImage:
-        look = theme.current()
-        width = max(1, round(self.width() * self.devicePixelRatioF()))
-        key = (width, look.name)
+        look, ratio = theme.current(), self.devicePixelRatioF()
+        width, height = max(1, round(self.width() * ratio)), max(1, round(LANE_PX * ratio))
+        key = (width, height, look.name)
         if self._picture is None or self._picture[0] != key:
             self.num_pictures += 1
-            row = memory_tiles.colour_row(self.shown_tiles, width)
-            # copy(): QImage does not keep the buffer alive.
-            image = QImage(row.tobytes(), width, 1, width, QImage.Format.Format_Indexed8).copy()
-            image.setColorTable(_colour_table(look))
-            self._picture = (key, image)
+            parts = memory_picture.stretches(self.shown_tiles, width)
+            picture = memory_picture.indices(parts, width, height, ratio, self._flow)
+            self._picture = (key, memory_picture.image(picture, memory_picture.colour_table(look)))
         return self._picture[1]
 
     def _paint_labels(self, painter: QPainter) -> None:
-        small = self.font()
-        small.setPointSizeF(small.pointSizeF() * 0.82)
-        painter.setFont(small)
-        painter.setPen(QColor("#16181d"))
-        metrics = QFontMetricsF(small)
+        painter.setFont(self._small_font())
+        metrics = QFontMetricsF(painter.font())
+        look = theme.current()
         for tile in self.shown_tiles:
             text = kind_name(tile.kind) if tile.kind == memory_tiles.OTHER else tile.label
-            left, width = tile.start * self.width(), (tile.end - tile.start) * self.width()
-            if text and not tile.is_moving and metrics.horizontalAdvance(text) + _LABEL_PADDING <= width:
-                painter.drawText(QRectF(left, 0, width - 1, self.height()), Qt.AlignmentFlag.AlignCenter, text)
+            left, width = tile.start * self.width(), _width(tile, self.width())
+            if (
+                text
+                and not tile.is_moving
+                and width > _LEAST_LABEL_PX
+                and metrics.horizontalAdvance(text) + _LABEL_PADDING <= width
+            ):
+                painter.setPen(memory_picture.ink_on(QColor(look.owners[tile.kind])))
+                painter.drawText(QRectF(left, 0, width - 1, LANE_PX), Qt.AlignmentFlag.AlignCenter, text)
+
+    def _paint_marks(self, painter: QPainter) -> None:
+        """What came has a bar below it, where something left there is an open one."""
+        look, top = theme.current(), LANE_PX + 1.0
+        for mark, strength in self._marks.strengths():
+            colour = QColor(look.muted if mark.has_gone else look.accent)
+            colour.setAlphaF(min(1.0, strength * 1.5))
+            bar = QRectF(mark.start * self.width(), top, max(3.0, (mark.end - mark.start) * self.width()), _MARKS_PX)
+            if mark.has_gone:
+                painter.setPen(QPen(colour, 1, Qt.PenStyle.DotLine))
+                painter.drawLine(bar.bottomLeft(), bar.bottomRight())
+            else:
+                painter.fillRect(bar, colour)
+
+    def _paint_ticks(self, painter: QPainter, scale: Scale) -> None:
+        look = theme.current()
+        painter.setFont(self._small_font(0.78))
+        taken = [self._paint_budget(painter, scale)]
+        painter.setPen(QColor(look.faint))
+        ticks = scale.ticks()
+        for num_bytes in (ticks[-1], *ticks[:-1]):
+            place = self._text_place(painter, bytes_text(num_bytes), scale.fraction(num_bytes) * self.width())
+            if not any(place.adjusted(-_TICK_GAP_PX, 0, _TICK_GAP_PX, 0).intersects(other) for other in taken):
+                taken.append(place)
+                painter.drawText(place, Qt.AlignmentFlag.AlignCenter, bytes_text(num_bytes) if num_bytes else "0")
+        if scale.has_knee:
+            self._paint_knee(painter)
+
+    def _paint_knee(self, painter: QPainter) -> None:
+        """Beyond it the lane is compressed: a zigzag, as on an axis that is broken."""
+        x, step = KNEE * self.width(), LANE_PX / 8
+        line = QPolygonF([QPointF(x + (2.5 if n % 2 else -2.5), n * step) for n in range(9)])
+        painter.setPen(QPen(QColor(theme.current().surface), 4))
+        painter.drawPolyline(line)
+        painter.setPen(QPen(QColor(theme.current().faint), 1))
+        painter.drawPolyline(line)
+
+    def _paint_budget(self, painter: QPainter, scale: Scale) -> QRectF:
+        """The mark and its words; returns the room that they take."""
+        budget = self.budget_bytes
+        if budget is None:
+            return QRectF()
+        look = theme.current()
+        is_over = self._tier is not None and _is_over(self._tier, budget)
+        colour = QColor(look.bad if is_over else look.text)
+        x = min(max(scale.fraction(budget) * self.width(), 1.5), self.width() - 1.5)
+        painter.setPen(QPen(QColor(look.surface), 4))
+        painter.drawLine(QPointF(x, 0), QPointF(x, LANE_PX))
+        painter.setPen(QPen(colour, 2))
+        painter.drawLine(QPointF(x, 0), QPointF(x, LANE_PX + 3))
+        painter.setBrush(colour)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.drawPolygon(QPolygonF([QPointF(x - 4, LANE_PX + 5), QPointF(x + 4, LANE_PX + 5), QPointF(x, LANE_PX)]))
+        text = self.tr("budget %1").replace("%1", bytes_text(budget))
+        place = self._text_place(painter, text, x)
+        painter.setPen(colour)
+        painter.drawText(place, Qt.AlignmentFlag.AlignCenter, text)
+        return place
+
+    def _text_place(self, painter: QPainter, text: str, x: float) -> QRectF:
+        """Room for a tick's words around `x`, inside the widget."""
+        width = QFontMetricsF(painter.font()).horizontalAdvance(text) + 2
+        left = min(max(0.0, x - width / 2), self.width() - width)
+        return QRectF(left, _HEIGHT - _TICKS_PX + 2, width, _TICKS_PX - 2)
+
+    def _small_font(self, factor: float = 0.82) -> QFont:
+        small = self.font()
+        small.setPointSizeF(small.pointSizeF() * factor)
+        return small
+
+    def _describe(self) -> None:
+        self.setAccessibleDescription(self._description())
+        self._described.start()
+
+    def _description(self) -> str:
+        # Who wants each of hundreds of shards by itself has the table.
+        told = [sentence(tile) for tile in memory_tiles.merged(self._tiles, lambda _tile: True, fewest=_MOST_TOLD + 1)]
+        if (budget := self.budget_bytes) is not None:
+            told.append(self.tr("Budget: %1").replace("%1", bytes_text(budget)))
+        return " ".join(f"{words}." for words in told)
 
     def _free_sentence(self) -> str:
         return self.tr("Free: %1").replace("%1", bytes_text(self._tier.free_bytes)) if self._tier else ""
 
 
-def kind_name(kind: int) -> str:
-    return QCoreApplication.translate("memory", memory_tiles.KIND_NAMES[kind])
-
-
-def state_name(state: str) -> str:
-    """A span's state in the reader's words."""
-    names = {
-        "resident": QCoreApplication.translate("memory", "in place"),
-        "streaming": QCoreApplication.translate("memory", "streaming"),
-        "loading": QCoreApplication.translate("memory", "loading"),
-        "evicting": QCoreApplication.translate("memory", "leaving"),
-    }
-    return names.get(state, state)
-
-
-def sentence(tile: Tile) -> str:
-    """`Model layers: layer 12, 138 MiB, streaming`: what tooltips and screen readers say."""
-    what = tile.what
-    if tile.kind == memory_tiles.MODEL and tile.label.isdigit():
-        what = QCoreApplication.translate("memory", "layer %1").replace("%1", tile.label)
-    if tile.num_parts > 1:
-        what = QCoreApplication.translate("memory", "%1 parts").replace("%1", count_text(tile.num_parts))
-    parts = [what, bytes_text(tile.num_bytes), state_name(tile.state) if tile.is_moving else ""]
-    return f"{kind_name(tile.kind)}: {', '.join(part for part in parts if part)}"
+def _is_over(tier: TierSnapshot, budget_bytes: int) -> bool:
+    """Whether so much more is held that it will be given up; a little comes and goes."""
+    return sum(span.num_bytes for span in tier.spans) > budget_bytes * _TOLERANCE
 
 
 def _width(tile: Tile, lane_width: int) -> float:
     return (tile.end - tile.start) * lane_width
-
-
-def _colour_table(look: theme.Theme) -> list[int]:
-    table = [QColor(look.window).rgb(), QColor(look.hover).rgb()]
-    for colour in look.owners:
-        table += [QColor(colour).rgb(), QColor(colour).lighter(116).rgb()]
-    return table

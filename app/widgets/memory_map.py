@@ -1,118 +1,147 @@
-"""The placement map: one lane per tier, and the legend of what occurs in them."""
+"""The placement map: the model's layers by index, one lane per tier, what just moved in words, and the legend."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QLabel,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
-from app import theme
-from app.widgets import bits, memory_tiles
+from app.models.memory_moves import Move
+from app.widgets import bits, layer_homes, memory_tiles
 from app.widgets.elided import ElidedLabel
-from app.widgets.figures import bytes_text
-from app.widgets.flow import FlowLayout
-from app.widgets.memory_lane import MemoryLane, kind_name
+from app.widgets.figures import bytes_text, count_text
+from app.widgets.layer_strip import LayerStrip
+from app.widgets.memory_lane import MemoryLane
+from app.widgets.memory_legend import MemoryLegend
+from app.widgets.moves_line import MovesLine
 
 if TYPE_CHECKING:
-    from engine.protocol import TierSnapshot
+    from app.models.cell_use import CellUse
+    from engine.protocol import Tier, TierSnapshot
 
 _TIER_COLUMN_PX = 136
-
-
-class _Swatch(QWidget):
-    """A small square of an owner's colour; the words beside it say the same."""
-
-    def __init__(self, kind: int, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._kind = kind
-        self.setFixedSize(QSize(12, 12))
-        self.setAccessibleDescription(kind_name(kind))
-
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(theme.current().owners[self._kind]))
-        painter.drawRoundedRect(QRectF(self.rect()), 3, 3)
-        painter.end()
+# What streams moves by as much from one snapshot to the next; half the period of its stripes would seem to stand.
+_FLOW_PX = 3
 
 
 class MemoryMap(QWidget):
-    """Lanes and legend. Snapshots that arrive while it is hidden are kept, not painted."""
+    """Strip, lanes and legend. Snapshots that arrive while it is hidden are kept, not painted."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._tiers: tuple[TierSnapshot, ...] = ()
+        self._cells: CellUse | None = None
         self._is_stale = False
+        self._flow = 0
         self._lanes: list[tuple[QWidget, QLabel, QLabel, MemoryLane]] = []
+        self.strip = LayerStrip()
+        self._layers_words, self._layers_title, self._layers_figures = _words(self.tr("Model layers"))
+        self.moves = MovesLine()
+        self.legend = MemoryLegend()
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(16)
-        legend = QWidget()
-        self._legend = FlowLayout(legend, spacing=16)
-        self._legend_kinds: tuple[int, ...] = ()
-        self._layout.addWidget(legend)
+        self._layout.setSpacing(10)
+        self._layout.addLayout(bits.row(self._layers_words, self.strip, spacing=8))
+        self._layout.addWidget(self.moves)
+        self._layout.addWidget(self.legend)
 
     def lanes(self) -> tuple[MemoryLane, ...]:
         return tuple(lane for *_, lane in self._lanes)
 
-    def show_tiers(self, tiers: Sequence[TierSnapshot]) -> None:
-        if tuple(tiers) == self._tiers:
+    def lane_of(self, tier: Tier) -> MemoryLane | None:
+        """The lane of a tier; None where the machine has none, or nothing was shown yet."""
+        kinds = [shown.tier for shown in self._tiers]
+        return self.lanes()[kinds.index(tier)] if tier in kinds and len(self._lanes) >= len(kinds) else None
+
+    def show_tiers(
+        self,
+        tiers: Sequence[TierSnapshot],
+        cells: CellUse | None = None,
+        moves: Sequence[Move] = (),
+        *,
+        is_streaming: bool = False,
+    ) -> None:
+        """Shows who holds what now.
+
+        Args:
+            tiers: As a snapshot has them.
+            cells: Who uses the cells of the context.
+            moves: What moved since the last time: marked and told for a moment.
+            is_streaming: Layers are being read from the disk just now; they are seen to move.
+        """
+        self.moves.show_streaming(is_streaming)
+        if (tuple(tiers), cells) == (self._tiers, self._cells) and not is_streaming:
             return
-        self._tiers, self._is_stale = tuple(tiers), True
+        self._tiers, self._cells = tuple(tiers), cells
+        self._flow += _FLOW_PX if is_streaming else 0
+        self._is_stale = True
         if self.isVisible():
-            self._rebuild()
+            self._rebuild(moves)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         if self._is_stale:
-            self._rebuild()
+            self._rebuild(())
 
-    def _rebuild(self) -> None:
+    def _rebuild(self, moves: Sequence[Move]) -> None:
         self._is_stale = False
         while len(self._lanes) < len(self._tiers):
             self._add_lane()
         for (words, name, figures, lane), tier in zip(self._lanes, self._tiers, strict=False):
-            used = tier.capacity_bytes - tier.free_bytes
-            name.setText(tier.name)
-            figures.setText(
-                self.tr("%1 of %2").replace("%1", bytes_text(used)).replace("%2", bytes_text(tier.capacity_bytes))
-            )
-            lane.show_tier(tier)
+            _say(name, tier.name)
+            _say(figures, self._figures(tier))
+            lane.show_tier(tier, self._cells, moves, self._flow)
             words.show()
             lane.show()
         for words, *_, lane in self._lanes[len(self._tiers) :]:
             words.hide()
             lane.hide()
-        self._rebuild_legend()
+        self._show_layers()
+        self.moves.note(moves)
+        self._show_legend()
+
+    def _figures(self, tier: TierSnapshot) -> str:
+        held = sum(span.num_bytes for span in tier.spans)
+        words = self.tr("%1 of %2").replace("%1", bytes_text(held))
+        return words.replace("%2", bytes_text(tier.capacity_bytes))
+
+    def _show_layers(self) -> None:
+        layers = layer_homes.layers(self._tiers)
+        self.strip.show_layers(layers, self._flow)
+        self.strip.setVisible(bool(layers))
+        self._layers_words.setVisible(bool(layers))
+        words = self.tr("%1 layers") if len(layers) != 1 else self.tr("1 layer")
+        _say(self._layers_figures, words.replace("%1", count_text(len(layers))))
+        self._layers_words.setToolTip(layer_homes.homes_sentence(layers))
 
     def _add_lane(self) -> None:
-        name = ElidedLabel("", "strong", Qt.TextElideMode.ElideRight)
-        figures, lane = bits.label("", "small"), MemoryLane()
-        words = QWidget()
-        words.setFixedWidth(_TIER_COLUMN_PX)
-        words.setLayout(bits.column(name, figures, spacing=2))
+        words, name, figures = _words("")
+        lane = MemoryLane()
         self._lanes.append((words, name, figures, lane))
-        self._layout.insertLayout(len(self._lanes) - 1, bits.row(words, lane, spacing=8))
+        self._layout.insertLayout(len(self._lanes), bits.row(words, lane, spacing=8))
 
-    def _rebuild_legend(self) -> None:
-        kinds = memory_tiles.kinds_shown([lane.tiles for lane in self.lanes()])
-        if kinds == self._legend_kinds:
-            return
-        self._legend_kinds = kinds
-        while (item := self._legend.takeAt(0)) is not None:
-            if (old := item.widget()) is not None:
-                old.hide()
-                old.deleteLater()
-        for kind in kinds:
-            entry = QWidget()
-            entry.setLayout(bits.row(_Swatch(kind), bits.label(kind_name(kind), "small"), spacing=8))
-            self._legend.addWidget(entry)
-        self._legend.addWidget(bits.label(self.tr("Striped: moving"), "small"))
+    def _show_legend(self) -> None:
+        tiles = [lane.tiles for lane in self.lanes()[: len(self._tiers)]]
+        states = {tile.state for lane in tiles for tile in lane} - {"resident"}
+        homes = {layer.home for layer in self.strip.layers}
+        self.legend.show_occurring(memory_tiles.kinds_shown(tiles), sorted(states), sorted(homes))
+
+
+def _say(label: QLabel, text: str) -> None:
+    """Only what is new: any text that is set has the whole page laid out again."""
+    if label.text() != text:
+        label.setText(text)
+
+
+def _words(title: str) -> tuple[QWidget, QLabel, QLabel]:
+    """What stands left of a lane: its name, and a line of figures that begins where the lane does."""
+    name, figures = ElidedLabel(title, "strong", Qt.TextElideMode.ElideRight), bits.label("", "small")
+    words = QWidget()
+    words.setFixedWidth(_TIER_COLUMN_PX)
+    column = bits.column(name, figures, spacing=2)
+    column.addStretch(1)
+    words.setLayout(column)
+    return words, name, figures

@@ -1,13 +1,15 @@
-"""The memory map's accessible twin: the same facts as rows that live on while they are read."""
+"""The memory map's accessible twin: the same facts as rows that live on while they are read, in any order."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
-from PySide6.QtGui import QPainter
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QSortFilterProxyModel, Qt
+from PySide6.QtGui import QHideEvent, QPainter, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
+    QComboBox,
+    QFrame,
     QHeaderView,
     QStyle,
     QStyledItemDelegate,
@@ -16,15 +18,17 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.models.memory_table import BYTES, OWNER, STATE, TIER, WHAT
+from app.widgets import bits
 from app.widgets.figures import bytes_text
-from app.widgets.memory_lane import kind_name, state_name
 from app.widgets.memory_tiles import kind_of
+from app.widgets.memory_words import kind_name, state_name
 
 if TYPE_CHECKING:
-    from app.models.memory import MemoryRow, MemoryTable
+    from app.models.memory_table import MemoryRow, MemoryTable
 
 _ROW_PX = 32
-_OWNER, _WHAT, _BYTES, _STATE = 1, 2, 3, 4
+_COMBO_PX = 180
 Index = QModelIndex | QPersistentModelIndex
 
 
@@ -33,17 +37,30 @@ def owner_text(row: MemoryRow) -> str:
     return kind_name(kind_of(row.owner, row.what)) if row.state else row.owner.capitalize()
 
 
-class _Cells(QStyledItemDelegate):
-    def __init__(self, table: MemoryTableView) -> None:
-        super().__init__(table)
-        self._table = table
+class MemoryOrder(QSortFilterProxyModel):
+    """A MemoryTable in another order; without one, as the map has it from left to right."""
 
-    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802 - Qt's name
-        super().initStyleOption(option, index)
-        row = self._table.memory_row(index.row())
-        text = {_OWNER: owner_text(row), _BYTES: bytes_text(row.num_bytes), _STATE: state_name(row.state)}
-        if index.column() in text:
-            option.text = text[index.column()]
+    def __init__(self, memory: MemoryTable, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._memory = memory
+        self.setSourceModel(memory)
+
+    def memory_row(self, row: int) -> MemoryRow:
+        return self._memory.row(self.mapToSource(self.index(row, 0)).row())
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """What people read, and what is read to them, is the same."""
+        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole) and index.isValid():
+            return cell_text(self.memory_row(index.row()), index.column())
+        return super().data(index, role)
+
+    def lessThan(self, left: Index, right: Index) -> bool:  # noqa: N802 - Qt's name
+        one, other = self._memory.row(left.row()), self._memory.row(right.row())
+        return _key(one, left.column()) < _key(other, left.column())
+
+
+class _Cells(QStyledItemDelegate):
+    """Without the dotted frame around the cell that has the keyboard: its row is marked."""
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         option.state &= ~QStyle.StateFlag.State_HasFocus
@@ -51,11 +68,11 @@ class _Cells(QStyledItemDelegate):
 
 
 class MemoryTableView(QTableView):
-    """A view of the model's MemoryTable."""
+    """A view of the model's MemoryTable; a click on a column's title sorts by it, again the other way round."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._memory: MemoryTable | None = None
+        self.order: MemoryOrder | None = None
         self.setItemDelegate(_Cells(self))
         self.setAccessibleName(self.tr("Memory as a table"))
         self.setShowGrid(False)
@@ -65,15 +82,85 @@ class MemoryTableView(QTableView):
         self.verticalHeader().setDefaultSectionSize(_ROW_PX)
 
     def show_memory(self, memory: MemoryTable) -> None:
-        self._memory = memory
-        self.setModel(memory)
+        self.order = MemoryOrder(memory, self)
+        self.setModel(self.order)
         header = self.horizontalHeader()
         header.setHighlightSections(False)
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-        header.setSectionResizeMode(_WHAT, QHeaderView.ResizeMode.Stretch)
-        for column, width in ((0, 120), (_OWNER, 180), (_BYTES, 100), (_STATE, 100)):
+        header.setSectionResizeMode(WHAT, QHeaderView.ResizeMode.Stretch)
+        header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+        self.setSortingEnabled(True)
+        for column, width in ((TIER, 170), (OWNER, 180), (BYTES, 100), (STATE, 120)):
             self.setColumnWidth(column, width)
 
     def memory_row(self, row: int) -> MemoryRow:
-        assert self._memory is not None, "cells are painted only once there is a model"
-        return self._memory.row(row)
+        assert self.order is not None, "cells are painted only once there is a model"
+        return self.order.memory_row(row)
+
+
+class MemoryTablePane(QFrame):
+    """The table, and a choice of its order for those who have no mouse."""
+
+    def __init__(self, memory: MemoryTable, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("card", True)
+        self._memory = memory
+        self.view = MemoryTableView()
+        self.view.show_memory(memory)
+        self.sorting = QComboBox()
+        self.sorting.setAccessibleName(self.tr("Order of the table"))
+        self.sorting.view().setAccessibleName(self.tr("Orders"))
+        self.sorting.setFixedWidth(_COMBO_PX)
+        bits.pass_wheel(self.sorting)
+        for name, column, order in (
+            (self.tr("As on the map"), -1, Qt.SortOrder.AscendingOrder),
+            (self.tr("Most bytes first"), BYTES, Qt.SortOrder.DescendingOrder),
+            (self.tr("By owner"), OWNER, Qt.SortOrder.AscendingOrder),
+            (self.tr("What moves first"), STATE, Qt.SortOrder.DescendingOrder),
+        ):
+            self.sorting.addItem(name, (column, order))
+        self.sorting.activated.connect(self._on_order)
+        self.view.horizontalHeader().sortIndicatorChanged.connect(self._on_header)
+        head = bits.row(bits.label(self.tr("Order"), "small"), self.sorting, None)
+        head.setContentsMargins(12, 8, 12, 0)
+        inner = bits.column(spacing=4)
+        inner.addLayout(head)
+        inner.addWidget(self.view, 1)
+        inner.setContentsMargins(4, 4, 4, 4)
+        self.setLayout(inner)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._memory.wake()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self._memory.sleep()
+
+    def memory_row(self, row: int) -> MemoryRow:
+        return self.view.memory_row(row)
+
+    def num_rows(self) -> int:
+        return self.view.model().rowCount()
+
+    def _on_order(self, row: int) -> None:
+        column, order = self.sorting.itemData(row)
+        self.view.sortByColumn(column, order)
+
+    def _on_header(self, column: int, order: Qt.SortOrder) -> None:
+        known = [self.sorting.itemData(row) for row in range(self.sorting.count())]
+        self.sorting.setCurrentIndex(known.index((column, order)) if (column, order) in known else -1)
+
+
+def cell_text(row: MemoryRow, column: int) -> str:
+    """What a cell says to people."""
+    return (row.tier, owner_text(row), row.what, bytes_text(row.num_bytes), state_name(row.state))[column]
+
+
+def _key(row: MemoryRow, column: int) -> tuple[object, ...]:
+    """What a column is sorted by; bytes as numbers, and what moves after what does not."""
+    if column == BYTES:
+        return (row.num_bytes,)
+    if column == STATE:
+        return (row.state not in ("", "resident"), row.state)
+    return ((row.tier, owner_text(row), row.what)[column],)

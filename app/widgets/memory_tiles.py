@@ -1,26 +1,29 @@
-"""What a tier of memory looks like as tiles: pure arithmetic from a snapshot to fractions and to a row of colours."""
+"""What a tier of memory looks like as tiles: pure arithmetic from a snapshot to fractions of a lane."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QT_TRANSLATE_NOOP
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from app.widgets.memory_scale import Scale, scale_for
 
+if TYPE_CHECKING:
+    from app.models.cell_use import CellUse
     from engine.protocol import Span, TierSnapshot
 
+# A span's state, or room that is held for what is still to come.
+TileState = Literal["resident", "streaming", "loading", "evicting", "reserved"]
+
 _LAYERS = re.compile(r"(?i)layers?\s+(\d+)\s*(?:[–-]|to)\s*(\d+)")
-_LAYER = re.compile(r"(?i)layers?\s+(\d+)")
-# Narrower tiles have no gap after them: they would be nothing but gap.
-_MIN_GAPPED_PIXELS = 5
-_STRIPE_PIXELS = 3
+_LAYER = re.compile(r"(?i)\blayer\s+(\d+)")
+_CELLS = re.compile(r"[\d,]+ cells$")
+_NUMBERED = re.compile(r"(?i)\b(?:layer|partition|shard)\s+(\d+)")
 # Neighbours of one kind that are narrower say nothing one by one: a library has hundreds of shards.
 TINY_PIXELS = 4
 
@@ -34,26 +37,22 @@ KIND_NAMES: tuple[str, ...] = (
     str(QT_TRANSLATE_NOOP("memory", "Ragdoll and work space")),
     str(QT_TRANSLATE_NOOP("memory", "Everything else")),
 )
+# Ten snapshots a second hold the same hundreds of spans, of which a few are others than before.
+_MAX_KNOWN = 4096
+NUM_KINDS = len(KIND_NAMES)
 # An owner belongs to the first kind that has one of these words in its name.
 _WORDS = (
     (KV, ("kv", "cell", "sequence")),
-    (KEPT, ("kept", "knowledge")),
+    (KEPT, ("kept", "knowledge", "tree")),
     (EMBEDDER, ("embed", "reader", "rerank")),
     (INDEX, ("index", "partition", "shard", "lance", "library")),
-    (MODEL, ("model", "weight", "layer", "compute", "generation")),
+    (MODEL, ("model", "weight", "layer", "compute", "generation", "ring", "stream")),
 )
-
-GAP = 0
-FREE = 1
-_FIRST_KIND = 2
-NUM_KINDS = len(KIND_NAMES)
-# Two shades of each kind alternate from tile to tile, so that neighbours can be told apart.
-NUM_COLOURS = _FIRST_KIND + 2 * NUM_KINDS
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A stretch of a lane: from `start` to `end` as fractions of the tier's capacity.
+    """A stretch of a lane: from `start` to `end` as fractions of it.
 
     `label` is what a wide tile shows ("12" for layer 12); `is_moving` covers streaming, loading and evicting.
     `num_parts` counts the spans or layers in it.
@@ -64,24 +63,47 @@ class Tile:
     what: str
     label: str
     num_bytes: int
-    state: str
+    state: TileState
     start: float = 0.0
     end: float = 0.0
     num_parts: int = 1
 
     @property
     def is_moving(self) -> bool:
-        return self.state != "resident"
+        return self.state not in ("resident", "reserved")
 
 
-def tiles(tier: TierSnapshot) -> tuple[Tile, ...]:
-    """The tier's spans as tiles from left to right, ordered by kind; a run of model layers becomes a tile each."""
-    pieces = [tile for span in tier.spans for tile in _split(span)]
+@dataclass(frozen=True, slots=True)
+class LayerSpan:
+    """Layers `first` to `last` of a model, as a span names them."""
+
+    first: int
+    last: int
+
+    @property
+    def num_layers(self) -> int:
+        return self.last - self.first + 1
+
+
+def tiles(tier: TierSnapshot, cells: CellUse | None = None, scale: Scale | None = None) -> tuple[Tile, ...]:
+    """The tier's spans as tiles from left to right, ordered by kind; what others hold ends the lane.
+
+    A run of model layers becomes a tile each; cells are parted by chat, and into those in use and the rest.
+    """
+    pieces = [tile for span in tier.spans for tile in _cells(_split(span), cells)]
+    pieces.sort(key=_order)
+    scale = scale or lane_scale(tier)
+    placed = list(_placed(pieces, scale))
     if tier.other_bytes:
-        pieces.append(Tile(OTHER, "", "", "", tier.other_bytes, "resident"))
-    pieces.sort(key=lambda tile: tile.kind)
-    capacity = max(tier.capacity_bytes, sum(tile.num_bytes for tile in pieces), 1)
-    return tuple(_placed(pieces, capacity))
+        start = max(scale.fraction(scale.capacity_bytes - tier.other_bytes), placed[-1].end if placed else 0.0)
+        placed.append(Tile(OTHER, "", "", "", tier.other_bytes, "resident", start, 1.0))
+    return tuple(placed)
+
+
+def lane_scale(tier: TierSnapshot, previous: Scale | None = None) -> Scale:
+    """The scale of a tier's lane; it reaches further than the tier where more is held than there is."""
+    held = sum(span.num_bytes for span in tier.spans)
+    return scale_for(held, max(tier.capacity_bytes, held + tier.other_bytes), previous)
 
 
 def merged(lane: Sequence[Tile], is_tiny: Callable[[Tile], bool], fewest: int = 2) -> tuple[Tile, ...]:
@@ -89,6 +111,7 @@ def merged(lane: Sequence[Tile], is_tiny: Callable[[Tile], bool], fewest: int = 
     return tuple(_merged(lane, is_tiny, fewest))
 
 
+@lru_cache(_MAX_KNOWN)
 def kind_of(owner: str, what: str = "") -> int:
     """The kind an owner's name tells of; whatever has no word for itself is Ragdoll itself.
 
@@ -104,25 +127,16 @@ def kinds_shown(lanes: Sequence[Sequence[Tile]]) -> tuple[int, ...]:
     return tuple(sorted({tile.kind for lane in lanes for tile in lane}))
 
 
-def colour_row(lane: Sequence[Tile], width: int) -> NDArray[np.uint8]:
-    """A colour index per pixel, shape (width,): see GAP, FREE and `colour_index`; moving tiles are striped."""
-    import numpy as np  # after the first paint: importing it takes longer than painting the window
-
-    row = np.full(width, FREE, dtype=np.uint8)
-    for _, run in groupby(lane, key=lambda tile: tile.kind):
-        for position, tile in enumerate(run):
-            left, right = round(tile.start * width), round(tile.end * width)
-            row[left:right] = colour_index(tile.kind, position % 2)
-            if tile.is_moving:
-                stripes = (np.arange(left, right) // _STRIPE_PIXELS) % 2 == 1
-                row[left:right][stripes] = FREE
-            if right - left >= _MIN_GAPPED_PIXELS:
-                row[right - 1] = GAP
-    return row
-
-
-def colour_index(kind: int, shade: int) -> int:
-    return _FIRST_KIND + 2 * kind + shade
+@lru_cache(_MAX_KNOWN)
+def layers_of(span: Span) -> LayerSpan | None:
+    """The model layers that a span holds; None for everything else."""
+    if kind_of(span.owner, span.what) != MODEL:
+        return None
+    if run := _LAYERS.search(span.what):
+        first, last = int(run[1]), int(run[2])
+        return LayerSpan(first, max(first, last))
+    one = _LAYER.search(span.what)
+    return LayerSpan(int(one[1]), int(one[1])) if one else None
 
 
 def _merged(lane: Sequence[Tile], is_tiny: Callable[[Tile], bool], fewest: int) -> Iterator[Tile]:
@@ -138,22 +152,46 @@ def _merged(lane: Sequence[Tile], is_tiny: Callable[[Tile], bool], fewest: int) 
         )
 
 
-def _split(span: Span) -> Iterator[Tile]:
-    kind = kind_of(span.owner, span.what)
-    whole = Tile(kind, span.owner, span.what, "", span.num_bytes, span.state)
-    run = _LAYERS.search(span.what) if kind == MODEL else None
-    if run is None:
-        one = _LAYER.search(span.what) if kind == MODEL else None
-        yield replace(whole, label=one[1] if one else span.what)
-        return
-    first, last = int(run[1]), int(run[2])
-    num_layers = max(1, last - first + 1)
-    for layer in range(first, first + num_layers):
-        yield replace(whole, label=str(layer), num_bytes=span.num_bytes // num_layers)
+@lru_cache(_MAX_KNOWN)
+def _split(span: Span) -> tuple[Tile, ...]:
+    whole = Tile(kind_of(span.owner, span.what), span.owner, span.what, span.what, span.num_bytes, span.state)
+    if (layers := layers_of(span)) is None:
+        return (whole,)
+    each = span.num_bytes // layers.num_layers
+    return tuple(
+        replace(whole, label=str(layer), num_bytes=each) for layer in range(layers.first, layers.last + 1)
+    )  # fmt: skip
 
 
-def _placed(pieces: Sequence[Tile], capacity: int) -> Iterator[Tile]:
-    start = 0
+def _cells(pieces: tuple[Tile, ...], use: CellUse | None) -> tuple[Tile, ...]:
+    """Cells parted by chat, those that are in use for others, and those held for what comes; else tiles as they are."""
+    whole = pieces[0]
+    if whole.kind != KV or use is None or not _CELLS.search(whole.what):
+        return pieces
+    each = whole.num_bytes / use.num_cells
+    chats = tuple(replace(whole, label=name, what=name, num_bytes=round(n * each)) for name, n in use.by_chat)
+    left_bytes = round(use.used * each) - sum(tile.num_bytes for tile in chats)
+    shared = replace(whole, label="" if chats else whole.label, num_bytes=max(0, left_bytes))
+    rest = whole.num_bytes - shared.num_bytes - sum(tile.num_bytes for tile in chats)
+    return (*chats, shared, replace(whole, label="", num_bytes=max(0, rest), state="reserved"))
+
+
+@lru_cache(_MAX_KNOWN)
+def _order(tile: Tile) -> tuple[int, int]:
+    """Kinds as in the legend; what has a number in its order, so that what comes back stands where it was."""
+    if tile.kind == MODEL and tile.label.isdigit():
+        return (tile.kind, int(tile.label))
+    numbered = _NUMBERED.search(tile.what)
+    return (tile.kind, int(numbered[1]) if numbered else 1 << 30)
+
+
+def _placed(pieces: Sequence[Tile], scale: Scale) -> Iterator[Tile]:
+    start, left = 0, 0.0
     for tile in pieces:
-        yield replace(tile, start=start / capacity, end=(start + tile.num_bytes) / capacity)
+        if not tile.num_bytes:
+            continue
         start += tile.num_bytes
+        right = scale.fraction(start)
+        # Not by `replace`, which takes as long as everything else here together.
+        yield Tile(tile.kind, tile.owner, tile.what, tile.label, tile.num_bytes, tile.state, left, right)
+        left = right

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QCoreApplication, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout
 
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
-from app.widgets.figures import bytes_text, count_text, file_name, printable
+from app.widgets.figures import bytes_text, count_text, file_name, printable, seconds_text
 
 if TYPE_CHECKING:
     from engine.protocol import ModelEntry
 
 AUTOMATIC = -1
+# People read about five words a second; slower than one, waiting is all there is.
+_FLUENT_PER_S, _SLOW_PER_S = 7.0, 1.5
 
 
 class ModelRow(QFrame):
@@ -38,10 +40,16 @@ class ModelRow(QFrame):
         layout.setSpacing(4)
         layout.addLayout(head)
         layout.addWidget(bits.label(self._facts(), "small", wraps=True))
+        if chips := speed_chips(entry):
+            line = bits.row(*(bits.chip(text, tone) for text, tone in chips), None, spacing=6)
+            line.setContentsMargins(0, 4, 0, 2)
+            layout.addLayout(line)
         if entry.problem:
             layout.addWidget(bits.label(entry.problem, "problem", wraps=True))
         elif entry.fit:
-            layout.addWidget(bits.label(entry.fit, wraps=True))
+            # A word joiner: else "tokens/s" is broken at its slash.
+            words = entry.fit.replace("/", "/\u2060")
+            layout.addWidget(bits.label(words, "plain" if entry.fits else "problem", wraps=True))
         layout.addSpacing(6)
         layout.addLayout(self._actions(is_current, can_forget))
 
@@ -51,8 +59,13 @@ class ModelRow(QFrame):
         facts = [file_name(entry.path) if entry.name else "", entry.architecture]
         facts.append(bytes_text(entry.file_bytes) if entry.file_bytes else "")
         if entry.num_layers:
-            facts.append(self.tr("%1 layers").replace("%1", str(entry.num_layers)))
-            facts.append(self.tr("%1 of them on the GPU").replace("%1", str(entry.planned_gpu_layers)))
+            facts.append(
+                self.tr("%1 layers").replace("%1", str(entry.num_layers))
+                if entry.num_layers > 1
+                else self.tr("1 layer")
+            )
+            on_gpu = self.tr("%1 of them on the GPU").replace("%1", str(entry.planned_gpu_layers))
+            facts.append(on_gpu if entry.planned_gpu_layers else "")
         if entry.trained_context:
             facts.append(self.tr("context of %1 tokens").replace("%1", count_text(entry.trained_context)))
         return " · ".join(fact for fact in facts if fact)
@@ -91,3 +104,25 @@ class ModelRow(QFrame):
     def _on_use(self) -> None:
         chosen = self.layers.value()
         self.use_wanted.emit(self.entry.path, None if chosen == AUTOMATIC else chosen)
+
+
+def speed_chips(entry: ModelEntry) -> tuple[tuple[str, bits.Tone], ...]:
+    """What can be expected before it is loaded: `about 4.2 tokens/s`, `first word after 3 s`; none where unknown."""
+    if entry.problem:
+        return ()
+    if not entry.fits:
+        return ((_tr("does not fit"), "bad"),)
+    if entry.tokens_per_s <= 0:
+        return ()
+    rate = entry.tokens_per_s
+    # As exactly as in the sentence below: two figures for one thing look like two things.
+    figure = count_text(rate) if rate >= 3 else f"{rate:.1f}" if rate >= 0.1 else f"{rate:.2f}"
+    tone: bits.Tone = "good" if rate >= _FLUENT_PER_S else "plain" if rate >= _SLOW_PER_S else "warn"
+    chips: list[tuple[str, bits.Tone]] = [(_tr("about %1 tokens/s").replace("%1", figure), tone)]
+    if entry.ttft_s > 0:
+        chips.append((_tr("first word after %1").replace("%1", seconds_text(entry.ttft_s)), "plain"))
+    return tuple(chips)
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("ModelRow", text)

@@ -16,10 +16,11 @@ from app.widgets.spinner import Spinner
 if TYPE_CHECKING:
     from app.models.engine_status import EngineStatusModel
     from app.models.memory import MemoryModel
+    from app.models.remark import RemarkModel
 
 
 class StatusLine(QWidget):
-    """Shows an EngineStatusModel and, of the MemoryModel, what is held in each fast tier."""
+    """Shows an EngineStatusModel, for a while what was decided, and of a MemoryModel what is held in fast tiers."""
 
     restart_wanted = Signal()
 
@@ -29,6 +30,7 @@ class StatusLine(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._status: EngineStatusModel | None = None
         self._memory: MemoryModel | None = None
+        self._remark: RemarkModel | None = None
         self._spinner = Spinner(12)
         self._picture = Picture("done", "good", 14)
         self._sentence = ElidedLabel(self.tr("Starting…"), "small", Qt.TextElideMode.ElideRight)
@@ -51,8 +53,9 @@ class StatusLine(QWidget):
     def tiers_text(self) -> str:
         return self._tiers.text()
 
-    def attach(self, status: EngineStatusModel, memory: MemoryModel) -> None:
-        self._status, self._memory = status, memory
+    def attach(self, status: EngineStatusModel, memory: MemoryModel, remark: RemarkModel) -> None:
+        self._status, self._memory, self._remark = status, memory, remark
+        remark.sentence_changed.connect(self._show_status)
         status.sentence_changed.connect(self._show_status)
         memory.snapshot_changed.connect(self._show_memory)
         self._show_status()
@@ -62,10 +65,12 @@ class StatusLine(QWidget):
         status = self._status
         if status is None:
             return
-        self._sentence.setText(status.sentence)
-        self._spinner.setVisible(status.is_busy)
-        self._picture.setVisible(not status.is_busy)
-        self._picture.show_icon(*(("failed", "bad") if status.has_failed else ("done", "good")))
+        remark = self._remark.sentence if self._remark is not None and not status.has_failed else ""
+        self._sentence.setText(remark or status.sentence)
+        self._sentence.setAccessibleName(self._sentence.text())
+        self._spinner.setVisible(status.is_busy and not remark)
+        self._picture.setVisible(not status.is_busy or bool(remark))
+        self._picture.show_icon(*_icon(status.has_failed, bool(remark)))
         self._restart.setVisible(status.has_failed)
 
     def _show_memory(self) -> None:
@@ -75,5 +80,13 @@ class StatusLine(QWidget):
             for tier in tiers
             if tier.tier != "disk" and tier.spans
         ]
-        self._tiers.setText(" · ".join(held))
+        if self._tiers.text() != " · ".join(held):
+            self._tiers.setText(" · ".join(held))
         self._tiers.setToolTip(self.tr("What Ragdoll holds in memory right now") if held else "")
+
+
+def _icon(has_failed: bool, is_remark: bool) -> tuple[str, str]:
+    """The icon and its colour in the theme."""
+    if has_failed:
+        return "failed", "bad"
+    return ("memory", "accent") if is_remark else ("done", "good")

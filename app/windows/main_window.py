@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from app.widgets.message_bar import MessageBar
     from app.windows.notices import Notices
     from app.windows.shortcuts import Shortcut
+    from engine.protocol import ModelEntry
 
 # What the engine calls the collection that dropped files go to; imported from its protocol only once models are here.
 _DEFAULT_COLLECTION = "Documents"
@@ -119,13 +120,14 @@ class MainWindow(QMainWindow):
         if not self.isVisible():
             self.apply_settings(models.settings.settings)
         models.settings.settings_changed.connect(self._on_settings_changed)
+        models.model_picker.added.connect(self._on_model_added)
         models.conversation.conversation_changed.connect(self._on_conversation_changed)
         models.conversation.conversation_saved.connect(lambda _id: self._on_conversation_changed())
         models.conversation.title_changed.connect(self._on_title_changed)
         self.notices.attach(models)
         self.chats.attach(models.chat_list)
         self.chat.attach(models)
-        self.status_line.attach(models.engine_status, models.memory)
+        self.status_line.attach(models.engine_status, models.memory, models.remark)
         self._on_settings_changed()
         self._on_conversation_changed()
         self.go_to(self._place)
@@ -324,6 +326,14 @@ class MainWindow(QMainWindow):
 
     def _on_title_changed(self, title: str) -> None:
         self.setWindowTitle(f"{title} – Ragdoll" if title else "Ragdoll")
+
+    def _on_model_added(self, entry: ModelEntry) -> None:
+        from app.windows.model_dialog import ModelDialog
+
+        dialog = ModelDialog(entry, self)
+        if self._models is not None:
+            dialog.use_wanted.connect(self._models.model_picker.use)
+        dialog.open()
 
     def _show_problems(self) -> None:
         from app.windows.library_page import LibraryPage

@@ -1,58 +1,63 @@
-"""Memory: who holds how many bytes in which tier, live; what was decided and why; rates."""
+"""Memory: who holds how many bytes in which tier, live; what was decided and why; budgets; rates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QButtonGroup, QGridLayout, QLabel, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QButtonGroup, QScrollArea, QStackedWidget, QWidget
 
 from app.widgets import bits
+from app.widgets.budgets_card import BudgetsCard
+from app.widgets.decisions_card import DecisionsCard
 from app.widgets.empty_state import EmptyState
-from app.widgets.figures import bytes_text, count_text, seconds_text
+from app.widgets.figures_card import FiguresCard
 from app.widgets.memory_map import MemoryMap
-from app.widgets.memory_table import MemoryTableView
+from app.widgets.memory_table import MemoryTablePane
 from app.windows.page import Page
 
 if TYPE_CHECKING:
-    from app.models.memory import MemoryModel
+    from PySide6.QtGui import QResizeEvent
 
-MAX_DECISIONS = 8
-MAX_COUNTERS = 24
+    from app.models.engine_settings import EngineSettingsModel
+    from app.models.memory import MemoryModel
+    from engine.protocol import MemoryReply, Tier
+
+# Narrower, words and figures stand below each other.
+_TWO_COLUMNS_PX = 820
+_FIGURES_MS = 250
 
 
 class MemoryPage(Page):
     """Shows a MemoryModel; while it is hidden nothing is painted or rebuilt."""
 
-    def __init__(self, memory: MemoryModel, parent: QWidget | None = None) -> None:
+    def __init__(self, memory: MemoryModel, settings: EngineSettingsModel, parent: QWidget | None = None) -> None:
         super().__init__(self.tr("Memory"), parent=parent)
         self.subtitle.setText(self.tr("Where every byte lives right now, and what moves."))
-        self._memory = memory
-        self.map, self.table = MemoryMap(), MemoryTableView()
-        self.table.show_memory(memory.table)
-        self.decisions, self._decision_lines = _text_card(self.tr("Decisions"))
-        self.counters, counters_column = _text_card(self.tr("Figures"))
-        self._counter_grid = QGridLayout()
-        self._counter_grid.setHorizontalSpacing(16)
-        self._counter_grid.setVerticalSpacing(6)
-        counters_column.addLayout(self._counter_grid)
-        counters_column.addStretch(1)
-        self._shown_decisions: tuple[str, ...] | None = None
-        self._shown_counters: dict[str, float] | None = None
-        self._counter_names: tuple[str, ...] | None = None
-        self._figures: dict[str, QLabel] = {}
+        self._memory, self._settings = memory, settings
+        settings.setParent(self)
+        self._told: MemoryReply | None = None
+        self.map, self.table = MemoryMap(), MemoryTablePane(memory.table)
+        self.budgets = BudgetsCard(settings)
+        self.decisions, self.counters = DecisionsCard(), FiguresCard()
+        self._cards = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        # Figures that change ten times a second cannot be read, and each lays out the page again.
+        self._rest = QTimer(self, singleShot=True, interval=_FIGURES_MS)
+        self._rest.timeout.connect(self._after_rest)
+        self._scroll = QScrollArea()
         self._views = QStackedWidget()
         self._views.addWidget(self._map_view())
-        self._views.addWidget(self._table_view())
+        self._views.addWidget(self.table)
         self.empty = EmptyState("memory", self.tr("The engine tells what it holds as soon as it is running."))
         self._stack = QStackedWidget()
         self._stack.addWidget(self._views)
         self._stack.addWidget(self.empty)
         self._add_switch()
         self.body.addWidget(self._stack, 1)
+        self.budgets.wished.connect(self._on_wish)
         memory.snapshot_changed.connect(self._on_snapshot)
+        memory.rates_changed.connect(self._on_rates)
         self._on_snapshot()
 
     def show_table(self, is_table: bool) -> None:
@@ -62,41 +67,53 @@ class MemoryPage(Page):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self._show_words()
+        if self._settings.is_known:
+            # They may have been changed elsewhere.
+            self._settings.refresh()
+        self._on_snapshot()
+        self.counters.show_rates(self._memory.rates)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        is_wide = self.width() >= _TWO_COLUMNS_PX
+        self._cards.setDirection(
+            QBoxLayout.Direction.LeftToRight if is_wide else QBoxLayout.Direction.TopToBottom
+        )  # fmt: skip
+
+    def show_budgets(self) -> None:
+        """Brings the budgets into sight, and the keyboard to the first."""
+        self.show_table(False)
+        # Only what is laid out can be scrolled to.
+        QTimer.singleShot(0, self, self._scroll_to_budgets)
 
     def decision_lines(self) -> tuple[str, ...]:
-        return self._shown_decisions or ()
+        return self.decisions.lines()
 
     def _map_view(self) -> QWidget:
         card = bits.card()
         inner = bits.column(self.map)
-        inner.setContentsMargins(20, 20, 20, 16)
+        inner.setContentsMargins(20, 18, 20, 16)
         card.setLayout(inner)
-        words = bits.row(self.decisions, self.counters, spacing=16)
-        words.setStretch(0, 3)
-        words.setStretch(1, 2)
+        self._cards.setSpacing(16)
+        self._cards.addWidget(self.decisions, 3)
+        self._cards.addWidget(self.counters, 2)
         column = QWidget()
         column.setObjectName("column")
         layout = bits.column(card, spacing=16)
-        layout.addLayout(words)
+        layout.addLayout(self._cards)
+        layout.addWidget(self.budgets)
         layout.addStretch(1)
         column.setLayout(layout)
         # In a low window lines would be pressed together until letters are cut.
-        view = QScrollArea()
-        view.setWidgetResizable(True)
-        view.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        view.setWidget(column)
-        return view
-
-    def _table_view(self) -> QWidget:
-        card = bits.card()
-        inner = bits.column(self.table)
-        inner.setContentsMargins(4, 4, 4, 4)
-        card.setLayout(inner)
-        return card
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll.setWidget(column)
+        return self._scroll
 
     def _add_switch(self) -> None:
+        self.budgets_button = bits.button(self.tr("Budgets"), "ghost", "settings", self.show_budgets)
+        self.buttons.addWidget(self.budgets_button)
         group = QButtonGroup(self)
         self.map_button = bits.button(self.tr("Map"), "segment", clicked=lambda: self.show_table(False))
         self.table_button = bits.button(self.tr("Table"), "segment", clicked=lambda: self.show_table(True))
@@ -106,104 +123,38 @@ class MemoryPage(Page):
             self.buttons.addWidget(button)
         self.map_button.setChecked(True)
 
+    def _scroll_to_budgets(self) -> None:
+        self._scroll.ensureWidgetVisible(self.budgets)
+        row = next((row for row in self.budgets.rows.values() if row.isVisible()), None)
+        if row is not None:
+            row.slider.setFocus(Qt.FocusReason.OtherFocusReason)
+
     def _on_snapshot(self) -> None:
-        self._stack.setCurrentWidget(self._views if self._memory.tiers else self.empty)
-        self.map.show_tiers(self._memory.tiers)
+        memory = self._memory
+        self._stack.setCurrentWidget(self._views if memory.tiers else self.empty)
+        if not self.isVisible():
+            self.map.show_tiers(memory.tiers)
+        else:
+            self.map.show_tiers(memory.tiers, memory.cells, memory.moves, is_streaming=memory.is_streaming)
+            self.budgets.show_tiers(memory.tiers)
+            self.decisions.show_memory(memory.memory)
+            if not self._rest.isActive():
+                self._show_figures()
+
+    def _on_rates(self) -> None:
         if self.isVisible():
-            self._show_words()
+            self.counters.show_rates(self._memory.rates)
 
-    def _show_words(self) -> None:
-        memory = self._memory.memory
-        decisions = memory.decisions[:MAX_DECISIONS] if memory else ()
-        if decisions != self._shown_decisions:
-            self._shown_decisions = decisions
-            self._rebuild_decisions(decisions)
-        counters = dict(memory.counters) if memory else {}
-        if counters != self._shown_counters:
-            self._shown_counters = counters
-            self._show_counters(counters)
+    def _show_figures(self) -> None:
+        self._rest.start()
+        memory = self._told = self._memory.memory
+        self.counters.show_counters(memory.counters if memory else {})
 
-    def _rebuild_decisions(self, decisions: tuple[str, ...]) -> None:
-        while (item := self._decision_lines.takeAt(1)) is not None:
-            if (old := item.widget()) is not None:
-                old.hide()
-                old.deleteLater()
-        for text in decisions or (self.tr("Nothing has had to be decided yet."),):
-            self._decision_lines.addWidget(bits.label(text, "plain" if decisions else "muted", wraps=True))
-        self._decision_lines.addStretch(1)
+    def _after_rest(self) -> None:
+        if self.isVisible() and self._memory.memory is not self._told:
+            self._show_figures()
 
-    def _show_counters(self, counters: dict[str, float]) -> None:
-        """They change ten times a second while an answer is written: labels are made only for other names."""
-        lines = [counter_text(name, value) for name, value in list(counters.items())[:MAX_COUNTERS]]
-        names = tuple(words for words, _ in lines)
-        if names != self._counter_names:
-            self._rebuild_counters(names)
-        for words, figure in lines:
-            self._figures[words].setText(figure)
-
-    def _rebuild_counters(self, names: tuple[str, ...]) -> None:
-        while (item := self._counter_grid.takeAt(0)) is not None:
-            if (old := item.widget()) is not None:
-                old.hide()
-                old.deleteLater()
-        self._counter_names = names
-        self._figures = {words: bits.label("", "strong") for words in names}
-        if not names:
-            self._counter_grid.addWidget(bits.label(self.tr("Nothing is running."), "muted"), 0, 0)
-        for line, (words, figure) in enumerate(self._figures.items()):
-            self._counter_grid.addWidget(bits.label(words, "muted"), line, 0)
-            self._counter_grid.addWidget(figure, line, 1)
-
-
-def counter_text(name: str, value: float) -> tuple[str, str]:
-    """A counter's name and figure in words, its unit read from the end of its name (`disk_bytes_per_s`)."""
-    units: tuple[tuple[str, Callable[[float], str]], ...] = (
-        ("_bytes_per_s", lambda rate: f"{bytes_text(rate)}/s"),
-        ("_per_s", lambda rate: f"{rate:.1f}/s"),
-        ("_bytes", bytes_text),
-        ("_seconds", seconds_text),
-        ("_ms", lambda milliseconds: seconds_text(milliseconds / 1000)),
-        ("_ratio", lambda ratio: f"{ratio:.0%}"),
-    )
-    for ending, figure in units:
-        if name.endswith(ending):
-            return _words(name.removesuffix(ending)), figure(value)
-    return _words(name), count_text(value)
-
-
-# What a name alone would not say.
-_COUNTERS = {
-    "tokens": QT_TRANSLATE_NOOP("memory", "Tokens written"),
-    "questions_waiting": QT_TRANSLATE_NOOP("memory", "Questions under way"),
-    "preemptions": QT_TRANSLATE_NOOP("memory", "Answers set aside for others"),
-    "drafts_accepted": QT_TRANSLATE_NOOP("memory", "Guessed tokens that were right"),
-    "kv_cells_used": QT_TRANSLATE_NOOP("memory", "KV cells in use"),
-    "kv_found_in_cells": QT_TRANSLATE_NOOP("memory", "Of all prompts, still in cells"),
-    "kv_found_in_memory": QT_TRANSLATE_NOOP("memory", "… kept in memory"),
-    "kv_found_on_disk": QT_TRANSLATE_NOOP("memory", "… kept on disk"),
-    "kv_kept_in_cells": QT_TRANSLATE_NOOP("memory", "Read before, kept in cells"),
-    "kv_kept_in_memory": QT_TRANSLATE_NOOP("memory", "… in memory"),
-    "kv_kept_on_disk": QT_TRANSLATE_NOOP("memory", "… on disk"),
-    "partitions": QT_TRANSLATE_NOOP("memory", "Index parts"),
-    "partitions_resident": QT_TRANSLATE_NOOP("memory", "Index parts in memory"),
-    "partition_loads": QT_TRANSLATE_NOOP("memory", "Index parts read from disk"),
-    "sweep_fixed": QT_TRANSLATE_NOOP("memory", "A search takes"),
-    "sweep_query": QT_TRANSLATE_NOOP("memory", "… and for each question"),
-    "sweep_load": QT_TRANSLATE_NOOP("memory", "… and for each part from disk"),
-}
-
-
-def _words(name: str) -> str:
-    if name in _COUNTERS:
-        return QCoreApplication.translate("memory", str(_COUNTERS[name]))
-    words = name.replace("_", " ")
-    return words[:1].upper() + words[1:] if not words.startswith("kv ") else f"KV {words[3:]}"
-
-
-def _text_card(title: str) -> tuple[QWidget, QVBoxLayout]:
-    card = bits.card()
-    layout = QVBoxLayout(card)
-    layout.setContentsMargins(20, 16, 20, 16)
-    layout.setSpacing(8)
-    layout.addWidget(bits.label(title, "section"))
-    return card, layout
+    def _on_wish(self, tier: Tier, budget_bytes: int | None) -> None:
+        lane = self.map.lane_of(tier)
+        if lane is not None:
+            lane.show_wish(budget_bytes)

@@ -29,9 +29,10 @@ def _library(window: MainWindow, models: AppModels) -> QWidget:
 
 
 def _memory(_window: MainWindow, models: AppModels) -> QWidget:
+    from app.models.engine_settings import EngineSettingsModel
     from app.windows.memory_page import MemoryPage
 
-    return MemoryPage(models.memory)
+    return MemoryPage(models.memory, EngineSettingsModel(models.client))
 
 
 def _models(window: MainWindow, models: AppModels) -> QWidget:

@@ -24,11 +24,12 @@ def test_a_ready_engine_is_asked_for_its_models(picker, client, qtbot):
     assert picker.current_entry == TINY
 
 
-def test_a_file_that_is_added_is_used(picker, client):
+def test_a_file_that_is_added_is_told_of_and_not_yet_used(picker, client, qtbot):
     picker.add("/models/tiny.gguf")
-    client.answer(protocol.MODELS_ADD, TINY)
-    assert client.asked(protocol.MODELS_USE) == [protocol.ModelFile(path=TINY.path)]
-    client.answer(protocol.MODELS_USE, protocol.Nothing())
+    with qtbot.wait_signal(picker.added) as added:
+        client.answer(protocol.MODELS_ADD, TINY)
+    assert added.args == [TINY]
+    assert client.asked(protocol.MODELS_USE) == []
     assert len(client.asked(protocol.MODELS)) == 1
 
 

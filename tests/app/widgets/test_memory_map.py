@@ -7,11 +7,12 @@ import itertools
 import numpy as np
 import pytest
 
-from app.models.memory import MemoryTable
-from app.widgets import memory_tiles
-from app.widgets.memory_lane import MemoryLane, kind_name, sentence
+from app.models.memory_table import MemoryTable
+from app.widgets import memory_picture, memory_tiles
+from app.widgets.memory_lane import MemoryLane
 from app.widgets.memory_map import MemoryMap
 from app.widgets.memory_table import MemoryTableView
+from app.widgets.memory_words import kind_name, sentence
 from engine.protocol import Span
 from tests.helpers.shown_values import GIB, gpu_tier
 
@@ -50,23 +51,29 @@ def test_what_is_kept_outside_the_cells_is_told_apart_from_them():
     assert [memory_tiles.kind_of(span.owner, span.what) for span in spans] == [memory_tiles.KV, memory_tiles.KEPT]
 
 
-def test_the_row_of_colours_is_as_wide_as_asked_and_free_at_its_end():
-    row = memory_tiles.colour_row(memory_tiles.tiles(gpu_tier(MODEL, other_bytes=0)), 800)
-    assert row.shape == (800,)
-    assert row.dtype == np.uint8
-    assert (row[401:] == memory_tiles.FREE).all()
-    assert memory_tiles.FREE not in row[:400]
+def colours(lane, width: int = 800, height: int = 24) -> np.ndarray:
+    return memory_picture.indices(memory_picture.stretches(lane, width), width, height)
 
 
-def test_what_moves_is_striped():
-    row = memory_tiles.colour_row(memory_tiles.tiles(gpu_tier(LOADING, other_bytes=0)), 800)
-    held = row[:99]
-    assert {memory_tiles.FREE, memory_tiles.colour_index(memory_tiles.MODEL, 0)} <= set(held.tolist())
+def test_the_picture_is_as_wide_as_asked_and_free_at_its_end():
+    picture = colours(memory_tiles.tiles(gpu_tier(MODEL, other_bytes=0)))
+    assert picture.shape == (24, 800)
+    assert picture.dtype == np.uint8
+    assert (picture[:, 401:] == memory_picture.FREE).all()
+    assert memory_picture.FREE not in picture[:, :400]
+
+
+def test_each_state_has_a_pattern_of_its_own():
+    def pattern(state) -> bytes:
+        tile = memory_tiles.Tile(memory_tiles.MODEL, "weights", "layer 1", "1", GIB, state, 0.0, 1.0)
+        return colours((tile,)).tobytes()
+
+    states = ("resident", "streaming", "loading", "evicting", "reserved")
+    assert len({pattern(state) for state in states}) == len(states)
 
 
 def test_an_empty_tier_is_free_from_end_to_end():
-    row = memory_tiles.colour_row(memory_tiles.tiles(gpu_tier(other_bytes=0)), 100)
-    assert (row == memory_tiles.FREE).all()
+    assert (colours(memory_tiles.tiles(gpu_tier(other_bytes=0)), 100) == memory_picture.FREE).all()
 
 
 @pytest.fixture
@@ -120,8 +127,7 @@ def test_hundreds_of_shards_too_narrow_to_be_seen_stand_together(lane):
     assert [(tile.num_parts, tile.num_bytes) for tile in index] == [(400, 400 * 2**22)]
     assert sentence(lane.tile_at(450)) == "Index: 400 parts, 1.6 GiB"
     assert len([tile for tile in lane.shown_tiles if tile.kind == memory_tiles.MODEL]) == 28
-    row = memory_tiles.colour_row(lane.shown_tiles, 800)
-    assert len(set(row[402:540].tolist())) == 1
+    assert len(set(colours(lane.shown_tiles)[0, 402:540].tolist())) == 1
 
 
 def test_shards_that_can_be_seen_keep_their_own_tiles(lane):

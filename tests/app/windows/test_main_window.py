@@ -18,6 +18,7 @@ from app.windows.main_window import MainWindow
 from app.windows.shortcuts_dialog import ShortcutsDialog
 from engine import protocol
 from engine.protocol import Answer, Collection, Scope
+from tests.helpers.scripted_memory import Machine, snapshot
 from tests.helpers.shown_values import passage, quote
 
 PLACES = ("chats", "library", "memory", "models", "settings")
@@ -127,9 +128,15 @@ def fill(client) -> None:
         protocol.LIBRARY.name: protocol.LibraryReply(
             collections=(Collection("Documents", ("/docs",), {"indexed": 2}, 6),), disk_bytes=1
         ),
-        protocol.SETTINGS_GET.name: protocol.SettingsReply(settings={"generation": {"temperature": 0.2}}),
+        protocol.SETTINGS_GET.name: protocol.SettingsReply(
+            settings={
+                "generation": {"temperature": 0.2},
+                "memory": {f"{tier}_budget_bytes": None for tier in ("gpu", "ram", "disk")} | {"may_lose": False},
+            }
+        ),
     }
     client.become_ready()
+    client.tell(protocol.MemorySnapshot(memory=snapshot(Machine(), 45)))
     for request in [request for request in client.open if request.method.name in replies]:
         client.answer(request.method, replies[request.method.name])
 

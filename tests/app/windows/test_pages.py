@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QDesktopServices, QWheelEvent
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
+from app.widgets.counter_words import counter_text
+from app.widgets.figure import Figure
+from app.widgets.model_row import speed_chips
 from app.windows.embedder_dialog import EmbedderDialog
-from app.windows.memory_page import counter_text
+from app.windows.model_dialog import ModelDialog
 from engine import protocol
 from engine.protocol import Collection, Span
 from tests.helpers.shown_values import GIB, gpu_tier
@@ -104,7 +107,7 @@ def test_map_and_table_hold_the_same_spans(window, client):
     page = window.go_to("memory")
     client.tell(snapshot(SPAN))
     page.table_button.click()
-    rows = [page.table.memory_row(row) for row in range(page.table.model().rowCount())]
+    rows = [page.table.memory_row(row) for row in range(page.table.num_rows())]
     assert [row.what for row in rows if row.what] == ["layers 0–27"]
     assert page.table.isVisible()
 
@@ -114,11 +117,14 @@ def test_no_figure_is_pressed_together_in_a_low_window(window, client, qtbot):
     window.resize(1000, 480)
     counters = {f"counter_{number}": float(number) for number in range(24)}
     client.tell(snapshot(SPAN, decisions=("3 chats waiting: batch 2 → 4.",) * 4, counters=counters))
-    QApplication.processEvents()
-    labels = [label for label in page.counters.findChildren(QLabel) if label.isVisible()]
-    assert len(labels) > 24
+
+    def shown() -> list[QWidget]:
+        labels = [*page.counters.findChildren(QLabel), *page.counters.findChildren(Figure)]
+        return [label for label in labels if label.isVisible()]
+
+    qtbot.waitUntil(lambda: len(shown()) > 48)
     # A layout may take a few rounds to settle.
-    qtbot.waitUntil(lambda: all(label.height() >= label.sizeHint().height() for label in labels))
+    qtbot.waitUntil(lambda: all(label.height() >= label.sizeHint().height() for label in shown()))
 
 
 def test_a_hidden_memory_page_paints_nothing_until_it_is_gone_to(window, client):
@@ -135,33 +141,39 @@ def test_a_hidden_memory_page_paints_nothing_until_it_is_gone_to(window, client)
     assert any(tile.what == "layers 0–19" for tile in lane.tiles)
 
 
-def test_decisions_are_said_in_words(window, client):
+def test_decisions_are_said_in_words(window, client, qtbot):
     page = window.go_to("memory")
     client.tell(snapshot(SPAN, decisions=("3 chats waiting: batch 2 → 4.",), counters={"tokens_per_s": 31.44}))
-    assert page.decision_lines() == ("3 chats waiting: batch 2 → 4.",)
+    qtbot.waitUntil(lambda: page.decision_lines() == ("3 chats waiting: batch 2 → 4.",))
 
 
-def test_figures_change_in_their_place(window, client):
-    def shown() -> list[str]:
-        QApplication.processEvents()
-        return [label.text() for label in page.counters.findChildren(QLabel) if not label.isHidden()]
+def test_figures_change_in_their_place(window, client, qtbot):
+    def wait_for(*lines: tuple[str, str]) -> None:
+        qtbot.waitUntil(lambda: page.counters.shown() == lines)
 
     page = window.go_to("memory")
-    client.tell(snapshot(SPAN))
-    assert shown() == ["Figures", "Nothing is running."]
     client.tell(snapshot(SPAN, counters={"tokens_per_s": 31.44, "kv_cells_free": 12}))
-    labels = page.counters.findChildren(QLabel)
+    wait_for(("Tokens written", "31.4/s"), ("KV cells free", "12"))
+    figures = page.counters.findChildren(Figure)
     client.tell(snapshot(SPAN, counters={"tokens_per_s": 8.0, "kv_cells_free": 9}))
-    assert page.counters.findChildren(QLabel) == labels
-    assert shown() == ["Figures", "Tokens written", "8.0/s", "KV cells free", "9"]
+    wait_for(("Tokens written", "8.0/s"), ("KV cells free", "9"))
+    assert page.counters.findChildren(Figure) == figures
+    assert figures[0].accessibleName() == "8.0/s"
     client.tell(snapshot(SPAN, counters={"tokens_per_s": 8.0}))
-    assert shown() == ["Figures", "Tokens written", "8.0/s"]
+    wait_for(("Tokens written", "8.0/s"))
+
+
+def test_without_counters_nothing_is_running(window, client, qtbot):
+    page = window.go_to("memory")
+    client.tell(snapshot(SPAN))
+    words = [label.text() for label in page.counters.findChildren(QLabel) if not label.isHidden()]
+    assert words == ["Figures", "Nothing is running."]
 
 
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [("tokens_per_s", 31.44, ("Tokens written", "31.4/s")),
-     ("disk_read_bytes_per_s", 2**20, ("Disk read", "1.0 MiB/s")),
+     ("disk_read_bytes_per_s", 2**20, ("Read from disk", "1.0 MiB/s")),
      ("kv_hit_ratio", 0.83, ("KV hit", "83%")), ("cache_bytes", 2048, ("Cache", "2.0 KiB")),
      ("waiting_questions", 3, ("Waiting questions", "3")), ("questions_waiting", 1, ("Questions under way", "1")),
      ("kv_found_on_disk_ratio", 0.5, ("… kept on disk", "50%")), ("kv_cells_free", 1200, ("KV cells free", "1,200")),
@@ -247,6 +259,47 @@ def test_the_pickers_list_can_answer_with_quotes_only(window, client):
     window.chat.model_picker.click()
     window.chat.model_picker.popup.use_none.click()
     assert len(client.asked(protocol.MODELS_UNLOAD)) == 1
+
+
+def test_how_a_file_would_run_is_told_before_it_is_loaded(window, client):
+    window._models.model_picker.add(TINY.path)
+    sentence = "2 of 4 layers on the GPU, 2 streamed: a few words a second."
+    fits = TINY.model_copy(update={"fit": sentence, "tokens_per_s": 4.23, "ttft_s": 3.0})
+    client.answer(protocol.MODELS_ADD, fits)
+    (dialog,) = window.findChildren(ModelDialog)
+    words = [label.text() for label in dialog.findChildren(QLabel)]
+    assert {sentence, "about 4 tokens/s", "first word after 3.0 s"} <= set(words)
+    assert client.asked(protocol.MODELS_USE) == []
+    dialog.row.use.click()
+    assert [wanted.path for wanted in client.asked(protocol.MODELS_USE)] == [TINY.path]
+    assert not dialog.isVisible()
+
+
+@pytest.mark.parametrize(
+    ("values", "chips"),
+    [({}, ()), ({"tokens_per_s": 31.4}, (("about 31 tokens/s", "good"),)),
+     ({"tokens_per_s": 0.8}, (("about 0.8 tokens/s", "warn"),)), ({"fits": False}, (("does not fit", "bad"),)),
+     ({"problem": "Cut short.", "tokens_per_s": 3.0}, ())],
+)  # fmt: skip
+def test_what_is_expected_of_a_model_stands_beside_its_name(values, chips):
+    assert speed_chips(TINY.model_copy(update=values)) == chips
+
+
+def test_a_file_need_not_be_used_at_once(window, client):
+    window._models.model_picker.add(TINY.path)
+    client.answer(protocol.MODELS_ADD, TINY)
+    (dialog,) = window.findChildren(ModelDialog)
+    dialog.later.click()
+    assert not dialog.isVisible()
+    assert client.asked(protocol.MODELS_USE) == []
+
+
+def test_a_file_with_a_problem_is_told_and_cannot_be_used(window, client):
+    window._models.model_picker.add(BROKEN.path)
+    client.answer(protocol.MODELS_ADD, BROKEN)
+    (dialog,) = window.findChildren(ModelDialog)
+    assert BROKEN.problem in [label.text() for label in dialog.findChildren(QLabel)]
+    assert not dialog.row.use.isEnabled()
 
 
 # --- settings ---

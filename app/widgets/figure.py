@@ -1,0 +1,51 @@
+"""A figure that changes many times a second: painted in its place, without having the page laid out again."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from app import theme
+
+
+class Figure(QWidget):
+    """Bold text in one line. A QLabel asks for a new layout at each `setText`, whatever its size is."""
+
+    def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._text = ""
+        self._width = 0
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.set_text(text)
+
+    @property
+    def text(self) -> str:
+        return self._text
+
+    def set_text(self, text: str) -> None:
+        """Shows another figure; the room it has only ever grows."""
+        if text == self._text:
+            return
+        self._text = text
+        self.setAccessibleName(text)
+        wide = QFontMetrics(self._bold()).horizontalAdvance(text) + 2
+        if wide > self._width:
+            self._width = wide
+            self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(self._width, QFontMetrics(self._bold()).height() + 4)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setFont(self._bold())
+        painter.setPen(QColor(theme.current().text))
+        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignLeading | Qt.AlignmentFlag.AlignVCenter, self._text)
+        painter.end()
+
+    def _bold(self) -> QFont:
+        bold = self.font()
+        bold.setWeight(QFont.Weight.DemiBold)
+        return bold

@@ -1,0 +1,42 @@
+"""A model file that was just opened: what it is and how it would run here, before anything of it is loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QDialog, QWidget
+
+from app.widgets import bits
+from app.widgets.model_row import ModelRow
+
+if TYPE_CHECKING:
+    from engine.protocol import ModelEntry
+
+_WIDTH_PX = 560
+
+
+class ModelDialog(QDialog):
+    """Shows a ModelEntry; it is on the list of models whatever is chosen here."""
+
+    use_wanted = Signal(str, object)  # path, GPU layers or None for the plan's
+
+    def __init__(self, entry: ModelEntry, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(self.tr("Model"))
+        self.setMinimumWidth(_WIDTH_PX)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.row = ModelRow(entry, False, can_forget=False)
+        self.row.use_wanted.connect(self._on_use)
+        self.later = bits.button(self.tr("Not now"), clicked=self.reject)
+        title = self.tr("This file cannot be used") if entry.problem else self.tr("Answer with this model?")
+        layout = bits.column(bits.label(title, "heading"), self.row, spacing=12)
+        layout.addWidget(bits.label(self.tr("It stays on the list of models either way."), "small", wraps=True))
+        layout.addLayout(bits.row(None, self.later))
+        layout.setContentsMargins(24, 20, 24, 20)
+        self.setLayout(layout)
+        (self.later if entry.problem else self.row.use).setFocus()
+
+    def _on_use(self, path: str, layers: int | None) -> None:
+        self.use_wanted.emit(path, layers)
+        self.accept()
