@@ -54,7 +54,11 @@ class Shape:
 
 # The blocks of Llama 3.2 1B; its 128,256 words would only move time from both sides' layers to both sides' heads.
 ONE_BILLION = Shape("1b", layers=16, width=2048, feed_forward=8192, heads=32, kv_heads=8, vocabulary=32_000)
-# About a twelfth of that work, with the same proportions of attention.
+# The blocks of Llama 3.2 3B: 1.7 GB, of which each layer is a thirtieth.
+THREE_BILLION = Shape("3b", layers=28, width=3072, feed_forward=8192, heads=24, kv_heads=8, vocabulary=32_000)
+# As deep, so that its layers can be shared out as finely, and a fifth as large: 0.37 GB.
+SIX_HUNDRED_MILLION = Shape("600m", layers=24, width=1536, feed_forward=4096, heads=24, kv_heads=8, vocabulary=16_000)
+# About a twelfth of the work of a billion, with the same proportions of attention.
 QUICK = Shape("quick", layers=8, width=768, feed_forward=3072, heads=12, kv_heads=3, vocabulary=32_000)
 
 

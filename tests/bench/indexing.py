@@ -4,10 +4,12 @@
 
 A sample of real documents (PDF, Markdown, text) is added to a fresh library by the application's own engine: read in
 child processes, cut, embedded, written and made searchable. The same chunks are handed to our embedder alone, in its
-best set-up, and to Chroma by way of LangChain: with HuggingFaceEmbeddings of the same model at its defaults, and with
-our embedder. Libraries and weights are warm before any clock starts; contenders take turns, forwards and backwards,
-and the best time of each counts. Ratios are chunks per second, ours divided by theirs. Peers live in an environment of
-their own (`--peers`), made at the first run. Exit code 1 when a bound does not hold.
+best set-up. LangChain reads and splits the same files with its own loaders and has Chroma embed and store our chunks
+of them, with HuggingFaceEmbeddings of the same model at its defaults, and with our embedder (`langchain_chroma_tuned`);
+`…_from_texts` leaves its reading out, and not ours. Libraries and weights are warm before any clock starts; contenders
+take turns, forwards and backwards, and the best time of each counts. Ratios are chunks per second, ours divided by
+theirs. Peers live in an environment of their own (`--peers`), made at the first run. Exit code 1 when a bound does not
+hold.
 """
 
 from __future__ import annotations
@@ -71,19 +73,22 @@ class Contest:
     seconds: dict[str, list[float]] = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)
     loaded_characters_per_s: float = 0.0
+    storing_seconds: float = 0.0
 
     def run(self, rounds: int) -> None:
         contenders: list[tuple[str, Callable[[], float]]] = [("ours", self.ours), ("embedder_alone", self.alone)]
         if self.peers is not None:
             contenders += [
-                ("langchain_chroma", lambda: self.peer("chunks")),
-                ("langchain_chroma_tuned", lambda: self.peer("chunks_tuned")),
+                ("langchain_chroma", lambda: self.peer("default")),
+                ("langchain_chroma_tuned", lambda: self.peer("tuned")),
             ]
         for number in range(rounds):
             for name, measure in contenders if number % 2 == 0 else reversed(contenders):
                 seconds = measure()
                 print(f"  {name}: {len(self.sample.chunks) / seconds:.2f} chunks/s", file=sys.stderr, flush=True)
                 self.seconds.setdefault(name, []).append(seconds)
+                if name.startswith("langchain"):
+                    self.seconds.setdefault(f"{name}_from_texts", []).append(self.storing_seconds)
 
     def prepare(self) -> None:
         """Has the self-test choose the set-up that all then share."""
@@ -143,7 +148,8 @@ class Contest:
             text=True,
         )
         found = json.loads(done.stdout.splitlines()[-1])
-        self.loaded_characters_per_s = found["characters"] / found["seconds"]
+        self.storing_seconds = float(found["storing_seconds"])
+        self.loaded_characters_per_s = found["characters"] / (found["seconds"] - self.storing_seconds)
         return float(found["seconds"])
 
 
@@ -165,8 +171,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         contest = Contest(sample, work / "cache", work, peers)
         contest.prepare()
         contest.run(1 if options.quick else 2)
-        if peers is not None and not options.quick:
-            contest.peer("files")
     return told(contest, options.json)
 
 
@@ -185,12 +189,13 @@ def told(contest: Contest, file: Path | None) -> int:
     report.show("indexing", ours, peers)
     if contest.loaded_characters_per_s:
         print(f"  LangChain's own loaders and splitter: {contest.loaded_characters_per_s:.0f} characters/s")
-    bounds = {name: bound(name) for name in named}
+    bounds = {name: bound(name) for name in named if name in BOUNDS}
     for name, ratio in named.items():
-        print(f"  {name:<32} {ratio:>12.3f}   bound {bounds[name]}: {'kept' if ratio >= bounds[name] else 'BROKEN'}")
+        asked = f"bound {bounds[name]}: {'kept' if ratio >= bounds[name] else 'BROKEN'}" if name in bounds else ""
+        print(f"  {name:<32} {ratio:>12.3f}   {asked}")
     if file is not None:
         report.write(file, ours, peers, named)
-    return 0 if all(ratio >= bounds[name] for name, ratio in named.items()) else 1
+    return 0 if all(named[name] >= asked for name, asked in bounds.items()) else 1
 
 
 def bound(name: str) -> float:

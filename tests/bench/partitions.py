@@ -27,8 +27,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from engine.memory.heap import trim_heap
 from engine.memory.ledger import Ledger
-from engine.partitions.buffers import trim_heap
 from engine.partitions.kernels import best_kernel
 from engine.partitions.store import PartitionStore
 from tests.bench import partition_library, partition_peers, report, vectors

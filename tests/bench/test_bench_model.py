@@ -65,7 +65,7 @@ def test_words_that_it_was_given_are_one_token_each(tmp_path: Path) -> None:
 
 def test_an_answer_is_made_of_words_and_never_ends_by_itself(tmp_path: Path) -> None:
     model = Model(bench_model(tmp_path, SMALL), 0, lambda share: True)
-    context = Context(model, ContextSpec(num_cells=256, n_batch=64, n_ubatch=64, num_threads=1, num_sequences=2))
+    context = Context(model, ContextSpec(num_cells=256, n_batch=64, n_ubatch=64, num_threads=1, num_sequences=64))
     try:
         random = np.random.default_rng(3)
         prompt = [BOS, *random.choice(plain_tokens(SMALL.vocabulary), 63).tolist()]

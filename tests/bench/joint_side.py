@@ -1,0 +1,160 @@
+"""The whole engine within a limit: a library, a model, and questions of which so many are open at a time.
+
+Run as a side (side_process.py). Settings: `home`, the engine's folders; `model`; `num_threads`; `answer_tokens`; and
+`split`, a fixed way to share memory out (joint_figures.py), or None for the engine as it is, which follows the load.
+Asked with `questions` and `at_once`, it answers them. It says what it holds, which without a model is all but weights.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from unittest import mock
+
+from engine import assembly
+from engine.config import Home
+from engine.core import Question, SamplingParams
+from engine.engine import Engine
+from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Event
+from engine.memory.demand import Backlog, Demand
+from engine.memory.hardware import Hardware
+from engine.memory.placement import Placement
+from engine.memory.profile import Profile
+from engine.profiled import ProfiledPlanner
+from engine.waiting import finished
+from tests.bench.confined import Group
+from tests.bench.joint_figures import Answered, Split
+from tests.bench.side_process import Said, group_of, serve
+
+# Few, so that reading them does not hide all else on a small machine.
+PASSAGES = 2
+NO_MODEL = "none"
+
+
+class JointSide:
+    """An engine that is open; `close` closes it."""
+
+    def __init__(self, settings: Said, group: Group) -> None:
+        self._group, self._answer_tokens = group, settings["answer_tokens"]
+        self._ended: queue.SimpleQueue[tuple[AnswerEnded, float]] = queue.SimpleQueue()
+        with ExitStack() as undo:
+            if settings["split"] is not None:
+                undo.enter_context(fixed(Split(**settings["split"])))
+            self.engine = undo.enter_context(Engine(Home.under(Path(settings["home"]))))
+            self.engine.change_settings(
+                {
+                    "retrieval.passages": PASSAGES,
+                    # What words of a question say of files would confine its search.
+                    "retrieval.reads_filters": False,
+                    "generation.num_threads": settings["num_threads"],
+                    "generation.max_context": 2048,
+                    # What was read before would make later phases faster than the first.
+                    "generation.kv_ram_bytes": 0,
+                    "generation.kv_disk_bytes": 0,
+                }
+            )
+            # Libraries and embedder first: what they take is known then, and no plan gives it to the model.
+            for model in filter(None, (NO_MODEL, settings["model"])):
+                self.engine.use_model(None if model == NO_MODEL else Path(model))
+                self.engine.ask(settings["first_question"], sampling=self._sampling(2))
+            undo.callback(self.engine.subscribe(self._note))
+            self._closing = undo.pop_all()
+
+    def answer(self, questions: Sequence[str], at_once: int) -> Answered:
+        """Answers all, so many of them at a time: the next is asked when one has ended."""
+        hits = self._group.usage().limit_hits
+        waiting, asked = deque(enumerate(questions)), dict[str, float]()
+        latencies: list[float] = []
+        begun = time.perf_counter()
+        while waiting or asked:
+            while waiting and len(asked) < at_once:
+                number, text = waiting.popleft()
+                asked[str(number)] = time.perf_counter()
+                sampling = self._sampling(self._answer_tokens)
+                self.engine.submit(Question(str(number), text, sampling=sampling, priority="batch"))
+            ended, at = self._ended.get()
+            latencies.append(at - asked.pop(finished(ended).question_id))
+        return Answered(
+            seconds=time.perf_counter() - begun,
+            latencies=tuple(latencies),
+            limit_hits=self._group.usage().limit_hits - hits,
+            **self._homes(),
+        )
+
+    def close(self) -> None:
+        self._closing.close()
+
+    def _homes(self) -> Mapping[str, object]:
+        """What lies where now."""
+        spans = self.engine.ledger.spans("ram")
+        layers = [span for span in spans if span.owner == "weights" and span.what.startswith("layer ")]
+        return {
+            "pinned_layers": sum(span.state == "resident" for span in layers),
+            "index_bytes": self.engine.ledger.held_bytes("ram", "index"),
+            "sentence": next(iter(self.engine.memory().decisions), ""),
+        }
+
+    def _sampling(self, num_tokens: int) -> SamplingParams:
+        return SamplingParams(max_tokens=num_tokens, temperature=0.0, repeat_penalty=1.0)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, AnswerFinished | AnswerFailed | AnswerCancelled):
+            self._ended.put((event, time.perf_counter()))
+
+
+class FixedPlanner(ProfiledPlanner):
+    """Plans for a load that is always the same, and for what a split gives to whom."""
+
+    def __init__(self, split: Split, profile: Callable[[], Profile]) -> None:
+        super().__init__(profile)
+        self._split = split
+
+    def plan(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
+        return super().plan(hardware, as_split(backlog, self._split), demand_of(demand, self._split))
+
+
+@contextmanager
+def fixed(split: Split) -> Iterator[None]:
+    """Has engines that are opened in the block share memory out like this, whatever the load."""
+    with mock.patch.object(assembly, "ProfiledPlanner", partial(FixedPlanner, split)):
+        yield
+
+
+def as_split(backlog: Backlog, split: Split) -> Backlog:
+    """One that always wants as many answers."""
+    return replace(backlog, waiting=0, running=split.at_once)
+
+
+def demand_of(demand: Demand, split: Split) -> Demand:
+    """One in which the index and the model may have what the split gives them."""
+    index_bytes = int(demand.index_bytes * split.index_share)
+    wishes = replace(demand.wishes, index_bytes=index_bytes)
+    budget = demand.budgets.ram_bytes
+    fixed_bytes = index_bytes + sum(span.num_bytes for span in demand.fixed if span.tier == "ram")
+    if budget is not None:
+        budget = fixed_bytes + int(max(0, budget - fixed_bytes) * split.model_share)
+    budgets = replace(demand.budgets, ram_bytes=budget)
+    return replace(demand, parallel_answers=split.at_once, wishes=wishes, budgets=budgets)
+
+
+def prepare(settings: Said) -> Callable[[Said], Said]:
+    group = group_of(settings)
+    side = JointSide(settings, group)
+
+    def answer(asked: Said) -> Said:
+        if not asked:
+            index_bytes = side.engine.ledger.held_bytes("ram", "index")
+            return {"held_bytes": group.usage().held_bytes, "index_bytes": index_bytes}
+        return side.answer(asked["questions"], asked["at_once"]).told()
+
+    return answer
+
+
+if __name__ == "__main__":
+    serve(prepare)

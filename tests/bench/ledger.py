@@ -1,0 +1,186 @@
+"""Whether the ledger is true: what it says that memory holds, and what the kernel counts, through a day of an engine.
+
+`python -m tests.bench.ledger` starts a real engine in a control group of its own and looks at both at once: at rest,
+while it indexes, with a model, while it answers, and after the model has gone. What the kernel counts is what cannot
+be had again from a file (anonymous and shared memory); the ledger's pages of files are told beside it, not compared:
+the group that touched a page first is charged for it, and that may have been another one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from statistics import median
+
+from engine import protocol
+from engine.core import SamplingParams
+from engine.protocol import MemoryReply, Notice
+from tests.bench.bench_model import ONE_BILLION, QUICK, SIX_HUNDRED_MILLION, bench_model
+from tests.bench.confined import CannotConfine, Group, confined, find
+from tests.bench.report import show, write
+from tests.helpers.engine_process import CAREFUL, EngineProcess
+
+MIB = 2**20
+LIMIT_BYTES = 12 * 2**30
+# The design's: the ledger agrees with the kernel within so much of what the kernel counts.
+MAX_ERROR = 0.05
+SHAPES = {shape.name: shape for shape in (QUICK, SIX_HUNDRED_MILLION, ONE_BILLION)}
+UNACCOUNTED = "unaccounted"
+_SECONDS_BETWEEN = 0.5
+_ENDS_OF_ANSWERS = (protocol.AnswerFinished, protocol.AnswerFailed, protocol.AnswerCancelled)
+_WORDS = (
+    *("lease", "tenant", "landlord", "notice", "month", "rent", "deposit", "repair", "garden", "window", "kitchen"),
+    *("water", "heating", "winter", "summer", "invoice", "payment", "account", "bank", "interest", "contract"),
+    *("clause", "party", "agreement", "signature", "witness", "court", "judge", "appeal", "letter", "engine", "wheel"),
+    *("train", "station", "ticket", "journey", "mountain", "river", "bridge", "forest", "animal", "weather", "science"),
+    *("history", "music", "paint", "teacher", "student", "school", "lesson", "book", "paper", "number", "question"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """At one moment: what the ledger names, and the least and most that the kernel counted around it, in bytes.
+
+    `mapped_bytes` are the ledger's pages of files, `unaccounted_bytes` what the engine itself could not name.
+    """
+
+    phase: str
+    named_bytes: int
+    least_bytes: int
+    most_bytes: int
+    mapped_bytes: int
+    unaccounted_bytes: int
+    owners: tuple[tuple[str, int], ...]
+
+    @property
+    def error(self) -> float:
+        """By how much of what the kernel counts the ledger says too much, or less than nothing, too little."""
+        nearest = min(max(self.named_bytes, self.least_bytes), self.most_bytes)
+        return (self.named_bytes - nearest) / nearest
+
+    def describe(self) -> str:
+        owners = ", ".join(f"{owner} {num_bytes / MIB:.0f}" for owner, num_bytes in self.owners)
+        counted = f"{self.least_bytes / MIB:.0f}–{self.most_bytes / MIB:.0f}"
+        return (
+            f"{self.phase:<16} named {self.named_bytes / MIB:6.0f}  counted {counted:>11}  {self.error:+6.1%}"
+            f"  mapped {self.mapped_bytes / MIB:5.0f}  ({owners})"
+        )
+
+
+def look_of(phase: str, memory: MemoryReply, before_bytes: int, after_bytes: int) -> Look:
+    """What the engine said, between two counts of the kernel."""
+    spans = [span for tier in memory.tiers if tier.tier == "ram" for span in tier.spans]
+    kept = [span for span in spans if not span.is_mapped and span.owner != UNACCOUNTED]
+    owners = dict.fromkeys(span.owner for span in kept)
+    return Look(
+        phase,
+        sum(span.num_bytes for span in kept),
+        min(before_bytes, after_bytes),
+        max(before_bytes, after_bytes),
+        sum(span.num_bytes for span in spans if span.is_mapped),
+        sum(span.num_bytes for span in spans if span.owner == UNACCOUNTED),
+        tuple((owner, sum(span.num_bytes for span in kept if span.owner == owner)) for owner in owners),
+    )
+
+
+def write_documents(folder: Path, num_chunks: int, seed: int = 5) -> Path:
+    """Text files of about so many chunks, of words that the embedding model has whole."""
+    random = Random(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(max(1, num_chunks // 20)):
+        paragraphs = (" ".join(random.choices(_WORDS, k=180)).capitalize() + "." for _ in range(20))
+        (folder / f"document {number}.txt").write_text("\n\n".join(paragraphs), encoding="utf-8")
+    return folder
+
+
+def day(engine: EngineProcess, group: Group, documents: Path, model: Path, answer_tokens: int) -> Iterator[Look]:
+    """The looks, as they are taken; the engine was started carefully and has done nothing yet."""
+
+    def look(phase: str) -> Look:
+        before = group.usage().held_bytes
+        memory = engine.result(protocol.MEMORY)
+        return look_of(phase, memory, before, group.usage().held_bytes)
+
+    def while_waiting(phase: str, is_over: Callable[[Notice], bool], since: int) -> Iterator[Look]:
+        """A look now and then until a notice came that ends it."""
+        while not any(is_over(notice) for notice in engine.notices[since:]):
+            yield look(phase)
+            engine.wait_at_most(_SECONDS_BETWEEN)
+
+    def settled(phase: str) -> Look:
+        """At rest the picture stands still: the second of two looks has what the first one's measuring moved."""
+        look(phase)
+        return look(phase)
+
+    yield settled("started")
+    engine.result(protocol.SEARCH, protocol.Search(query="notice period", top_k=3))
+    yield settled("libraries loaded")
+    since = len(engine.notices)
+    engine.result(protocol.ADD, protocol.AddPaths(paths=(str(documents),)))
+    ends = (protocol.IndexFinished, protocol.IndexFailed)
+    yield from while_waiting("indexing", lambda notice: isinstance(notice, ends), since)
+    yield settled("indexed")
+    since = len(engine.notices)
+    engine.result(protocol.MODELS_USE, protocol.ModelFile(path=str(model)))
+    engine.wait_for(lambda notice: isinstance(notice, protocol.ModelState) and notice.state == "loaded", since)
+    yield settled("model loaded")
+    for number in range(2):
+        since = len(engine.notices)
+        sampling = SamplingParams(max_tokens=answer_tokens, temperature=0.0)
+        ask = protocol.Ask(question_id=f"q{number}", text="When does the lease end?", sampling=sampling)
+        engine.result(protocol.ASK, ask)
+        yield from while_waiting("answering", lambda notice: isinstance(notice, _ENDS_OF_ANSWERS), since)
+    yield settled("answered")
+    since = len(engine.notices)
+    engine.result(protocol.MODELS_UNLOAD)
+    engine.wait_for(lambda notice: isinstance(notice, protocol.ModelState) and notice.state == "none", since)
+    yield settled("unloaded")
+
+
+def figures(looks: list[Look]) -> dict[str, float]:
+    """The errors phase by phase, median and worst, and what the engine held at the end of each."""
+    found: dict[str, float] = {}
+    for phase in dict.fromkeys(look.phase for look in looks):
+        errors = [abs(look.error) for look in looks if look.phase == phase]
+        name = phase.replace(" ", "_")
+        found[f"{name}_median_error"] = median(errors)
+        found[f"{name}_worst_error"] = max(errors)
+        found[f"{name}_mib"] = next(look for look in reversed(looks) if look.phase == phase).most_bytes / MIB
+    return found
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    arguments.add_argument("--chunks", type=int, default=600, help="passages to index")
+    arguments.add_argument("--model", choices=sorted(SHAPES), default="quick", help="the model's shape")
+    arguments.add_argument("--tokens", type=int, default=128, help="tokens of each answer")
+    arguments.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "ragdoll-bench")
+    arguments.add_argument("--json", type=Path, default=None, help="where to write the figures")
+    chosen = arguments.parse_args()
+    try:
+        parent = find()
+    except CannotConfine as error:
+        print(error)
+        return 1
+    model = bench_model(chosen.cache, SHAPES[chosen.model])
+    with tempfile.TemporaryDirectory() as folder, confined(LIMIT_BYTES, parent) as group:
+        documents = write_documents(Path(folder) / "documents", chosen.chunks)
+        looks: list[Look] = []
+        with EngineProcess(Path(folder) / "home", None, CAREFUL, entered=group.entered) as engine:
+            for look in day(engine, group, documents, model, chosen.tokens):
+                print(look.describe(), flush=True)
+                looks.append(look)
+    ours = figures(looks)
+    show("ledger", ours, {}, {name: MAX_ERROR for name in ours if name.endswith("error")})
+    if chosen.json is not None:
+        write(chosen.json, ours, {})
+    return 0 if all(abs(look.error) <= MAX_ERROR for look in looks) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""What a side tells of answers that it wrote at once: their tokens, the time, and what its process met meanwhile."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.bench.process_marks import Marks
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredAnswers:
+    """Writing begins when every answer has its first token, and ends with the first one that is whole.
+
+    `pass_seconds` are those of each pass while writing, `num_written` its tokens, `marks` what was read and met. Where
+    a side tells them, `checksums` are of the logits by which each token was chosen. Only we tell the rest:
+    `streamed_bytes` of layers that the ring read while writing and the `waited_seconds` that computing stood still for
+    them; and at the end what the `ledger_bytes` say beside what the kernel says is held (`held_bytes`).
+    """
+
+    tokens: tuple[tuple[int, ...], ...]
+    read_seconds: float
+    pass_seconds: tuple[float, ...]
+    num_written: int
+    marks: Marks
+    streamed_bytes: int = 0
+    waited_seconds: float = 0.0
+    ledger_bytes: int = 0
+    held_bytes: int = 0
+    checksums: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.num_written / sum(self.pass_seconds)
+
+    @property
+    def whole_tokens_per_second(self) -> float:
+        """Tokens of the answers by all the time they took, from the first token of their prompts on."""
+        return sum(map(len, self.tokens)) / (self.read_seconds + sum(self.pass_seconds))
+
+    @property
+    def read_bytes_per_pass(self) -> float:
+        """What the process read from disks."""
+        return self.marks.read_bytes / len(self.pass_seconds)
+
+    @property
+    def streamed_bytes_per_pass(self) -> float:
+        return self.streamed_bytes / len(self.pass_seconds)
+
+    def told(self) -> dict[str, Any]:
+        """As it crosses to the bench."""
+        return asdict(self)
+
+    @classmethod
+    def heard(cls, told: Mapping[str, Any]) -> Self:
+        tokens, checksums = (tuple(map(tuple, told[name])) for name in ("tokens", "checksums"))
+        parts = {
+            "tokens": tokens,
+            "checksums": checksums,
+            "pass_seconds": tuple(told["pass_seconds"]),
+            "marks": Marks(**told["marks"]),
+        }
+        return cls(**{**told, **parts})
+
+
+def checksum(logits: NDArray[np.float32]) -> int:
+    """The same for the same bits."""
+    return zlib.crc32(np.ascontiguousarray(logits))
+
+
+def same_share(ours: Sequence[Sequence[int]], theirs: Sequence[Sequence[int]]) -> float:
+    """Which share of answers is the same token by token."""
+    return sum(tuple(one) == tuple(other) for one, other in zip(ours, theirs, strict=True)) / len(ours)

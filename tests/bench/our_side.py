@@ -1,0 +1,293 @@
+"""Our side: a model that the planner places within a limit, loaded and asked as the application does it.
+
+Run as a side (side_process.py). Settings: `model`; `at_once` answers of at most `context_tokens` each; `num_threads`;
+and the `way` in which layers are streamed, of which all but `ours` are simpler:
+
+- `next_layer_only`: two slots, so that one layer is read while another is computed, as FlexGen does it.
+- `phase_blind`: prompts are read in the small batches and with as many reads at once as suit writing.
+
+It says which layers it streams, and through how many slots. Asked with `given` tokens, it writes these, whatever it
+computes, with `has_drafts` or without; asked with `pinned_shares`, it pins another share of the layers after so many
+passes as are the `stride`, while it writes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from engine.config import Settings
+from engine.core import SamplingParams
+from engine.generation.cells import Cells
+from engine.generation.context import Context
+from engine.generation.drafting import PassCosts, PromptLookup
+from engine.generation.load_plan import UBATCH_OF_PROCESSOR, LoadPlan, plan_load
+from engine.generation.model import Model
+from engine.generation.model_leases import ModelLeases
+from engine.generation.request import PromptRead, Request, RequestFailed, RequestFinished, StepEvent
+from engine.generation.sampler import ChainSampler, Decoded
+from engine.generation.segment import Segment
+from engine.generation.step_loop import StepLoop
+from engine.generation.weights.readers import Depths
+from engine.generation.weights.stream import USUAL, LayerStream, Options
+from engine.memory.demand import Backlog, Demand, undecided
+from engine.memory.hardware import Hardware, probe
+from engine.memory.ledger import Ledger
+from engine.memory.placement import Placement
+from engine.memory.planner import plan
+from engine.memory.profile import Profile
+from engine.memory.runtime import Runtime
+from engine.memory.spread import Spread
+from tests.bench import process_marks
+from tests.bench.confined import Group
+from tests.bench.given_tokens import GivenTokens
+from tests.bench.measured_answers import MeasuredAnswers, checksum
+from tests.bench.our_generation import greedy
+from tests.bench.process_marks import Marks
+from tests.bench.side_process import Said, group_of, serve
+
+# About what is asked here; the planner weighs reading and writing by it.
+PROMPT_TOKENS, ANSWER_TOKENS = 64, 64
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How layers are streamed: with which options, and in which placement instead of the planner's."""
+
+    options: Options = USUAL
+    placed: Callable[[Placement], Placement] = lambda placement: placement
+
+
+WAYS = {
+    "ours": Way(),
+    "next_layer_only": Way(placed=lambda placement: replace(placement, ring_slots=2)),
+    "phase_blind": Way(
+        Options(depths=Depths(prefill=Depths().decode)),
+        lambda placement: replace(placement, n_ubatch=UBATCH_OF_PROCESSOR),
+    ),
+}
+
+
+@dataclass(slots=True)
+class Writing:
+    """What is noted while all answers are being written: from the last first token to the first end."""
+
+    unread: set[str]
+    begun: float = field(default_factory=time.perf_counter)
+    read_seconds: float = 0.0
+    pass_seconds: list[float] = field(default_factory=list)
+    has_ended: bool = False
+
+    @property
+    def is_under_way(self) -> bool:
+        return not self.unread and not self.has_ended
+
+    def note(self, events: Sequence[StepEvent], seconds: float) -> bool:
+        """Takes in a step; whether all answers have their first token by it."""
+        if self.is_under_way:
+            self.pass_seconds.append(seconds)
+        was_reading = bool(self.unread)
+        for event in events:
+            match event:
+                case PromptRead():
+                    self.unread.discard(event.request_id)
+                case RequestFinished():
+                    self.has_ended = True
+                case RequestFailed():
+                    raise event.error
+        if was_reading and not self.unread:
+            self.read_seconds = time.perf_counter() - self.begun
+        return was_reading and not self.unread
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What had been done when writing began, or ended."""
+
+    marks: Marks
+    num_written: int
+    streamed_bytes: int
+    waited_seconds: float
+
+
+class Summed:
+    """A sampler that notes the sums of the logits by which it chose."""
+
+    def __init__(self, chain: ChainSampler) -> None:
+        self._chain = chain
+        self.checksums: list[int] = []
+
+    def sample(self, context: Decoded, row: int) -> int:
+        self.checksums.append(checksum(context.logits(row)))
+        return self._chain.sample(context, row)
+
+    def close(self) -> None:
+        self._chain.close()
+
+
+class OurSide:
+    """A loaded model; `close` gives everything back."""
+
+    def __init__(self, settings: Said, group: Group) -> None:
+        self._group, self._ledger, self._costs = group, Ledger(), PassCosts()
+        self._runtime = Runtime(self._ledger)
+        way = WAYS[settings["way"]]
+        planned = planned_for(settings, self._ledger)
+        planned = planned.placed(way.placed(planned.placement))
+        self._planned, self.placement = planned, planned.placement
+        with ExitStack() as undo:
+            self._leases = ModelLeases(self._ledger)
+            undo.callback(self._leases.release)
+            self._model = Model(planned.path, 0, lambda share: True, is_repacked=self.placement.is_repacked)
+            undo.callback(self._model.close)
+            self._stream = self._streamed(planned, way, undo)
+            self._context = Context(self._model, planned.spec, self._stream)
+            undo.callback(self._context.close)
+            buffers = self._context.compute_bytes
+            self._leases.take_context(planned.shape, self.placement, self._context.num_cells, buffers)
+            self._closing = undo.pop_all()
+
+    def write(self, asked: Said) -> MeasuredAnswers:
+        """Answers all prompts at once."""
+        loop = self._loop(asked)
+        try:
+            return self._written(loop, asked)
+        finally:
+            loop.close()
+            self._context.clear()
+
+    def close(self) -> None:
+        self._closing.close()
+
+    def _streamed(self, planned: LoadPlan, way: Way, undo: ExitStack) -> LayerStream | None:
+        """What streams the layers that have no room; None where all of them have."""
+        placement = planned.placement
+        if not placement.streamed_layers:
+            self._leases.take_weights(planned.shape, placement)
+            return None
+        layers, slots = placement.streamed_layers, placement.ring_slots
+        stream = LayerStream(self._model, planned.path, layers, slots, self._ledger, way.options)
+        undo.callback(stream.close)
+        return stream
+
+    def _loop(self, asked: Said) -> StepLoop:
+        given = asked.get("given")
+        cells = Cells(self._context.num_cells, self._context.num_sequences)
+        return StepLoop(
+            self._model,
+            self._context,
+            cells,
+            make_sampler=self._summed if given is None else partial(_given, given),
+            make_drafter=partial(PromptLookup, costs=self._costs) if asked.get("has_drafts") else None,
+            note_pass=self._costs.note,
+        )
+
+    def _summed(self, model: Model, sampling: SamplingParams) -> Summed:
+        """Answers ask for their samplers in the order in which they were asked for."""
+        sampler = Summed(ChainSampler(model, sampling))
+        self._samplers.append(sampler)
+        return sampler
+
+    def _written(self, loop: StepLoop, asked: Said) -> MeasuredAnswers:
+        self._samplers: list[Summed] = []
+        sampling = greedy(asked["num_tokens"])
+        quotable = tuple(asked.get("quotable", ()))
+        writing = Writing({str(number) for number in range(len(asked["prompts"]))})
+        for number, prompt in enumerate(asked["prompts"]):
+            loop.submit(Request(str(number), (Segment(tuple(prompt)),), sampling, quotable=quotable))
+        answers: dict[str, tuple[int, ...]] = {}
+        before = after = self._counts(loop)
+        while loop.has_work:
+            begun, is_under_way = time.perf_counter(), writing.is_under_way
+            if is_under_way:
+                self._move(len(writing.pass_seconds), asked)
+            events = loop.step()
+            if writing.note(events, time.perf_counter() - begun):
+                before = self._counts(loop)
+            elif is_under_way:
+                after = self._counts(loop)
+            answers |= {e.request_id: e.answers[0].tokens for e in events if isinstance(e, RequestFinished)}
+        return self._measured(writing, before, after, [answers[request_id] for request_id in sorted(answers, key=int)])
+
+    def _move(self, num_passes: int, asked: Said) -> None:
+        """Gives layers other homes where that is due, as part of the pass that follows."""
+        place, rest = divmod(num_passes, asked.get("stride", 1))
+        shares = asked.get("pinned_shares", ())
+        if self._stream is not None and rest == 0 and place < len(shares):
+            layer_bytes = self._planned.shape.layer_bytes
+            streamed = Spread.of(layer_bytes).layers(round(len(layer_bytes) * (1 - shares[place])))
+            self._stream.retarget(streamed, self.placement.ring_slots)
+
+    def _measured(
+        self, writing: Writing, before: Counts, after: Counts, answers: Sequence[tuple[int, ...]]
+    ) -> MeasuredAnswers:
+        self._ledger.look()
+        return MeasuredAnswers(
+            tokens=tuple(answers),
+            read_seconds=writing.read_seconds,
+            pass_seconds=tuple(writing.pass_seconds),
+            num_written=after.num_written - before.num_written,
+            marks=after.marks.since(before.marks),
+            streamed_bytes=after.streamed_bytes - before.streamed_bytes,
+            waited_seconds=after.waited_seconds - before.waited_seconds,
+            ledger_bytes=self._ledger.held_bytes("ram", is_mapped=False),
+            held_bytes=self._group.usage().held_bytes,
+            checksums=tuple(tuple(sampler.checksums) for sampler in self._samplers),
+        )
+
+    def _counts(self, loop: StepLoop) -> Counts:
+        marks, num_written = process_marks.take(self._group), loop.counters().generated_tokens
+        if self._stream is None:
+            return Counts(marks, num_written, 0, 0.0)
+        streamed = self._stream.counters()
+        return Counts(marks, num_written, streamed.read_bytes, streamed.waited_seconds)
+
+
+def planned_for(settings: Said, ledger: Ledger) -> LoadPlan:
+    """How the application would load the model within the limit that we are in."""
+    at_once, path = settings["at_once"], Path(settings["model"])
+    generation = {
+        "max_context": settings["context_tokens"],
+        "parallel_answers": at_once,
+        "num_threads": settings["num_threads"],
+        "kv_ram_bytes": 0,
+        "kv_disk_bytes": 0,
+    }
+    chosen = Settings.model_validate({"generation": generation})
+    backlog = Backlog(running=at_once, prompt_tokens=PROMPT_TOKENS, answer_tokens=ANSWER_TOKENS)
+
+    def planning(hardware: Hardware, demand: Demand) -> Placement:
+        return plan(hardware, Profile(), backlog, demand)
+
+    def beside(demand: Demand) -> Demand:
+        return replace(demand, fixed=undecided(ledger.spans()))
+
+    return plan_load(path, chosen, probe(path.parent), None, planning, beside)
+
+
+def _given(tokens: Sequence[int], model: Model, sampling: SamplingParams) -> GivenTokens:
+    return GivenTokens(model, sampling, tokens)
+
+
+def prepare(settings: Said) -> Callable[[Said], Said]:
+    side = OurSide(settings, group_of(settings))
+
+    def answer(asked: Said) -> Said:
+        if not asked:
+            placement = side.placement
+            return {
+                "streamed_layers": list(placement.streamed_layers),
+                "ring_slots": placement.ring_slots,
+                "sentence": placement.sentence,
+            }
+        return side.write(asked).told()
+
+    return answer
+
+
+if __name__ == "__main__":
+    serve(prepare)

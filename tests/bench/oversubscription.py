@@ -1,0 +1,251 @@
+"""What the bench of models larger than memory makes of what its sides told: figures, ratios and bounds, all pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tests.bench.measured_answers import MeasuredAnswers, same_share
+
+# At least.
+STOCK_AT_1_2, STOCK_THAT_FITS, OF_THE_BOUND, BATCH_OF_FOUR = 2.5, 0.97, 0.9, 3.0
+# At most: a step while layers move ÷ the slower steady state.
+MOVING_STEP = 1.5
+# At most: of what was read over what was streamed, and of what the ledger says over what is held.
+READ_TOLERANCE, LEDGER_TOLERANCE = 0.03, 0.05
+
+Of = Callable[[MeasuredAnswers], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A model so many times as large as the memory, and so many answers at once."""
+
+    factor: float
+    at_once: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.factor:g}x_b{self.at_once}"
+
+    @property
+    def fits(self) -> bool:
+        return self.factor < 1.0
+
+
+@dataclass(slots=True)
+class Rounds:
+    """What the sides told at one point, round by round; `bandwidths` in bytes a second, measured between them."""
+
+    ours: list[MeasuredAnswers] = field(default_factory=list)
+    stock: list[MeasuredAnswers] = field(default_factory=list)
+    bandwidths: list[float] = field(default_factory=list)
+
+    @property
+    def over_stock(self) -> float:
+        return paired(self.ours, self.stock, _tokens_per_second)
+
+    @property
+    def bound_share(self) -> float | None:
+        """Seconds that the disk alone would take ÷ those of a pass; None where nothing was streamed."""
+        shares = [disk / pass_ for disk, pass_, _ in self._seconds()]
+        return statistics.median(shares) if shares else None
+
+    @property
+    def is_streaming_dominant(self) -> bool:
+        """Whether a pass takes longer to read than to compute, so that the disk is what bounds it."""
+        spent = list(self._seconds())
+        return bool(spent) and statistics.median(disk - computing for disk, _, computing in spent) > 0
+
+    @property
+    def read_share(self) -> float:
+        """What the process read ÷ what the ring says it read; 1 where neither read anything."""
+        streamed = sum(one.streamed_bytes for one in self.ours)
+        read = sum(one.marks.read_bytes for one in self.ours)
+        return read / streamed if streamed else 1.0 + read
+
+    @property
+    def ledger_share(self) -> float:
+        """What the ledger says ÷ what is held, in the round that was furthest off."""
+        return max((one.ledger_bytes / one.held_bytes for one in self.ours), key=lambda share: abs(share - 1))
+
+    @property
+    def same_text(self) -> float:
+        shares = [same_share(o.tokens, s.tokens) for o, s in zip(self.ours, self.stock, strict=True)]
+        return statistics.fmean(shares)
+
+    @property
+    def same_logits(self) -> float:
+        """Which share of answers was chosen by the very same logits, to the last bit."""
+        shares = [same_share(o.checksums, s.checksums) for o, s in zip(self.ours, self.stock, strict=True)]
+        return statistics.fmean(shares)
+
+    def our_figures(self, point: Point) -> dict[str, float]:
+        ours = _of_side(point, self.ours)
+        ours |= {
+            f"{point.name}_streamed_bytes_per_token": _median(
+                self.ours, lambda one: one.streamed_bytes / one.num_written
+            ),
+            f"{point.name}_waited_share": _median(self.ours, lambda one: one.waited_seconds / sum(one.pass_seconds)),
+            f"{point.name}_limit_hits": float(sum(one.marks.limit_hits for one in self.ours)),
+            f"{point.name}_ledger_share": self.ledger_share,
+            f"{point.name}_same_text": self.same_text,
+            f"{point.name}_same_logits": self.same_logits,
+        }
+        if self.bound_share is not None:
+            ours[f"{point.name}_read_share"] = self.read_share
+            ours[f"{point.name}_is_streaming_dominant"] = float(self.is_streaming_dominant)
+        return ours
+
+    def stock_figures(self, point: Point) -> dict[str, float]:
+        return _of_side(point, self.stock)
+
+    def bound_figures(self, point: Point) -> dict[str, float]:
+        """Tokens a second if nothing but the disk took time; {} where nothing was streamed."""
+        if self.bound_share is None:
+            return {}
+        rates = [
+            len(one.tokens) * bandwidth / one.streamed_bytes_per_pass
+            for one, bandwidth in zip(self.ours, self.bandwidths, strict=True)
+        ]
+        return {
+            f"{point.name}_tokens_per_s": statistics.median(rates),
+            f"{point.name}_bytes_per_s": statistics.median(self.bandwidths),
+        }
+
+    def _seconds(self) -> Iterable[tuple[float, float, float]]:
+        """Of a pass, round by round: what the disk alone would take, what it took, and what of that was computing."""
+        for one, bandwidth in zip(self.ours, self.bandwidths, strict=False):
+            if one.streamed_bytes:
+                taken = statistics.fmean(one.pass_seconds)
+                computing = taken - one.waited_seconds / len(one.pass_seconds)
+                yield one.streamed_bytes_per_pass / bandwidth, taken, computing
+
+
+@dataclass(slots=True)
+class Turns:
+    """What we and somebody else told in turn; whole answers `with_prompts`, or else what is written of them."""
+
+    ours: list[MeasuredAnswers] = field(default_factory=list)
+    theirs: list[MeasuredAnswers] = field(default_factory=list)
+    with_prompts: bool = False
+
+    def note(self, ours: MeasuredAnswers, theirs: MeasuredAnswers) -> None:
+        self.ours.append(ours)
+        self.theirs.append(theirs)
+
+    @property
+    def ratio(self) -> float:
+        return paired(self.ours, self.theirs, self._rate)
+
+    def figures(self, name: str) -> dict[str, float]:
+        return {
+            f"{name}_ours_tokens_per_s": _median(self.ours, self._rate),
+            f"{name}_theirs_tokens_per_s": _median(self.theirs, self._rate),
+            f"{name}_ratio": self.ratio,
+        }
+
+    def _rate(self, answers: MeasuredAnswers) -> float:
+        return answers.whole_tokens_per_second if self.with_prompts else answers.tokens_per_second
+
+
+def paired(ours: Sequence[MeasuredAnswers], theirs: Sequence[MeasuredAnswers], rate: Of) -> float:
+    """Ours ÷ theirs, round by round, and of that the median: what slowed the machine meanwhile met both of a round."""
+    return statistics.median(rate(our) / rate(their) for our, their in zip(ours, theirs, strict=True))
+
+
+def named_ratios(found: Mapping[Point, Rounds]) -> dict[str, float]:
+    """By the names that are promised; `stock_fits` is the least of the points at which the model fits."""
+    named = {f"stock_{point.name}": rounds.over_stock for point, rounds in found.items()}
+    shares = {f"bound_{point.name}": rounds.bound_share for point, rounds in found.items()}
+    named |= {name: share for name, share in shares.items() if share is not None}
+    fitting = [rounds.over_stock for point, rounds in found.items() if point.fits]
+    return named | ({"stock_fits": min(fitting)} if fitting else {})
+
+
+def least(found: Mapping[Point, Rounds]) -> dict[str, float]:
+    """What the ratios must be at least, of those for which that is promised."""
+    bounds = {f"bound_{point.name}": OF_THE_BOUND for point, rounds in found.items() if rounds.is_streaming_dominant}
+    if Point(1.2, 1) in found:
+        bounds["stock_1.2x_b1"] = STOCK_AT_1_2
+    if any(point.fits for point in found):
+        bounds["stock_fits"] = STOCK_THAT_FITS
+    return bounds
+
+
+def faults(found: Mapping[Point, Rounds]) -> list[str]:
+    """What else is promised and was not so, a sentence each."""
+    told = []
+    for point, rounds in found.items():
+        hits = sum(one.marks.limit_hits for one in rounds.ours)
+        major = sum(one.marks.major_faults for one in rounds.ours)
+        if abs(rounds.read_share - 1) > READ_TOLERANCE:
+            told.append(f"{point.name}: {rounds.read_share:.3f} times what was streamed was read.")
+        if rounds.same_text < 1.0:
+            told.append(f"{point.name}: {1 - rounds.same_text:.0%} of the answers differ from llama.cpp's own.")
+        # Prompts that are read side by side are summed up in another order.
+        if point.at_once == 1 and rounds.same_logits < 1.0:
+            told.append(
+                f"{point.name}: {1 - rounds.same_logits:.0%} of the answers have other logits than llama.cpp's."
+            )
+        if abs(rounds.ledger_share - 1) > LEDGER_TOLERANCE:
+            told.append(f"{point.name}: the ledger says {rounds.ledger_share:.3f} times what is held.")
+        if hits:
+            told.append(f"{point.name}: the memory's limit was hit {hits} times while decoding.")
+        if major:
+            told.append(f"{point.name}: {major} major faults while decoding.")
+    return told + list(_batching_faults(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """An answer during which the pinned share of the layers changed every `stride` passes."""
+
+    answers: MeasuredAnswers
+    stride: int
+
+    @property
+    def worst_step(self) -> float:
+        """The longest pass ÷ the middle one of the slowest stretch between two changes."""
+        passes = self.answers.pass_seconds
+        stretches = [passes[at : at + self.stride] for at in range(0, len(passes), self.stride)]
+        return max(passes) / max(map(statistics.median, stretches))
+
+    def faults(self) -> list[str]:
+        told = []
+        if self.worst_step > MOVING_STEP:
+            told.append(f"While layers moved, a step took {self.worst_step:.2f} times the slower steady state.")
+        if self.answers.marks.written_bytes:
+            told.append(f"While layers moved, {self.answers.marks.written_bytes:,} bytes were written.")
+        return told
+
+
+def batch_of_four(found: Mapping[Point, Rounds]) -> float | None:
+    """Tokens a second of four answers at once ÷ those of one, at 1.7×; None where not both were measured."""
+    one, four = found.get(Point(1.7, 1)), found.get(Point(1.7, 4))
+    if one is None or four is None:
+        return None
+    return _median(four.ours, _tokens_per_second) / _median(one.ours, _tokens_per_second)
+
+
+def _batching_faults(found: Mapping[Point, Rounds]) -> Iterable[str]:
+    gain = batch_of_four(found)
+    if gain is not None and gain < BATCH_OF_FOUR:
+        yield f"Four answers at once are written {gain:.2f} times as fast as one at 1.7x, not {BATCH_OF_FOUR:g} times."
+
+
+def _of_side(point: Point, answers: Sequence[MeasuredAnswers]) -> dict[str, float]:
+    return {
+        f"{point.name}_tokens_per_s": _median(answers, _tokens_per_second),
+        f"{point.name}_read_bytes_per_token": _median(answers, lambda one: one.marks.read_bytes / one.num_written),
+        f"{point.name}_major_faults": float(sum(one.marks.major_faults for one in answers)),
+    }
+
+
+def _median(answers: Sequence[MeasuredAnswers], of: Of) -> float:
+    return statistics.median(map(of, answers))
+
+
+def _tokens_per_second(answers: MeasuredAnswers) -> float:
+    return answers.tokens_per_second

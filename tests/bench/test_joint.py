@@ -1,0 +1,144 @@
+"""Tests for tests.bench.joint, its figures, its library, its fixed splits and the map of its sweep."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.core import ModelShape, Span
+from engine.memory.demand import Backlog, Budgets, Demand
+from engine.partitions.schema import chunk_schema
+from tests.bench import joint
+from tests.bench.confined import Group
+from tests.bench.heat_map import heat_map, write_csv
+from tests.bench.joint_figures import Answered, Phase, Split, figures, named_ratios, rate
+from tests.bench.joint_library import batches
+from tests.bench.joint_side import as_split, demand_of
+
+PHASES = (Phase("calm", 2, 2), Phase("busy", 8, 4), Phase("calm", 2, 2))
+SHAPE = ModelShape("", "llama", 128, (10, 10), 5, 5, (1, 1), 100, 25, has_chat_template=False)
+
+
+def course(*seconds: float) -> list[Answered]:
+    """Phases that took so long for as many answers as they have."""
+    latencies = [(1.0,) * phase.answers for phase in PHASES]
+    return [
+        Answered(taken, latency, pinned_layers=3, index_bytes=100, limit_hits=0)
+        for taken, latency in zip(seconds, latencies, strict=True)
+    ]
+
+
+def test_answers_come_back_as_they_were_told() -> None:
+    [answered, *_] = course(10, 20, 10)
+
+    assert Answered.heard(json.loads(json.dumps(answered.told()))) == answered
+    assert answered.answers_per_minute == 12.0
+    assert answered.mean_latency == 1.0
+
+
+def test_a_rate_is_that_of_all_phases() -> None:
+    assert rate(course(10, 20, 10)) == 12.0
+
+
+def test_ratios_are_to_the_best_and_the_worst_and_to_the_best_of_each_phase() -> None:
+    calm_one, busy_one = course(8, 40, 8), course(20, 16, 20)
+
+    named = named_ratios(course(10, 20, 10), {"calm_one": calm_one, "busy_one": busy_one})
+
+    # 56 seconds each for what took us 40.
+    assert named["best_static"] == pytest.approx(1.4)
+    assert named["worst_static"] == pytest.approx(1.4)
+    # 8 seconds of 10, and 16 of 20.
+    assert named["best_static_per_phase"] == pytest.approx(0.8)
+    assert named.keys() == joint.BOUNDS.keys()
+
+
+def test_figures_are_told_by_phase() -> None:
+    found = figures(PHASES, course(10, 20, 10))
+
+    assert found["answers_per_min"] == 12.0
+    assert found["2_busy_answers_per_min"] == 12.0
+    assert {"1_calm_latency_s", "3_calm_pinned_layers"} <= found.keys()
+
+
+def test_a_split_plans_for_a_load_that_does_not_change() -> None:
+    backlog = as_split(Backlog(waiting=7, running=1, prompt_tokens=300), Split(4, 0.5))
+
+    assert backlog == Backlog(waiting=0, running=4, prompt_tokens=300)
+    assert backlog.num_answers == 4
+
+
+def test_a_split_gives_the_index_and_the_model_their_shares() -> None:
+    fixed = (Span("runtime", "interpreter", "ram", 100), Span("runtime", "driver", "gpu", 900))
+    demand = Demand(SHAPE, 128, 2, fixed=fixed, index_bytes=400, budgets=Budgets(ram_bytes=1_000))
+
+    half = demand_of(demand, Split(4, 0.5, 0.5))
+    whole = demand_of(demand, Split(8, 0.0))
+
+    assert half.wishes.index_bytes == 200
+    assert half.parallel_answers == 4
+    # Of 1,000 bytes 100 are fixed and 200 the index's; the model has half of the rest.
+    assert half.budgets.ram_bytes == 300 + 350
+    assert whole.wishes.index_bytes == 0
+    assert whole.budgets.ram_bytes == 1_000
+
+
+def test_synthetic_rows_are_spread_over_the_documents() -> None:
+    schema = chunk_schema(4, "test@1")
+    blocks = iter([np.eye(4, dtype=np.float32)[[0, 1, 2]], np.eye(4, dtype=np.float32)[[3, 0]]])
+
+    first, second = batches(blocks, np.array([7, 9]), schema)
+
+    assert first.schema == second.schema == schema
+    assert first.column("document_id").to_pylist() == [7, 9, 7]
+    assert second.column("document_id").to_pylist() == [9, 7]
+    names = first.column("row_id").to_pylist() + second.column("row_id").to_pylist()
+    assert len(set(names)) == 5
+    assert {len(name) for name in names} == {16}
+
+
+def test_the_map_is_a_grid_with_the_best_of_each_place() -> None:
+    rows = [
+        {"b": 2.0, "index": 0.0, "rate": 5.0},
+        {"b": 2.0, "index": 0.0, "rate": 4.0},
+        {"b": 8.0, "index": 1.0, "rate": 10.0},
+    ]
+
+    title, heads, calm, busy = heat_map(rows, "b", "index", "rate").splitlines()
+
+    assert title == "rate: b (down) by index (across)"
+    assert heads.split() == ["0", "1"]
+    assert calm.split() == ["2", "5", "▒▒"]
+    assert busy.split() == ["8", "10", "██"]
+    assert len(busy) == len(heads)
+
+
+def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bench = joint.Bench(joint.SMALL, tmp_path, 100, tmp_path / "model", (), Group(tmp_path, 1), limit_bytes=7)
+    bench.courses |= {"adaptive": course(10, 20, 10), "even": course(12, 40, 12)}
+    bench.swept.append({"at_once": 2, "index_share": 0.0, "pinned_layers": 3, "answers_per_min": 4.0})
+    options = argparse.Namespace(json=tmp_path / "figures.json", csv=tmp_path / "sweep.csv")
+
+    assert joint.tell(bench, options)
+
+    written = json.loads(options.json.read_text())
+    assert written["ratios"]["best_static"] == pytest.approx(1.6)
+    assert written["ours"]["limit_bytes"] == 7.0
+    with options.csv.open(newline="") as stream:
+        assert list(csv.DictReader(stream)) == [
+            {"at_once": "2", "index_share": "0.0", "pinned_layers": "3", "answers_per_min": "4.0"}
+        ]
+    assert "BROKEN" not in capsys.readouterr().out
+    bench.courses["adaptive"] = course(20, 40, 20)
+    assert not joint.tell(bench, argparse.Namespace(json=None, csv=None))
+
+
+def test_a_table_is_written_row_by_row(tmp_path: Path) -> None:
+    write_csv(tmp_path / "new" / "table.csv", [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
+
+    assert (tmp_path / "new" / "table.csv").read_text().splitlines() == ["a,b", "1,2", "3,4"]

@@ -1,0 +1,74 @@
+"""Tests for the ladder of a device: allocations that fail walk it down in its order, calm times walk it up again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ModelLoadFailed
+from engine.events import MemoryShort
+from engine.generation.model import Model
+from engine.memory.devices import probe_devices
+from engine.memory.hardware import probe
+from engine.memory.ladder import LadderState, constrained
+from engine.memory.standing import MAX_CALM_SECONDS, Standing
+from tests.vulkan import short_device
+from tests.vulkan.conftest import LAYERS, Decisive, DeviceDesk, planning
+
+# More than four layers and the output head, and than a compute buffer; less than five layers.
+MOST_BYTES = 3_500_000
+MOST_LAYERS = 4
+
+
+def test_allocations_that_a_device_refuses_walk_down_its_ladder(endless: Path, decisive: Decisive, tmp_path: Path):
+    told = short_device.run(endless, decisive.question, tmp_path, MOST_BYTES)
+    assert told["n_gpu_layers"] == MOST_LAYERS + 1
+    assert told["given_up"] == ["kv_to_ram", *["layers_off_gpu"] * (LAYERS - MOST_LAYERS)]
+    assert all("failed to allocate Vulkan" in sentence for sentence in told["told"])
+    assert told["told"][0].endswith("Keys and values of the answers move from the graphics card to main memory.")
+    assert told["told"][-1].endswith("4 layers of the model stay on the graphics card instead of 5.")
+    assert f"{MOST_LAYERS} of {LAYERS} layers on the GPU" in told["decision"]
+    assert told["text"] == decisive.text
+
+
+def test_with_time_all_that_was_given_up_is_taken_back_in_reverse_while_an_answer_is_written(
+    device_desk: Callable[[int | None], DeviceDesk],
+    endless: Path,
+    decisive: Decisive,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    load = Model.load
+
+    def load_few(
+        self: Model, n_gpu_layers: int, on_progress: Callable[[float], bool], is_repacked: bool = True
+    ) -> None:
+        if n_gpu_layers > LAYERS - 1:
+            raise ModelLoadFailed("It could not be loaded (failed to allocate Vulkan0 buffer of size 5932544).")
+        load(self, n_gpu_layers, on_progress, is_repacked)
+
+    desk = device_desk(None)
+    with monkeypatch.context() as patch:
+        patch.setattr(Model, "load", load_few)
+        desk.use(endless)
+    assert [rung.kind for rung in desk.loader.given_up] == ["kv_to_ram", "layers_off_gpu", "layers_off_gpu"]
+    assert len([event for event in desk.events if isinstance(event, MemoryShort)]) == len(desk.loader.given_up)
+    desk.begin(decisive.question, max_tokens=24)
+    standing, now, back = Standing(), 0.0, []
+    for rung in desk.loader.given_up:
+        standing.give_up(rung, now)
+    while standing.holds("gpu"):
+        now += MAX_CALM_SECONDS
+        demand = desk.loader.demand
+        assert demand is not None
+        state = LadderState(demand, desk.placement, standing.given_up)
+        if (move := standing.move("gpu", "none", lambda state=state: state, now)) is not None:
+            back.append(move.rung.kind)
+            wanted = planning(probe(tmp_path, probe_devices()), constrained(demand, standing.given_up))
+            settled = desk.apply(wanted)
+            assert settled.is_in_force, settled
+    assert back == ["layers_off_gpu", "layers_off_gpu", "kv_to_ram"]
+    assert (desk.placement.n_gpu_layers, desk.placement.kv_on_gpu) == (LAYERS + 1, True)
+    assert desk.text_of(decisive.question) == decisive.text
