@@ -118,19 +118,27 @@ def _used_bytes(libc: Any) -> int:
 def _arenas() -> list[tuple[int, int]]:
     """Addresses of the arenas' memory: the heap, and what threads' arenas lie in.
 
-    Those begin at multiples of their largest size, each with a note of how much of it is used; the system may show one
-    together with other memory that happens to lie beside it.
+    Those begin at multiples of their largest size, each with a note of how much of it is used. The system may show one
+    together with other memory that happens to lie beside it, or in pieces: NumPy asks for large pages within.
     """
-    found = []
+    areas = [(int(start, 16), int(end, 16), bool(name)) for start, end, name in _LINE.findall(_MAPS.read_text())]
+    found = [(start, end) for start, end, is_heap in areas if is_heap]
     with _MEMORY.open("rb", buffering=0) as memory:
-        for start_text, end_text, name in _LINE.findall(_MAPS.read_text()):
-            start, end = int(start_text, 16), int(end_text, 16)
-            if name:
-                found.append((start, end))
-            else:
-                at = range(-(-start // _ARENA_BYTES) * _ARENA_BYTES, end, _ARENA_BYTES)
-                found += [(address, address + size) for address in at if (size := _noted_bytes(memory, address, end))]
+        for start, end in _joined([(start, end) for start, end, is_heap in areas if not is_heap]):
+            at = range(-(-start // _ARENA_BYTES) * _ARENA_BYTES, end, _ARENA_BYTES)
+            found += [(address, address + size) for address in at if (size := _noted_bytes(memory, address, end))]
     return found
+
+
+def _joined(areas: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Areas of memory in the order of their addresses, with those that touch as one."""
+    joined: list[tuple[int, int]] = []
+    for start, end in areas:
+        if joined and joined[-1][1] == start:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def _noted_bytes(memory: FileIO, address: int, end: int) -> int:

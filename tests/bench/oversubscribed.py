@@ -14,7 +14,8 @@ it was not given before counts against it. It holds for all of the process, so i
 - Accelerate (transformers, disk offload) at 1.2 times and one answer: as many layers of as many bytes, at 16 bits. Not
   in quick runs, whose limit its libraries alone exceed.
 - Ours with a simpler ring, at 1.7 times and one answer: `next_layer_only` reads one layer ahead, as FlexGen does, and
-  `phase_blind` reads prompts in pieces and with the ring that suit writing. Both also beside a busy process.
+  `phase_blind` reads prompts in pieces and with the ring that suit writing. Both also beside a busy process, but not
+  in quick runs.
 - Drafts by prompt lookup on and off, at 1.7 times, in an answer that quotes its passages.
 - Layers that move: 30 % of them are pinned, then 70 %, then 30 % again, in memory as large as the model.
 
@@ -59,8 +60,6 @@ from tests.bench.side_process import Limit, SideProcess
 PROMPT_TOKENS = 32
 # Room of one answer and its prompt; others get as many times that as they need.
 SHORT_CONTEXT_TOKENS = 128
-# What is written behind a prompt where reading it counts.
-SHORT_ANSWER_TOKENS = 16
 SIMPLER_POINT, ACCELERATE_POINT, MOVING_POINT = Point(1.7, 1), Point(1.2, 1), Point(1.0, 1)
 PINNED_SHARES = (0.3, 0.7, 0.3)
 SIMPLER = ("next_layer_only", "phase_blind")
@@ -73,7 +72,8 @@ _BUSY = "while True: pass"
 class Size:
     """`tokens` of an answer and of one that quotes, `rounds` at each point, `turns` with each simpler way.
 
-    `long_prompt_tokens` are read where reading counts, and so many `passages` may be quoted.
+    Where reading counts, `long_prompt_tokens` are read and `short_answer_tokens` written; so many `passages` may be
+    quoted. `with_hog`: whether simpler ways are measured beside a busy process too.
     """
 
     shape: Shape
@@ -84,7 +84,9 @@ class Size:
     tokens: int
     quoting_tokens: int
     long_prompt_tokens: int
+    short_answer_tokens: int
     passages: int
+    with_hog: bool
 
 
 FULL = Size(
@@ -96,7 +98,9 @@ FULL = Size(
     tokens=12,
     quoting_tokens=60,
     long_prompt_tokens=384,
+    short_answer_tokens=16,
     passages=2,
+    with_hog=True,
 )
 # The process takes as much as with a large model: a smaller one would leave nothing of its share to be pinned.
 SMALL = Size(
@@ -107,8 +111,10 @@ SMALL = Size(
     turns=1,
     tokens=8,
     quoting_tokens=30,
-    long_prompt_tokens=200,
+    long_prompt_tokens=160,
+    short_answer_tokens=4,
     passages=1,
+    with_hog=False,
 )
 
 
@@ -174,8 +180,9 @@ class Bench:
                 self._ours(SIMPLER_POINT, room, way) as other,
             ):
                 self._take_turns(way, ours, other)
-                with running([sys.executable, "-c", _BUSY]):
-                    self._take_turns(f"{way}_beside_hog", ours, other)
+                if self.size.with_hog:
+                    with running([sys.executable, "-c", _BUSY]):
+                        self._take_turns(f"{way}_beside_hog", ours, other)
 
     def _compare_accelerate(self, python: Path) -> None:
         limit = self._limit(ACCELERATE_POINT.factor)
@@ -253,7 +260,7 @@ class Bench:
 
     def _long(self, seed: int) -> dict[str, Any]:
         texts = prompts(self.size.shape, [self.size.long_prompt_tokens], (0, seed))
-        return {"prompts": texts, "num_tokens": SHORT_ANSWER_TOKENS}
+        return {"prompts": texts, "num_tokens": self.size.short_answer_tokens}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
