@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QHelpEvent, QHideEvent, QImage, QPainter, QPainterPath
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QHelpEvent, QHideEvent, QImage, QPainter
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app import theme
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _STRIP_PX = 40
 _MARKS_PX = 3
 _TICKS_PX = 14
-_RADIUS = 8
 _PADDING = 3
 _FIRST = 2
 
@@ -98,14 +97,8 @@ class LayerStrip(QWidget):
             return
         painter = QPainter(self)
         painter.fillRect(self.rect(), QColor(theme.current().surface))
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.save()
-        shape = QPainterPath()
-        shape.addRoundedRect(self._strip_rect(), _RADIUS, _RADIUS)
-        painter.setClipPath(shape)
-        painter.drawImage(self._strip_rect(), self._strip_picture())
-        self._paint_words(painter)
-        painter.restore()
+        with memory_picture.rounded(painter, self._strip_rect(), self._strip_picture()):
+            self._paint_words(painter)
         self._paint_marks(painter)
         if not self._has_room_for_numbers():
             self._paint_ticks(painter)

@@ -14,7 +14,6 @@ from PySide6.QtGui import (
     QHideEvent,
     QImage,
     QPainter,
-    QPainterPath,
     QPaintEvent,
     QPen,
     QPolygonF,
@@ -38,7 +37,6 @@ LANE_PX = 40
 _MARKS_PX = 3
 _TICKS_PX = 16
 _HEIGHT = LANE_PX + 1 + _MARKS_PX + _TICKS_PX
-_RADIUS = 8
 _LABEL_PADDING = 6
 _TICK_GAP_PX = 10
 _LEAST_LABEL_PX = 12
@@ -161,14 +159,8 @@ class MemoryLane(QWidget):
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.fillRect(self.rect(), QColor(theme.current().surface))
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.save()
-        shape = QPainterPath()
-        shape.addRoundedRect(self._lane_rect(), _RADIUS, _RADIUS)
-        painter.setClipPath(shape)
-        painter.drawImage(self._lane_rect(), self._lane_picture())
-        self._paint_labels(painter)
-        painter.restore()
+        with memory_picture.rounded(painter, self._lane_rect(), self._lane_picture()):
+            self._paint_labels(painter)
         if self._scale is not None:
             self._paint_marks(painter)
             self._paint_ticks(painter, self._scale)

@@ -6,12 +6,14 @@ stream, rising lines come, falling diagonals leave, dots are room that is held.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from PySide6.QtGui import QColor, QImage
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QColor, QImage, QPainter, QPainterPath
 
 from app import theme
 from app.widgets.memory_tiles import NUM_KINDS, OTHER, Tile, TileState
@@ -30,6 +32,7 @@ NUM_COLOURS = _FIRST + _SHADES * NUM_KINDS
 _MIN_GAPPED_PIXELS = 5
 _PATTERNS: tuple[TileState, ...] = ("resident", "streaming", "loading", "evicting", "reserved")
 _PERIOD_PX = 8
+_RADIUS_PX = 8
 # Of three lanes and a strip, in all states and phases.
 _MASKS_KEPT = 64
 
@@ -97,6 +100,19 @@ def image(picture: NDArray[np.uint8], colours: list[int]) -> QImage:
     made = QImage(rows.tobytes(), width, height, width, QImage.Format.Format_Indexed8).copy()
     made.setColorTable(colours)
     return made
+
+
+@contextmanager
+def rounded(painter: QPainter, rect: QRectF, picture: QImage) -> Iterator[None]:
+    """Paints the picture with round corners, which also bound what is painted within."""
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.save()
+    shape = QPainterPath()
+    shape.addRoundedRect(rect, _RADIUS_PX, _RADIUS_PX)
+    painter.setClipPath(shape)
+    painter.drawImage(rect, picture)
+    yield
+    painter.restore()
 
 
 @lru_cache(2)

@@ -35,13 +35,12 @@ from pathlib import Path
 
 from tests.bench import heat_map, joint_figures, peers, report
 from tests.bench.bench_model import SIX_HUNDRED_MILLION, THREE_BILLION, Shape, bench_model
-from tests.bench.command_line import parser_of
-from tests.bench.confined import CannotConfine, Group, find, forget_pages
+from tests.bench.command_line import parser_of, within_group
+from tests.bench.confined import Group, forget_pages
 from tests.bench.given_text import vocabulary_of
 from tests.bench.joint_figures import BOUNDS, Answered, Phase, Split
 from tests.bench.joint_library import joint_library
 from tests.bench.our_generation import num_threads, told
-from tests.bench.peers import PeerFailed
 from tests.bench.real_library import DOCUMENTS, Library, read_library
 from tests.bench.side_process import Limit, SideProcess
 from tests.bench.stretches import stretches
@@ -174,11 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not DOCUMENTS.is_dir():
         print(f"There are no documents at {DOCUMENTS}.", file=sys.stderr)
         return 2
-    try:
-        return _measure(options, find())
-    except (CannotConfine, PeerFailed) as error:
-        print(error, file=sys.stderr)
-        return 2
+    return within_group(_measure, options)
 
 
 def _measure(options: argparse.Namespace, parent: Group) -> int:

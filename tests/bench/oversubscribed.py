@@ -46,8 +46,8 @@ from engine.generation.weights.readers import Depths
 from tests.bench import accelerate_peer, peers, report
 from tests.bench.batching import prompts
 from tests.bench.bench_model import ONE_BILLION, THREE_BILLION, Shape, bench_model, plain_tokens
-from tests.bench.command_line import parser_of
-from tests.bench.confined import CannotConfine, Group, find, forget_pages
+from tests.bench.command_line import parser_of, within_group
+from tests.bench.confined import Group, forget_pages
 from tests.bench.direct_bandwidth import bandwidth, layer_extents
 from tests.bench.measured_answers import MeasuredAnswers
 from tests.bench.our_generation import num_threads, told
@@ -268,11 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-accelerate", action="store_true", help="do without Accelerate, and install nothing")
     peers.add_folder_option(parser)
     options = parser.parse_args(arguments)
-    try:
-        return _measure(options, find())
-    except (CannotConfine, PeerFailed) as error:
-        print(error, file=sys.stderr)
-        return 2
+    return within_group(_measure, options)
 
 
 def _measure(options: argparse.Namespace, parent: Group) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.bench import oversubscribed
+from tests.bench import confined, oversubscribed
 from tests.bench.accelerate_side import memory_room
 from tests.bench.bench_model import SIX_HUNDRED_MILLION, THREE_BILLION, Shape
 from tests.bench.confined import CannotConfine
@@ -212,7 +212,7 @@ def test_where_memory_cannot_be_limited_it_says_so(
     def find() -> None:
         raise CannotConfine("Memory cannot be limited here.")
 
-    monkeypatch.setattr(oversubscribed, "find", find)
+    monkeypatch.setattr(confined, "find", find)
 
     assert oversubscribed.main(["--quick", "--peers", str(tmp_path)]) == 2
     assert capsys.readouterr().err == "Memory cannot be limited here.\n"

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from engine.core import SamplingParams
 from engine.errors import NoRoomToLoad
 from engine.events import AnswerFinished, Event, PlacementSettled, TokensGenerated
-from engine.generation.candidates import Candidates
 from engine.generation.commands import UseModel
 from engine.generation.context import Context, ContextSpec
 from engine.generation.model import Model
-from engine.generation.sampler import ChainSampler
 from tests.engine.generation.conftest import ENDS, Desk
+from tests.helpers.decisive import margins_noted
 
 SLOT = 1024
 LONG = {"max_tokens": 48, "repeat_penalty": 1.0}
@@ -29,22 +26,8 @@ NEAR_TIE = 0.01
 
 def decisive_questions(model: Path, folder: Path) -> dict[str, str]:
     """Questions whose greedy answers hang on no near tie, with those answers as nothing disturbed them."""
-    margins: dict[int | None, float] = {}
-    init, sample = ChainSampler.__init__, ChainSampler.sample
-
-    def note_seed(self: ChainSampler, of: Model, params: SamplingParams, candidates: Candidates) -> None:
-        init(self, of, params, candidates)
-        self.seed = params.seed
-
-    def note_margin(self: ChainSampler, context: Context, row: int = -1) -> int:
-        second, best = np.partition(context.logits(row), -2)[-2:]
-        margins[self.seed] = min(margins.get(self.seed, 9.0), float(best - second))
-        return sample(self, context, row)
-
     desk = Desk(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ChainSampler, "__init__", note_seed)
-        patch.setattr(ChainSampler, "sample", note_margin)
+    with margins_noted() as margins:
         desk.worker.use(UseModel(model))
         for seed in range(64):
             desk.ask(f"How, {seed}?", f"How, {seed}?", **{**LONG, "seed": seed})
@@ -99,6 +82,14 @@ def texts_of(desk: Desk, names: list[str]) -> dict[str, str]:
     ends = {name: end_of(desk, name) for name in names}
     assert all(isinstance(end, AnswerFinished) for end in ends.values()), ends
     return {name: end.answer.text for name, end in ends.items()}
+
+
+def serving(desk: Desk, model: Path, checked: Callable[[Desk], None]) -> Iterator[Desk]:
+    """The body of a fixture: a desk with the model loaded, which is `checked` at the end."""
+    desk.worker.use(UseModel(model))
+    desk.model_state("loaded")
+    yield desk
+    checked(desk)
 
 
 def ask_all(desk: Desk, questions: Iterable[str]) -> None:

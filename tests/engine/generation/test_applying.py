@@ -29,6 +29,7 @@ from tests.helpers.placing import (
     has_begun,
     placed,
     refuse,
+    serving,
     slots,
     texts_of,
 )
@@ -49,10 +50,7 @@ def decisive(endless: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 @pytest.fixture
 def model_desk(desk: Desk, endless: Path) -> Iterator[Desk]:
-    desk.worker.use(UseModel(endless))
-    desk.model_state("loaded")
-    yield desk
-    check(desk)
+    yield from serving(desk, endless, check)
 
 
 def test_answers_go_on_while_there_is_room_for_more_of_them_and_for_fewer_again(model_desk, decisive):

@@ -12,7 +12,6 @@ import pytest
 from engine.errors import NoRoomToLoad, NotStreamable
 from engine.events import AnswerFailed, AnswerFinished
 from engine.generation import applying
-from engine.generation.commands import UseModel
 from engine.generation.context import Context
 from tests.engine.generation.conftest import Desk
 from tests.helpers.placing import (
@@ -24,6 +23,7 @@ from tests.helpers.placing import (
     end_of,
     has_begun,
     placed,
+    serving,
     slots,
     texts_of,
 )
@@ -41,10 +41,7 @@ def endless(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def model_desk(desk: Desk, endless: Path) -> Iterator[Desk]:
-    desk.worker.use(UseModel(endless))
-    desk.model_state("loaded")
-    yield desk
-    check(desk)
+    yield from serving(desk, endless, check)
 
 
 def readers() -> list[threading.Thread]:

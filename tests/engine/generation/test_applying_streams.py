@@ -27,6 +27,7 @@ from tests.helpers.placing import (
     has_begun,
     placed,
     refuse,
+    serving,
     slots,
     texts_of,
 )
@@ -51,10 +52,7 @@ def decisive(layered: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 @pytest.fixture
 def model_desk(desk: Desk, layered: Path) -> Iterator[Desk]:
-    desk.worker.use(UseModel(layered))
-    desk.model_state("loaded")
-    yield desk
-    check_weights(desk)
+    yield from serving(desk, layered, check_weights)
 
 
 def check_weights(desk: Desk) -> None:
