@@ -254,7 +254,7 @@ class Adapting:
     def _must_shrink(self, here: Here, wanted: Placement, over: frozenset[Tier]) -> bool:
         """Whether what is in force is more than may be held, by the plan or in truth, and `wanted` is less."""
         planned: dict[Tier, tuple[int, int]] = {
-            "gpu": (here.placement.gpu_bytes, wanted.gpu_bytes),
+            "gpu": (here.gpu_bytes, wanted.gpu_bytes),
             "ram": (here.ram_bytes, wanted.ram_bytes),
             "disk": (here.placement.kv_disk_bytes, wanted.kv_disk_bytes),
         }

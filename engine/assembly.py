@@ -148,7 +148,13 @@ def assemble(
         ledger,
         planner.plan,
         planner.should_change,
-        observer=Observer(profile.note, lambda: generation.counters, lambda: sweep_costs.model, profile.start),
+        observer=Observer(
+            profile.note,
+            lambda: generation.counters,
+            lambda: sweep_costs.model,
+            profile.start,
+            is_free=lambda: indexer.is_idle,
+        ),
     )
     told.subscribe(backlog.note)
     told.subscribe(adapting.note)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from engine.config import MIB, Settings
 from engine.core import ModelShape, Span, Tier
+from engine.embedder.model import BATCHES
 from engine.foreseen import Foreseen
 from engine.generation.model_leases import SET_ASIDE
 from engine.memory.allowance import by_tier
@@ -45,9 +46,11 @@ class Competitors:
             has_device: Whether there is a graphics card.
         """
         most = MOST_SLOTS_OF_DEVICE if has_device else MOST_SLOTS_OF_PROCESSOR
+        embedder_bytes = self._movable_bytes() if has_device else 0
         return replace(
             self._with_index(demand),
-            fixed=self._fixed(),
+            fixed=self._fixed(without_embedder=bool(embedder_bytes)),
+            embedder_bytes=embedder_bytes,
             parallel_answers=max(demand.parallel_answers, min(most, num_questions)),
             held_gpu_bytes=self._ledger.held_bytes("gpu") // GRAIN_BYTES * GRAIN_BYTES,
             held_disk_bytes=self._ledger.held_bytes("disk") // GRAIN_BYTES * GRAIN_BYTES,
@@ -72,11 +75,16 @@ class Competitors:
         """What memory holds of answers that wait for cells."""
         return sum(span.num_bytes for span in self._ledger.spans("ram") if span.what == SET_ASIDE)
 
-    def _fixed(self) -> tuple[Span, ...]:
-        """What no plan decides, also what is not there yet but bound to come."""
+    def _movable_bytes(self) -> int:
+        """What of the embedder a graphics card can take; 0 before it is loaded."""
+        stores = self._stores.opened()
+        return rounded_up(stores.embedder.movable_bytes) if stores is not None else 0
+
+    def _fixed(self, *, without_embedder: bool = False) -> tuple[Span, ...]:
+        """What no plan decides, also what is not there yet but bound to come; the weights of an embedder if wanted."""
         spans = self._ledger.spans()
         held = undecided(spans)
-        fixed = coarse(held)
+        fixed = coarse(span for span in held if not (without_embedder and self._is_embedder(span)))
         # It comes with the first text, long after the stores are open, and brings libraries of its own.
         has_embedder = any(span.owner == "embedder" and span.state != "loading" for span in spans)
         if self._stores.opened() is None or not has_embedder:
@@ -85,6 +93,10 @@ class Competitors:
         if all(span.state != "loading" for span in spans if span.tier == "ram"):
             self._foreseen.note(coarse(span for span in held if span.what != FREED))
         return fixed
+
+    def _is_embedder(self, span: Span) -> bool:
+        stores = self._stores.opened()
+        return stores is not None and span.owner == "embedder" and span.what in (stores.embedder.weights_name, BATCHES)
 
     def _with_index(self, demand: Demand) -> Demand:
         stores = self._stores.opened()
@@ -121,9 +133,13 @@ def coarse(spans: Iterable[Span]) -> tuple[Span, ...]:
     for span in spans:
         sums[span.owner, span.tier] += span.num_bytes
     return tuple(
-        Span(owner, "all of it", tier, -(-num_bytes // GRAIN_BYTES) * GRAIN_BYTES)
-        for (owner, tier), num_bytes in sorted(sums.items())
+        Span(owner, "all of it", tier, rounded_up(num_bytes)) for (owner, tier), num_bytes in sorted(sums.items())
     )
+
+
+def rounded_up(num_bytes: int) -> int:
+    """To whole grains."""
+    return -(-num_bytes // GRAIN_BYTES) * GRAIN_BYTES
 
 
 def budgets_with_model(budgets: Budgets, demand: Demand) -> Budgets:

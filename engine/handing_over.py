@@ -34,32 +34,55 @@ class Movers(Protocol):
     def set_index_bytes(self, num_bytes: int) -> None:
         """What partitions may hold in memory, from the next sweep on."""
 
+    def move_embedder(self, to_gpu: bool) -> None:
+        """Has the embedder computed on the graphics card or in memory, from the next batch on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """What is in force: the model's placement, and what the index may hold."""
+    """What is in force: the model's placement, what the index may hold, and where the embedder is.
+
+    The placement has an embedder as it was planned, of `embedder_bytes`; only `embedder_on_gpu` is true of it.
+    """
 
     placement: Placement
     index_bytes: int
+    embedder_on_gpu: bool = False
+    embedder_bytes: int = 0
+
+    @property
+    def gpu_bytes(self) -> int:
+        """What was planned for the graphics card, with the embedder where it is."""
+        return self.placement.gpu_bytes + self._strayed_bytes
 
     @property
     def ram_bytes(self) -> int:
-        """What was planned for memory, with the index as it is."""
-        return self.placement.ram_bytes - self.placement.index_bytes + self.index_bytes
+        """What was planned for memory, with the index and the embedder as they are."""
+        return self.placement.ram_bytes - self.placement.index_bytes + self.index_bytes - self._strayed_bytes
+
+    @property
+    def _strayed_bytes(self) -> int:
+        """What of the embedder is on the card and was not planned there; less than nothing for the contrary."""
+        return (self.embedder_on_gpu - self.placement.embedder_on_gpu) * self.embedder_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """A placement on its way. `is_asked`: the generation thread knows of it, and will tell how it went."""
+    """A placement on its way, `since` when something of it was asked for last.
+
+    `is_asked`: the generation thread knows of it, and will tell how it went. `is_moving`: the embedder does.
+    """
 
     wanted: Placement
     since: float
     is_asked: bool = False
+    is_moving: bool = False
 
 
 def is_there(here: Here, wanted: Placement) -> bool:
     """Whether all that can be moved is where it is wanted."""
-    return here.index_bytes == wanted.index_bytes and is_same_model(here.placement, wanted)
+    is_beside = here.index_bytes == wanted.index_bytes and here.embedder_on_gpu == wanted.embedder_on_gpu
+    return is_beside and is_same_model(here.placement, wanted)
 
 
 def is_free(here: Here, wanted: Placement) -> bool:
@@ -93,8 +116,13 @@ def step(
     index_bytes = min(here.index_bytes, over.wanted.index_bytes)
     if index_bytes < here.index_bytes:
         movers.set_index_bytes(index_bytes)
+    if here.embedder_on_gpu and not over.wanted.embedder_on_gpu:
+        return _embedder(over, movers, now)
     if not is_same_model(here.placement, over.wanted):
         return _model(over, here, movers, ledger, room, now)
+    if over.wanted.embedder_on_gpu and not here.embedder_on_gpu:
+        has_room = over.is_moving or _has_room({"gpu": here.embedder_bytes}, ledger, room)
+        return _embedder(over, movers, now) if has_room else (over, _patience(over, now))
     growth = over.wanted.index_bytes - index_bytes
     if growth and not _has_room({"ram": growth}, ledger, room):
         return over, _patience(over, now)
@@ -109,13 +137,20 @@ def _model(
     if over.is_asked:
         return over, "refused" if now - over.since >= UNHEARD_SECONDS else "under_way"
     growth: dict[Tier, int] = {
-        "gpu": over.wanted.gpu_bytes - here.placement.gpu_bytes,
-        "ram": _of_model(over.wanted) - _of_model(here.placement),
+        tier: _of_model(over.wanted, tier, here.embedder_bytes) - _of_model(here.placement, tier, here.embedder_bytes)
+        for tier in ("gpu", "ram")
     }
     if not _has_room(growth, ledger, room):
         return over, _patience(over, now)
     movers.apply(over.wanted)
     return replace(over, is_asked=True), "under_way"
+
+
+def _embedder(over: HandOver, movers: Movers, now: float) -> tuple[HandOver, Progress]:
+    if over.is_moving:
+        return over, _patience(over, now)
+    movers.move_embedder(to_gpu=over.wanted.embedder_on_gpu)
+    return replace(over, is_moving=True, since=now), "under_way"
 
 
 def _has_room(growth: Mapping[Tier, int], ledger: Ledger, room: Callable[[Tier], int]) -> bool:
@@ -132,8 +167,11 @@ def _patience(over: HandOver, now: float) -> Progress:
     return "refused" if now - over.since >= REFUSED_SECONDS else "under_way"
 
 
-def _of_model(placement: Placement) -> int:
-    return placement.ram_bytes - placement.index_bytes
+def _of_model(placement: Placement, tier: Literal["gpu", "ram"], embedder_bytes: int) -> int:
+    """What of a tier the generation thread changes."""
+    has_embedder = placement.embedder_on_gpu == (tier == "gpu")
+    planned = placement.gpu_bytes if tier == "gpu" else placement.ram_bytes - placement.index_bytes
+    return planned - has_embedder * embedder_bytes
 
 
 def _moved(placement: Placement) -> tuple[object, ...]:
@@ -148,7 +186,6 @@ def _moved(placement: Placement) -> tuple[object, ...]:
         placement.num_slots,
         placement.num_cells,
         placement.n_ubatch,
-        placement.embedder_on_gpu,
     )
 
 

@@ -52,6 +52,7 @@ class Observer:
         figures: Callable[[], Mapping[str, float]],
         sweeps: Callable[[], CostModel],
         measure: Callable[[], None],
+        is_free: Callable[[], bool] = lambda: True,
     ) -> None:
         """Begins to look.
 
@@ -60,8 +61,10 @@ class Observer:
             figures: Of the loaded model (`LoadedModel.counters`).
             sweeps: What retrieval has learnt of its own.
             measure: Has bandwidths measured in the background, unless they have been; when nobody asks anything.
+            is_free: Whether nothing else keeps the machine busy, as indexing does.
         """
         self._note, self._figures, self._sweeps, self._measure = note, figures, sweeps, measure
+        self._is_free = is_free
         self._known_sweeps = sweeps()
         self._since: tuple[Setting, Steps] | None = None
         self._idle_since: float | None = None
@@ -100,7 +103,7 @@ class Observer:
             self._note(PassObserved(work, seconds / num_steps))
 
     def _measure_when_idle(self, backlog: Backlog, now: float) -> None:
-        if backlog.waiting or backlog.running:
+        if backlog.waiting or backlog.running or not self._is_free():
             self._idle_since = None
             return
         self._idle_since = now if self._idle_since is None else self._idle_since

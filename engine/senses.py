@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 from engine.competing import Competitors, budgets_with_model, nothing_but_index
+from engine.embedder.backends import Place
 from engine.generation.commands import UseModel
 from engine.generation.loader import ModelLoader
 from engine.generation.worker import GenerationWorker
@@ -44,10 +46,13 @@ class EngineSenses:
         """What the loaded model wants and where it lies; where none is, the index alone."""
         demand, placement, given_up = self._loader.demand, self._loader.placement, self._loader.given_up
         index_bytes = self._stores.partition_bytes or 0
+        stores = self._stores.opened()
+        on_gpu = stores is not None and stores.embedder.place == "card"
         if demand is None or placement is None:
             alone = self._competitors.alone()
-            return InForce(alone, Here(nothing_but_index(index_bytes, alone), index_bytes))
-        return InForce(demand, Here(placement, index_bytes), given_up)
+            here = Here(nothing_but_index(index_bytes, alone), index_bytes, on_gpu)
+            return InForce(alone, here)
+        return InForce(demand, Here(placement, index_bytes, on_gpu, demand.embedder_bytes), given_up)
 
     def beside(self, demand: Demand, budgets: Budgets) -> Demand:
         """A model's demand with all that competes with it, within what may be held."""
@@ -70,6 +75,7 @@ class EngineHands:
 
     def __init__(self, loader: ModelLoader, generation: GenerationWorker, stores: StoresOpener) -> None:
         self._loader, self._generation, self._stores = loader, generation, stores
+        self._moving = threading.Thread()
 
     def apply(self, placement: Placement) -> None:
         loaded = self._loader.loaded_now
@@ -77,6 +83,14 @@ class EngineHands:
 
     def set_index_bytes(self, num_bytes: int) -> None:
         self._stores.set_partition_bytes(num_bytes)
+
+    def move_embedder(self, to_gpu: bool) -> None:
+        stores = self._stores.opened()
+        # Whoever embeds just now is waited for, but not by us; a move that is under way shows when it is done.
+        if stores is not None and not self._moving.is_alive():
+            where: Place = "card" if to_gpu else "memory"
+            self._moving = threading.Thread(target=stores.embedder.move, args=(where,), name="embedder-moves")
+            self._moving.start()
 
     def keep_in_cells(self, may_lie: bool) -> None:
         self._generation.keep_in_cells(may_lie)

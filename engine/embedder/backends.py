@@ -11,13 +11,13 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 Vectors = NDArray[np.float32]
 EXPORT_NAME = "openvino"
+Place = Literal["memory", "card"]
+_TORCH_NAMES: Mapping[Place, str] = {"memory": "cpu", "card": "cuda"}
 # Of English; other scripts have fewer, which only makes smaller batches.
 _CHARACTERS_PER_TOKEN = 4
 
@@ -84,6 +86,23 @@ class Model:
             return self
         half = copy.deepcopy(self._model).to(torch.bfloat16)
         return Model(half, _num_bytes(half), self._counting)
+
+    def move(self, to: Place) -> None:
+        """Has the layers computed there from now on; the tokenizer stays where it is.
+
+        Raises:
+            BackendRefused: There is no room, or the card refuses; the layers are in memory.
+        """
+        import torch
+
+        try:
+            self._model.to(_TORCH_NAMES[to])
+        except RuntimeError as error:  # torch has one for all that a card refuses
+            self._model.to(_TORCH_NAMES["memory"])
+            raise BackendRefused(first_line(error)) from error
+        finally:
+            if to == "memory" and has_card():
+                torch.cuda.empty_cache()
 
     def for_workers(self, num_workers: int) -> tuple[Model, ...]:
         """So many models of the same weights, each for a thread of its own: a tokenizer serves one at a time."""
@@ -183,6 +202,13 @@ def set_threads(num_threads: int) -> None:
     import torch
 
     torch.set_num_threads(num_threads)
+
+
+def has_card() -> bool:
+    """Whether torch can compute on a graphics card; asked once it is imported."""
+    import torch
+
+    return bool(torch.cuda.is_available())
 
 
 def formats_worth_trying() -> tuple[NumberFormat, ...]:

@@ -6,6 +6,7 @@ batches of documents and of questions share the model through a turnstile, sever
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -16,14 +17,18 @@ import numpy as np
 from engine.closing import close_all
 from engine.config import EmbedderSettings
 from engine.embedder import backends, trial
-from engine.embedder.backends import Model, Vectors
+from engine.embedder.backends import BackendRefused, Model, Place, Vectors
 from engine.embedder.setup import Setup, batches
 from engine.embedder.spec import EmbedderSpec
 from engine.embedder.turnstile import Turnstile
 from engine.embedder.workers import at_once
 from engine.errors import EmbedderUnavailable
+from engine.memory.devices import torch_held_bytes
+from engine.memory.garbage import settle
 from engine.memory.heap import trim_heap
 from engine.memory.ledger import Growth, Lease, Ledger
+
+log = logging.getLogger(__name__)
 
 BATCHES = "batches being computed"
 AroundLoading = Callable[[], AbstractContextManager[None]]
@@ -59,6 +64,8 @@ class Embedder:
         self._leases: list[Lease] = []
         # What it takes besides its weights.
         self._beside = Growth()
+        self._place: Place = "memory"
+        self._is_refused = False
         self._loading = threading.Lock()
         self._turnstile = Turnstile()
 
@@ -95,6 +102,23 @@ class Embedder:
             return ""
         return " ".join([self._setup.describe(models[0].max_tokens) + ".", *self._setup.refusals]).removesuffix(".")
 
+    @property
+    def weights_name(self) -> str:
+        """What the ledger calls its weights."""
+        return f"{self.spec.name}, {self._setup.number_format}"
+
+    @property
+    def place(self) -> Place:
+        return self._place
+
+    @property
+    def movable_bytes(self) -> int:
+        """What of it a graphics card can take; 0 where there is none, it refused, or the model is not loaded."""
+        models, setup = self._models, self._setup
+        if not models or self._is_refused or setup.backend != "sentence-transformers" or not backends.has_card():
+            return 0
+        return models[0].num_bytes + len(models) * setup.batch_bytes
+
     def load(self) -> None:
         """Imports torch, reads the weights, chooses how to run them. Seconds; a second call returns at once.
 
@@ -109,26 +133,51 @@ class Embedder:
                     backends.load_libraries()
                 try:
                     with self._ledger.growing("embedder", f"{self.spec.name}, tokenizers and buffers") as self._beside:
-                        chosen, models = self._chosen()
+                        models = self._chosen()
                 except BaseException:
                     self._beside.release()
                     raise
-            self._setup = chosen.setup
             self._turnstile.num_places = len(models)
             self._models = models
+            settle()
 
-    def _chosen(self) -> tuple[trial.Chosen, tuple[Model, ...]]:
+    def _chosen(self) -> tuple[Model, ...]:
         """How it is run from now on, and the model as often as that takes; the weights are in the ledger."""
         chosen = trial.choose(backends.load(self.spec), self.identity, self._settings, self._cache)
         models = chosen.model.for_workers(chosen.setup.num_workers)
-        self._enter(chosen)
-        return chosen, models
+        self._setup = chosen.setup
+        self._enter(chosen.model)
+        return models
 
-    def _enter(self, chosen: trial.Chosen) -> None:
-        """Has the ledger know the weights, in memory or where their file is mapped, and batches while they are here."""
-        what = f"{self.spec.name}, {chosen.setup.number_format}"
-        mapped_bytes, batch_bytes = chosen.model.mapped_bytes, chosen.setup.batch_bytes
-        in_memory, inside = chosen.model.num_bytes - mapped_bytes, self._turnstile
+    def move(self, to: Place) -> None:
+        """Has it computed there from the next batch on; waits for the batches that are being computed.
+
+        Where a card refuses it, it stays in memory, and nobody tries again.
+        """
+        with self._loading, self._turnstile.keep_out():
+            if not self._models or to == self._place:
+                return
+            try:
+                for model in self._models:
+                    model.move(to)
+            except BackendRefused as error:
+                log.warning("the graphics card does not take the embedding model: %s", error)
+                self._is_refused = True
+                for model in self._models:
+                    model.move("memory")
+                return
+            self._place = to
+            self._leave()
+            self._enter(self._models[0])
+
+    def _enter(self, model: Model) -> None:
+        """Has the ledger know the weights, wherever they are, and batches while they are here."""
+        what, inside, batch_bytes = self.weights_name, self._turnstile, self._setup.batch_bytes
+        if self._place == "card":
+            self._leases.append(self._ledger.measure("embedder", what, "gpu", torch_held_bytes))
+            return
+        mapped_bytes = model.mapped_bytes
+        in_memory = model.num_bytes - mapped_bytes
         if in_memory:
             self._leases.append(self._ledger.take("embedder", what, "ram", in_memory))
         if mapped_bytes:
@@ -141,10 +190,14 @@ class Embedder:
     def unload(self) -> None:
         """Gives the memory back; the next text loads the model again."""
         with self._loading, self._turnstile.keep_out():
-            self._models = ()
+            self._models, self._place = (), "memory"
             if self._leases:
-                close_all(*(lease.release for lease in self._leases), self._beside.release, trim_heap)
-            self._leases.clear()
+                self._leave()
+                close_all(self._beside.release, settle, trim_heap)
+
+    def _leave(self) -> None:
+        leases, self._leases = self._leases, []
+        close_all(*(lease.release for lease in leases))
 
     def embed_documents(self, texts: Sequence[str], *, is_urgent: bool = False) -> Vectors:
         """Vectors (n, d) of passages, in the order of `texts`.

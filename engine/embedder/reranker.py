@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from engine.embedder import backends, spec
 from engine.errors import EmbedderUnavailable
+from engine.memory.garbage import settle
 from engine.memory.heap import trim_heap
 from engine.memory.ledger import Growth, Lease, Ledger
 
@@ -58,6 +59,7 @@ class CrossEncoderReranker:
             if self._lease is not None:
                 self._lease.release()
                 self._beside.release()
+                settle()
                 trim_heap()
             self._lease = None
 
@@ -73,6 +75,7 @@ class CrossEncoderReranker:
                 except BaseException:
                     self._beside.release()
                     raise
+                settle()
             return self._model
 
 

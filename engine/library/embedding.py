@@ -17,7 +17,7 @@ from types import TracebackType
 from engine.library.reading import Ready
 from engine.library.rows import texts_by_key
 from engine.library.seams import Embedder
-from engine.library.windows import PORTION_CHUNKS, WINDOW_CHUNKS, Waiting, longest_first, shares
+from engine.library.windows import PORTION_CHUNKS, Waiting, longest_first, shares
 from engine.memory.heap import trim_heap
 from engine.partitions.rows import Vectors
 
@@ -25,6 +25,8 @@ from engine.partitions.rows import Vectors
 MAX_CHUNKS_WAITING = 1024
 # Beside one huge document there is room for small ones; two huge ones wait for each other.
 MAX_LARGE_CHUNKS_WAITING = 60_000
+# What is given back to the system is taken again at once, page by page: the seldomer the better.
+UNTIDY_CHUNKS = 1024
 _NUM_THREADS = 2
 
 
@@ -210,7 +212,7 @@ class EmbeddingStage:
         """Batches of all shapes leave the heap in pieces: a gigabyte and more after some thousand chunks."""
         with self._changed:
             self._num_untidy += num_embedded
-            is_due = self._num_untidy >= WINDOW_CHUNKS
+            is_due = self._num_untidy >= UNTIDY_CHUNKS
         if is_due:
             self._trim()
 

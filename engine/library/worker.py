@@ -68,6 +68,11 @@ class IndexWorker:
         if self._thread.is_alive():
             self._thread.join()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being read or embedded, and nothing waits for it."""
+        return self._queue.is_idle
+
     # --- wishes, from any thread ---
 
     def add(self, paths: Sequence[str], collection: str = DEFAULT_COLLECTION) -> IndexJob:

@@ -32,6 +32,7 @@ from engine.engine import Engine
 from engine.errors import DocumentUnreadable
 from engine.library.chunker import indexed_text
 from engine.library.parsers.pool import ParserPool
+from engine.memory.heap import few_arenas
 from engine.memory.ledger import Ledger
 from tests.bench import peer_environment, report, stages
 from tests.helpers.shared_data import SHARED_DATA
@@ -163,6 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not DOCUMENTS.is_dir():
         print(f"There are no documents at {DOCUMENTS}.", file=sys.stderr)
         return 2
+    few_arenas()  # as the application does
     peers = None if options.no_peers else peer_environment.python(options.peers, PACKAGES, IMPORTS)
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
@@ -170,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{sample.files} files, {len(sample.chunks)} chunks, {sample.characters} characters", file=sys.stderr)
         contest = Contest(sample, work / "cache", work, peers)
         contest.prepare()
-        contest.run(1 if options.quick else 2)
+        contest.run(1 if options.quick else 3)
     return told(contest, options.json)
 
 

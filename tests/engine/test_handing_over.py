@@ -26,6 +26,9 @@ class FakeMovers:
     def set_index_bytes(self, num_bytes: int) -> None:
         self.done.append(num_bytes)
 
+    def move_embedder(self, to_gpu: bool) -> None:
+        self.done.append("embedder to gpu" if to_gpu else "embedder to memory")
+
 
 @pytest.fixture
 def movers() -> FakeMovers:
@@ -86,6 +89,38 @@ def test_the_index_grows_after_the_model_has_shrunk_and_there_is_room(movers: Fa
     assert (movers.done[-1], progress) == (2 * GIB, "done")
 
 
+def test_the_embedder_leaves_the_card_before_the_model_comes_there(movers: FakeMovers, ledger: Ledger):
+    wanted, there = replace(NOW, n_gpu_layers=4, gpu_bytes=GIB), Here(NOW, GIB, True, 100 * MIB)
+    over, progress = step(HandOver(wanted, 0.0), there, movers, ledger, room(8 * GIB), 3.0)
+    assert (movers.done, progress) == (["embedder to memory"], "under_way")
+    # It waits for the batch that is being computed.
+    over, progress = step(over, there, movers, ledger, room(8 * GIB), 4.0)
+    assert (movers.done, progress) == (["embedder to memory"], "under_way")
+    step(over, Here(NOW, GIB, False, 100 * MIB), movers, ledger, room(8 * GIB), 5.0)
+    assert movers.done == ["embedder to memory", wanted]
+
+
+def test_the_embedder_comes_to_the_card_when_there_is_room_and_stays_where_it_is_refused(
+    movers: FakeMovers, ledger: Ledger
+):
+    wanted, here = replace(NOW, embedder_on_gpu=True), Here(NOW, GIB, False, 100 * MIB)
+    over, progress = step(HandOver(wanted, 0.0), here, movers, ledger, room(99 * MIB), 0.0)
+    assert (movers.done, progress) == ([], "under_way")
+    over, progress = step(over, here, movers, ledger, room(8 * GIB), 1.0)
+    assert (movers.done, progress) == (["embedder to gpu"], "under_way")
+    assert step(over, here, movers, ledger, room(8 * GIB), 1.0 + REFUSED_SECONDS)[1] == "refused"
+    assert step(over, replace(here, embedder_on_gpu=True), movers, ledger, room(8 * GIB), 2.0)[1] == "done"
+    assert movers.done == ["embedder to gpu"]
+
+
+def test_what_an_embedder_takes_counts_where_it_is():
+    planned_there = replace(NOW, gpu_bytes=GIB, embedder_on_gpu=True)
+    here = Here(planned_there, GIB, False, 100 * MIB)
+    assert (here.gpu_bytes, here.ram_bytes) == (GIB - 100 * MIB, 4 * GIB + 100 * MIB)
+    here = Here(planned_there, GIB, True, 100 * MIB)
+    assert (here.gpu_bytes, here.ram_bytes) == (GIB, 4 * GIB)
+
+
 def test_a_thread_that_never_answers_is_not_waited_for_for_ever(movers: FakeMovers, ledger: Ledger):
     over, _ = step(HandOver(SMALLER, 0.0), Here(NOW, GIB), movers, ledger, room(0), 0.0)
     assert step(over, Here(NOW, GIB), movers, ledger, room(0), UNHEARD_SECONDS)[1] == "refused"
@@ -100,5 +135,8 @@ def test_bounds_that_hardly_differ_are_the_same_and_none_is_not_a_little():
 def test_only_bounds_are_free():
     assert is_free(Here(NOW, 0), replace(NOW, kv_ram_bytes=GIB, kv_disk_bytes=GIB, index_bytes=2 * GIB))
     assert not is_free(Here(NOW, 0), SMALLER)
+    # It changes place between two batches.
+    assert is_free(Here(NOW, GIB), replace(NOW, embedder_on_gpu=True))
+    assert not is_there(Here(NOW, GIB), replace(NOW, embedder_on_gpu=True))
     assert is_there(Here(NOW, GIB), NOW)
     assert not is_there(Here(NOW, 0), NOW)

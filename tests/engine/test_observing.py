@@ -24,7 +24,10 @@ class Watched:
         self.sweeps = CostModel()
         self.measured = 0
         self.now = 50.0
-        self.observer = Observer(self.learnt.append, lambda: self.figures, lambda: self.sweeps, self._measure)
+        self.is_free = True
+        self.observer = Observer(
+            self.learnt.append, lambda: self.figures, lambda: self.sweeps, self._measure, lambda: self.is_free
+        )
 
     def _measure(self) -> None:
         self.measured += 1
@@ -83,6 +86,17 @@ def test_pauses_are_told_apart():
 def test_bandwidths_are_measured_when_nobody_has_asked_for_a_while():
     watched = Watched()
     watched.run(5, WRITING, steps=5, tokens=10)
+    watched.run(round(IDLE_SECONDS), Backlog(), steps=0, tokens=0)
+    assert watched.measured == 0
+    watched.run(1, Backlog(), steps=0, tokens=0)
+    assert watched.measured == 1
+
+
+def test_bandwidths_are_not_measured_beside_indexing():
+    watched = Watched()
+    watched.is_free = False
+    watched.run(2 * round(IDLE_SECONDS), Backlog(), steps=0, tokens=0)
+    watched.is_free = True
     watched.run(round(IDLE_SECONDS), Backlog(), steps=0, tokens=0)
     assert watched.measured == 0
     watched.run(1, Backlog(), steps=0, tokens=0)

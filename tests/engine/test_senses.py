@@ -36,9 +36,13 @@ class Asked:
 
 
 class FakeStores:
-    def __init__(self, sizes: tuple[int, ...] | None) -> None:
+    def __init__(self, sizes: tuple[int, ...] | None, movable_bytes: int = 0) -> None:
         index = SimpleNamespace(partition_bytes=sizes)
-        self._opened = None if sizes is None else SimpleNamespace(index=index)
+        self.moved: list[str] = []
+        embedder = SimpleNamespace(
+            place="memory", weights_name="MiniLM, float32", movable_bytes=movable_bytes, move=self.moved.append
+        )
+        self._opened = None if sizes is None else SimpleNamespace(index=index, embedder=embedder)
         self.partition_bytes: int | None = None
 
     def opened(self):
@@ -94,6 +98,35 @@ def test_what_competes_joins_the_demand_and_small_changes_of_it_are_no_news(tmp_
     assert full.budgets == Budgets(1, 2, 3 + DEMAND.shape.file_bytes)
     rows.resize(MIB)
     assert seen.beside(DEMAND, Budgets(1, 2, 3)) == full
+
+
+def test_an_embedder_that_a_card_can_take_is_the_plans_to_place(tmp_path: Path):
+    ledger = Ledger()
+    ledger.take("embedder", "MiniLM, float32", "ram", 90 * MIB)
+    ledger.take("embedder", "MiniLM, tokenizers and buffers", "ram", 20 * MIB)
+    device = Device("GPU0", "A card", GIB, MIB)
+    stores = FakeStores((10,), movable_bytes=100 * MIB)
+    seen, _ = senses(tmp_path, ledger, stores, devices=(device,), demand=DEMAND, placement=PLACEMENT)
+    full = seen.beside(DEMAND, Budgets(1, 2, 3))
+    assert full.embedder_bytes == 128 * MIB
+    assert {span.owner: span.num_bytes for span in full.fixed} == {"embedder": 32 * MIB}
+    assert not seen.in_force().here.embedder_on_gpu
+    stores.opened().embedder.place = "card"
+    assert seen.in_force().here.embedder_on_gpu
+    # llama.cpp without one cannot share it.
+    seen, _ = senses(tmp_path, ledger, stores)
+    full = seen.beside(DEMAND, Budgets(1, 2, 3))
+    assert (full.embedder_bytes, {span.owner: span.num_bytes for span in full.fixed}) == (0, {"embedder": 128 * MIB})
+
+
+def test_the_embedder_is_moved_by_a_thread_of_its_own():
+    stores = FakeStores((10,))
+    hands = EngineHands(loader(), Asked(), stores)
+    for to_gpu in (True, False):
+        hands.move_embedder(to_gpu)
+        hands._moving.join(30)
+    assert stores.moved == ["card", "memory"]
+    EngineHands(loader(), Asked(), FakeStores(None)).move_embedder(True)
 
 
 def test_devices_are_asked_by_their_own_thread_where_there_are_any(tmp_path: Path):

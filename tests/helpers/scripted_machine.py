@@ -116,6 +116,9 @@ class ScriptedMachine:
         self.index_bytes = num_bytes
         self._hold()
 
+    def move_embedder(self, to_gpu: bool) -> None:
+        self.acts.append(f"embedder on the card {to_gpu}")
+
     def rest_model(self) -> None:
         self.acts.append("rest")
         self.placement = None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engine.config import EmbedderSettings
-from engine.embedder import Embedder, backends, resolve
+from engine.embedder import Embedder, backends, model, resolve
 from engine.embedder.setup import Setup
 from engine.embedder.workers import at_once
 from engine.errors import EmbedderUnavailable
@@ -48,6 +48,46 @@ def test_ledger_knows_the_weights_until_they_are_unloaded():
     embedder.unload()
     assert ledger.spans() == ()
     assert not embedder.is_loaded
+
+
+@pytest.fixture
+def movable(monkeypatch: pytest.MonkeyPatch) -> tuple[Embedder, Ledger]:
+    """An embedder beside a card that is really this processor."""
+    monkeypatch.setattr(backends, "has_card", lambda: True)
+    monkeypatch.setitem(backends._TORCH_NAMES, "card", "cpu")
+    monkeypatch.setattr(model, "torch_held_bytes", lambda: 123)
+    ledger = Ledger()
+    embedder = Embedder(resolve(EmbedderSettings()), EmbedderSettings(backend="sentence-transformers"), ledger)
+    assert embedder.movable_bytes == 0
+    embedder.load()
+    yield embedder, ledger
+    embedder.unload()
+    assert ledger.spans() == ()
+
+
+def test_it_moves_to_a_card_and_back_and_the_ledger_follows(movable):
+    embedder, ledger = movable
+    before, in_memory = embedder.embed_documents(TEXTS), ledger.held_bytes("ram", "embedder")
+    assert embedder.movable_bytes > 40 * 2**20
+    embedder.move("card")
+    embedder.move("card")
+    ledger.look()
+    assert (embedder.place, ledger.held_bytes("gpu", "embedder")) == ("card", 123)
+    assert in_memory - ledger.held_bytes("ram", "embedder") > 40 * 2**20
+    np.testing.assert_array_equal(embedder.embed_documents(TEXTS), before)
+    embedder.move("memory")
+    ledger.look()
+    assert (embedder.place, ledger.held_bytes("gpu")) == ("memory", 0)
+    assert in_memory == ledger.held_bytes("ram", "embedder")
+
+
+def test_a_card_that_refuses_it_is_not_tried_again(movable, monkeypatch: pytest.MonkeyPatch):
+    embedder, ledger = movable
+    monkeypatch.setitem(backends._TORCH_NAMES, "card", "no such card")
+    before = ledger.spans()
+    embedder.move("card")
+    assert (embedder.place, embedder.movable_bytes, ledger.spans()) == ("memory", 0, before)
+    assert embedder.embed_documents(TEXTS).shape == (len(TEXTS), 384)
 
 
 def test_an_unloaded_embedder_loads_itself_again():

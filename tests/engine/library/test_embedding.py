@@ -238,11 +238,12 @@ def test_closing_leaves_no_thread(embedder: GatedEmbedder) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "embedding"]
 
 
-def test_what_batches_leave_in_the_heap_is_given_back_once_a_window_and_at_the_end(
+def test_what_batches_leave_in_the_heap_is_given_back_once_in_a_while_and_at_the_end(
     made: Stage, embedder: GatedEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trimmed: list[int] = []
     monkeypatch.setattr(embedding, "trim_heap", lambda: trimmed.append(len(embedder.texts)))
+    monkeypatch.setattr(embedding, "UNTIDY_CHUNKS", WINDOW_CHUNKS)
 
     made.stage.put(document(1, *lines(1, WINDOW_CHUNKS)), {})
     made.stage.put(document(2, *lines(2, WINDOW_CHUNKS + PORTION_CHUNKS)), {})
