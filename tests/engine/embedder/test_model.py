@@ -81,6 +81,7 @@ def test_it_moves_to_a_card_and_back_and_the_ledger_follows(movable):
     assert in_memory == ledger.held_bytes("ram", "embedder")
 
 
+@pytest.mark.expects_warnings
 def test_a_card_that_refuses_it_is_not_tried_again(movable, monkeypatch: pytest.MonkeyPatch):
     embedder, ledger = movable
     monkeypatch.setitem(backends._TORCH_NAMES, "card", "no such card")
