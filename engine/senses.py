@@ -95,8 +95,8 @@ class EngineHands:
     def keep_in_cells(self, may_lie: bool) -> None:
         self._generation.keep_in_cells(may_lie)
 
-    def drop_set_aside(self) -> None:
-        self._generation.drop_set_aside()
+    def set_aside_on_disk(self, is_on_disk: bool) -> None:
+        self._generation.set_aside_on_disk(is_on_disk)
 
     def rest_model(self) -> None:
         loaded = self._loader.loaded_now

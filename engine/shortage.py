@@ -146,5 +146,5 @@ class Shortage:
             self._hands.keep_in_cells(not is_down)
         elif rung.kind == "idle_model" and is_down:
             self._hands.rest_model()
-        elif rung.kind == "sequences_to_disk" and is_down:
-            self._hands.drop_set_aside()
+        elif rung.kind == "sequences_to_disk":
+            self._hands.set_aside_on_disk(is_down)

@@ -61,8 +61,8 @@ class Hands(Movers, Protocol):
     def keep_in_cells(self, may_lie: bool) -> None:
         """Whether what was read may lie in cells that no answer needs."""
 
-    def drop_set_aside(self) -> None:
-        """Answers that wait for cells give up what memory holds of them; it is read again when it is their turn."""
+    def set_aside_on_disk(self, is_on_disk: bool) -> None:
+        """Whether answers that wait for cells are kept on the disk meanwhile, and not in memory."""
 
 
 Plan = Callable[[Hardware, Backlog, Demand], Placement]

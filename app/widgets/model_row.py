@@ -22,7 +22,7 @@ _FLUENT_PER_S, _SLOW_PER_S = 7.0, 1.5
 class ModelRow(QFrame):
     """A card for one `ModelEntry`; `is_current` is the one that answers."""
 
-    use_wanted = Signal(str, object)  # path, GPU layers or None for the plan's
+    use_wanted = Signal(str, object)  # path, n_gpu_layers as llama.cpp counts or None for the plan's
     forget_wanted = Signal(str)
     unload_wanted = Signal()
 
@@ -73,16 +73,15 @@ class ModelRow(QFrame):
     def _actions(self, is_current: bool, can_forget: bool) -> QHBoxLayout:
         entry = self.entry
         line = bits.row(spacing=8)
-        self.layers = QSpinBox()
+        self.layers = QSpinBox(self)
+        self.layers.setVisible(entry.has_gpu and not entry.problem)
         self.layers.setRange(AUTOMATIC, max(0, entry.num_layers))
         self.layers.setValue(AUTOMATIC)
         self.layers.setSpecialValueText(self.tr("As planned (%1)").replace("%1", str(entry.planned_gpu_layers)))
         self.layers.setAccessibleName(self.tr("Layers of %1 on the GPU").replace("%1", entry.name))
         bits.tame(self.layers)
         self.layers.setToolTip(self.tr("How many layers to put on the GPU"))
-        if entry.problem:
-            self.layers.hide()
-        else:
+        if entry.has_gpu and not entry.problem:
             line.addWidget(bits.label(self.tr("GPU layers"), "small"))
             line.addWidget(self.layers)
         line.addStretch(1)
@@ -103,7 +102,8 @@ class ModelRow(QFrame):
 
     def _on_use(self) -> None:
         chosen = self.layers.value()
-        self.use_wanted.emit(self.entry.path, None if chosen == AUTOMATIC else chosen)
+        # With any layer there, the output head is there too, and counts.
+        self.use_wanted.emit(self.entry.path, None if chosen == AUTOMATIC else chosen + (chosen > 0))
 
 
 def speed_chips(entry: ModelEntry) -> tuple[tuple[str, bits.Tone], ...]:

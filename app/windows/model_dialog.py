@@ -19,7 +19,7 @@ _WIDTH_PX = 560
 class ModelDialog(QDialog):
     """Shows a ModelEntry; it is on the list of models whatever is chosen here."""
 
-    use_wanted = Signal(str, object)  # path, GPU layers or None for the plan's
+    use_wanted = Signal(str, object)  # path, n_gpu_layers as llama.cpp counts or None for the plan's
 
     def __init__(self, entry: ModelEntry, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -215,7 +215,7 @@ def _set_aside(loaded: LoadedModel, means: Means) -> None:
     if loaded.keeper is not None:
         loaded.keeper.leave_cells()
     loaded.loop.set_aside(int(means.hardware().ram_free_bytes * SET_ASIDE_SHARE))
-    means.leases.note_set_aside(loaded.loop.saved_bytes)
+    means.leases.note_set_aside(loaded.loop.saved_bytes, loaded.loop.spilled_bytes)
 
 
 def _close_context(loaded: LoadedModel) -> None:
@@ -229,7 +229,7 @@ def _moved(loaded: LoadedModel, plan: LoadPlan, opened: OpenContext, means: Mean
     loaded.loop.move(context, cells, keeper, can_load)
     if loaded.keeper is not None and keeper is not loaded.keeper:
         loaded.keeper.close(KEEPING_SECONDS)
-    means.leases.note_set_aside(loaded.loop.saved_bytes)
+    means.leases.note_set_aside(loaded.loop.saved_bytes, loaded.loop.spilled_bytes)
     speaker = loaded.speaker
     if (tokens := min(plan.demand.context_tokens, context.num_cells)) != speaker.context_tokens:
         speaker = replace(speaker, context_tokens=tokens)

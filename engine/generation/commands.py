@@ -61,8 +61,11 @@ class KeepInCells:
     may_lie: bool
 
 
-class DropSetAside:
-    """Answers that wait for cells give up what memory holds of them; it is read again when it is their turn."""
+@dataclass(frozen=True, slots=True)
+class SetAsideOnDisk:
+    """Whether answers that wait for cells keep what they had computed on the disk; else in memory."""
+
+    is_on_disk: bool
 
 
 class LookAtDevices:
@@ -75,5 +78,12 @@ class Stop:
 
 InTurn = Task | UseModel | Stop
 AtOnce = (
-    Expected | FoundAgain | ForgetRemoved | ApplySettings | ApplyPlacement | KeepInCells | DropSetAside | LookAtDevices
+    Expected
+    | FoundAgain
+    | ForgetRemoved
+    | ApplySettings
+    | ApplyPlacement
+    | KeepInCells
+    | SetAsideOnDisk
+    | LookAtDevices
 )

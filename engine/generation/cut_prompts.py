@@ -1,17 +1,20 @@
 """Prompts that were cut into pieces of late: one that waits is looked for at every step, and cut and hashed only once.
 
-Hashing the tokens of a long prompt takes longer than all else that a look does.
+Hashing the tokens of a long prompt takes longer than all else that a look does. Where orders of the same passages are
+tried one after another, each is a new prompt, but of pieces that are known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.generation.knowledge_tree import Piece, pieces_of
+from engine.generation.knowledge_tree import Piece, piece_of, pieces_of
 from engine.generation.segment import Segment
 
 # More than wait near the front of the queue at a time.
 MAX_REMEMBERED = 32
+# As many as several questions are chosen passages from.
+MAX_PIECES = 256
 
 
 class CutPrompts:
@@ -20,6 +23,8 @@ class CutPrompts:
     def __init__(self) -> None:
         # By its id, which is nobody else's while the tuple is held here; the longest unused first.
         self._cut: dict[int, tuple[tuple[Segment, ...], Sequence[Piece]]] = {}
+        # By the ids of their segments, likewise.
+        self._pieces: dict[tuple[int, ...], tuple[tuple[Segment, ...], Piece]] = {}
 
     def __len__(self) -> int:
         return len(self._cut)
@@ -27,9 +32,17 @@ class CutPrompts:
     def pieces_of(self, segments: Sequence[Segment]) -> Sequence[Piece]:
         """As `knowledge_tree.pieces_of`; what is no tuple may change, and is cut anew."""
         if not isinstance(segments, tuple):
-            return pieces_of(segments)
-        cut = self._cut.pop(id(segments), None) or (segments, pieces_of(segments))
+            return pieces_of(segments, self._piece_of)
+        cut = self._cut.pop(id(segments), None) or (segments, pieces_of(segments, self._piece_of))
         self._cut[id(segments)] = cut
         if len(self._cut) > MAX_REMEMBERED:
             del self._cut[next(iter(self._cut))]
         return cut[1]
+
+    def _piece_of(self, segments: Sequence[Segment]) -> Piece:
+        key = tuple(map(id, segments))
+        known = self._pieces.pop(key, None) or (tuple(segments), piece_of(segments))
+        self._pieces[key] = known
+        if len(self._pieces) > MAX_PIECES:
+            del self._pieces[next(iter(self._pieces))]
+        return known[1]

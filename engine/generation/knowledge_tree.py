@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.generation.segment import Segment
@@ -196,21 +196,28 @@ class KnowledgeTree:
                 del self._by_document[document]
 
 
-def pieces_of(segments: Sequence[Segment]) -> list[Piece]:
+def piece_of(segments: Sequence[Segment]) -> Piece:
+    """These segments as one piece."""
+    tokens = [token for segment in segments for token in segment.tokens]
+    return Piece(tokens, NO_DOCUMENTS.union(*(segment.documents for segment in segments)))
+
+
+def pieces_of(segments: Sequence[Segment], made: Callable[[Sequence[Segment]], Piece] = piece_of) -> list[Piece]:
     """Cuts a prompt into pieces of at least `MIN_PIECE_TOKENS`, each ending where a segment ends.
 
     A short segment is put before the one that follows it, so where a piece ends depends on nothing that comes after:
     prompts with the same beginning have the same pieces. What is left at the end and too short becomes none.
+    `made` makes a piece of each group of segments.
     """
     pieces: list[Piece] = []
-    tokens: list[int] = []
-    documents: set[int] = set()
+    group: list[Segment] = []
+    num_tokens = 0
     for segment in segments:
-        tokens += segment.tokens
-        documents |= segment.documents
-        if len(tokens) >= MIN_PIECE_TOKENS:
-            pieces.append(Piece(tokens, frozenset(documents)))
-            tokens, documents = [], set()
+        group.append(segment)
+        num_tokens += len(segment.tokens)
+        if num_tokens >= MIN_PIECE_TOKENS:
+            pieces.append(made(group))
+            group, num_tokens = [], 0
     return pieces
 
 

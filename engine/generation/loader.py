@@ -33,6 +33,7 @@ from engine.generation.loaded import LoadedModel
 from engine.generation.loading import Attempts, load
 from engine.generation.model import start_backend
 from engine.generation.model_leases import ModelLeases
+from engine.generation.step_loop import StepLoop
 from engine.memory.demand import Demand
 from engine.memory.hardware import Device, Hardware, probe, probe_devices
 from engine.memory.ladder import Rung
@@ -260,9 +261,15 @@ class ModelLoader:
         """Has it written how often passages were used, for after the next restart."""
         self._cache_files().keep_beside(hot_file.NAME, partial(hot_file.encode, uses))
 
-    def note_set_aside(self, num_bytes: int) -> None:
-        """So many bytes of memory hold answers that had to leave their cells for others."""
-        self._leases.note_set_aside(num_bytes)
+    def set_aside_on_disk(self, is_on_disk: bool) -> None:
+        """Whether answers that had to leave their cells for others are kept on the disk, and not in memory."""
+        if self._loaded is not None:
+            self._loaded.loop.save_to(self._kept_folder if is_on_disk else None)
+            self.note_set_aside(self._loaded.loop)
+
+    def note_set_aside(self, loop: StepLoop) -> None:
+        """What memory and disk hold of answers that had to leave their cells for others is in the ledger."""
+        self._leases.note_set_aside(loop.saved_bytes, loop.spilled_bytes)
 
     def abandon_loading(self) -> None:
         """Makes a load that is under way give up (from any thread)."""

@@ -54,7 +54,7 @@ class ModelLeases:
         self._ledger = ledger
         self._weights = LeaseGroup(ledger)
         self._contexts: list[LeaseGroup] = []
-        self._set_aside: Lease | None = None
+        self._set_aside: dict[Tier, Lease] = {}
 
     def take_weights(self, shape: ModelShape, placement: Placement) -> None:
         """Enters the weights, which are about to be loaded; those that were there have gone."""
@@ -152,16 +152,18 @@ class ModelLeases:
         """The weights have gone."""
         self._weights.release()
 
-    def note_set_aside(self, num_bytes: int) -> None:
-        """So many bytes of memory hold answers that had to leave their cells for others."""
-        if self._set_aside is None:
-            if num_bytes:
-                self._set_aside = self._ledger.take("kv", SET_ASIDE, "ram", num_bytes)
-        elif not num_bytes:
-            self._set_aside.release()
-            self._set_aside = None
-        elif num_bytes != self._set_aside.num_bytes:
-            self._set_aside.resize(num_bytes)
+    def note_set_aside(self, ram_bytes: int, disk_bytes: int = 0) -> None:
+        """So many bytes hold answers that had to leave their cells for others."""
+        wanted: dict[Tier, int] = {"ram": ram_bytes, "disk": disk_bytes}
+        for tier, num_bytes in wanted.items():
+            lease = self._set_aside.get(tier)
+            if lease is None:
+                if num_bytes:
+                    self._set_aside[tier] = self._ledger.take("kv", SET_ASIDE, tier, num_bytes)
+            elif not num_bytes:
+                self._set_aside.pop(tier).release()
+            elif num_bytes != lease.num_bytes:
+                lease.resize(num_bytes)
 
     def release(self) -> None:
         """Gives everything back. A second call does nothing."""

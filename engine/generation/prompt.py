@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 
 import resources
@@ -119,9 +120,13 @@ def _order(prompt: Prompt, scores: Sequence[float], speaker: Speaker, reordering
     first = places[-len(prompt.passages)]
     before = prompt.segments[:first]
 
+    @cache
+    def block(place: int, number: int) -> Segment:
+        return speaker.segment(prompt.passages[place].block(number))
+
     def is_kept(order: Order) -> bool:
-        blocks = [prompt.passages[place].block(number) for number, place in enumerate(order, start=1)]
-        beginning = (*before, *map(speaker.segment, blocks))
+        # A list: of an order that is only tried nothing is remembered but its pieces.
+        beginning = [*before, *(block(place, number) for number, place in enumerate(order, start=1))]
         return reordering.peek(beginning) >= sum(len(segment.tokens) for segment in beginning)
 
     lengths = [len(prompt.segments[first + place].tokens) for place in range(len(prompt.passages))]

@@ -6,7 +6,10 @@ Sequences of a model that cannot share prefixes are moved whole.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -17,6 +20,9 @@ from engine.generation.groups import SequenceGroup
 from engine.generation.keeping import Keeper, KeepsNothing
 from engine.generation.preemption import Part, SwapRates
 from engine.generation.sequence import SavedPart, TokenSequence
+from engine.generation.spilling import on_disk
+
+log = logging.getLogger(__name__)
 
 
 class Residence:
@@ -27,11 +33,14 @@ class Residence:
         self.can_share = context.model.can_share_prefixes
         self.keeps = self.can_share and not isinstance(keeper, KeepsNothing)
         self.rates = SwapRates()
-        self.saved_bytes = 0
+        # Where what is saved goes instead of staying in memory; None while it may stay there.
+        self.disk_folder: Path | None = None
+        self.saved_bytes = self.spilled_bytes = 0
 
     def take_over(self, before: Residence) -> None:
         """Goes on from what another context's held outside of its cells."""
-        self.rates, self.saved_bytes = before.rates, before.saved_bytes
+        self.rates, self.disk_folder = before.rates, before.disk_folder
+        self.saved_bytes, self.spilled_bytes = before.saved_bytes, before.spilled_bytes
 
     def settle(self, group: SequenceGroup) -> int:
         """Gives a request cells again, with what is kept and what was saved of it; returns how many tokens were kept.
@@ -113,6 +122,21 @@ class Residence:
         num_bytes = sum(part.num_bytes for sequence in group.sequences for part in sequence.saved)
         self.rates = self.rates.with_save(num_bytes, self._clock() - since)
         group.is_swapped = True
+        return self.disk_folder is None or self.spill(group, self.disk_folder)
+
+    def spill(self, group: SequenceGroup, folder: Path) -> bool:
+        """Moves what was saved of a request from memory to the disk; where that has no room, it is forgotten."""
+        try:
+            for sequence in group.sequences:
+                for number, part in enumerate(sequence.saved):
+                    if not part.is_on_disk:
+                        sequence.saved[number] = replace(part, state=on_disk(part.state, folder), is_on_disk=True)
+                        self.saved_bytes -= part.num_bytes
+                        self.spilled_bytes += part.num_bytes
+        except OSError as error:
+            log.warning("an answer that waits is read again, because it cannot be kept on the disk: %s", error)
+            self.forget_saved(group)
+            return False
         return True
 
     def forget(self, group: SequenceGroup) -> None:
@@ -225,6 +249,8 @@ class Residence:
     def forget_saved(self, group: SequenceGroup) -> None:
         """What was saved of a request is of no use any more."""
         for sequence in group.sequences:
-            self.saved_bytes -= sum(part.num_bytes for part in sequence.saved)
+            for part in sequence.saved:
+                self.saved_bytes -= 0 if part.is_on_disk else part.num_bytes
+                self.spilled_bytes -= part.num_bytes if part.is_on_disk else 0
             sequence.saved.clear()
         group.is_swapped = False

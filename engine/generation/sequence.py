@@ -82,11 +82,15 @@ class BeamSearch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SavedPart:
-    """Keys and values of a preempted sequence for the positions `start`…`end`, outside of the cells."""
+    """Keys and values of a preempted sequence for the positions `start`…`end`, outside of the cells.
+
+    `is_on_disk`: they are pages of a file, and not of memory.
+    """
 
     start: int
     end: int
     state: State
+    is_on_disk: bool = False
 
     @property
     def num_bytes(self) -> int:

@@ -30,6 +30,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 
 from engine.errors import DecodeFailed, NoCells, RagdollError, WeightsNotRead
 from engine.generation.admission import Admission
@@ -174,6 +175,11 @@ class StepLoop:
         return self._residence.saved_bytes
 
     @property
+    def spilled_bytes(self) -> int:
+        """Of the disk, that preempted requests are saved in."""
+        return self._residence.spilled_bytes
+
+    @property
     def closing(self) -> frozenset[str]:
         """Requests that have ended, of which the last token is still to be computed and kept."""
         return frozenset(group.request_id for group in self._groups.closing)
@@ -244,10 +250,12 @@ class StepLoop:
         """
         self._admission.set_aside(room_bytes)
 
-    def drop_saved(self) -> None:
-        """Gives up what memory holds of those who wait for cells; it is computed again when it is their turn."""
-        for group in self._groups.waiting:
-            self._residence.forget_saved(group)
+    def save_to(self, disk_folder: Path | None) -> None:
+        """Has what was computed of those who wait for cells kept on the disk from now on; None: in memory."""
+        self._residence.disk_folder = disk_folder
+        if disk_folder is not None:
+            for group in self._groups.waiting:
+                self._residence.spill(group, disk_folder)
 
     def move(self, context: Context, cells: Cells, keeper: Keeper | None, can_load: bool = True) -> None:
         """Goes on in another context with everybody that was set aside; the next steps give them cells.

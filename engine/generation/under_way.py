@@ -61,7 +61,6 @@ class UnderWay:
         self._num_steps = 0
         self.num_moves = 0
         self.is_stalled = False
-        self.set_aside_bytes = 0
 
     def __len__(self) -> int:
         return len(self._answering)
@@ -208,7 +207,6 @@ class UnderWay:
                 self._tell(event)
         self._refreshes.go_on(events, self._answering, loaded, seconds)
         self._closing = loaded.loop.closing
-        self.set_aside_bytes = loaded.loop.saved_bytes
         self.is_stalled = not events and loaded.loop.num_steps == self._num_steps
         self._num_steps = loaded.loop.num_steps
 

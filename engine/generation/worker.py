@@ -30,12 +30,12 @@ from engine.generation.commands import (
     ApplyPlacement,
     ApplySettings,
     AtOnce,
-    DropSetAside,
     Expected,
     ForgetRemoved,
     InTurn,
     KeepInCells,
     LookAtDevices,
+    SetAsideOnDisk,
     Stop,
     Task,
     UseModel,
@@ -150,9 +150,9 @@ class GenerationWorker:
         """Has it asked, between two steps, how much of the devices is free."""
         self._inbox.put(LookAtDevices())
 
-    def drop_set_aside(self) -> None:
-        """Has answers that wait for cells give up the memory that holds what they had computed."""
-        self._inbox.put(DropSetAside())
+    def set_aside_on_disk(self, is_on_disk: bool) -> None:
+        """Whether what was computed of answers that wait for cells is kept on the disk, and not in memory."""
+        self._inbox.put(SetAsideOnDisk(is_on_disk))
 
     def stop(self) -> None:
         """Ends the thread after the questions it has; call it once all of them are cancelled."""
@@ -231,17 +231,12 @@ class GenerationWorker:
             guarded(lambda: self._loader.keep_in_cells(command.may_lie))
         elif isinstance(command, LookAtDevices):
             guarded(self._loader.look_at_devices)
-        elif isinstance(command, DropSetAside):
-            guarded(self._drop_set_aside)
+        elif isinstance(command, SetAsideOnDisk):
+            guarded(lambda: self._loader.set_aside_on_disk(command.is_on_disk))
         else:
             guarded(self._loader.apply_settings)
             # What is over a bound leaves as it is written.
             self._idle_time.note_change()
-
-    def _drop_set_aside(self) -> None:
-        if (loaded := self._loader.loaded_now) is not None:
-            loaded.loop.drop_saved()
-            self._loader.note_set_aside(loaded.loop.saved_bytes)
 
     def _forget_kept(self) -> None:
         self._loader.forget_removed(self._known_documents)
@@ -371,7 +366,7 @@ class GenerationWorker:
             return
         try:
             self._under_way.step(loaded)
-            self._loader.note_set_aside(self._under_way.set_aside_bytes)
+            self._loader.note_set_aside(loaded.loop)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
             self._start_over(error)
         self._idle_time.note_step()

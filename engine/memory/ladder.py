@@ -220,7 +220,7 @@ def _sequences_to_disk(tier: Tier, state: LadderState) -> Rung | None:
     return Rung(
         tier,
         "sequences_to_disk",
-        f"Answers that wait for their turn give {in_words(state.set_aside_bytes)} of memory back; they go on later.",
+        f"Answers that wait for their turn are kept on the disk, and give {in_words(state.set_aside_bytes)} back.",
         "Answers that wait for their turn may stay in memory.",
         num_bytes=state.set_aside_bytes,
     )

@@ -57,6 +57,7 @@ def entry(
         num_layers=shape.num_layers,
         trained_context=shape.trained_context,
         planned_gpu_layers=placement.layers_on_gpu,
+        has_gpu=bool(hardware.devices),
         fit=placement.sentence,
         fits=placement.fits,
         tokens_per_s=placement.prediction.tokens_per_s,

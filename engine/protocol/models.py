@@ -11,7 +11,10 @@ from engine.protocol.message import Message, Method, Nothing
 
 
 class ModelFile(Message):
-    """A GGUF file; `n_gpu_layers` None lets the plan choose."""
+    """A GGUF file; `n_gpu_layers` None lets the plan choose, and 0 is none.
+
+    It counts as llama.cpp does: the output head is the first of them.
+    """
 
     path: PathText
     n_gpu_layers: int | None = None
@@ -21,7 +24,8 @@ class ModelEntry(Message):
     """A model that the picker offers; `problem` says why it cannot be used ("" when it can).
 
     `fit` says how it would be placed here, and what that is expected to give: `tokens_per_s` of an answer, and `ttft_s`
-    seconds until its first word, by a prompt of a usual length; `fits` is whether it can run at all.
+    seconds until its first word, by a prompt of a usual length; `fits` is whether it can run at all. Where the machine
+    `has_gpu`, `planned_gpu_layers` would lie there, the output head not counted.
     """
 
     path: PathText
@@ -31,6 +35,7 @@ class ModelEntry(Message):
     num_layers: int = 0
     trained_context: int = 0
     planned_gpu_layers: int = 0
+    has_gpu: bool = False
     fit: str = ""
     problem: str = ""
     fits: bool = True

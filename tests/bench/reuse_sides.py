@@ -114,7 +114,7 @@ class Ours:
 
         def is_kept(order: Sequence[int]) -> bool:
             beginning = [*before, *(ask.passages[place] for place in order)]
-            return keeper.peek(beginning) >= len(tokens_of(beginning))
+            return keeper.peek(beginning) >= sum(len(segment.tokens) for segment in beginning)
 
         lengths = [len(passage.tokens) for passage in ask.passages]
         order = (

@@ -156,11 +156,11 @@ def test_hands_reach_the_parts():
     hands = EngineHands(loader(loaded_now=loaded), generation, stores)
     hands.apply(PLACEMENT)
     hands.keep_in_cells(False)
-    hands.drop_set_aside()
+    hands.set_aside_on_disk(True)
     hands.set_index_bytes(12)
     hands.rest_model()
     names = [call[0] for call in generation.calls]
-    assert names == ["apply", "keep_in_cells", "drop_set_aside", "use"]
+    assert names == ["apply", "keep_in_cells", "set_aside_on_disk", "use"]
     command = generation.calls[-1][1]
     assert (command.path, command.is_urgent, command.is_chosen) == (Path("/m.gguf"), False, False)
     assert stores.partition_bytes == 12

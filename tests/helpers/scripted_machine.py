@@ -127,8 +127,8 @@ class ScriptedMachine:
     def keep_in_cells(self, may_lie: bool) -> None:
         self.acts.append(f"cells {may_lie}")
 
-    def drop_set_aside(self) -> None:
-        self.acts.append("drop")
+    def set_aside_on_disk(self, is_on_disk: bool) -> None:
+        self.acts.append(f"set aside on disk {is_on_disk}")
 
     # --- what the test does ---
 

@@ -188,7 +188,7 @@ def test_counters_are_read_by_the_end_of_their_names(name, value, words):
 
 TINY = protocol.ModelEntry(
     path="/m/tiny.gguf", name="Tiny", architecture="llama", file_bytes=2**20, num_layers=4, trained_context=512,
-    planned_gpu_layers=2, fit="Fits.",
+    planned_gpu_layers=2, has_gpu=True, fit="Fits.",
 )  # fmt: skip
 BROKEN = protocol.ModelEntry(path="/m/broken.gguf", name="Broken", problem="The file is cut short.")
 
@@ -205,9 +205,19 @@ def test_a_model_is_used_with_the_planned_layers_or_the_wished_ones(window, clie
     tell_models(client, TINY)
     (row,) = page.rows()
     row.use.click()
-    row.layers.setValue(3)
-    row.use.click()
-    assert [wanted.n_gpu_layers for wanted in client.asked(protocol.MODELS_USE)] == [None, 3]
+    for layers in (3, 0):
+        row.layers.setValue(layers)
+        row.use.click()
+    # The output head comes first where llama.cpp counts.
+    assert [wanted.n_gpu_layers for wanted in client.asked(protocol.MODELS_USE)] == [None, 4, 0]
+
+
+def test_nobody_is_asked_for_layers_on_a_card_that_is_not_there(window, client):
+    page = window.go_to("models")
+    tell_models(client, TINY, TINY.model_copy(update={"path": "/m/b.gguf", "has_gpu": False}))
+    assert [row.layers.isVisible() for row in page.rows()] == [True, False]
+    words = [" ".join(label.text() for label in row.findChildren(QLabel)) for row in page.rows()]
+    assert ["GPU layers" in text for text in words] == [True, False]
 
 
 def test_two_files_of_one_model_can_be_told_apart(window, client):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import permutations
+
 import pytest
 
 from engine.generation import cut_prompts
-from engine.generation.cut_prompts import MAX_REMEMBERED, CutPrompts
-from engine.generation.knowledge_tree import pieces_of
+from engine.generation.cut_prompts import MAX_PIECES, MAX_REMEMBERED, CutPrompts
+from engine.generation.knowledge_tree import Piece, piece_of, pieces_of
 from engine.generation.segment import Segment
 from tests.helpers.kept import Room, passage, turn
 
@@ -15,7 +18,12 @@ from tests.helpers.kept import Room, passage, turn
 def cuts(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What was cut, each time that it was."""
     cuts: list[object] = []
-    monkeypatch.setattr(cut_prompts, "pieces_of", lambda segments: (cuts.append(segments), pieces_of(segments))[1])
+
+    def noted(segments: Sequence[Segment], made: object) -> list[Piece]:
+        cuts.append(segments)
+        return pieces_of(segments)
+
+    monkeypatch.setattr(cut_prompts, "pieces_of", noted)
     return cuts
 
 
@@ -37,6 +45,19 @@ def test_what_may_change_is_cut_anew(cuts):
     segments.append(passage(2))
     assert len(prompts.pieces_of(segments)) == 3
     assert (len(cuts), len(prompts)) == (2, 0)
+
+
+def test_passages_in_another_order_are_not_hashed_again(monkeypatch: pytest.MonkeyPatch):
+    made: list[object] = []
+    monkeypatch.setattr(cut_prompts, "piece_of", lambda segments: (made.append(segments), piece_of(segments))[1])
+    prompts, before, passages = CutPrompts(), turn(0, 32), [passage(number) for number in range(4)]
+    for order in permutations(passages):
+        segments = [before, *order]
+        assert prompts.pieces_of(segments) == pieces_of(segments)
+    assert len(made) == 5
+    for number in range(2 * MAX_PIECES):
+        prompts.pieces_of([passage(number)])
+    assert len(prompts._pieces) == MAX_PIECES
 
 
 def test_prompts_that_come_and_go_are_never_taken_for_one_another():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from engine.errors import NoCells
@@ -64,6 +67,47 @@ def test_a_saved_answer_is_loaded_as_it_was() -> None:
     assert num_computed(group) == [32]
     assert parts.residence.saved_bytes == 0
     assert not group.is_swapped
+    parts.check()
+
+
+def test_what_was_saved_can_be_moved_to_the_disk_and_is_loaded_from_there(tmp_path: Path) -> None:
+    parts = Parts()
+    group = parts.running(prompt(1, 30), ((7, 8, 9),))
+    assert leave(parts, group)
+    saved, state = parts.residence.saved_bytes, group.lead.saved[0].state.copy()
+    assert parts.residence.spill(group, tmp_path)
+    assert parts.residence.spill(group, tmp_path)
+    assert (parts.residence.saved_bytes, parts.residence.spilled_bytes) == (0, saved)
+    np.testing.assert_array_equal(group.lead.saved[0].state, state)
+    # Nothing of it outlives a process.
+    assert list(tmp_path.iterdir()) == []
+    parts.residence.settle(group)
+    assert num_computed(group) == [32]
+    assert (parts.residence.saved_bytes, parts.residence.spilled_bytes) == (0, 0)
+    parts.check()
+
+
+def test_whoever_leaves_while_memory_is_short_is_saved_on_the_disk(tmp_path: Path) -> None:
+    parts = Parts()
+    parts.residence.disk_folder = tmp_path / "not yet there"
+    group = parts.running(prompt(1, 30), ((7, 8, 9),))
+    assert leave(parts, group)
+    assert parts.residence.saved_bytes == 0
+    assert parts.residence.spilled_bytes == group.lead.saved[0].num_bytes > 0
+    parts.residence.forget(group)
+    assert parts.residence.spilled_bytes == 0
+
+
+@pytest.mark.expects_warnings
+def test_where_the_disk_has_no_room_an_answer_is_read_again(tmp_path: Path) -> None:
+    parts = Parts()
+    group = parts.running(prompt(1, 30), ((7, 8, 9),))
+    assert leave(parts, group)
+    (tmp_path / "file").touch()
+    assert not parts.residence.spill(group, tmp_path / "file")
+    assert (parts.residence.saved_bytes, parts.residence.spilled_bytes) == (0, 0)
+    parts.residence.settle(group)
+    assert num_computed(group) == [0]
     parts.check()
 
 

@@ -231,3 +231,19 @@ def test_a_beginning_that_was_kept_is_not_saved_a_second_time(wide_model):
     desk.run()
     assert desk.text("q") == desk.text("first")
     desk.close()
+
+
+def test_answers_that_wait_on_the_disk_go_on_where_they_were(desk, tmp_path: Path):
+    alone = desk.write("A tale of a wolf:", LONG).answers[0].text
+    desk.ask("q", "A tale of a wolf:", sampling=LONG)
+    for _ in range(5):
+        desk.step()
+    desk.loop.set_aside(2**30)
+    assert desk.loop.saved_bytes > 0
+    desk.loop.save_to(tmp_path)
+    assert desk.loop.saved_bytes == 0
+    assert desk.loop.spilled_bytes > 0
+    desk.run()
+    assert desk.text("q") == alone
+    assert desk.loop.counters().preempted_by_recompute == 0
+    assert desk.loop.spilled_bytes == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -462,9 +463,9 @@ def test_settings_of_other_things_leave_the_bounds_of_what_is_kept_alone(model_d
 
 
 def test_answers_that_are_set_aside_are_in_the_ledger_until_they_go_on(desk):
-    for num_bytes in (0, 700, 200, 0):
-        desk.loader.note_set_aside(num_bytes)
-        assert desk.ledger.held_bytes("ram", "kv") == num_bytes
+    for saved, spilled in ((0, 0), (700, 0), (200, 500), (0, 700), (0, 0)):
+        desk.loader.note_set_aside(SimpleNamespace(saved_bytes=saved, spilled_bytes=spilled))
+        assert (desk.ledger.held_bytes("ram", "kv"), desk.ledger.held_bytes("disk", "kv")) == (saved, spilled)
 
 
 def test_more_answers_than_there_are_cells_for_are_written_all_the_same(desk, tmp_path: Path):

@@ -28,6 +28,7 @@ def test_an_entry_says_how_a_model_fits_and_what_to_expect_of_it(tmp_path: Path)
     assert entry.ttft_s > 0
     with_gpu = shelf.entry(path, Settings(), hardware(GPU))
     assert (with_gpu.planned_gpu_layers, with_gpu.fit.partition(":")[0]) == (2, "All 2 layers on the GPU")
+    assert (entry.has_gpu, with_gpu.has_gpu) == (False, True)
 
 
 def test_what_competes_with_a_model_counts_against_its_fit(tmp_path: Path):

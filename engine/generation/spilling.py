@@ -1,0 +1,33 @@
+"""What was saved of answers that wait for cells, as pages of a file: memory gets it back, and nothing is read again.
+
+A prompt of a thousand tokens takes seconds to read, and its keys and values a tenth of one from a disk.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from engine.generation.context import State
+
+
+def on_disk(state: State, folder: Path) -> State:
+    """The same bytes in a file without a name, which is gone when nobody holds them any more.
+
+    Raises:
+        OSError: There is no room, or the folder cannot be written to.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder, prefix="answer-") as file:
+        file.write(state)
+        file.flush()
+        # Only what is written can leave memory.
+        os.fsync(file.fileno())
+        mapped = mmap.mmap(file.fileno(), state.nbytes, access=mmap.ACCESS_READ)
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return np.frombuffer(mapped, np.uint8)
