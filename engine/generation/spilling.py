@@ -23,7 +23,7 @@ def on_disk(state: State, folder: Path) -> State:
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder, prefix="answer-") as file:
-        file.write(state)
+        file.write(state.data)
         file.flush()
         # Only what is written can leave memory.
         os.fsync(file.fileno())

@@ -215,7 +215,7 @@ def test_a_model_is_used_with_the_planned_layers_or_the_wished_ones(window, clie
 def test_nobody_is_asked_for_layers_on_a_card_that_is_not_there(window, client):
     page = window.go_to("models")
     tell_models(client, TINY, TINY.model_copy(update={"path": "/m/b.gguf", "has_gpu": False}))
-    assert [row.layers.isVisible() for row in page.rows()] == [True, False]
+    assert [row.layers.isVisibleTo(row) for row in page.rows()] == [True, False]
     words = [" ".join(label.text() for label in row.findChildren(QLabel)) for row in page.rows()]
     assert ["GPU layers" in text for text in words] == [True, False]
 
