@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from engine.generation.request import Request
+from engine.memory.workspace import ROWS_OF_AN_ANSWER
 
-MAX_DRAFT_TOKENS = 64
+MAX_DRAFT_TOKENS = ROWS_OF_AN_ANSWER - 1
 # What is gained must be more than the error of what was measured.
 MIN_GAIN = 1.05
 MATCH_TOKENS = 2

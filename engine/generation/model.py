@@ -146,6 +146,7 @@ class Model:
         self.copied_bytes = file_pages.copied_bytes(native_log.weight_buffers)
         if self.copied_bytes:
             file_pages.let_go(self.path, self.mappings)
+            file_pages.read_singly(self.path, self.mappings)
 
     @property
     def handle(self) -> Any:

@@ -45,13 +45,16 @@ def _with_cells(terms: Terms, room: Room, frame: Frame, filling: Filling, cells_
     demand = terms.demand
     most = demand.parallel_answers * demand.context_tokens
     sizes = range(frame.num_cells + CELLS_ALIGNMENT, most + 1, CELLS_ALIGNMENT)
+
+    def of_size(num_cells: int) -> Frame:
+        # Where fewer slots than answers were found to be better, so they stay.
+        slots = num_cells // max(1, cells_per_answer) if cells_per_answer is not None else 0
+        num_slots = max(frame.num_slots, min(demand.parallel_answers, slots))
+        return replace(frame, num_cells=num_cells, num_slots=num_slots)
+
     # A size is too large (1) or not (0), and so is every larger one.
-    count = bisect_right(sizes, 0, key=lambda size: _is_too_much(terms, room, replace(frame, num_cells=size), filling))
-    num_cells = sizes[count - 1] if count else frame.num_cells
-    # Where fewer slots than answers were found to be better, so they stay.
-    slots = num_cells // max(1, cells_per_answer) if cells_per_answer is not None else 0
-    num_slots = max(frame.num_slots, min(demand.parallel_answers, slots))
-    return replace(frame, num_cells=num_cells, num_slots=num_slots)
+    count = bisect_right(sizes, 0, key=lambda size: _is_too_much(terms, room, of_size(size), filling))
+    return of_size(sizes[count - 1]) if count else frame
 
 
 def _is_too_much(terms: Terms, room: Room, frame: Frame, filling: Filling) -> bool:

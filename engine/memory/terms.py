@@ -15,7 +15,7 @@ from engine.memory.cost_model import Homes
 from engine.memory.demand import Demand
 from engine.memory.placement import Placement, layers_of
 from engine.memory.spread import Spread
-from engine.memory.workspace import compute_bytes, input_bytes, output_bytes
+from engine.memory.workspace import compute_bytes, input_bytes, output_bytes, written_compute_bytes
 
 # Bytes that 32 numbers take: as f16, and as q8_0 with their common scale.
 BYTES_OF_32: dict[KVType, int] = {"f16": 64, "q8_0": 34}
@@ -126,7 +126,7 @@ class Terms:
         rows = output_bytes(self.shape)
         if self.on_device(frame) == self.shape.num_layers:
             return rows + input_bytes(self.shape, frame.n_ubatch, frame.num_cells)
-        return rows + compute_bytes(self.shape, frame.n_ubatch, frame.num_cells)
+        return rows + written_compute_bytes(self.shape, frame.n_ubatch, frame.num_cells, frame.num_slots)
 
     def ram_cell_bytes(self, frame: Frame) -> int:
         return self.cell_bytes(frame.kv_type) - self.device_cell_bytes(frame)

@@ -2,7 +2,8 @@
 
 It allocates them once for each context, at their worst. The formula follows from what it says it took, model by model
 (a test holds it against the library): activations of a pass, the mask over all cells in 16 bits, and a row of logits
-for each sequence.
+for each sequence. On a device that is what they take. In main memory a compute buffer takes what is written to: no
+pass has more tokens than `n_ubatch`, and none more rows than the answers at once can have.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ FLOAT_BYTES, MASK_BYTES = 4, 2
 # All answers, and everything that is kept in cells, need a sequence number each; each costs a row of logits, in the
 # output and in the compute buffer.
 LOGITS_BYTES, MIN_SEQUENCES, MAX_SEQUENCES = 128 * 2**20, 32, 256
+# A token that is written, and as many as may be drafted behind it.
+ROWS_OF_AN_ANSWER = 1 + 64
 _UNKNOWN_WIDTH = 4096
 
 
@@ -27,12 +30,24 @@ def num_sequences(vocabulary_size: int) -> int:
 
 def compute_bytes(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
     """Of the buffer on a device that computes layers."""
+    return _compute(shape, _most_tokens(shape, n_ubatch), num_cells, num_sequences(shape.vocabulary_size))
+
+
+def written_compute_bytes(shape: ModelShape, n_ubatch: int, num_cells: int, num_slots: int) -> int:
+    """Of the same buffer in main memory, with so many answers at once."""
+    return _compute(shape, n_ubatch, num_cells, _rows(shape, num_slots))
+
+
+def _compute(shape: ModelShape, num_tokens: int, num_cells: int, num_rows: int) -> int:
     if not shape.num_layers:
         return 0
     width = shape.width or _UNKNOWN_WIDTH
-    logits = num_sequences(shape.vocabulary_size) * shape.vocabulary_size * FLOAT_BYTES
-    tokens = _most_tokens(shape, n_ubatch)
-    return tokens * (width * ACTIVATIONS * FLOAT_BYTES + num_cells * MASK_BYTES) + logits
+    logits = num_rows * shape.vocabulary_size * FLOAT_BYTES
+    return num_tokens * (width * ACTIVATIONS * FLOAT_BYTES + num_cells * MASK_BYTES) + logits
+
+
+def _rows(shape: ModelShape, num_slots: int) -> int:
+    return min(num_sequences(shape.vocabulary_size), num_slots * ROWS_OF_AN_ANSWER)
 
 
 def input_bytes(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from engine.core import ModelShape
-from engine.generation.context import Context, ContextSpec
+from engine.generation.context import Context, ContextSpec, Stretch
 from engine.generation.model import Model
-from engine.memory.workspace import compute_bytes, num_sequences, output_bytes
+from engine.memory.workspace import (
+    ROWS_OF_AN_ANSWER,
+    compute_bytes,
+    num_sequences,
+    output_bytes,
+    written_compute_bytes,
+)
 from engine.models.gguf import read_shape
+from tests.bench.bench_model import Shape, write_model
 from tests.helpers.tiny_gguf import write_tiny_model
 
 MIB = 2**20
@@ -42,3 +50,26 @@ def test_a_vocabulary_of_many_words_has_fewer_rows():
 def test_without_a_model_there_is_no_buffer():
     nothing = ModelShape("", "", 0, (), 0, 0, (), 0, 0, has_chat_template=False)
     assert compute_bytes(nothing, 512, 8192) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what was written to")
+@pytest.mark.parametrize("num_slots", [1, 4])
+def test_in_memory_it_takes_what_the_answers_at_once_write_to(tmp_path: Path, num_slots: int):
+    path = tmp_path / "m.gguf"
+    write_model(path, Shape("m", 2, width=256, feed_forward=1024, heads=4, kv_heads=2, vocabulary=8000, context=4096))
+    shape, model = read_shape(path), Model(path, 0, lambda fraction: True)
+    rows = num_sequences(shape.vocabulary_size)
+    context = Context(model, ContextSpec(2048, 512, 128, num_threads=1, num_sequences=rows))
+    try:
+        buffers, cells = sum(context.compute_bytes.values()), sum(shape.kv_cell_bytes) * 2048
+        # Rows that come out are cleared when they are made; nothing is written to the buffer before the first pass.
+        made = context.touched_bytes(cells + buffers)
+        context.decode([Stretch(0, 0, tuple(range(3, 515)), 1)])
+        drafted = tuple(range(3, 3 + min(ROWS_OF_AN_ANSWER, rows // num_slots)))
+        context.decode([Stretch(slot, 0, drafted, len(drafted)) for slot in range(1, num_slots + 1)])
+        planned = written_compute_bytes(shape, 128, 2048, num_slots)
+        assert context.touched_bytes(cells + buffers) - made <= planned + MIB
+        assert planned < compute_bytes(shape, 128, 2048) / (2 if num_slots == 1 else 1)
+    finally:
+        context.close()
+        model.close()

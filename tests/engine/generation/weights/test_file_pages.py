@@ -10,7 +10,9 @@ import pytest
 
 from engine.generation.context import Context, ContextSpec, Stretch
 from engine.generation.model import Model
-from engine.generation.weights.file_pages import copied_bytes, let_go
+from engine.generation.weights import file_pages
+from engine.generation.weights.file_pages import copied_bytes, let_go, read_singly
+from engine.models.gguf import read_header
 from tests.bench.bench_model import Shape, write_model
 
 MIB = 2**20
@@ -69,6 +71,40 @@ def test_a_model_that_was_copied_leaves_its_file_and_computes_the_same(file: Pat
         model.close()
 
 
+def singly_read(path: Path) -> list[tuple[int, int]]:
+    """Bytes of the file that are mapped so that nothing around them is read: VM_RAND_READ of smaps."""
+    found, place = [], (0, 0)
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        words = line.split()
+        if "-" in words[0]:
+            start, end = (int(number, 16) for number in words[0].split("-"))
+            offset = int(words[2], 16)
+            place = (offset, offset + end - start) if line.endswith(str(path)) else (0, 0)
+        elif words[0] == "VmFlags:" and "rr" in words and place[1]:
+            found.append(place)
+    return found
+
+
+@needs_linux
+def test_what_a_step_touches_a_little_of_is_read_without_what_lies_around_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(file_pages, "SMALL_BYTES", 16 * 1024)
+    model = Model(file, 0, lambda fraction: True)
+    try:
+        if not model.copied_bytes:
+            pytest.skip("this processor gains nothing by repacking")
+        singly = singly_read(file)
+        for tensor in read_header(file).tensors:
+            # It may begin in the page in which a norm ends.
+            middle = tensor.offset + tensor.num_bytes // 2
+            is_so = any(start <= middle < end for start, end in singly)
+            assert is_so == ("norm" in tensor.name or tensor.name == "token_embd.weight"), tensor.name
+    finally:
+        model.close()
+    read_singly(file.with_name("gone.gguf"), model.mappings)
+
+
 @needs_linux
 def test_a_model_that_is_computed_in_place_stays_mapped_and_copies_nothing(file: Path):
     model = Model(file, 0, lambda fraction: True, is_repacked=False)
@@ -76,14 +112,13 @@ def test_a_model_that_is_computed_in_place_stays_mapped_and_copies_nothing(file:
         logits_of(model)
         assert model.copied_bytes == 0
         assert mapped_resident_bytes(file) > 8 * MIB
+        assert singly_read(file) == []
     finally:
         model.close()
 
 
 @needs_linux
 def test_nothing_but_the_models_own_files_is_let_go(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from engine.generation.weights import file_pages
-
     model = Model(file, 0, lambda fraction: True)
     other = tmp_path / "other.gguf"
     other.write_bytes(b"GGUF" + bytes(100))
