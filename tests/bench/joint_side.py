@@ -24,6 +24,7 @@ from engine.engine import Engine
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Event
 from engine.memory.demand import Backlog, Demand
 from engine.memory.hardware import Hardware
+from engine.memory.heap import few_arenas
 from engine.memory.placement import Placement
 from engine.memory.profile import Profile
 from engine.profiled import ProfiledPlanner
@@ -144,6 +145,7 @@ def demand_of(demand: Demand, split: Split) -> Demand:
 
 
 def prepare(settings: Said) -> Callable[[Said], Said]:
+    few_arenas()  # as the application does
     group = group_of(settings)
     side = JointSide(settings, group)
 
