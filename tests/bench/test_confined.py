@@ -95,7 +95,8 @@ def test_a_side_answers_within_its_limit_and_leaves_no_group(tmp_path: Path, par
         both = MeasuredAnswers.heard(side.ask(prompts=prompts, num_tokens=5))
         alone = [MeasuredAnswers.heard(side.ask(prompts=[prompt], num_tokens=5)) for prompt in prompts]
 
-    assert set(parent.folder.iterdir()) == before
+    # What a killed bench had left behind may be gone as well.
+    assert set(parent.folder.iterdir()) <= before
     assert [len(tokens) for tokens in both.tokens] == [5, 5]
     # What one writes does not depend on the other.
     assert both.tokens == (*alone[0].tokens, *alone[1].tokens)
