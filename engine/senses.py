@@ -89,7 +89,9 @@ class EngineHands:
         # Whoever embeds just now is waited for, but not by us; a move that is under way shows when it is done.
         if stores is not None and not self._moving.is_alive():
             where: Place = "card" if to_gpu else "memory"
-            self._moving = threading.Thread(target=stores.embedder.move, args=(where,), name="embedder-moves")
+            self._moving = threading.Thread(
+                target=stores.embedder.move, args=(where,), name="embedder-moves", daemon=True
+            )
             self._moving.start()
 
     def keep_in_cells(self, may_lie: bool) -> None:

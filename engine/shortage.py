@@ -116,8 +116,11 @@ class Shortage:
         """
         memory = self._senses.settings().memory
         chosen = {tier: chosen_of(memory, tier) for tier in TIERS}
-        if self._chosen:
-            self._standing.forget([tier for tier in TIERS if chosen[tier] != self._chosen[tier]])
+        changed = [tier for tier in TIERS if self._chosen and chosen[tier] != self._chosen[tier]]
+        for rung in self._standing.given_up:
+            if rung.tier in changed:
+                self._carry_out(rung, is_down=False)
+        self._standing.forget(changed)
         self._chosen = chosen
 
     def _state(self, in_force: InForce) -> LadderState:
@@ -135,13 +138,17 @@ class Shortage:
         )
 
     def _act(self, move: Move) -> None:
-        """Says a move, and does what no plan can say."""
+        """Says a move, and carries it out."""
         rung, is_down = move.rung, move.kind == "given_up"
         why = reasons.taken_back(rung.tier)
         if is_down:
             by_budget = rung.tier in self._by_budget
             why = reasons.over_budget(rung.tier) if by_budget else reasons.given_up(rung.tier, self.levels[rung.tier])
         self._decisions.say(move.kind, f"{why} {rung.sentence if is_down else rung.way_back}", rung.tier)
+        self._carry_out(rung, is_down)
+
+    def _carry_out(self, rung: Rung, is_down: bool) -> None:
+        """Does, or takes back, what no plan can say."""
         if rung.kind == "tree_to_ram":
             self._hands.keep_in_cells(not is_down)
         elif rung.kind == "idle_model" and is_down:

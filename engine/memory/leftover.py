@@ -44,7 +44,7 @@ def _with_index(terms: Terms, filling: Filling, left_bytes: int) -> Filling:
 def _with_cells(terms: Terms, room: Room, frame: Frame, filling: Filling, cells_per_answer: int | None) -> Frame:
     demand = terms.demand
     most = demand.parallel_answers * demand.context_tokens
-    sizes = range(frame.num_cells + CELLS_ALIGNMENT, most + 1, CELLS_ALIGNMENT)
+    sizes = range(frame.num_cells, most + 1, CELLS_ALIGNMENT)
 
     def of_size(num_cells: int) -> Frame:
         # Where fewer slots than answers were found to be better, so they stay.

@@ -127,6 +127,20 @@ def test_an_idle_model_rests_before_anybody_is_hurt():
     assert "fewer_cells" not in [rung.kind for rung in machine.loop.given_up]
 
 
+def test_what_was_done_for_a_budget_is_undone_when_it_is_changed():
+    machine = ScriptedMachine(backlog=Backlog(waiting=3, running=1))
+    machine.set_aside_bytes = GIB
+    machine.run(10)
+    machine.stalls = SHORT
+    machine.run(60)
+    assert machine.acts[-1] == "set aside on disk True"
+    machine.stalls = Stalls()
+    machine.allow(ram_budget_bytes=12 * GIB)
+    machine.run(2)
+    assert machine.acts[-1] == "set aside on disk False"
+    assert machine.loop.given_up == ()
+
+
 def test_other_programs_that_take_memory_are_made_room_for():
     machine = ScriptedMachine()
     machine.run(10)

@@ -53,6 +53,8 @@ class ScriptedMachine:
         self.index_bytes = 0
         # What partitions really take; None: all that they may.
         self.used_index_bytes: int | None = None
+        # What memory holds of answers that wait for cells.
+        self.set_aside_bytes = 0
         self.placement: Placement | None = None
         self._asked: list[Placement] = []
         self._leases: list[Lease] = []
@@ -88,7 +90,7 @@ class ScriptedMachine:
     def use(self) -> Use:
         tree = self.placement.kv_ram_bytes if self.placement is not None else 0
         index_bytes = self.index_bytes if self.used_index_bytes is None else self.used_index_bytes
-        return Use(tree_bytes=tree, index_bytes=index_bytes)
+        return Use(tree_bytes=tree, index_bytes=index_bytes, set_aside_bytes=self.set_aside_bytes)
 
     def _demand(self) -> Demand:
         memory, waiting = self.settings.memory, self.backlog.waiting + self.backlog.running
