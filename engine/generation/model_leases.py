@@ -63,8 +63,11 @@ class ModelLeases:
         self._weights = self._entered(shape, placement, copied_bytes, loading=True)
 
     def note_copied(self, shape: ModelShape, placement: Placement, copied_bytes: int) -> None:
-        """The weights are there, and `copied_bytes` of those in memory are no pages of the file."""
-        before, self._weights = self._weights, self._entered(shape, placement, copied_bytes, loading=False)
+        """The weights are there, and `copied_bytes` of those in memory are no pages of the file.
+
+        They are told as being loaded until the context is entered as well: what it takes meanwhile is nobody else's.
+        """
+        before, self._weights = self._weights, self._entered(shape, placement, copied_bytes, loading=True)
         before.release()
 
     def note_streamed(self, shape: ModelShape, placement: Placement) -> None:
@@ -72,13 +75,13 @@ class ModelLeases:
         before, weights = self._weights, LeaseGroup(self._ledger)
         for layer, num_bytes in enumerate(shape.layer_bytes):
             if placement.tier_of_layer(layer) == "gpu":
-                weights.take("weights", f"layer {layer}", "gpu", num_bytes)
+                weights.take("weights", f"layer {layer}", "gpu", num_bytes, loading=True)
         is_head_in_ram, is_tied = placement.tier_of_output == "ram", shape.head_bytes > shape.output_bytes
         if not is_head_in_ram:
-            weights.take("weights", "output head", "gpu", shape.head_bytes)
+            weights.take("weights", "output head", "gpu", shape.head_bytes, loading=True)
         if not (is_head_in_ram and is_tied):
             embeddings_bytes = shape.other_bytes - shape.output_bytes
-            weights.take("weights", "token embeddings", "ram", embeddings_bytes, is_mapped=True)
+            weights.take("weights", "token embeddings", "ram", embeddings_bytes, loading=True, is_mapped=True)
         self._weights = weights
         before.release()
 
@@ -127,7 +130,6 @@ class ModelLeases:
         Returns:
             What to give back when the context is closed.
         """
-        self._weights.settle()
         context = LeaseGroup(self._ledger)
         self._contexts.append(context)
         for tier in _TIERS:
@@ -146,6 +148,7 @@ class ModelLeases:
                 context.measure("workspace", what, num_bytes, partial(touched, num_bytes))
             else:
                 context.take("workspace", what, "gpu", num_bytes)
+        self._weights.settle()
         return context
 
     def release_weights(self) -> None:

@@ -1,0 +1,21 @@
+"""Tests for engine.generation.model_leases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engine.generation.commands import UseModel
+from tests.engine.generation.conftest import Desk
+
+
+def test_weights_count_as_being_loaded_until_the_context_is_entered_as_well(desk: Desk, tiny_model: Path):
+    # Else whoever measures what something else takes meanwhile would take the context for it.
+    seen: list[set[tuple[str, str]]] = []
+    desk.ledger.on_change = lambda: seen.append({(span.owner, span.state) for span in desk.ledger.spans("ram")})
+    desk.worker.use(UseModel(tiny_model))
+    desk.model_state("loaded")
+    assert ("weights", "resident") in seen[-1]
+    assert ("weights", "loading") not in seen[-1]
+    before = [states for states in seen if not any(owner == "workspace" for owner, _ in states)]
+    assert any(("weights", "loading") in states for states in before)
+    assert not any(("weights", "resident") in states for states in before)
