@@ -12,6 +12,7 @@ from pathlib import Path
 
 import lancedb
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
 from engine.config import MemorySettings
@@ -583,3 +584,7 @@ def test_all_rows_of_documents_come_in_the_order_of_their_text(table: ChunkTable
         table.put_document(id_, [chunk_row(id_, n, f"text {id_} {n}", start=10 * n) for n in (1, 0, 2)])
     assert [hit.row_id for hit in table.hits_of([3, 1])] == ["1-0", "1-1", "1-2", "3-0", "3-1", "3-2"]
     assert table.hits_of([]) == []
+
+
+def test_what_arrow_allocates_comes_from_the_allocator_that_is_looked_after():
+    assert pa.default_memory_pool().backend_name == "system"
