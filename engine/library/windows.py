@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from engine.library.seams import Embedder
 
-# Chunks of like length waste no padding: sorting this many is 36 % faster than taking them as they come …
-WINDOW_CHUNKS = 256
+# Chunks of like length waste no padding: of so many 1 % is padding, of half as many 1.5 %, and a third as they come …
+WINDOW_CHUNKS = 512
 # … and between so many there is a place to stop, every second or two; twice as many are under way (embedding.py).
 PORTION_CHUNKS = 32
 

@@ -28,6 +28,8 @@ class CgroupMemory:
     before it runs short (a mapped file's pages too, which somebody then has to read again). `anonymous_bytes` (version
     1 calls it rss) and `shmem_bytes` stay in memory, `mapped_file_bytes` are pages of mapped files and of mapped shared
     memory, `file_bytes` is all page cache. `num_refused` counts how often the limit was reached (failcnt).
+    `charged_file_bytes` are the mapped pages that count in the tightest group, all of them where nothing limits us:
+    a page counts where it was touched first, so libraries that others use too may cost us nothing.
     """
 
     limit_bytes: int | None
@@ -38,6 +40,7 @@ class CgroupMemory:
     file_bytes: int
     mapped_file_bytes: int
     num_refused: int
+    charged_file_bytes: int | None = None
 
     @property
     def kept_bytes(self) -> int:
@@ -83,6 +86,15 @@ _V2 = _Names(
 
 
 @dataclass(frozen=True, slots=True)
+class _Limit:
+    """What one group allows, what it can still give, and the pages of mapped files that count in it, in bytes."""
+
+    limit_bytes: int
+    free_bytes: int
+    mapped_file_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Place:
     """Folders of our group and of those above it, our own first."""
 
@@ -106,28 +118,30 @@ def own_cgroup(roots: tuple[Path, Path] = _ROOTS, proc: Path = _PROC) -> CgroupM
     return _look(place.names, own, table, limits)
 
 
-def _look(names: _Names, own: str, table: Mapping[str, int], limits: Sequence[tuple[int, int]]) -> CgroupMemory:
+def _look(names: _Names, own: str, table: Mapping[str, int], limits: Sequence[_Limit]) -> CgroupMemory:
     file, line = names.refused
+    tightest = min(limits, key=lambda limit: limit.limit_bytes, default=None)
     return CgroupMemory(
-        limit_bytes=min((limit for limit, _ in limits), default=None),
-        free_bytes=min((free for _, free in limits), default=None),
+        limit_bytes=tightest and tightest.limit_bytes,
+        free_bytes=min((limit.free_bytes for limit in limits), default=None),
         usage_bytes=_number(f"{own}/{names.usage}") or 0,
         anonymous_bytes=table.get(names.anonymous, 0),
         shmem_bytes=table.get(names.shmem, 0),
         file_bytes=max(0, table.get(names.cache, 0) - table.get(names.shmem, 0)),
         mapped_file_bytes=table.get(names.mapped, 0),
         num_refused=(_table(f"{own}/{file}").get(line) if line else _number(f"{own}/{file}")) or 0,
+        charged_file_bytes=tightest and tightest.mapped_file_bytes,
     )
 
 
-def _limit(folder: str, names: _Names) -> tuple[int, int] | None:
-    """The limit of one group and what it can still give; None where it has none."""
+def _limit(folder: str, names: _Names) -> _Limit | None:
+    """None where the group has none."""
     limit_bytes = _number(f"{folder}/{names.limit}")
     if limit_bytes is None or limit_bytes >= _NO_LIMIT_FROM_BYTES:
         return None
     table = _table(f"{folder}/{_STATISTICS}")
     used_bytes = (_number(f"{folder}/{names.usage}") or 0) - sum(table.get(name, 0) for name in names.droppable)
-    return limit_bytes, max(0, limit_bytes - max(0, used_bytes))
+    return _Limit(limit_bytes, max(0, limit_bytes - max(0, used_bytes)), table.get(names.mapped, 0))
 
 
 @lru_cache(maxsize=8)

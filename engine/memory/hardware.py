@@ -6,7 +6,7 @@ RAM follows the control groups where they limit us. A look takes half a millisec
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -25,7 +25,7 @@ class Hardware:
     `ram_capacity_bytes` is what the machine has, or what the tightest group allows. `ram_free_bytes` can be had beyond
     what this process holds: page cache that nobody uses counts as free, the pages of files that we map do not, so
     free plus held is what we could have at most. `process_bytes` is this process's own resident memory, `process` the
-    same by kind; `cgroup` is None where there are no groups.
+    same by kind, both as they are charged; `cgroup` is None where there are no groups.
     """
 
     ram_capacity_bytes: int
@@ -48,9 +48,26 @@ class Hardware:
         return self.cgroup is not None and self.cgroup.limit_bytes == self.ram_capacity_bytes
 
 
+def own_memory() -> ProcessMemory:
+    """What this process takes of what it may have; about 0.4 ms."""
+    return charged(process_memory(), own_cgroup(), psutil.virtual_memory().total)
+
+
+def charged(process: ProcessMemory, cgroup: CgroupMemory | None, machine_bytes: int) -> ProcessMemory:
+    """The same without pages of files that are charged to others, where a group allows us less than the machine has.
+
+    Memory that is shared counts among a group's mapped pages and is no file's.
+    """
+    if cgroup is None or cgroup.charged_file_bytes is None or (cgroup.limit_bytes or machine_bytes) >= machine_bytes:
+        return process
+    file_bytes = min(process.file_bytes, max(0, cgroup.charged_file_bytes - process.shmem_bytes))
+    return replace(process, rss_bytes=process.rss_bytes - process.file_bytes + file_bytes, file_bytes=file_bytes)
+
+
 def probe(data_folder: Path, devices: tuple[Device, ...] = ()) -> Hardware:
     """RAM and the disk that holds `data_folder`; devices are handed in, since only their owner thread may ask them."""
-    memory, cgroup, process = psutil.virtual_memory(), own_cgroup(), process_memory()
+    memory, cgroup = psutil.virtual_memory(), own_cgroup()
+    process = charged(process_memory(), cgroup, memory.total)
     capacity_bytes, available_bytes = memory.total, memory.available
     if cgroup is not None and cgroup.limit_bytes is not None and cgroup.free_bytes is not None:
         capacity_bytes = min(capacity_bytes, cgroup.limit_bytes)

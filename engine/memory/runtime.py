@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from engine.memory.hardware import ProcessMemory, own_memory
 from engine.memory.heap import Heap, heap
 from engine.memory.ledger import Growth, Lease, Ledger
-from engine.memory.process import ProcessMemory, process_memory
 
 OWNER = "runtime"
 BASE, LIBRARIES, FREED = "interpreter and libraries", "libraries' files", "freed, kept for the next use"
@@ -45,7 +45,7 @@ class Runtime:
     def __init__(
         self,
         ledger: Ledger,
-        process: Callable[[], ProcessMemory] = process_memory,
+        process: Callable[[], ProcessMemory] = own_memory,
         allocator: Callable[[], Heap] = heap,
     ) -> None:
         """Measures what is there already; `process` and `allocator` are where it looks."""

@@ -11,7 +11,7 @@ HUGE = 20 * WINDOW_CHUNKS
 
 
 def test_small_documents_are_taken_in_the_order_in_which_they_came() -> None:
-    assert shares([Waiting(100), Waiting(100), Waiting(100), Waiting(100)]) == [100, 100, 56, 0]
+    assert shares([Waiting(200), Waiting(200), Waiting(200), Waiting(200)]) == [200, 200, WINDOW_CHUNKS - 400, 0]
 
 
 def test_what_is_there_may_be_less_than_a_window() -> None:
@@ -21,7 +21,7 @@ def test_what_is_there_may_be_less_than_a_window() -> None:
 
 def test_small_documents_pass_a_huge_one_that_goes_on_all_the_same() -> None:
     assert shares([Waiting(HUGE), Waiting(10), Waiting(20)]) == [WINDOW_CHUNKS - 30, 10, 20]
-    assert shares([Waiting(HUGE), *[Waiting(200)] * 5]) == [PORTION_CHUNKS, 200, 24, 0, 0, 0]
+    assert shares([Waiting(HUGE), *[Waiting(400)] * 5]) == [PORTION_CHUNKS, 400, 80, 0, 0, 0]
 
 
 def test_the_first_of_two_huge_documents_is_finished_first() -> None:

@@ -72,6 +72,7 @@ def test_the_first_version_tells_of_our_group_and_the_groups_in_it(tmp_path: Pat
         file_bytes=850,
         mapped_file_bytes=120,
         num_refused=3,
+        charged_file_bytes=120,
     )
 
 
@@ -83,11 +84,12 @@ def test_the_second_version_tells_the_same(tmp_path: Path, look: Look):
 
 
 def test_the_tightest_of_the_groups_above_counts_with_all_that_is_used_in_it(tmp_path: Path, look: Look):
-    v1_group(tmp_path / "v1" / "slice", 5_000, 4_900)
+    v1_group(tmp_path / "v1" / "slice", 5_000, 4_900, STAT_V1.replace("mapped_file 120", "mapped_file 600"))
     v1_group(tmp_path / "v1" / "slice" / "us", 8_000, 1_000)
     found = look("4:memory:/slice/us\n")
     assert found is not None
     assert (found.limit_bytes, found.free_bytes, found.usage_bytes) == (5_000, 700, 1_000)
+    assert (found.mapped_file_bytes, found.charged_file_bytes) == (120, 600)
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -99,6 +101,7 @@ def test_without_a_limit_only_the_use_is_told(tmp_path: Path, look: Look, versio
     found = look("4:memory:/us\n" if version == 1 else "0::/us\n")
     assert found is not None
     assert (found.limit_bytes, found.free_bytes, found.usage_bytes) == (None, None, 1_000)
+    assert found.charged_file_bytes is None
 
 
 def test_a_group_over_its_limit_has_nothing_free(tmp_path: Path, look: Look):

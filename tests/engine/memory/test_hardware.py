@@ -12,7 +12,7 @@ import pytest
 
 from engine.memory import hardware
 from engine.memory.devices import probe_devices, torch_devices, torch_held_bytes
-from engine.memory.hardware import CgroupMemory, Device, ProcessMemory, probe
+from engine.memory.hardware import CgroupMemory, Device, ProcessMemory, charged, probe
 
 GIB = 2**30
 System = namedtuple("System", "total available")
@@ -31,8 +31,8 @@ def machine(monkeypatch: pytest.MonkeyPatch):
     return seen
 
 
-def group(limit: int | None, free: int | None) -> CgroupMemory:
-    return CgroupMemory(limit, free, GIB, GIB // 2, 0, GIB // 2, 0, 0)
+def group(limit: int | None, free: int | None, charged: int = GIB) -> CgroupMemory:
+    return CgroupMemory(limit, free, GIB, GIB // 2, 0, GIB // 2, charged, 0, None if limit is None else charged)
 
 
 def test_files_that_we_map_are_not_free(machine):
@@ -49,6 +49,22 @@ def test_what_the_group_allows_counts_where_it_is_less(machine):
     wide = machine(group(64 * GIB, 60 * GIB))
     assert (wide.ram_capacity_bytes, wide.ram_free_bytes) == (16 * GIB, 9 * GIB)
     assert not wide.is_limited
+
+
+def test_pages_of_files_that_others_are_charged_for_take_nothing_of_our_limit(machine):
+    seen = machine(group(6 * GIB, 2 * GIB, charged=GIB // 4))
+    assert (seen.process_bytes, seen.process.file_bytes) == (2 * GIB + GIB // 4, GIB // 4)
+    # What can be had in all is what the limit leaves of our own memory: 2 GiB of it are neither free nor dropped.
+    assert seen.ram_free_bytes + seen.process_bytes == 4 * GIB
+    # The machine's memory they do take.
+    assert machine(group(64 * GIB, 60 * GIB, charged=GIB // 4)).process_bytes == 3 * GIB
+
+
+def test_shared_memory_is_no_file_of_which_a_group_is_charged():
+    process = ProcessMemory(4 * GIB, 2 * GIB, GIB, GIB)
+    assert charged(process, group(6 * GIB, GIB, charged=GIB), 16 * GIB) == ProcessMemory(3 * GIB, 2 * GIB, 0, GIB)
+    assert charged(process, group(6 * GIB, GIB, charged=3 * GIB), 16 * GIB) == process
+    assert charged(process, None, 16 * GIB) == process
 
 
 def test_a_group_without_a_limit_changes_nothing(machine):
