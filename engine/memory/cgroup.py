@@ -122,7 +122,7 @@ def _look(names: _Names, own: str, table: Mapping[str, int], limits: Sequence[_L
     file, line = names.refused
     tightest = min(limits, key=lambda limit: limit.limit_bytes, default=None)
     return CgroupMemory(
-        limit_bytes=tightest and tightest.limit_bytes,
+        limit_bytes=None if tightest is None else tightest.limit_bytes,
         free_bytes=min((limit.free_bytes for limit in limits), default=None),
         usage_bytes=_number(f"{own}/{names.usage}") or 0,
         anonymous_bytes=table.get(names.anonymous, 0),
@@ -130,7 +130,7 @@ def _look(names: _Names, own: str, table: Mapping[str, int], limits: Sequence[_L
         file_bytes=max(0, table.get(names.cache, 0) - table.get(names.shmem, 0)),
         mapped_file_bytes=table.get(names.mapped, 0),
         num_refused=(_table(f"{own}/{file}").get(line) if line else _number(f"{own}/{file}")) or 0,
-        charged_file_bytes=tightest and tightest.mapped_file_bytes,
+        charged_file_bytes=None if tightest is None else tightest.mapped_file_bytes,
     )
 
 
