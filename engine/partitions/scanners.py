@@ -71,8 +71,12 @@ class Scanners:
             for place in places:
                 results[place] = work(items[place])
 
-        turns = [self._pool.submit(take_turns) for _ in range(min(self.num_threads, len(items)))]
-        wait(turns)
+        # The caller would only wait: it takes its turns as well, and one thread fewer has to wake up.
+        turns = [self._pool.submit(take_turns) for _ in range(min(self.num_threads, len(items)) - 1)]
+        try:
+            take_turns()
+        finally:
+            wait(turns)
         for turn in turns:
             turn.result()
         return [results[place] for place in range(len(items))]
