@@ -256,7 +256,7 @@ def _halves(source: Partition | View, positions: Positions) -> tuple[NDArray[np.
     if isinstance(source, View):
         return source.packed.exact[positions], False
     halves = source.halves(positions)
-    source.forget_many()
+    source.forget_pages()
     return halves
 
 

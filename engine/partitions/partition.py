@@ -33,8 +33,6 @@ _PIECE_BYTES = 4 * 2**20
 _PIECE_ROWS = 4096
 # A row from the page cache takes some 5 µs to map, one from a fast disk 50 µs or more.
 _PROBED_ROWS, _COLD_SECONDS_PER_ROW = 8, 30e-6
-# Of a partition's rows so many stay mapped between searches, a page or two each: forgetting some takes as long as many.
-_MOST_TOUCHED_ROWS = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +53,6 @@ class Partition:
         self.shape = Shape(header.count, header.dimensions)
         self._index_at, self._block_at, self._exact_at = self.shape.offsets(header_bytes)
         self._is_verified = False
-        self._num_touched = 0
         # Set when there are codes of these very rows, and back when they cannot be used.
         self.codes: CodesFile | None = None
         documents, self.centroid = self._read_index()
@@ -202,7 +199,6 @@ class Partition:
         whole = np.frombuffer(self._mapping, np.float16, self.count * self.shape.dimensions, self._exact_at)
         rows = whole.reshape(self.count, self.shape.dimensions)
         # Twice, because whoever runs meanwhile may keep a thread waiting; a disk does so every time.
-        self._num_touched += len(positions)
         taken = np.empty((len(positions), self.shape.dimensions), np.float16)
         size, num_taken = min(_PROBED_ROWS, len(positions) // 2), 0
         is_cold = size > 0
@@ -234,14 +230,8 @@ class Partition:
 
     def forget_pages(self) -> None:
         """Takes what `exact` touched out of our resident memory; the system may keep it cached."""
-        self._num_touched = 0
         if hasattr(mmap, "MADV_DONTNEED"):
             self._mapping.madvise(mmap.MADV_DONTNEED)
-
-    def forget_many(self) -> None:
-        """The same once it is worth it: between searches no more than a megabyte or two stays."""
-        if self._num_touched >= _MOST_TOUCHED_ROWS:
-            self.forget_pages()
 
     def packed(self) -> Packed:
         """Everything, checked to the last byte. Raises PartitionDamaged."""

@@ -82,17 +82,6 @@ def test_slow_rows_are_announced(partition: Partition, rows: Packed, monkeypatch
     np.testing.assert_array_equal(partition.exact(positions), rows.by_document().exact.astype(np.float32))
 
 
-def test_pages_are_forgotten_when_many_rows_were_read(partition: Partition, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(partition_module, "_MOST_TOUCHED_ROWS", 100)
-    forgotten: list[int] = []
-    forget = partition.forget_pages
-    monkeypatch.setattr(partition, "forget_pages", lambda: (forgotten.append(1), forget()))
-    for _ in range(5):
-        partition.exact(np.arange(50))
-        partition.forget_many()
-    assert len(forgotten) == 2
-
-
 def test_rows_are_known_by_their_documents(partition: Partition, rows: Packed):
     documents = rows.by_document().documents
     np.testing.assert_array_equal(partition.documents_of(np.arange(100)), documents)
