@@ -116,4 +116,5 @@ def _tell_index(finished: IndexFinished, out: Output) -> None:
 
 
 def _tell_removed(removed: int, out: Output) -> None:
-    out.json({"documents": {"removed": removed}}) if out.is_json else out.line(f"{removed} documents removed.")
+    told = f"{words.counted(removed, 'document')} removed."
+    out.json({"documents": {"removed": removed}}) if out.is_json else out.line(told)

@@ -11,9 +11,15 @@ from engine.events import AnswerFinished, IndexFinished
 from engine.protocol import EmbedderState, Folder
 
 
+def counted(count: int, noun: str) -> str:
+    """In English: "1 document", "2 documents"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def tell_index(finished: IndexFinished, out: Output) -> None:
     out.line(
-        f"{finished.indexed} documents indexed ({finished.chunks} chunks), {finished.unchanged} unchanged, "
+        f"{counted(finished.indexed, 'document')} indexed ({counted(finished.chunks, 'chunk')}), "
+        f"{finished.unchanged} unchanged, "
         f"in {finished.seconds:.1f} s."
     )
     titles = {"indexed in part": finished.in_part, "skipped": finished.skipped, "failed": finished.failed}
@@ -25,7 +31,7 @@ def tell_index(finished: IndexFinished, out: Output) -> None:
 def tell_collections(collections: Sequence[Collection], folders: Sequence[Folder], out: Output) -> None:
     for collection in collections:
         states = ", ".join(f"{count} {state}" for state, count in collection.documents_by_state.items() if count)
-        out.line(f"{collection.name}: {states or 'empty'}; {collection.num_chunks} chunks")
+        out.line(f"{collection.name}: {states or 'empty'}; {counted(collection.num_chunks, 'chunk')}")
         for folder in folders:
             if folder.collection == collection.name:
                 _tell_folder(folder, out)
@@ -70,10 +76,9 @@ def tell_answer(end: AnswerFinished, out: Output) -> None:
     for index in dict.fromkeys(citation.passage for citation in citations):
         out.line(f"[{index + 1}] {_place(answer.passages[index])}")
     scope = answer.scope
-    files = "1 file" if scope.files == 1 else f"{scope.files} files"
     for recognised in scope.recognised:
         out.line(f"From the question: {recognised}.")
-    out.line(f"From {scope.passages_used} of {scope.passages_found} passages in {files}.")
+    out.line(f"From {scope.passages_used} of {scope.passages_found} passages in {counted(scope.files, 'file')}.")
     _tell_refreshes(end, out)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -35,6 +36,15 @@ def test_what_was_left_out_of_an_indexed_file_is_told() -> None:
         "  skipped: /d/scan.pdf: The pages are pictures without text.",
         "  failed: /d/broken.pdf: The PDF is damaged.",
     ]
+
+
+def test_one_of_a_kind_is_told_as_one() -> None:
+    stream = io.BytesIO()
+    words.tell_index(
+        replace(FINISHED, indexed=1, chunks=1, skipped=(), failed=(), in_part=()), Output(stream, is_json=False)
+    )
+
+    assert stream.getvalue().decode() == "1 document indexed (1 chunk), 1 unchanged, in 1.5 s.\n"
 
 
 def test_scripts_are_told_as_well() -> None:
