@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.bench import heat_map, joint_figures, peers, report
-from tests.bench.bench_model import SIX_HUNDRED_MILLION, THREE_BILLION, Shape, bench_model
+from tests.bench.bench_model import ONE_BILLION, SIX_HUNDRED_MILLION, Shape, bench_model
 from tests.bench.command_line import parser_of, within_group
 from tests.bench.confined import Group, forget_pages
 from tests.bench.given_text import vocabulary_of
@@ -56,7 +56,10 @@ QUESTION_CHARACTERS = 120
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """`vectors` beside the documents' chunks; questions answered in a calm and in a busy phase; the sweep's axes."""
+    """`vectors` beside the documents' chunks; questions answered in a calm phase, in a busy one, and at each point swept.
+
+    The shares and numbers are the sweep's axes.
+    """
 
     shape: Shape
     chunks: int
@@ -64,6 +67,7 @@ class Size:
     answer_tokens: int
     calm: int
     busy: int
+    swept: int
     at_once: tuple[int, ...]
     index_shares: tuple[float, ...]
     model_shares: tuple[float, ...]
@@ -74,12 +78,13 @@ class Size:
 
 
 FULL = Size(
-    THREE_BILLION,
+    ONE_BILLION,
     chunks=1_500,
     vectors=1_000_000,
     answer_tokens=32,
-    calm=8,
-    busy=24,
+    calm=6,
+    busy=16,
+    swept=8,
     at_once=(2, 4, 8),
     index_shares=(0.0, 0.5, 1.0),
     model_shares=(0.6, 1.0),
@@ -91,6 +96,7 @@ SMALL = Size(
     answer_tokens=16,
     calm=2,
     busy=6,
+    swept=6,
     at_once=(2, 8),
     index_shares=(0.0,),
     model_shares=(1.0,),
@@ -134,9 +140,9 @@ class Bench:
             return Answered.heard(side.ask(questions=self.questions[: phase.answers], at_once=phase.at_once))
 
     def _sweep(self, split: Split) -> None:
-        busy = self.size.phases[1]
+        phase = Phase("swept", self.size.phases[1].at_once, self.size.swept)
         with self._engine(split) as side:
-            answered = self._phase(f"{split}", busy, side)
+            answered = self._phase(f"{split}", phase, side)
         self.swept.append(
             {
                 "at_once": split.at_once,
