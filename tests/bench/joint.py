@@ -56,7 +56,7 @@ QUESTION_CHARACTERS = 120
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """`vectors` beside the documents' chunks; questions answered in a calm phase, in a busy one, and at each point swept.
+    """`vectors` beside the documents' chunks; questions answered in a calm and a busy phase, and at each point swept.
 
     The shares and numbers are the sweep's axes.
     """
