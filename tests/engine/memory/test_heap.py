@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,36 +22,45 @@ needs_glibc = pytest.mark.skipif(
 )
 
 
+def in_a_new_process(looks: Callable[[], list[Heap]]) -> list[Heap]:
+    """What it sees where nobody else takes or frees memory, and there are no holes that it could fill."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(looks).result()
+
+
 def in_pieces(num_bytes: int) -> list[bytearray]:
     """Memory that lies in an arena: larger than Python takes for itself, smaller than what is mapped alone."""
     return [bytearray(b"x" * 4000) for _ in range(num_bytes // 4000)]
 
 
+def around_pieces() -> list[Heap]:
+    """Looks before there are any, while there are, after all but one were freed, and when what is left was trimmed."""
+    trim_heap()
+    looks = [heap()]
+    pieces = in_pieces(64 * MIB)
+    looks.append(heap())
+    # The last piece keeps the end of the heap where it is, so nothing of it goes back by itself.
+    del pieces[:-1]
+    looks.append(heap())
+    trim_heap()
+    return [*looks, heap()]
+
+
 @needs_glibc
 def test_what_is_used_and_what_is_kept_after_it_was_freed_are_told_apart():
-    trim_heap()
-    before = heap()
-    pieces = in_pieces(64 * MIB)
-    held = heap()
-    last = pieces.pop()
-    pieces.clear()
-    freed = heap()
+    before, held, freed, trimmed = in_a_new_process(around_pieces)
     assert held.used_bytes - before.used_bytes > 60 * MIB
     assert freed.used_bytes - before.used_bytes < 4 * MIB
-    # The last piece keeps the end of the heap where it is, so nothing of it goes back by itself.
     assert freed.spare_bytes - before.spare_bytes > 56 * MIB
-    trim_heap()
-    assert heap().spare_bytes - before.spare_bytes < 8 * MIB
-    assert len(last) == 4000
+    assert trimmed.spare_bytes - before.spare_bytes < 8 * MIB
 
 
-@needs_glibc
-def test_threads_have_memory_of_their_own_that_counts():
+def around_a_thread() -> list[Heap]:
+    """Looks before a thread has allocated 20 MB, and while it holds them."""
     trim_heap()
     before = heap()
-    allocate, free = ctypes.CDLL(None).malloc, ctypes.CDLL(None).free
-    allocate.restype, free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
-    allocate.argtypes = (ctypes.c_size_t,)
+    allocate = ctypes.CDLL(None).malloc
+    allocate.restype, allocate.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
     addresses: list[int] = []
 
     def fill() -> None:
@@ -59,9 +71,12 @@ def test_threads_have_memory_of_their_own_that_counts():
     thread = threading.Thread(target=fill)
     thread.start()
     thread.join()
-    grown = heap()
-    for address in addresses:
-        free(address)
+    return [before, heap()]
+
+
+@needs_glibc
+def test_threads_have_memory_of_their_own_that_counts():
+    before, grown = in_a_new_process(around_a_thread)
     assert grown.used_bytes - before.used_bytes > 19 * MIB
     assert grown.resident_bytes - before.resident_bytes > 15 * MIB
 
