@@ -10,7 +10,7 @@ import pytest
 from engine.config import LibrarySettings
 from engine.embedder import backends
 from engine.library.parsers.pool import ParserPool
-from tests.bench.indexing import Contest, Sample, bound, chunks_of, told
+from tests.bench.indexing import Contest, Sample, bound, chunks_of, ratio, told
 from tests.helpers.pdf import Page, pdf
 
 
@@ -26,7 +26,7 @@ def plain_processor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_best_round_of_each_counts_and_ratios_are_ours_over_theirs(tmp_path: Path) -> None:
     file = tmp_path / "found.json"
-    measured = contest(tmp_path, ours=[4.0, 2.0], embedder_alone=[1.9, 5.0], langchain_chroma=[3.0])
+    measured = contest(tmp_path, ours=[4.0, 2.0], embedder_alone=[1.9, 5.0], langchain_chroma=[6.0])
 
     assert told(measured, file) == 0
 
@@ -34,6 +34,13 @@ def test_the_best_round_of_each_counts_and_ratios_are_ours_over_theirs(tmp_path:
     assert found["ours"]["chunks_per_s"] == 2.0
     assert found["ratios"]["embedder_alone"] == pytest.approx(0.95)
     assert found["ratios"]["langchain_chroma"] == pytest.approx(1.5)
+
+
+def test_rounds_that_a_peer_did_not_have_are_not_held_against_it(tmp_path: Path) -> None:
+    measured = contest(tmp_path, ours=[4.0, 3.0, 1.0], embedder_alone=[3.0, 3.0, 2.0], langchain_chroma=[6.0, 7.0])
+
+    assert ratio(measured.seconds, "langchain_chroma") == pytest.approx(2.0)
+    assert ratio(measured.seconds, "embedder_alone") == pytest.approx(2.0)
 
 
 def test_a_bound_that_does_not_hold_is_an_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
