@@ -10,6 +10,8 @@ import functools
 import importlib
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -50,7 +52,8 @@ def fit(vectors: Vectors, num_codes: int) -> Vectors:
     """The centroids (num_codes, 16, width) for (n, num_codes × width) vectors, the same ones for the same vectors."""
     index = _empty(vectors.shape[1], num_codes)
     index.pq.cp.niter = _ROUNDS
-    index.train(np.ascontiguousarray(vectors))
+    with _on_one_thread():
+        index.train(np.ascontiguousarray(vectors))
     centroids: Vectors = _faiss().vector_to_array(index.pq.centroids)
     return centroids.reshape(num_codes, CENTROIDS, -1)
 
@@ -78,8 +81,8 @@ class FastScan:
 
     def add(self, vectors: Vectors) -> None:
         """Appends the codes of (n, num_codes × width) vectors."""
-        _faiss().omp_set_num_threads(1)
-        self._index.add(np.ascontiguousarray(vectors))
+        with _on_one_thread():
+            self._index.add(np.ascontiguousarray(vectors))
 
     def packed(self) -> PackedCodes:
         """All codes, copied, `BLOCK_ROWS` rows at a time side by side; the last block is filled up."""
@@ -88,8 +91,8 @@ class FastScan:
 
     def search(self, queries: Vectors, limit: int) -> tuple[Positions, Scores]:
         """For each of (q, num_codes × width) queries the `limit` ≤ len(self) best rows: (q, limit) each, best first."""
-        _faiss().omp_set_num_threads(1)
-        scores, positions = self._index.search(np.ascontiguousarray(queries), limit)
+        with _on_one_thread():
+            scores, positions = self._index.search(np.ascontiguousarray(queries), limit)
         return positions, scores
 
     def of_blocks(self, blocks: Positions) -> FastScan:
@@ -109,8 +112,22 @@ def _blocks(count: int) -> int:
 
 def _empty(dimensions: int, num_codes: int) -> Any:
     faiss = _faiss()
-    faiss.omp_set_num_threads(1)
     return faiss.IndexPQFastScan(dimensions, num_codes, _BITS, faiss.METRIC_INNER_PRODUCT, BLOCK_ROWS)
+
+
+@contextmanager
+def _on_one_thread() -> Iterator[None]:
+    """Has faiss compute on the calling thread alone.
+
+    torch may share its OpenMP runtime, whose number of threads belongs to the calling thread: torch gets it back.
+    """
+    faiss = _faiss()
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
 
 
 def _faiss() -> Any:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from engine.partitions import codebook, fast_scan
 from engine.partitions.codebook import Calibration, Codebook
@@ -55,6 +56,14 @@ def asked(book: Codebook, count: int = 3) -> Vectors:
 
 
 # --- codes ---
+
+
+def test_torch_has_as_many_threads_after_faiss_as_before(codes: Codes, book: Codebook):
+    before = torch.get_num_threads()
+    codes.best(asked(book), 10)
+    assert torch.get_num_threads() == before
+    with fast_scan._on_one_thread():
+        assert fast_scan._faiss().omp_get_max_threads() == 1
 
 
 def test_codes_that_were_written_are_found_and_read(file: CodesFile, book: Codebook, codes: Codes):
