@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from engine.library.seams import Embedder
 
-# Chunks of like length waste no padding: of so many 1 % is padding, of half as many 1.5 %, and a third as they come …
+# Chunks of like length waste no padding: sorted in so many, 1 % of what is computed is padding, in 64 it is 3.7, in 4
+# it is 20 …
 WINDOW_CHUNKS = 512
 # … and between so many there is a place to stop, every second or two; twice as many are under way (embedding.py).
 PORTION_CHUNKS = 32

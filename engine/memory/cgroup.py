@@ -28,8 +28,8 @@ class CgroupMemory:
     before it runs short (a mapped file's pages too, which somebody then has to read again). `anonymous_bytes` (version
     1 calls it rss) and `shmem_bytes` stay in memory, `mapped_file_bytes` are pages of mapped files and of mapped shared
     memory, `file_bytes` is all page cache. `num_refused` counts how often the limit was reached (failcnt).
-    `charged_file_bytes` are the mapped pages that count in the tightest group, all of them where nothing limits us:
-    a page counts where it was touched first, so libraries that others use too may cost us nothing.
+    `charged_file_bytes` are the mapped pages that count in the tightest group, None where nothing limits us: a page
+    counts where it was touched first, so libraries that others use too may cost us nothing.
     """
 
     limit_bytes: int | None

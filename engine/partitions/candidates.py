@@ -143,10 +143,7 @@ class Rescoring:
         pairs = _Pairs.of(everything, self._chosen(everything))
         exact = np.full(everything.scores.shape, -np.inf, np.float32)
         pieces = [slice(start, start + _PAIRS_AT_ONCE) for start in range(0, len(pairs), _PAIRS_AT_ONCE)]
-        if len(pieces) == 1:
-            cosines = [self._scored(everything, pairs, pieces[0])]
-        else:
-            cosines = self._scanners.each(lambda piece: self._scored(everything, pairs, piece), pieces)
+        cosines = self._scanners.each(lambda piece: self._scored(everything, pairs, piece), pieces)
         if cosines:
             exact[pairs.queries, pairs.columns] = np.concatenate(cosines)
         return self._named(everything, exact, _best(exact, limit))

@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import lancedb
+import pyarrow as pa  # type: ignore[import-untyped]
 from lancedb.db import DBConnection
 from lancedb.table import Table
 
@@ -47,6 +48,9 @@ class OpenedTable:
 def open_table(folder: Path, dimensions: int, identity: str, settings: MemorySettings) -> OpenedTable:
     """Opens `chunks` in `folder`, or makes it, with all its indices."""
     folder.mkdir(parents=True, exist_ok=True)
+    # Arrow brings an allocator of its own, which keeps what it freed where nobody sees it. From the system's it is
+    # named, and given back between batches.
+    pa.set_memory_pool(pa.system_memory_pool())
     session = lancedb.Session(
         index_cache_size_bytes=settings.lance_index_cache_bytes,
         metadata_cache_size_bytes=settings.lance_metadata_cache_bytes,

@@ -15,10 +15,6 @@ from engine.partitions.packed import HEX_CHARACTERS, Identities, Numbers, number
 from engine.partitions.rows import ChunkRow, Hit
 from engine.partitions.stop_words import STOP_WORDS
 
-# Arrow brings an allocator of its own, which keeps what it freed where nobody sees it. From the system's it is named,
-# and given back between batches.
-pa.set_memory_pool(pa.system_memory_pool())
-
 # Changes when rows written before could no longer be read or searched alike. Layout 1 had no `place`; the words of
 # the schema cannot be changed afterwards, so a table that was brought up from it still says 1 and has the column.
 LAYOUT, LAYOUT_WITHOUT_PLACE = b"2", b"1"

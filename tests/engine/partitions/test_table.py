@@ -586,5 +586,5 @@ def test_all_rows_of_documents_come_in_the_order_of_their_text(table: ChunkTable
     assert table.hits_of([]) == []
 
 
-def test_what_arrow_allocates_comes_from_the_allocator_that_is_looked_after():
+def test_what_arrow_allocates_comes_from_the_allocator_that_is_looked_after(table: ChunkTable):
     assert pa.default_memory_pool().backend_name == "system"
