@@ -58,12 +58,14 @@ QUESTION_CHARACTERS = 120
 class Size:
     """`vectors` beside the documents' chunks; questions answered in a calm and a busy phase, and at each point swept.
 
-    The shares and numbers are the sweep's axes.
+    `passages` are read for each, few, so that reading them does not hide all else on a small machine. The shares and
+    numbers are the sweep's axes.
     """
 
     shape: Shape
     chunks: int
     vectors: int
+    passages: int
     answer_tokens: int
     calm: int
     busy: int
@@ -81,6 +83,7 @@ FULL = Size(
     ONE_BILLION,
     chunks=1_500,
     vectors=1_000_000,
+    passages=2,
     answer_tokens=32,
     calm=6,
     busy=16,
@@ -93,7 +96,8 @@ SMALL = Size(
     SIX_HUNDRED_MILLION,
     chunks=300,
     vectors=200_000,
-    answer_tokens=16,
+    passages=1,
+    answer_tokens=8,
     calm=1,
     busy=3,
     swept=2,
@@ -162,6 +166,7 @@ class Bench:
             "home": str(self.home),
             "model": str(self.model) if has_model else "",
             "num_threads": num_threads(),
+            "passages": self.size.passages,
             "answer_tokens": self.size.answer_tokens,
             "split": split.told() if split is not None else None,
             "first_question": self.questions[-1],

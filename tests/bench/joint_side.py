@@ -1,8 +1,9 @@
 """The whole engine within a limit: a library, a model, and questions of which so many are open at a time.
 
-Run as a side (side_process.py). Settings: `home`, the engine's folders; `model`; `num_threads`; `answer_tokens`; and
-`split`, a fixed way to share memory out (joint_figures.py), or None for the engine as it is, which follows the load.
-Asked with `questions` and `at_once`, it answers them. It says what it holds, which without a model is all but weights.
+Run as a side (side_process.py). Settings: `home`, the engine's folders; `model`; `num_threads`; `passages` read for
+each question; `answer_tokens`; and `split`, a fixed way to share memory out (joint_figures.py), or None for the engine
+as it is, which follows the load. Asked with `questions` and `at_once`, it answers them. It says what it holds, which
+without a model is all but weights.
 """
 
 from __future__ import annotations
@@ -33,8 +34,6 @@ from tests.bench.confined import Group
 from tests.bench.joint_figures import Answered, Split
 from tests.bench.side_process import Said, group_of, serve
 
-# Few, so that reading them does not hide all else on a small machine.
-PASSAGES = 2
 NO_MODEL = "none"
 
 
@@ -50,7 +49,7 @@ class JointSide:
             self.engine = undo.enter_context(Engine(Home.under(Path(settings["home"]))))
             self.engine.change_settings(
                 {
-                    "retrieval.passages": PASSAGES,
+                    "retrieval.passages": settings["passages"],
                     # What words of a question say of files would confine its search.
                     "retrieval.reads_filters": False,
                     "generation.num_threads": settings["num_threads"],
