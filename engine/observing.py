@@ -13,7 +13,7 @@ from engine.core import ModelShape
 from engine.memory.cost_model import decode_work
 from engine.memory.demand import Backlog
 from engine.memory.placement import Placement
-from engine.memory.profile import Observation, PassObserved, PauseObserved, SweepsLearnt
+from engine.memory.profile import Observation, PassObserved, PauseObserved, ReadsObserved, SweepsLearnt
 from engine.memory.terms import homes_of
 from engine.retrieval.cost import CostModel
 
@@ -27,11 +27,16 @@ IDLE_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What a loaded model has done since it was loaded, at a time in seconds."""
+    """What a loaded model has done since it was loaded, at a time in seconds.
+
+    Bytes of weights were read in so many seconds, of those in which anything was being read.
+    """
 
     at: float
     num_steps: float
     num_tokens: float
+    read_bytes: float
+    reading_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,13 @@ class Observer:
         if not setting.running or setting.waiting or "steps_total" not in figures:
             self._since = None
             return
-        steps = Steps(now, figures["steps_total"], figures["generated_tokens_total"])
+        steps = Steps(
+            now,
+            figures["steps_total"],
+            figures["generated_tokens_total"],
+            figures.get("streamed_bytes_total", 0.0),
+            figures.get("streaming_seconds_total", 0.0),
+        )
         if self._since is None or self._since[0] != setting:
             self._since = setting, steps
             return
@@ -97,6 +108,9 @@ class Observer:
         if seconds < LEAST_SECONDS or num_steps < LEAST_STEPS:
             return
         self._since = setting, steps
+        self._note(
+            ReadsObserved(int(steps.read_bytes - begun.read_bytes), steps.reading_seconds - begun.reading_seconds)
+        )
         if PURE[0] <= (steps.num_tokens - begun.num_tokens) / num_steps / setting.running <= PURE[1]:
             length = backlog.prompt_tokens + backlog.answer_tokens // 2
             work = decode_work(homes_of(shape, setting.placement), setting.running, length)

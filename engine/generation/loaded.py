@@ -105,7 +105,9 @@ class LoadedModel:
             "generated_tokens_total": loop.generated_tokens,
         }
         if self.stream is not None:
-            figures["streamed_bytes_total"] = self.stream.counters().read_bytes
+            streamed = self.stream.counters()
+            figures["streamed_bytes_total"] = streamed.read_bytes
+            figures["streaming_seconds_total"] = streamed.reading_seconds
         # By question; cells that several share count for each.
         figures |= {f"kv_cells_of:{request}": float(cells) for request, cells in loop.cells_by_request}
         if loop.drafted_tokens:

@@ -15,6 +15,8 @@ from typing import Literal, TypeAlias
 LEARNING_RATE = 0.1
 # One pass that something held up says little about the next.
 MOST_SURPRISE = 4.0
+# A pass that waits for the disk may take so many times what its reads do; whatever takes longer is computing.
+HIDDEN = 1.25
 # A computer that reads pages as they are touched reads few at a time (ring_experiment.py: 1.5 of 1.9 GB/s).
 MAPPED_SHARE = 0.75
 DEPTHS = (1, 2, 4)
@@ -172,11 +174,14 @@ def _after_pass(profile: Profile, seen: PassObserved) -> Profile:
     expected = profile.seconds(seen.work)
     if seen.seconds <= 0 or expected <= 0:
         return profile
-    parts = profile.computing_parts(seen.work)
-    if seen.work.streamed_bytes / profile.stream_bytes_per_s > sum(parts):
-        # What computing took is hidden behind the disk, and nothing is learnt of it.
-        change = _change(expected / seen.seconds)
-        return replace(profile, disk_bytes_per_s=_scaled(profile.disk_bytes_per_s, change))
+    parts, by_disk = profile.computing_parts(seen.work), seen.work.streamed_bytes / profile.stream_bytes_per_s
+    if by_disk > sum(parts):
+        if seen.seconds <= HIDDEN * expected:
+            # What computing took is hidden behind the disk, and nothing is learnt of it; of that its reads tell.
+            return profile
+        # The disk cannot have been waited for that long, so it was computing.
+        rest = by_disk / max(1, seen.work.ring_slots) ** 2
+        expected, seen = sum(parts), replace(seen, seconds=seen.seconds - profile.step_s - rest)
     changes: dict[str, float] = {}
     for name, part in zip((*RATES, "step_s"), (*parts, profile.step_s), strict=True):
         change = _change((expected / seen.seconds) ** (part / expected))

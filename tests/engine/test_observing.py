@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine.memory.demand import Backlog
-from engine.memory.profile import Observation, PassObserved, PauseObserved, SweepsLearnt
+from engine.memory.profile import Observation, PassObserved, PauseObserved, ReadsObserved, SweepsLearnt
 from engine.observing import IDLE_SECONDS, Observer
 from engine.retrieval.cost import CostModel
 from tests.engine.memory.test_ladder import PLACEMENT, SHAPE
@@ -56,6 +56,17 @@ def test_prompts_and_drafts_between_them_teach_nothing(tokens: int):
     watched = Watched()
     watched.run(9, WRITING, steps=5, tokens=tokens)
     assert watched.passes() == []
+
+
+def test_what_the_ring_reads_meanwhile_is_timed_by_itself():
+    watched = Watched()
+    watched.figures |= {"streamed_bytes_total": 0.0, "streaming_seconds_total": 0.0}
+    for _ in range(9):
+        watched.run(1, WRITING, steps=5, tokens=10)
+        watched.figures["streamed_bytes_total"] += 10**9
+        watched.figures["streaming_seconds_total"] += 0.5
+    reads = [one for one in watched.learnt if isinstance(one, ReadsObserved)]
+    assert [(one.num_bytes, one.seconds) for one in reads] == [(4 * 10**9, 2.0)] * 2
 
 
 def test_a_time_in_which_something_changed_teaches_nothing():

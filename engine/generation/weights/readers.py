@@ -43,9 +43,10 @@ class Depths:
 
 @dataclass(frozen=True, slots=True)
 class ReadCounters:
-    """Since the stream was made."""
+    """Since the stream was made; `reading_seconds` are those in which anything was being read."""
 
     read_bytes: int = 0
+    reading_seconds: float = 0.0
     waited_seconds: float = 0.0
     num_failed: int = 0
 
@@ -68,7 +69,7 @@ class Readers:
         self._depth = depths.most
         self._error: OSError | None = None
         self._is_paused = self._is_closed = False
-        self._counters = ReadCounters()
+        self._counters, self._reading_since = ReadCounters(), 0.0
         names = [f"weights-{number}" for number in range(depths.most)]
         self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for name in names]
         for thread in self._threads:
@@ -187,7 +188,10 @@ class Readers:
     def _take(self) -> Chunk | None:
         if self._is_paused or self._error is not None or self._ring.num_reading >= self._depth:
             return None
-        return self._ring.take()
+        was_quiet, chunk = self._ring.is_quiet, self._ring.take()
+        if was_quiet and chunk is not None:
+            self._reading_since = time.perf_counter()
+        return chunk
 
     def _note(self, chunk: Chunk, num_bytes: int, error: OSError | None) -> None:
         with self._lock:
@@ -199,6 +203,9 @@ class Readers:
                 self._error = error
                 self._counters = replace(self._counters, num_failed=self._counters.num_failed + 1)
                 log.warning("Layer %d could not be read: %s", chunk.layer, error)
+            if self._ring.is_quiet:
+                reading = self._counters.reading_seconds + time.perf_counter() - self._reading_since
+                self._counters = replace(self._counters, reading_seconds=reading)
             if error is not None or is_whole or self._is_paused:
                 self._arrival.notify_all()
             self._room.notify()

@@ -55,6 +55,7 @@ class StreamCounters:
     """
 
     read_bytes: int
+    reading_seconds: float
     waited_seconds: float
     num_passes: int
     num_failed_reads: int
@@ -193,6 +194,7 @@ class LayerStream:
         reads = self._readers.counters()
         return StreamCounters(
             read_bytes=reads.read_bytes,
+            reading_seconds=reads.reading_seconds,
             waited_seconds=reads.waited_seconds,
             num_passes=self._num_passes,
             num_failed_reads=reads.num_failed,

@@ -42,10 +42,18 @@ def test_only_rates_that_took_part_are_blamed():
     assert learnt.disk_bytes_per_s == Profile().disk_bytes_per_s
 
 
-def test_where_the_disk_is_waited_for_nothing_is_learnt_of_the_processor():
-    learnt = after(Profile(), PassObserved(STREAMED, 5.0), 60)
-    assert learnt.ram_bytes_per_s == Profile().ram_bytes_per_s
-    assert learnt.seconds(STREAMED) == pytest.approx(5.0, rel=0.05)
+@pytest.mark.parametrize("share", [0.5, 1.0, 1.2])
+def test_where_the_disk_is_waited_for_nothing_is_learnt_of_the_processor(share: float):
+    profile = Profile()
+    assert refined(profile, PassObserved(STREAMED, share * profile.seconds(STREAMED))) == profile
+
+
+def test_a_pass_that_takes_longer_than_its_reads_was_computing():
+    profile = Profile()
+    truth = 4 * profile.seconds(STREAMED)
+    learnt = after(profile, PassObserved(STREAMED, truth), 80)
+    assert learnt.disk_bytes_per_s == profile.disk_bytes_per_s
+    assert learnt.seconds(STREAMED) == pytest.approx(truth, rel=0.1)
 
 
 def test_one_pass_that_was_held_up_changes_little():

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from engine.generation.weights import readers as readers_module
 from engine.generation.weights.readers import Depths, Readers
 from engine.generation.weights.ring import Ring
 
@@ -67,6 +68,26 @@ def test_layers_come_when_they_are_waited_for(readers: Readers, disk: Disk) -> N
     counters = readers.counters()
     assert counters.read_bytes >= 10 * (3 + 3 * 9)
     assert [piece for piece in disk.read if piece[0] == 0] == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_only_the_time_in_which_anything_is_read_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(readers_module.time, "perf_counter", lambda: now[0])
+
+    def read(layer: int, index: int) -> int:
+        now[0] += 2.0
+        return 10
+
+    readers = Readers(Ring([3, 3]), read, Depths(decode=1, prefill=1), PATIENCE)
+    try:
+        with readers.still():
+            readers.arrange({0: "a", 1: "b"})
+        for layer in (0, 1):
+            assert readers.wait_for(layer)
+        now[0] += 100.0
+        assert (readers.counters().read_bytes, readers.counters().reading_seconds) == (60, 12.0)
+    finally:
+        readers.close()
 
 
 def test_a_pass_that_was_given_up_begins_anew(readers: Readers) -> None:
