@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, AnswerStateChanged, Event
 from engine.memory.demand import Backlog
+from engine.metrics import Timings
 
-# How much one answer says of the next ones.
+# How much one answer says of the next ones; of the first ones each says as much as what was assumed before.
 _LEARNING_RATE = 0.2
 _RUNNING = ("reading", "writing")
 
@@ -22,7 +23,7 @@ class BacklogWatch:
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self._on_change = on_change
         self._runs: dict[str, bool] = {}
-        self._known = Backlog()
+        self._known, self._num_known = Backlog(), 0
         self._lock = threading.Lock()
 
     def note(self, event: Event) -> None:
@@ -44,6 +45,12 @@ class BacklogWatch:
                 len(self._runs) - running, running, known.prompt_tokens, known.answer_tokens, known.cached_share
             )
 
+    def _learn(self, timings: Timings) -> None:
+        """An answer of quotes alone says nothing."""
+        if timings.prompt_tokens:
+            self._num_known += 1
+            self._known = _learned(self._known, timings, max(_LEARNING_RATE, 1 / (self._num_known + 1)))
+
     def _note_state(self, question_id: str, runs: bool) -> bool:
         with self._lock:
             is_news = self._runs.get(question_id) != runs
@@ -53,24 +60,19 @@ class BacklogWatch:
     def _note_end(self, event: AnswerFinished | AnswerCancelled | AnswerFailed) -> bool:
         with self._lock:
             if isinstance(event, AnswerFinished):
-                timings = event.timings
-                self._known = _learned(
-                    self._known, timings.prompt_tokens, timings.generated_tokens, timings.cached_tokens
-                )
+                self._learn(event.timings)
             return self._runs.pop(event.question_id, None) is not None
 
 
-def _learned(known: Backlog, prompt_tokens: int, answer_tokens: int, cached_tokens: int) -> Backlog:
-    """Averages that follow what was seen; an answer of quotes alone says nothing."""
-    if not prompt_tokens:
-        return known
-    share = min(1.0, cached_tokens / prompt_tokens)
+def _learned(known: Backlog, timings: Timings, rate: float) -> Backlog:
+    """Averages that follow what was seen."""
+    share = min(1.0, timings.cached_tokens / timings.prompt_tokens)
     return Backlog(
-        prompt_tokens=round(_towards(known.prompt_tokens, prompt_tokens)),
-        answer_tokens=max(1, round(_towards(known.answer_tokens, answer_tokens))),
-        cached_share=_towards(known.cached_share, share),
+        prompt_tokens=round(_towards(known.prompt_tokens, timings.prompt_tokens, rate)),
+        answer_tokens=max(1, round(_towards(known.answer_tokens, timings.generated_tokens, rate))),
+        cached_share=_towards(known.cached_share, share, rate),
     )
 
 
-def _towards(known: float, seen: float) -> float:
-    return known + _LEARNING_RATE * (seen - known)
+def _towards(known: float, seen: float, rate: float) -> float:
+    return known + rate * (seen - known)

@@ -37,15 +37,13 @@ def frames(terms: Terms, room: Room, profile: Profile, backlog: Backlog, *, has_
 def cells_per_answer(demand: Demand, backlog: Backlog) -> int:
     """Cells that an answer of the usual length takes, prompt and all."""
     usual = (backlog.prompt_tokens + backlog.answer_tokens) * CELLS_FOR_ANSWER
-    return min(demand.context_tokens, -(-int(usual) // CELLS_ALIGNMENT) * CELLS_ALIGNMENT)
+    return max(1, min(demand.context_tokens, int(usual)))
 
 
 def _without_layers(demand: Demand, backlog: Backlog, *, has_device: bool) -> Iterator[Frame]:
     ubatches = _ubatches(demand, backlog)
     for kv_type in _kv_types(demand):
-        for num_slots in _slots(demand, backlog):
-            # Never fewer cells than for one of the longest.
-            cells = max(demand.context_tokens, num_slots * cells_per_answer(demand, backlog))
+        for num_slots, cells in _slots_and_cells(demand, backlog):
             for n_ubatch in ubatches:
                 for embedder_on_gpu in _embedder_choices(demand, has_device=has_device):
                     for kv_on_gpu in _kv_choices(demand, has_device=has_device):
@@ -97,6 +95,14 @@ def _slots(demand: Demand, backlog: Backlog) -> tuple[int, ...]:
     """Powers of four, as far as answers are wanted, and all of them."""
     most = max(1, min(demand.parallel_answers, backlog.num_answers))
     return tuple(sorted({most, *(1 << power for power in range(0, most.bit_length(), 2))}))
+
+
+def _slots_and_cells(demand: Demand, backlog: Backlog) -> tuple[tuple[int, int], ...]:
+    """Never fewer cells than for one of the longest; usual ones find room for several in these."""
+    each, most = cells_per_answer(demand, backlog), max(_slots(demand, backlog))
+    wanted = (-(-num_slots * each // CELLS_ALIGNMENT) * CELLS_ALIGNMENT for num_slots in _slots(demand, backlog))
+    sizes = dict.fromkeys(max(demand.context_tokens, num_cells) for num_cells in wanted)
+    return tuple((max(1, min(most, num_cells // each)), num_cells) for num_cells in sizes)
 
 
 def _ubatches(demand: Demand, backlog: Backlog) -> tuple[int, ...]:

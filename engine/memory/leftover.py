@@ -48,7 +48,7 @@ def _with_cells(terms: Terms, room: Room, frame: Frame, filling: Filling, cells_
 
     def of_size(num_cells: int) -> Frame:
         # Where fewer slots than answers were found to be better, so they stay.
-        slots = num_cells // max(1, cells_per_answer) if cells_per_answer is not None else 0
+        slots = num_cells // cells_per_answer if cells_per_answer is not None else 0
         num_slots = max(frame.num_slots, min(demand.parallel_answers, slots))
         return replace(frame, num_cells=num_cells, num_slots=num_slots)
 

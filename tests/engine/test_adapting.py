@@ -178,7 +178,7 @@ def test_the_load_of_others_that_comes_and_goes_is_not_run_after():
 
 
 def test_a_backlog_makes_slots_and_takes_partitions_for_them_and_both_come_back():
-    machine = ScriptedMachine(ram_bytes=4 * GIB, others_bytes=GIB // 2, backlog=Backlog(running=1))
+    machine = ScriptedMachine(ram_bytes=3_700 * MIB, others_bytes=GIB // 2, backlog=Backlog(running=1))
     machine.run(60)
     at_rest = (machine.placement.num_slots, machine.index_bytes)
     machine.backlog = Backlog(waiting=12, running=4)

@@ -54,3 +54,10 @@ def test_quotes_say_nothing_of_prompts():
     watch = BacklogWatch()
     watch.note(finished("a", 0, 0))
     assert watch.now() == Backlog()
+
+
+def test_the_first_answers_say_as_much_as_what_was_assumed():
+    watch = BacklogWatch()
+    for number, expected in enumerate((662, 541, 481)):
+        watch.note(finished(str(number), 300, 16))
+        assert watch.now().prompt_tokens == expected
