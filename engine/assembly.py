@@ -27,9 +27,11 @@ from engine.library.worker import IndexWorker
 from engine.listeners import Listeners
 from engine.memory.backlog import BacklogWatch
 from engine.memory.demand import Demand
+from engine.memory.hardware import own_memory
 from engine.memory.known_profile import KnownProfile
 from engine.memory.ledger import Ledger
 from engine.memory.profile_file import profile_file
+from engine.memory.runtime import remainder
 from engine.observing import Observer
 from engine.phases import Phases
 from engine.profiled import ProfiledPlanner
@@ -140,7 +142,13 @@ def assemble(
     def beside(demand: Demand) -> Demand:
         return senses.beside(demand, adapting.budgets())
 
-    competitors = Competitors(stores, ledger, settings, Foreseen(home.data / "libraries-take.json"))
+    competitors = Competitors(
+        stores,
+        ledger,
+        settings,
+        Foreseen(home.data / "libraries-take.json"),
+        lambda: remainder(ledger, own_memory()).kept_bytes,
+    )
     senses = EngineSenses(home.data, loader, generation, stores, competitors, backlog)
     adapting = Adapting(
         Senses(senses.hardware, settings, backlog.now, senses.in_force, senses.use),

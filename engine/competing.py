@@ -5,6 +5,8 @@ The planner is given all of it, also before anything is loaded; without a model 
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -19,11 +21,12 @@ from engine.memory.amounts import in_words
 from engine.memory.demand import Budgets, Demand, Wishes, undecided
 from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
-from engine.memory.runtime import FREED
+from engine.memory.recent import OfLate
+from engine.memory.runtime import FREED, LIBRARIES, OWNER
 from engine.stores import INDEX_SHARE_OF_RAM, StoresOpener
 
-# Bytes that come and go by less are no reason to plan anew.
-GRAIN_BYTES = 32 * MIB
+# Bytes that come and go by less are no reason to plan anew; of each owner half of it is wasted.
+GRAIN_BYTES = 16 * MIB
 # With many questions waiting, more are answered at once than the settings keep ready; a processor gains less by it.
 MOST_SLOTS_OF_DEVICE, MOST_SLOTS_OF_PROCESSOR = 64, 16
 NO_MODEL = ModelShape("", "", 0, (), 0, 0, (), 0, 0, has_chat_template=False)
@@ -33,9 +36,28 @@ class Competitors:
     """Usable from any thread; waits for nobody."""
 
     def __init__(
-        self, stores: StoresOpener, ledger: Ledger, settings: Callable[[], Settings], foreseen: Foreseen
+        self,
+        stores: StoresOpener,
+        ledger: Ledger,
+        settings: Callable[[], Settings],
+        foreseen: Foreseen,
+        unnamed_bytes: Callable[[], int],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Prepares.
+
+        Args:
+            stores: Has the index and the embedder.
+            ledger: Says who holds what.
+            settings: As they are now.
+            foreseen: Knows what libraries that are not loaded yet will take.
+            unnamed_bytes: What the process holds and the ledger does not know.
+            clock: Seconds that never go back.
+        """
         self._stores, self._ledger, self._settings, self._foreseen = stores, ledger, settings, foreseen
+        self._unnamed_bytes, self._clock = unnamed_bytes, clock
+        self._most_in_files, self._least_unnamed, self._more_bytes = OfLate(max), OfLate(min), 0
+        self._lock = threading.Lock()
 
     def beside(self, demand: Demand, *, num_questions: int, has_device: bool) -> Demand:
         """A model's demand with all that competes with it.
@@ -84,15 +106,26 @@ class Competitors:
         """What no plan decides, also what is not there yet but bound to come; the weights of an embedder if wanted."""
         spans = self._ledger.spans()
         held = undecided(spans)
-        fixed = coarse(span for span in held if not (without_embedder and self._is_embedder(span)))
+        staying = [span for span in held if not (without_embedder and self._is_embedder(span))]
         # It comes with the first text, long after the stores are open, and brings libraries of its own.
         has_embedder = any(span.owner == "embedder" and span.state != "loading" for span in spans)
         if self._stores.opened() is None or not has_embedder:
-            return self._foreseen.with_what_comes(fixed)
+            return self._foreseen.with_what_comes(coarse(staying))
         # Pages of a model that is being loaded look like those of libraries, and what was freed is of no library.
         if all(span.state != "loading" for span in spans if span.tier == "ram"):
             self._foreseen.note(coarse(span for span in held if span.what != FREED))
-        return fixed
+            self._look_at_the_rest(held)
+        rest = Span(OWNER, "of late, or not accounted for", "ram", self._more_bytes)
+        return coarse((*staying, rest) if rest.num_bytes else staying)
+
+    def _look_at_the_rest(self, held: Iterable[Span]) -> None:
+        """Takes in what libraries' files took lately beyond what they take now, and what nobody names all the time."""
+        in_files = sum(span.num_bytes for span in held if (span.owner, span.what) == (OWNER, LIBRARIES))
+        with self._lock:
+            now = self._clock()
+            most_in_files = self._most_in_files.after(in_files, now)
+            least_unnamed = self._least_unnamed.after(max(0, self._unnamed_bytes()), now)
+            self._more_bytes = most_in_files - in_files + least_unnamed
 
     def _is_embedder(self, span: Span) -> bool:
         stores = self._stores.opened()

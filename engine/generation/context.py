@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from engine.core import KVType
 from engine.errors import DecodeFailed, ModelLoadFailed, NoCells, WeightsNotRead
 from engine.generation.model import Model, native_log
+from engine.memory.heap import used_bytes
 from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
 
 MAX_SEQUENCES = 256
@@ -107,7 +108,7 @@ class Context:
             params.cb_eval = stream.cb_eval
         params.no_perf = True
         native_log.begin()
-        before = anonymous_ranges()
+        before, used_before = anonymous_ranges(), used_bytes()
         handle = llama.llama_init_from_model(model.handle, params)
         if not handle:
             raise ModelLoadFailed(
@@ -116,6 +117,7 @@ class Context:
             )
         self.compute_bytes = dict(native_log.compute_buffers)
         self._ranges = appeared(before, anonymous_ranges())
+        self._heap_bytes = max(0, used_bytes() - used_before)
         self._handle: Any = handle
         self._memory: Any = llama.llama_get_memory(handle)
         self.n_batch, self.n_ubatch = int(params.n_batch), int(params.n_ubatch)
@@ -149,13 +151,12 @@ class Context:
         """How much of its memory was ever written to; usable from any thread.
 
         Args:
-            in_memory_bytes: What its cells and buffers may take of main memory. What of it is not found, because the
-                allocator had the room already, counts as written to.
+            in_memory_bytes: What its cells and buffers may take of main memory. Of buffers that lie among what else
+                the allocator has (it puts 32 MiB there, after it was given back as much) all counts.
         """
-        found_bytes = sum(end - start for start, end in self._ranges)
-        if not found_bytes:
+        if not self._ranges:
             return in_memory_bytes
-        return min(in_memory_bytes, resident_bytes(self._ranges) + max(0, in_memory_bytes - found_bytes))
+        return min(in_memory_bytes, resident_bytes(self._ranges) + self._heap_bytes)
 
     def decode(self, stretches: Sequence[Stretch]) -> list[int]:
         """Computes a batch of at most `n_batch` tokens of one or more sequences.

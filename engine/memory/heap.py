@@ -89,6 +89,12 @@ def peak_bytes(work: Callable[[], object]) -> int:
     return peak - before
 
 
+def used_bytes() -> int:
+    """What belongs to somebody in the arenas of the C allocator; 0 where it does not tell."""
+    libc = _glibc()
+    return int(libc.mallinfo2().uordblks) if libc is not None and hasattr(libc, "mallinfo2") else 0
+
+
 def few_arenas() -> None:
     """Has threads share the arenas of the C allocator: what each frees, the next one uses.
 

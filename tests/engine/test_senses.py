@@ -17,7 +17,7 @@ from engine.memory.demand import Budgets
 from engine.memory.hardware import Device
 from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
-from engine.memory.runtime import FREED
+from engine.memory.runtime import FREED, LIBRARIES
 from engine.senses import EngineHands, EngineSenses
 from tests.engine.memory.test_ladder import DEMAND
 
@@ -59,7 +59,7 @@ def loader(**facts: object) -> SimpleNamespace:
 
 def senses(tmp_path: Path, ledger: Ledger, stores: FakeStores, **facts: object) -> tuple[EngineSenses, Asked]:
     generation = Asked()
-    competitors = Competitors(stores, ledger, Settings, Foreseen(tmp_path / "take.json"))
+    competitors = Competitors(stores, ledger, Settings, Foreseen(tmp_path / "take.json"), lambda: 0)
     return EngineSenses(tmp_path, loader(**facts), generation, stores, competitors, BacklogWatch()), generation
 
 
@@ -94,7 +94,7 @@ def test_what_competes_joins_the_demand_and_small_changes_of_it_are_no_news(tmp_
     seen, _ = senses(tmp_path, ledger, FakeStores((10,)))
     full = seen.beside(DEMAND, Budgets(1, 2, 3))
     taken = {span.owner: span.num_bytes for span in full.fixed}
-    assert taken == {"index": 32 * MIB, "runtime": 128 * MIB, "embedder": 96 * MIB}
+    assert taken == {"index": 16 * MIB, "runtime": 112 * MIB, "embedder": 96 * MIB}
     assert full.budgets == Budgets(1, 2, 3 + DEMAND.shape.file_bytes)
     rows.resize(MIB)
     assert seen.beside(DEMAND, Budgets(1, 2, 3)) == full
@@ -108,7 +108,7 @@ def test_an_embedder_that_a_card_can_take_is_the_plans_to_place(tmp_path: Path):
     stores = FakeStores((10,), movable_bytes=100 * MIB)
     seen, _ = senses(tmp_path, ledger, stores, devices=(device,), demand=DEMAND, placement=PLACEMENT)
     full = seen.beside(DEMAND, Budgets(1, 2, 3))
-    assert full.embedder_bytes == 128 * MIB
+    assert full.embedder_bytes == 112 * MIB
     assert {span.owner: span.num_bytes for span in full.fixed} == {"embedder": 32 * MIB}
     assert not seen.in_force().here.embedder_on_gpu
     stores.opened().embedder.place = "card"
@@ -116,7 +116,7 @@ def test_an_embedder_that_a_card_can_take_is_the_plans_to_place(tmp_path: Path):
     # llama.cpp without one cannot share it.
     seen, _ = senses(tmp_path, ledger, stores)
     full = seen.beside(DEMAND, Budgets(1, 2, 3))
-    assert (full.embedder_bytes, {span.owner: span.num_bytes for span in full.fixed}) == (0, {"embedder": 128 * MIB})
+    assert (full.embedder_bytes, {span.owner: span.num_bytes for span in full.fixed}) == (0, {"embedder": 112 * MIB})
 
 
 def test_the_embedder_is_moved_by_a_thread_of_its_own():
@@ -183,7 +183,7 @@ def test_an_index_alone_has_a_share_of_memory_within_the_budget(mode, wish, budg
     ledger.take("runtime", "interpreter", "ram", GIB)
     ledger.take("embedder", "weights", "gpu", MIB)
     foreseen = Foreseen(tmp_path / "take.json")
-    demand = Competitors(FakeStores(()), ledger, lambda: settings, foreseen).alone()
+    demand = Competitors(FakeStores(()), ledger, lambda: settings, foreseen, lambda: 0).alone()
     placement = place_index(replace(demand, budgets=Budgets(0, budget, 0)), 16 * GIB)
     assert placement.index_bytes == expected
 
@@ -191,16 +191,16 @@ def test_an_index_alone_has_a_share_of_memory_within_the_budget(mode, wish, budg
 def test_room_is_left_for_libraries_that_are_bound_to_come(tmp_path: Path):
     ledger, foreseen = Ledger(), Foreseen(tmp_path / "take.json")
     ledger.take("runtime", "interpreter", "ram", 32 * MIB)
-    before = Competitors(FakeStores(None), ledger, Settings, foreseen).alone()
+    before = Competitors(FakeStores(None), ledger, Settings, foreseen, lambda: 0).alone()
     ledger.take("embedder", "weights", "ram", 32 * MIB)
-    there = Competitors(FakeStores(()), ledger, Settings, foreseen).alone()
+    there = Competitors(FakeStores(()), ledger, Settings, foreseen, lambda: 0).alone()
     assert {span.owner: span.num_bytes for span in before.fixed} == USUAL_BYTES
     assert {span.owner: span.num_bytes for span in there.fixed} == {"runtime": 32 * MIB, "embedder": 32 * MIB}
 
 
 def test_spans_are_summed_by_owner():
     spans = (Span("a", "x", "ram", 1), Span("a", "y", "ram", 32 * MIB), Span("a", "z", "disk", 5))
-    assert [(span.tier, span.num_bytes) for span in coarse(spans)] == [("disk", 32 * MIB), ("ram", 64 * MIB)]
+    assert [(span.tier, span.num_bytes) for span in coarse(spans)] == [("disk", 16 * MIB), ("ram", 48 * MIB)]
 
 
 def test_what_libraries_take_is_noted_down_without_what_only_passes(tmp_path: Path):
@@ -211,7 +211,7 @@ def test_what_libraries_take_is_noted_down_without_what_only_passes(tmp_path: Pa
     weights = ledger.take("weights", "layers", "ram", GIB, "loading")
     pages = ledger.take("runtime", "libraries' files", "ram", GIB)
     foreseen = Foreseen(tmp_path / "take.json")
-    competitors = Competitors(FakeStores(()), ledger, Settings, foreseen)
+    competitors = Competitors(FakeStores(()), ledger, Settings, foreseen, lambda: 0)
     assert of_runtime(competitors) == 640 * MIB + 512 * MIB + GIB
     pages.release()
     weights.mark("resident")
@@ -224,13 +224,41 @@ def test_what_libraries_take_is_noted_down_without_what_only_passes(tmp_path: Pa
 def test_the_embedder_is_foreseen_until_it_is_there_also_when_the_stores_are_open(tmp_path: Path):
     ledger = Ledger()
     ledger.take("runtime", "torch", "ram", 96 * MIB)
-    competitors = Competitors(FakeStores(()), ledger, Settings, Foreseen(tmp_path / "take.json"))
+    competitors = Competitors(FakeStores(()), ledger, Settings, Foreseen(tmp_path / "take.json"), lambda: 0)
     expected = {("embedder", USUAL_BYTES["embedder"]), ("runtime", USUAL_BYTES["runtime"])}
     assert {(span.owner, span.num_bytes) for span in competitors.alone().fixed} == expected
     coming = ledger.take("embedder", "weights", "ram", 64 * MIB, "loading")
     assert {(span.owner, span.num_bytes) for span in competitors.alone().fixed} == expected
     coming.mark("resident")
     assert of_runtime(competitors) == 96 * MIB
+
+
+def test_what_comes_with_each_question_and_what_nobody_names_is_planned_for_all_the_time(tmp_path: Path):
+    ledger, now, unnamed_bytes = Ledger(), [0.0], [0]
+    ledger.take("embedder", "weights", "ram", 32 * MIB)
+    ledger.take("runtime", "torch", "ram", 320 * MIB)
+    pages = ledger.take("runtime", LIBRARIES, "ram", 128 * MIB)
+    foreseen = Foreseen(tmp_path / "take.json")
+    competitors = Competitors(
+        FakeStores(()), ledger, Settings, foreseen, lambda: unnamed_bytes[0], clock=lambda: now[0]
+    )
+    assert of_runtime(competitors) == 448 * MIB
+    now[0] = 30.0
+    pages.resize(32 * MIB)
+    assert of_runtime(competitors) == 448 * MIB
+    now[0] = 200.0
+    assert of_runtime(competitors) == 352 * MIB
+    # Whatever is made for a moment is nobody's; what stays without a name counts.
+    unnamed_bytes[0] = 64 * MIB
+    assert of_runtime(competitors) == 352 * MIB
+    now[0] = 400.0
+    assert of_runtime(competitors) == 416 * MIB
+    # A model that is being loaded has no name for a while.
+    weights = ledger.take("weights", "layers", "ram", GIB, "loading")
+    now[0], unnamed_bytes[0] = 600.0, GIB
+    assert of_runtime(competitors) == 416 * MIB
+    weights.release()
+    assert of_runtime(competitors) == 352 * MIB + GIB
 
 
 def of_runtime(competitors: Competitors) -> int:

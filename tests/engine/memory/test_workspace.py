@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import sys
 from pathlib import Path
 
 import pytest
 
 from engine.core import ModelShape
+from engine.generation import context as context_module
 from engine.generation.context import Context, ContextSpec, Stretch
 from engine.generation.model import Model
 from engine.memory.workspace import (
@@ -50,6 +53,31 @@ def test_a_vocabulary_of_many_words_has_fewer_rows():
 def test_without_a_model_there_is_no_buffer():
     nothing = ModelShape("", "", 0, (), 0, 0, (), 0, 0, has_chat_template=False)
     assert compute_bytes(nothing, 512, 8192) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what was written to")
+def test_buffers_that_lie_among_what_else_was_allocated_count_whatever_else_appeared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "m.gguf"
+    write_model(path, Shape("m", 2, width=256, feed_forward=1024, heads=4, kv_heads=2, vocabulary=8000, context=4096))
+    shape, model = read_shape(path), Model(path, 0, lambda fraction: True)
+    # Given back 31 MiB, glibc takes what is smaller from its heap.
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+    libc.free(libc.malloc(ctypes.c_size_t(31 * MIB)))
+    untouched = mmap.mmap(-1, 64 * MIB)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(untouched))
+    looks = iter([(), ((address, address + 64 * MIB),)])
+    monkeypatch.setattr(context_module, "anonymous_ranges", lambda: next(looks))
+    context = Context(model, ContextSpec(2048, 512, 128, num_threads=1, num_sequences=32))
+    try:
+        buffers = sum(context.compute_bytes.values())
+        cells = sum(shape.kv_cell_bytes) * 2048
+        assert buffers / 2 < context.touched_bytes(cells + buffers) <= cells + buffers
+    finally:
+        context.close()
+        model.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what was written to")
