@@ -7,13 +7,14 @@ to be read again, whatever costs less. It comes back before anybody new who is n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from engine.errors import NoCells
 from engine.generation.cells import Cells
 from engine.generation.counters import Tally
 from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
 from engine.generation.keeping import Found, Keeper
-from engine.generation.preemption import choose
+from engine.generation.preemption import DISK_RATES, choose
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.queueing import Queueing
 from engine.generation.residence import Residence
@@ -129,20 +130,25 @@ class Admission:
         )
         self._leave(group, kind == "swap" and self._residence.save(group))
 
-    def set_aside(self, room_bytes: int) -> None:
+    def set_aside(self, room_bytes: int, disk_folder: Path | None = None) -> None:
         """Takes all cells from everybody, because the context is about to go; they go on where they were in another.
 
-        What is kept has left the cells already, and is found again. What does not fit into `room_bytes` of memory is
-        read again.
+        What is kept has left the cells already, and is found again. What does not fit into `room_bytes` of memory goes
+        to the disk, as far as one at a time passes through that much, or is read again.
         """
         self.drop_closing()
         self._queue.let_go_of_all()
         for group in reversed(list(self._groups.running)):
             self._queue.find(group)
             kept = group.found.num_tokens if group.found is not None else 0
-            needed_bytes = sum(part.num_bytes for part in self._residence.parts(group, kept))
-            has_room = self._residence.saved_bytes + needed_bytes <= room_bytes
-            self._leave(group, has_room and self._residence.save(group, kept), keeps_found=True)
+            parts = self._residence.parts(group, kept)
+            if self._residence.saved_bytes + sum(part.num_bytes for part in parts) <= room_bytes:
+                is_saved = self._residence.save(group, kept)
+            elif disk_folder is not None and choose(parts, room_bytes, DISK_RATES, self._profile) == "swap":
+                is_saved = self._residence.save(group, kept) and self._residence.spill(group, disk_folder)
+            else:
+                is_saved = False
+            self._leave(group, is_saved, keeps_found=True)
 
     def _leave(self, group: SequenceGroup, is_saved: bool, keeps_found: bool = False) -> None:
         self._tally.preempted_by_swap += is_saved

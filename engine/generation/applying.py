@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from engine.config import MIB
 from engine.core import Tier
@@ -58,7 +59,8 @@ class Applied:
 class Means:
     """What applying a placement takes: who is told of bytes, what is free, how to plan with less, and a mark of trial.
 
-    `goes_on` is False once a load that is under way is to be given up.
+    `goes_on` is False once a load that is under way is to be given up. `disk_folder` takes of answers that move what
+    memory has no room for.
     """
 
     ledger: Ledger
@@ -67,6 +69,7 @@ class Means:
     planning: Planning
     trials: LoadTrials
     goes_on: Callable[[float], bool]
+    disk_folder: Path | None = None
 
 
 def apply(loaded: LoadedModel, wanted: Placement, means: Means) -> Applied:
@@ -214,7 +217,7 @@ def _set_aside(loaded: LoadedModel, means: Means) -> None:
     """Everything leaves the cells: what is kept for memory, what is being written for where it is not in the way."""
     if loaded.keeper is not None:
         loaded.keeper.leave_cells()
-    loaded.loop.set_aside(int(means.hardware().ram_free_bytes * SET_ASIDE_SHARE))
+    loaded.loop.set_aside(int(means.hardware().ram_free_bytes * SET_ASIDE_SHARE), means.disk_folder)
     means.leases.note_set_aside(loaded.loop.saved_bytes, loaded.loop.spilled_bytes)
 
 

@@ -336,7 +336,15 @@ class ModelLoader:
 
     def _means(self) -> Means:
         planning = self._planning or unmeasured
-        return Means(self._ledger, self._leases, self._hardware, planning, self._trials, lambda _: not self.is_closing)
+        return Means(
+            self._ledger,
+            self._leases,
+            self._hardware,
+            planning,
+            self._trials,
+            lambda _: not self.is_closing,
+            self._kept_folder,
+        )
 
     def _cache_files(self) -> CacheFiles:
         if self._files is None:

@@ -39,8 +39,12 @@ class SwapRates:
         return num_bytes / self.save + num_bytes / self.load
 
 
+# Of a slow disk, whose writes are waited for.
+DISK_RATES = SwapRates(save=2e8, load=5e8)
+
+
 def choose(parts: Sequence[Part], room_bytes: int, rates: SwapRates, profile: PrefillProfile) -> PreemptionKind:
-    """Swap, unless it does not fit into `room_bytes` of RAM or reading the parts again is faster."""
+    """Swap, unless it does not pass through `room_bytes` of RAM or reading the parts again is faster."""
     num_bytes = sum(part.num_bytes for part in parts)
     if num_bytes > room_bytes:
         return "recompute"

@@ -240,15 +240,16 @@ class StepLoop:
         """What a context must have, so that everybody who was asked for can go on in it."""
         return needs_of(self._groups, self._cells.num_cells)
 
-    def set_aside(self, room_bytes: int) -> None:
+    def set_aside(self, room_bytes: int, disk_folder: Path | None = None) -> None:
         """Takes everybody out of the cells, because the context is about to go; nobody has ended by that.
 
         Whoever holds what was kept in cells has let go of it before, and finds it again.
 
         Args:
-            room_bytes: The most memory that may hold what was computed; the rest is computed again.
+            room_bytes: The most memory that may hold what was computed.
+            disk_folder: Takes the rest; where there is none, or computing again takes less time, that is done.
         """
-        self._admission.set_aside(room_bytes)
+        self._admission.set_aside(room_bytes, disk_folder)
 
     def save_to(self, disk_folder: Path | None) -> None:
         """Has what was computed of those who wait for cells kept on the disk from now on; None: in memory."""

@@ -33,6 +33,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from engine.config import Home
+from engine.memory.bandwidth import measured
+from engine.memory.profile import Profile
+from engine.memory.profile_file import profile_file, save_profile
 from tests.bench import heat_map, joint_figures, peers, report
 from tests.bench.bench_model import ONE_BILLION, SIX_HUNDRED_MILLION, Shape, bench_model
 from tests.bench.command_line import parser_of, within_group
@@ -195,9 +199,17 @@ def _measure(options: argparse.Namespace, parent: Group) -> int:
     with told(f"indexing them with {size.vectors:,} vectors more, unless they are"):
         folder = options.peers / f"joint-{size.chunks}-{size.vectors}"
         index_bytes = joint_library(folder, library.files, size.vectors)
+    with told("measuring how fast this machine is, as an engine does that nobody asks anything"):
+        know_machine(folder)
     bench = Bench(size, folder, index_bytes, model, asked_of(library, size.busy + 1), parent)
     bench.run()
     return 0 if tell(bench, options) or options.quick else 1
+
+
+def know_machine(folder: Path) -> None:
+    """Has the engine in `folder` know the machine as it is now; else it would learn it while it is measured."""
+    data = Home.under(folder).data
+    save_profile(profile_file(data), measured(Profile(), data))
 
 
 def asked_of(library: Library, count: int) -> list[str]:

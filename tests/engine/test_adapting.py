@@ -181,7 +181,7 @@ def test_a_backlog_makes_slots_and_takes_partitions_for_them_and_both_come_back(
     machine = ScriptedMachine(ram_bytes=3_700 * MIB, others_bytes=GIB // 2, backlog=Backlog(running=1))
     machine.run(60)
     at_rest = (machine.placement.num_slots, machine.index_bytes)
-    machine.backlog = Backlog(waiting=12, running=4)
+    machine.backlog = Backlog(waiting=15, running=1)
     machine.run(60)
     assert machine.placement.num_slots > at_rest[0]
     assert machine.index_bytes < at_rest[1]

@@ -12,6 +12,8 @@ from engine.core import KVType
 from engine.generation.beam import Beams
 from engine.generation.cells import Cells
 from engine.generation.context import Context, ContextSpec
+from engine.generation.groups import SequenceGroup
+from engine.generation.preemption import Part
 from engine.generation.segment import Segment
 from tests.helpers.loop_desk import GREEDY, FakeKeeper, LoopDesk, decisive_prompts
 from tests.helpers.tiny_gguf import write_tiny_lfm2, write_tiny_mamba, write_tiny_model
@@ -41,9 +43,10 @@ def move(
     kv_type: KVType = "f16",
     room_bytes: int = PLENTY,
     reloads: bool = False,
+    disk_folder: Path | None = None,
 ) -> None:
     """What a change of the placement does: another context, perhaps over the model loaded anew."""
-    desk.loop.set_aside(room_bytes)
+    desk.loop.set_aside(room_bytes, disk_folder)
     desk.check()
     assert desk.cells.num_free == desk.cells.num_cells
     desk.context.close()
@@ -231,6 +234,35 @@ def test_a_beginning_that_was_kept_is_not_saved_a_second_time(wide_model):
     desk.run()
     assert desk.text("q") == desk.text("first")
     desk.close()
+
+
+def test_what_memory_has_no_room_for_moves_over_the_disk(desk, wide_model, tmp_path: Path):
+    texts = prompts(wide_model, 4)
+    for prompt in texts:
+        desk.ask(prompt, prompt, sampling=LONG)
+    for _ in range(8):
+        desk.step()
+    room_bytes = max(part.num_bytes for group in desk.loop._groups.running for part in parts_of(desk, group))
+    move(desk, 1024, room_bytes=room_bytes, disk_folder=tmp_path)
+    assert 0 < desk.loop.saved_bytes <= room_bytes
+    assert desk.loop.spilled_bytes > 0
+    desk.run()
+    assert {prompt: desk.text(prompt) for prompt in texts} == texts
+    assert desk.loop.counters().preempted_by_recompute == 0
+    assert (desk.loop.saved_bytes, desk.loop.spilled_bytes) == (0, 0)
+
+
+def test_what_passes_through_no_memory_at_all_is_read_again(desk, tmp_path: Path):
+    desk.ask("q", "A tale of a wolf:", sampling=LONG)
+    for _ in range(5):
+        desk.step()
+    move(desk, 1024, room_bytes=0, disk_folder=tmp_path)
+    assert desk.loop.counters().preempted_by_recompute == 1
+    assert desk.loop.spilled_bytes == 0
+
+
+def parts_of(desk: LoopDesk, group: SequenceGroup) -> list[Part]:
+    return desk.loop._residence.parts(group)
 
 
 def test_answers_that_wait_on_the_disk_go_on_where_they_were(desk, tmp_path: Path):

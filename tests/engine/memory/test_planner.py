@@ -124,13 +124,29 @@ def test_a_larger_budget_never_predicts_a_slower_answer(tier: str, start: int):
 def test_what_was_planned_is_predicted_alike_afterwards():
     for seed in range(30):
         hardware, profile, backlog, demand = case(seed)
-        backlog = replace(backlog, cached_share=0.0)
+        backlog = replace(backlog, cached_share=0.0, waiting=backlog.waiting + backlog.running, running=0)
         placement = plan(hardware, profile, backlog, demand)
         again = predicted(placement, profile, backlog, demand)
         if placement.fits and not placement.is_mapped:
             # Room that was left over may hold more of the index than the plan counted on.
             assert again.tokens_per_s == pytest.approx(placement.prediction.tokens_per_s, rel=1e-6), seed
             assert again.latency_s <= placement.prediction.latency_s * (1 + 1e-6), seed
+
+
+def test_answers_that_are_being_written_at_once_gain_nothing_by_room_for_as_many():
+    waiting = Backlog(waiting=3, running=1, prompt_tokens=16)
+    running = replace(waiting, waiting=0, running=4)
+    num_gains = 0
+    for seed in range(30):
+        hardware, profile, _, demand = case(seed)
+        one = replace(plan(hardware, profile, Backlog(running=1), demand), num_slots=1)
+        of_one, of_four, there = (
+            predicted(placement, profile, backlog, demand).latency_s
+            for placement, backlog in ((one, waiting), (replace(one, num_slots=4), waiting), (one, running))
+        )
+        assert there == min(of_one, of_four), seed
+        num_gains += of_four < of_one
+    assert 0 < num_gains < 30
 
 
 # --- every owner of the ledger is a term ---
