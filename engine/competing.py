@@ -29,11 +29,13 @@ from engine.stores import INDEX_SHARE_OF_RAM, StoresOpener
 GRAIN_BYTES = 16 * MIB
 # With many questions waiting, more are answered at once than the settings keep ready; a processor gains less by it.
 MOST_SLOTS_OF_DEVICE, MOST_SLOTS_OF_PROCESSOR = 64, 16
+# No look at what is measured is older, where a plan is made.
+LOOK_SECONDS = 0.5
 NO_MODEL = ModelShape("", "", 0, (), 0, 0, (), 0, 0, has_chat_template=False)
 
 
 class Competitors:
-    """Usable from any thread; waits for nobody."""
+    """Usable from any thread; waits for nobody who waits."""
 
     def __init__(
         self,
@@ -56,7 +58,7 @@ class Competitors:
         """
         self._stores, self._ledger, self._settings, self._foreseen = stores, ledger, settings, foreseen
         self._unnamed_bytes, self._clock = unnamed_bytes, clock
-        self._most_in_files, self._least_unnamed, self._more_bytes = OfLate(max), OfLate(min), 0
+        self._in_files, self._unnamed = OfLate(max), OfLate(min)
         self._lock = threading.Lock()
 
     def beside(self, demand: Demand, *, num_questions: int, has_device: bool) -> Demand:
@@ -104,6 +106,8 @@ class Competitors:
 
     def _fixed(self, *, without_embedder: bool = False) -> tuple[Span, ...]:
         """What no plan decides, also what is not there yet but bound to come; the weights of an embedder if wanted."""
+        # What is measured may be as old as the last look, and is held against the process as it is now.
+        self._ledger.look(LOOK_SECONDS)
         spans = self._ledger.spans()
         held = undecided(spans)
         staying = [span for span in held if not (without_embedder and self._is_embedder(span))]
@@ -115,17 +119,20 @@ class Competitors:
         if all(span.state != "loading" for span in spans if span.tier == "ram"):
             self._foreseen.note(coarse(span for span in held if span.what != FREED))
             self._look_at_the_rest(held)
-        rest = Span(OWNER, "of late, or not accounted for", "ram", self._more_bytes)
+        rest = Span(OWNER, "of late, or not accounted for", "ram", self._rest_bytes(held))
         return coarse((*staying, rest) if rest.num_bytes else staying)
 
     def _look_at_the_rest(self, held: Iterable[Span]) -> None:
-        """Takes in what libraries' files took lately beyond what they take now, and what nobody names all the time."""
-        in_files = sum(span.num_bytes for span in held if (span.owner, span.what) == (OWNER, LIBRARIES))
+        """Takes in what libraries' files take, and what nobody names."""
+        now, unnamed_bytes = self._clock(), max(0, self._unnamed_bytes())
         with self._lock:
-            now = self._clock()
-            most_in_files = self._most_in_files.after(in_files, now)
-            least_unnamed = self._least_unnamed.after(max(0, self._unnamed_bytes()), now)
-            self._more_bytes = most_in_files - in_files + least_unnamed
+            self._in_files.see(_bytes_in_files(held), now)
+            self._unnamed.see(unnamed_bytes, now)
+
+    def _rest_bytes(self, held: Iterable[Span]) -> int:
+        """What libraries' files took lately beyond what they take now, and what nobody has named for a while."""
+        with self._lock:
+            return max(0, self._in_files.value - _bytes_in_files(held)) + self._unnamed.value
 
     def _is_embedder(self, span: Span) -> bool:
         stores = self._stores.opened()
@@ -140,6 +147,11 @@ class Competitors:
             partition_bytes=max(partitions, default=0),
             num_partitions=len(partitions),
         )
+
+
+def _bytes_in_files(held: Iterable[Span]) -> int:
+    """Pages of libraries' files."""
+    return sum(span.num_bytes for span in held if (span.owner, span.what) == (OWNER, LIBRARIES))
 
 
 def place_index(demand: Demand, ram_capacity_bytes: int) -> Placement:

@@ -108,13 +108,12 @@ class Observer:
         if seconds < LEAST_SECONDS or num_steps < LEAST_STEPS:
             return
         self._since = setting, steps
-        self._note(
-            ReadsObserved(int(steps.read_bytes - begun.read_bytes), steps.reading_seconds - begun.reading_seconds)
-        )
+        reading_seconds = steps.reading_seconds - begun.reading_seconds
+        self._note(ReadsObserved(int(steps.read_bytes - begun.read_bytes), reading_seconds))
         if PURE[0] <= (steps.num_tokens - begun.num_tokens) / num_steps / setting.running <= PURE[1]:
             length = backlog.prompt_tokens + backlog.answer_tokens // 2
             work = decode_work(homes_of(shape, setting.placement), setting.running, length)
-            self._note(PassObserved(work, seconds / num_steps))
+            self._note(PassObserved(work, seconds / num_steps, reading_seconds / num_steps))
 
     def _measure_when_idle(self, backlog: Backlog, now: float) -> None:
         if backlog.waiting or backlog.running or not self._is_free():

@@ -133,8 +133,8 @@ class Admission:
     def set_aside(self, room_bytes: int, disk_folder: Path | None = None) -> None:
         """Takes all cells from everybody, because the context is about to go; they go on where they were in another.
 
-        What is kept has left the cells already, and is found again. What does not fit into `room_bytes` of memory goes
-        to the disk, as far as one at a time passes through that much, or is read again.
+        What is kept has left the cells already, and is found again. What was saved first makes way to the disk for what
+        does not fit into `room_bytes` of memory beside it; where that is no way, it is read again.
         """
         self.drop_closing()
         self._queue.let_go_of_all()
@@ -142,13 +142,18 @@ class Admission:
             self._queue.find(group)
             kept = group.found.num_tokens if group.found is not None else 0
             parts = self._residence.parts(group, kept)
-            if self._residence.saved_bytes + sum(part.num_bytes for part in parts) <= room_bytes:
-                is_saved = self._residence.save(group, kept)
-            elif disk_folder is not None and choose(parts, room_bytes, DISK_RATES, self._profile) == "swap":
-                is_saved = self._residence.save(group, kept) and self._residence.spill(group, disk_folder)
-            else:
-                is_saved = False
-            self._leave(group, is_saved, keeps_found=True)
+            needed_bytes = sum(part.num_bytes for part in parts)
+            if disk_folder is not None and choose(parts, room_bytes, DISK_RATES, self._profile) == "swap":
+                self._make_way(room_bytes - needed_bytes, disk_folder)
+            has_room = self._residence.saved_bytes + needed_bytes <= room_bytes
+            self._leave(group, has_room and self._residence.save(group, kept), keeps_found=True)
+
+    def _make_way(self, most_bytes: int, disk_folder: Path) -> None:
+        """Has what was saved of those who wait take no more memory than that."""
+        for group in self._groups.waiting:
+            if self._residence.saved_bytes <= most_bytes:
+                return
+            self._residence.spill(group, disk_folder)
 
     def _leave(self, group: SequenceGroup, is_saved: bool, keeps_found: bool = False) -> None:
         self._tally.preempted_by_swap += is_saved

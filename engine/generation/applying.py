@@ -31,7 +31,7 @@ from engine.generation.weights.stream import LayerStream
 from engine.memory.hardware import Hardware
 from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
-from engine.memory.room import device_free_bytes
+from engine.memory.room import DISK_RESERVE_SHARE, device_free_bytes
 
 # Of the memory that is free, so much may hold what was computed while it moves; the rest is computed again.
 SET_ASIDE_SHARE = 1 / 2
@@ -146,7 +146,7 @@ def _elsewhere(
             _retarget(loaded.stream, loaded.plan.placement)
         return loaded, error
     with _closed_on_failure(opened):
-        _set_aside(loaded, means)
+        _set_aside(loaded, plan, means)
         _close_context(loaded)
         return _moved(loaded, plan, opened, means), None
 
@@ -163,7 +163,7 @@ def _closed_on_failure(opened: OpenContext) -> Iterator[None]:
 
 def _instead(loaded: LoadedModel, wanted: LoadPlan, means: Means) -> tuple[LoadedModel, ModelError | None]:
     """Closes what there is, and opens the first that can be had: what is wanted, what was, or less."""
-    _set_aside(loaded, means)
+    _set_aside(loaded, wanted, means)
     _close_context(loaded)
     problem: ModelError | None = None
     try:
@@ -213,11 +213,15 @@ def _with_weights(loaded: LoadedModel, plan: LoadPlan, means: Means) -> LoadedMo
     return replace(loaded, plan=plan, stream=stream)
 
 
-def _set_aside(loaded: LoadedModel, means: Means) -> None:
+def _set_aside(loaded: LoadedModel, wanted: LoadPlan, means: Means) -> None:
     """Everything leaves the cells: what is kept for memory, what is being written for where it is not in the way."""
+    hardware = means.hardware()
+    can_load = loaded.plan.placement.kv_type == wanted.placement.kv_type
+    has_disk = hardware.disk_free_bytes > hardware.disk_capacity_bytes * DISK_RESERVE_SHARE
     if loaded.keeper is not None:
         loaded.keeper.leave_cells()
-    loaded.loop.set_aside(int(means.hardware().ram_free_bytes * SET_ASIDE_SHARE), means.disk_folder)
+    disk_folder = means.disk_folder if can_load and has_disk else None
+    loaded.loop.set_aside(int(hardware.ram_free_bytes * SET_ASIDE_SHARE), disk_folder)
     means.leases.note_set_aside(loaded.loop.saved_bytes, loaded.loop.spilled_bytes)
 
 

@@ -117,7 +117,8 @@ class Context:
             )
         self.compute_bytes = dict(native_log.compute_buffers)
         self._ranges = appeared(before, anonymous_ranges())
-        self._heap_bytes = max(0, used_bytes() - used_before)
+        used = used_bytes()
+        self._heap_bytes = max(0, used - used_before) if used is not None and used_before is not None else None
         self._handle: Any = handle
         self._memory: Any = llama.llama_get_memory(handle)
         self.n_batch, self.n_ubatch = int(params.n_batch), int(params.n_ubatch)
@@ -156,7 +157,10 @@ class Context:
         """
         if not self._ranges:
             return in_memory_bytes
-        return min(in_memory_bytes, resident_bytes(self._ranges) + self._heap_bytes)
+        heap_bytes = self._heap_bytes
+        if heap_bytes is None:
+            heap_bytes = max(0, in_memory_bytes - sum(end - start for start, end in self._ranges))
+        return min(in_memory_bytes, resident_bytes(self._ranges) + heap_bytes)
 
     def decode(self, stretches: Sequence[Stretch]) -> list[int]:
         """Computes a batch of at most `n_batch` tokens of one or more sequences.

@@ -202,8 +202,10 @@ class Residence:
             return False
         if group.has_forked and not self._load_beside(group, lead):
             return False
-        num_bytes = sum(part.num_bytes for sequence in group.sequences for part in sequence.saved)
-        self.rates = self.rates.with_load(num_bytes, self._clock() - since)
+        saved = [part for sequence in group.sequences for part in sequence.saved]
+        # What comes from the disk says nothing of memory.
+        if not any(part.is_on_disk for part in saved):
+            self.rates = self.rates.with_load(sum(part.num_bytes for part in saved), self._clock() - since)
         return True
 
     def _load_beside(self, group: SequenceGroup, lead: TokenSequence) -> bool:

@@ -89,10 +89,10 @@ def peak_bytes(work: Callable[[], object]) -> int:
     return peak - before
 
 
-def used_bytes() -> int:
-    """What belongs to somebody in the arenas of the C allocator; 0 where it does not tell."""
+def used_bytes() -> int | None:
+    """What belongs to somebody in the arenas of the C allocator; None where it does not tell."""
     libc = _glibc()
-    return int(libc.mallinfo2().uordblks) if libc is not None and hasattr(libc, "mallinfo2") else 0
+    return int(libc.mallinfo2().uordblks) if libc is not None and hasattr(libc, "mallinfo2") else None
 
 
 def few_arenas() -> None:

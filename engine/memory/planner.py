@@ -44,15 +44,12 @@ def plan(hardware: Hardware, profile: Profile, backlog: Backlog, demand: Demand)
 def predicted(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> Prediction:
     """What a placement that was made for another backlog gives now: only such can be compared."""
     homes = homes_of(demand.shape, placement)
+    # Those that are being written have found room, however long the plan thought that answers would be.
+    num_slots = max(placement.num_slots, backlog.running)
+    course = Course.of(homes, profile, backlog, num_slots, placement.n_ubatch)
     restored = Terms(demand).restored_bytes(placement.kv_type, placement.kv_ram_bytes, backlog.cached_tokens)
     retrieval = profile.retrieval_seconds(loads_of(demand, placement.index_bytes), backlog.num_answers)
-    disk = Disk.of(profile, homes, restored)
-    # Those that are being written have found room, however long the plan thought that answers would be.
-    courses = [
-        Course.of(homes, profile, backlog, num_slots, placement.n_ubatch)
-        for num_slots in {placement.num_slots, max(placement.num_slots, backlog.running)}
-    ]
-    return min((course.prediction(disk, retrieval) for course in courses), key=lambda found: found.latency_s)
+    return course.prediction(Disk.of(profile, homes, restored), retrieval)
 
 
 def _placement(

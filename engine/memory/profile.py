@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 LEARNING_RATE = 0.1
 # One pass that something held up says little about the next.
 MOST_SURPRISE = 4.0
-# A pass that waits for the disk may take so many times what its reads do; whatever takes longer is computing.
+# A pass that waits for the disk takes no longer than so many times what its reads do.
 HIDDEN = 1.25
 # A computer that reads pages as they are touched reads few at a time (ring_experiment.py: 1.5 of 1.9 GB/s).
 MAPPED_SHARE = 0.75
@@ -118,10 +118,11 @@ def overlapped(computing: float, streaming: float, ring_slots: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PassObserved:
-    """A pass of the model took so long."""
+    """A pass of the model took so long; weights that are streamed were being read in `reading_seconds` of it."""
 
     work: Work
     seconds: float
+    reading_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,20 +172,19 @@ def refined(profile: Profile, observation: Observation) -> Profile:
 
 def _after_pass(profile: Profile, seen: PassObserved) -> Profile:
     """Each rate takes its share of the blame: as much as its part of the time that was expected."""
-    expected = profile.seconds(seen.work)
-    if seen.seconds <= 0 or expected <= 0:
-        return profile
-    parts, by_disk = profile.computing_parts(seen.work), seen.work.streamed_bytes / profile.stream_bytes_per_s
-    if by_disk > sum(parts):
-        if seen.seconds <= HIDDEN * expected:
-            # What computing took is hidden behind the disk, and nothing is learnt of it; of that its reads tell.
+    parts = profile.computing_parts(seen.work)
+    expected, taken, blamed = profile.seconds(seen.work), seen.seconds, (*parts, profile.step_s)
+    if seen.work.streamed_bytes:
+        if not 0 < HIDDEN * seen.reading_seconds < seen.seconds:
+            # What computing took is hidden behind the disk, of which the reads tell.
             return profile
-        # The disk cannot have been waited for that long, so it was computing.
-        rest = by_disk / max(1, seen.work.ring_slots) ** 2
-        expected, seen = sum(parts), replace(seen, seconds=seen.seconds - profile.step_s - rest)
+        unhidden = seen.reading_seconds / max(1, seen.work.ring_slots) ** 2
+        expected, taken, blamed = sum(parts), seen.seconds - profile.step_s - unhidden, (*parts, 0.0)
+    if taken <= 0 or expected <= 0:
+        return profile
     changes: dict[str, float] = {}
-    for name, part in zip((*RATES, "step_s"), (*parts, profile.step_s), strict=True):
-        change = _change((expected / seen.seconds) ** (part / expected))
+    for name, part in zip((*RATES, "step_s"), blamed, strict=True):
+        change = _change((expected / taken) ** (part / expected))
         # Two of them are seconds, and fall where rates rise.
         changes[name] = getattr(profile, name) * (1 / change if name in ("hop_s", "step_s") else change)
     return replace(profile, **changes)  # type: ignore[arg-type]

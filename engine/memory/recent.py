@@ -13,17 +13,26 @@ WITHIN_SECONDS = 60.0
 
 
 class OfLate:
-    """The most (`max`) or the least (`min`) within the last minute, or up to two. Not for several threads at once."""
+    """The most (`max`) or the least (`min`) that was seen in this minute and the one before in which anything was.
+
+    0 before the first. Not for several threads at once.
+    """
 
     def __init__(self, which: Callable[[int, int], int]) -> None:
         self._which = which
-        self._since = float("-inf")
+        self._since: float | None = None
         self._now = self._before = 0
 
-    def after(self, number: int, now: float) -> int:
-        """What it is, `number` being seen at `now`: seconds of a clock that never goes back."""
-        if now - self._since >= WITHIN_SECONDS:
-            is_old = now - self._since >= 2 * WITHIN_SECONDS
-            self._since, self._before, self._now = now, number if is_old else self._now, number
-        self._now = self._which(self._now, number)
+    @property
+    def value(self) -> int:
         return self._which(self._now, self._before)
+
+    def see(self, number: int, now: float) -> None:
+        """Takes in what it is at `now`: seconds of a clock that never goes back."""
+        if self._since is None:
+            # Of the least that leaves 0: what was seen once may be a moment's.
+            self._since, self._now = now, number
+        elif now - self._since >= WITHIN_SECONDS:
+            self._since, self._before, self._now = now, self._now, number
+        else:
+            self._now = self._which(self._now, number)

@@ -117,6 +117,7 @@ class Bench:
 
     size: Size
     home: Path
+    profile: Profile
     index_bytes: int
     model: Path
     questions: Sequence[str]
@@ -166,6 +167,8 @@ class Bench:
     @contextmanager
     def _engine(self, split: Split | None, *, has_model: bool = True) -> Iterator[SideProcess]:
         forget_pages(self.model)
+        # Each knows the machine as it was measured, and none what another has learnt.
+        save_profile(profile_file(Home.under(self.home).data), self.profile)
         settings = {
             "home": str(self.home),
             "model": str(self.model) if has_model else "",
@@ -200,16 +203,10 @@ def _measure(options: argparse.Namespace, parent: Group) -> int:
         folder = options.peers / f"joint-{size.chunks}-{size.vectors}"
         index_bytes = joint_library(folder, library.files, size.vectors)
     with told("measuring how fast this machine is, as an engine does that nobody asks anything"):
-        know_machine(folder)
-    bench = Bench(size, folder, index_bytes, model, asked_of(library, size.busy + 1), parent)
+        profile = measured(Profile(), folder)
+    bench = Bench(size, folder, profile, index_bytes, model, asked_of(library, size.busy + 1), parent)
     bench.run()
     return 0 if tell(bench, options) or options.quick else 1
-
-
-def know_machine(folder: Path) -> None:
-    """Has the engine in `folder` know the machine as it is now; else it would learn it while it is measured."""
-    data = Home.under(folder).data
-    save_profile(profile_file(data), measured(Profile(), data))
 
 
 def asked_of(library: Library, count: int) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 
 from engine.core import ModelShape, Span
 from engine.memory.demand import Backlog, Budgets, Demand
+from engine.memory.profile import Profile
 from engine.partitions.schema import chunk_schema
 from tests.bench import joint
 from tests.bench.confined import Group
@@ -119,7 +120,9 @@ def test_the_map_is_a_grid_with_the_best_of_each_place() -> None:
 
 
 def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bench = joint.Bench(joint.SMALL, tmp_path, 100, tmp_path / "model", (), Group(tmp_path, 1), limit_bytes=7)
+    bench = joint.Bench(
+        joint.SMALL, tmp_path, Profile(), 100, tmp_path / "model", (), Group(tmp_path, 1), limit_bytes=7
+    )
     bench.courses |= {"adaptive": course(10, 20, 10), "even": course(12, 40, 12)}
     bench.swept.append({"at_once": 2, "index_share": 0.0, "pinned_layers": 3, "answers_per_min": 4.0})
     options = argparse.Namespace(json=tmp_path / "figures.json", csv=tmp_path / "sweep.csv")

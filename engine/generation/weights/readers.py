@@ -83,7 +83,7 @@ class Readers:
 
     def counters(self) -> ReadCounters:
         with self._lock:
-            return self._counters
+            return self._counters if self._ring.is_quiet else self._with_what_is_read(self._counters)
 
     def are_there(self, layers: Sequence[int]) -> list[bool]:
         """Of each layer, whether it can be computed now."""
@@ -204,8 +204,11 @@ class Readers:
                 self._counters = replace(self._counters, num_failed=self._counters.num_failed + 1)
                 log.warning("Layer %d could not be read: %s", chunk.layer, error)
             if self._ring.is_quiet:
-                reading = self._counters.reading_seconds + time.perf_counter() - self._reading_since
-                self._counters = replace(self._counters, reading_seconds=reading)
+                self._counters = self._with_what_is_read(self._counters)
             if error is not None or is_whole or self._is_paused:
                 self._arrival.notify_all()
             self._room.notify()
+
+    def _with_what_is_read(self, counters: ReadCounters) -> ReadCounters:
+        """With the time since the disk was last without a request."""
+        return replace(counters, reading_seconds=counters.reading_seconds + time.perf_counter() - self._reading_since)

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import multiprocessing
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from engine.memory import heap as heap_module
 from engine.memory.heap import Heap, heap, peak_bytes, trim_heap
+from tests.helpers.glibc import in_a_new_process, needs_glibc
 
 MIB = 2**20
-needs_glibc = pytest.mark.skipif(
-    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="the C allocator is none of glibc's"
-)
-
-
-def in_a_new_process(looks: Callable[[], list[Heap]]) -> list[Heap]:
-    """What it sees where nobody else takes or frees memory, and there are no holes that it could fill."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(looks).result()
 
 
 def in_pieces(num_bytes: int) -> list[bytearray]:

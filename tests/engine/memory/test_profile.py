@@ -42,18 +42,29 @@ def test_only_rates_that_took_part_are_blamed():
     assert learnt.disk_bytes_per_s == Profile().disk_bytes_per_s
 
 
-@pytest.mark.parametrize("share", [0.5, 1.0, 1.2])
-def test_where_the_disk_is_waited_for_nothing_is_learnt_of_the_processor(share: float):
+@pytest.mark.parametrize("reading_seconds", [0.0, 4.5, 5.0])
+def test_where_the_disk_is_waited_for_nothing_is_learnt_of_the_processor(reading_seconds: float):
+    assert refined(Profile(), PassObserved(STREAMED, 5.0, reading_seconds)) == Profile()
+
+
+def test_a_disk_that_turns_out_slow_is_no_fault_of_the_processor():
     profile = Profile()
-    assert refined(profile, PassObserved(STREAMED, share * profile.seconds(STREAMED))) == profile
+    bandwidth = profile.stream_bytes_per_s / 3
+    seconds = STREAMED.streamed_bytes / bandwidth
+    learnt = profile
+    for _ in range(60):
+        learnt = refined(learnt, ReadsObserved(int(STREAMED.streamed_bytes), seconds))
+        learnt = refined(learnt, PassObserved(STREAMED, seconds * 1.05, seconds))
+    assert learnt.stream_bytes_per_s == pytest.approx(bandwidth, rel=0.02)
+    assert learnt.ram_bytes_per_s == profile.ram_bytes_per_s
 
 
 def test_a_pass_that_takes_longer_than_its_reads_was_computing():
-    profile = Profile()
-    truth = 4 * profile.seconds(STREAMED)
-    learnt = after(profile, PassObserved(STREAMED, truth), 80)
-    assert learnt.disk_bytes_per_s == profile.disk_bytes_per_s
-    assert learnt.seconds(STREAMED) == pytest.approx(truth, rel=0.1)
+    profile, computing, reading = Profile(), 40.0, 5.0
+    truth = profile.step_s + computing + reading / STREAMED.ring_slots**2
+    learnt = after(profile, PassObserved(STREAMED, truth, reading), 80)
+    assert (learnt.disk_bytes_per_s, learnt.step_s) == (profile.disk_bytes_per_s, profile.step_s)
+    assert learnt.computing_seconds(STREAMED) == pytest.approx(computing, rel=0.1)
 
 
 def test_one_pass_that_was_held_up_changes_little():

@@ -5,24 +5,34 @@ from __future__ import annotations
 from engine.memory.recent import WITHIN_SECONDS, OfLate
 
 
-def test_the_most_of_the_last_minute_counts():
-    most = OfLate(max)
-    assert most.after(5, 0.0) == 5
-    assert most.after(9, 10.0) == 9
-    assert most.after(2, 20.0) == 9
-    assert most.after(2, WITHIN_SECONDS + 5) == 9
-    assert most.after(3, 2 * WITHIN_SECONDS + 6) == 3
+def seen(number: OfLate, *looks: tuple[int, float]) -> list[int]:
+    values = []
+    for value, now in looks:
+        number.see(value, now)
+        values.append(number.value)
+    return values
 
 
-def test_the_least_of_the_last_minute_counts():
-    least = OfLate(min)
-    assert least.after(5, 0.0) == 5
-    assert least.after(2, 10.0) == 2
-    assert least.after(9, WITHIN_SECONDS + 5) == 2
-    assert least.after(8, 2 * WITHIN_SECONDS + 6) == 8
+def test_the_most_of_this_minute_and_the_one_before_counts():
+    minute = WITHIN_SECONDS
+    looks = (
+        (5, 0.0),
+        (9, 10.0),
+        (2, 20.0),
+        (3, minute + 5),
+        (2, minute + 30),
+        (1, 2 * minute + 10),
+        (1, 3 * minute + 20),
+    )
+    assert seen(OfLate(max), *looks) == [5, 9, 9, 9, 9, 3, 1]
 
 
-def test_what_was_seen_long_ago_is_forgotten_though_nobody_looked_meanwhile():
-    most = OfLate(max)
-    most.after(9, 0.0)
-    assert most.after(1, 10 * WITHIN_SECONDS) == 1
+def test_the_least_is_what_was_there_all_the_time():
+    minute = WITHIN_SECONDS
+    looks = (5, 0.0), (7, 10.0), (9, minute + 5), (8, minute + 30), (9, 2 * minute + 10)
+    assert seen(OfLate(min), *looks) == [0, 0, 5, 5, 8]
+
+
+def test_what_was_seen_last_stays_while_nobody_looks():
+    assert seen(OfLate(max), (9, 0.0), (1, 10 * WITHIN_SECONDS)) == [9, 9]
+    assert OfLate(max).value == 0

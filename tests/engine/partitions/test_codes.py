@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -59,9 +60,18 @@ def asked(book: Codebook, count: int = 3) -> Vectors:
 
 
 def test_torch_has_as_many_threads_after_faiss_as_before(codes: Codes, book: Codebook):
-    before = torch.get_num_threads()
-    codes.best(asked(book), 10)
-    assert torch.get_num_threads() == before
+    queries = asked(book)
+
+    def around_a_search() -> tuple[int, int]:
+        torch.set_num_threads(3)
+        codes.best(queries, 10)
+        return torch.get_num_threads(), fast_scan._faiss().omp_get_max_threads()
+
+    # The number belongs to a thread, and all others keep theirs.
+    with ThreadPoolExecutor(1) as thread:
+        of_torch, of_faiss = thread.submit(around_a_search).result()
+    assert of_torch == 3
+    assert of_faiss > 1
     with fast_scan._on_one_thread():
         assert fast_scan._faiss().omp_get_max_threads() == 1
 

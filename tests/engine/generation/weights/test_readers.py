@@ -90,6 +90,27 @@ def test_only_the_time_in_which_anything_is_read_counts(monkeypatch: pytest.Monk
         readers.close()
 
 
+def test_while_the_disk_is_never_without_a_request_its_time_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, is_asked, gate = [5.0], threading.Event(), threading.Event()
+    monkeypatch.setattr(readers_module.time, "perf_counter", lambda: now[0])
+
+    def read(layer: int, index: int) -> int:
+        is_asked.set()
+        gate.wait(PATIENCE)
+        return 10
+
+    readers = Readers(Ring([3, 3]), read, Depths(decode=2, prefill=2), PATIENCE)
+    try:
+        with readers.still():
+            readers.arrange({0: "a", 1: "b"})
+        assert is_asked.wait(PATIENCE)
+        now[0] += 7.0
+        assert (readers.counters().read_bytes, readers.counters().reading_seconds) == (0, 7.0)
+    finally:
+        gate.set()
+        readers.close()
+
+
 def test_a_pass_that_was_given_up_begins_anew(readers: Readers) -> None:
     readers.begin(1)
     for layer in (0, 1, 2):
