@@ -117,16 +117,16 @@ def open_context(model: Model, plan: LoadPlan, stream: LayerStream | None, lease
     Raises:
         ModelLoadFailed: There is no room for it, or nothing can be computed in it; nothing is left of it.
     """
-    with lack_of_room_told():
+    with lack_of_room_told(), leases.making_context(plan.shape, plan.placement, plan.spec.num_cells):
         context = Context(model, plan.spec, stream)
         try:
             _try_out(model, context)
         except BaseException:
             context.close()
             raise
-    held = leases.take_context(
-        plan.shape, plan.placement, context.num_cells, context.compute_bytes, context.touched_bytes
-    )
+        held = leases.take_context(
+            plan.shape, plan.placement, context.num_cells, context.compute_bytes, context.touched_bytes
+        )
     return OpenContext(context, held)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 
 from engine.closing import close_all
@@ -108,6 +109,19 @@ class ModelLeases:
         words = "token embeddings" if share in (0.0, 1.0) else "token embeddings, and weights in the file's order"
         weights.take("weights", words, "ram", in_place, loading, is_mapped=True)
         return weights
+
+    @contextmanager
+    def making_context(self, shape: ModelShape, placement: Placement, num_cells: int) -> Iterator[None]:
+        """Enters the cells of a context that is made in the block: they take half a second, and are nobody else's."""
+        coming = LeaseGroup(self._ledger)
+        for tier in _TIERS:
+            coming.take(
+                "kv", f"{num_cells:,} cells", tier, cell_bytes(shape, placement, tier) * num_cells, loading=True
+            )
+        try:
+            yield
+        finally:
+            coming.release()
 
     def take_context(
         self,
