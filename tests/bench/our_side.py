@@ -1,7 +1,8 @@
 """Our side: a model that the planner places within a limit, loaded and asked as the application does it.
 
 Run as a side (side_process.py). Settings: `model`; `at_once` answers of at most `context_tokens` each; `num_threads`;
-and the `way` in which layers are streamed, of which all but `ours` are simpler:
+`profile`, the file of what is known of the machine, if anything is; and the `way` in which layers are streamed, of
+which all but `ours` are simpler:
 
 - `next_layer_only`: two slots, so that one layer is read while another is computed, as FlexGen does it.
 - `phase_blind`: prompts are read in the small batches and with as many reads at once as suit writing.
@@ -40,6 +41,7 @@ from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
 from engine.memory.planner import plan
 from engine.memory.profile import Profile
+from engine.memory.profile_file import load_profile
 from engine.memory.runtime import Runtime
 from engine.memory.spread import Spread
 from tests.bench import process_marks
@@ -258,10 +260,12 @@ def planned_for(settings: Said, ledger: Ledger) -> LoadPlan:
         "kv_disk_bytes": 0,
     }
     chosen = Settings.model_validate({"generation": generation})
+    known = load_profile(Path(settings["profile"])) if "profile" in settings else None
+    profile = Profile() if known is None else known
     backlog = Backlog(running=at_once, prompt_tokens=PROMPT_TOKENS, answer_tokens=ANSWER_TOKENS)
 
     def planning(hardware: Hardware, demand: Demand) -> Placement:
-        return plan(hardware, Profile(), backlog, demand)
+        return plan(hardware, profile, backlog, demand)
 
     def beside(demand: Demand) -> Demand:
         return replace(demand, fixed=undecided(ledger.spans()))

@@ -33,6 +33,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,6 +44,9 @@ from typing import Any
 
 from engine.generation.weights.homes import CHUNK_BYTES
 from engine.generation.weights.readers import Depths
+from engine.memory.bandwidth import measured
+from engine.memory.profile import Profile
+from engine.memory.profile_file import save_profile
 from tests.bench import accelerate_peer, peers, report
 from tests.bench.batching import prompts
 from tests.bench.bench_model import ONE_BILLION, THREE_BILLION, Shape, bench_model, plain_tokens
@@ -66,6 +70,8 @@ SIMPLER = ("next_layer_only", "phase_blind")
 # Of the turns, those whose ratios others know by name.
 PROMISED = (*SIMPLER, "drafting_1.7x_b1", "accelerate_1.2x_b1")
 _BUSY = "while True: pass"
+# Pages of libraries are charged to whoever touches them first, for as long as he has them: neither side is to be it.
+_HAS_LIBRARIES = "import sys, tests.bench.our_side, tests.bench.stock_side; print(flush=True); sys.stdin.read()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +132,8 @@ class Bench:
     model: Path
     # A file of its own: pages of the file that one side brought into memory would cost the other nothing.
     stock_model: Path
+    # What the planner knows of the machine, as it does in the application.
+    profile: Path
     parent: Group
     accelerate: Path | None
     found: dict[Point, Rounds] = field(default_factory=dict)
@@ -133,6 +141,12 @@ class Bench:
     moved: Moved | None = None
 
     def run(self) -> None:
+        with running([sys.executable, "-c", _HAS_LIBRARIES], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+            assert other.stdout is not None
+            other.stdout.readline()
+            self._measure()
+
+    def _measure(self) -> None:
         for factor, at_once in itertools.product(self.size.factors, self.size.at_once):
             with told(f"{factor:g} times the memory, {at_once} at a time"):
                 self._compare(Point(factor, at_once))
@@ -235,6 +249,7 @@ class Bench:
             "at_once": point.at_once,
             "context_tokens": context_tokens,
             "num_threads": num_threads(),
+            "profile": str(self.profile),
         }
         with SideProcess.started("tests.bench.our_side", settings, self._limit(point.factor)) as side:
             yield side
@@ -282,7 +297,10 @@ def _measure(options: argparse.Namespace, parent: Group) -> int:
         # Its libraries alone are larger than the limit of a quick run.
         if not (options.quick or options.no_accelerate):
             python = accelerate_peer.interpreter(options.peers)
-        bench = Bench(size, model, copy, parent, python)
+        with told("measuring how fast this machine is"):
+            profile = copies / "profile.json"
+            save_profile(profile, measured(Profile(), copies, copy))
+        bench = Bench(size, model, copy, profile, parent, python)
         bench.run()
     return 0 if tell(bench.found, bench.turns, bench.moved, options.json) or options.quick else 1
 
