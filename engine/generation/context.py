@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from engine.core import KVType
 from engine.errors import DecodeFailed, ModelLoadFailed, NoCells, WeightsNotRead
 from engine.generation.model import Model, native_log
-from engine.memory.heap import used_bytes
+from engine.memory.heap import bytes_in_arenas
 from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
 
 MAX_SEQUENCES = 256
@@ -108,7 +108,7 @@ class Context:
             params.cb_eval = stream.cb_eval
         params.no_perf = True
         native_log.begin()
-        before, used_before = anonymous_ranges(), used_bytes()
+        before, used_before = anonymous_ranges(), bytes_in_arenas()
         handle = llama.llama_init_from_model(model.handle, params)
         if not handle:
             raise ModelLoadFailed(
@@ -117,7 +117,7 @@ class Context:
             )
         self.compute_bytes = dict(native_log.compute_buffers)
         self._ranges = appeared(before, anonymous_ranges())
-        used = used_bytes()
+        used = bytes_in_arenas()
         self._heap_bytes = max(0, used - used_before) if used is not None and used_before is not None else None
         self._handle: Any = handle
         self._memory: Any = llama.llama_get_memory(handle)

@@ -89,7 +89,7 @@ def peak_bytes(work: Callable[[], object]) -> int:
     return peak - before
 
 
-def used_bytes() -> int | None:
+def bytes_in_arenas() -> int | None:
     """What belongs to somebody in the arenas of the C allocator; None where it does not tell."""
     libc = _glibc()
     return int(libc.mallinfo2().uordblks) if libc is not None and hasattr(libc, "mallinfo2") else None
