@@ -27,11 +27,10 @@ from engine.library.worker import IndexWorker
 from engine.listeners import Listeners
 from engine.memory.backlog import BacklogWatch
 from engine.memory.demand import Demand
-from engine.memory.hardware import own_memory
 from engine.memory.known_profile import KnownProfile
 from engine.memory.ledger import Ledger
 from engine.memory.profile_file import profile_file
-from engine.memory.runtime import remainder
+from engine.memory.runtime import Runtime
 from engine.observing import Observer
 from engine.phases import Phases
 from engine.profiled import ProfiledPlanner
@@ -101,7 +100,13 @@ class Parts:
 
 
 def assemble(
-    home: Home, catalog: Catalog, reserve: Reserve, settings: Callable[[], Settings], ledger: Ledger, told: Listeners
+    home: Home,
+    catalog: Catalog,
+    reserve: Reserve,
+    settings: Callable[[], Settings],
+    ledger: Ledger,
+    runtime: Runtime,
+    told: Listeners,
 ) -> Parts:
     """The parts, joined but not started; `told` hears what they do."""
     library = settings().library
@@ -147,7 +152,7 @@ def assemble(
         ledger,
         settings,
         Foreseen(home.data / "libraries-take.json"),
-        lambda: remainder(ledger, own_memory()).kept_bytes,
+        runtime,
     )
     senses = EngineSenses(home.data, loader, generation, stores, competitors, backlog)
     adapting = Adapting(

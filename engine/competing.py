@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Protocol
 
 from engine.config import MIB, Settings
 from engine.core import ModelShape, Span, Tier
@@ -34,6 +35,18 @@ LOOK_SECONDS = 0.5
 NO_MODEL = ModelShape("", "", 0, (), 0, 0, (), 0, 0, has_chat_template=False)
 
 
+class Measured(Protocol):
+    """What the process holds, held against what the ledger knows (memory/runtime.py)."""
+
+    def settle(self) -> bool:
+        """Enters what libraries took as they were loaded; False where that cannot be told from something else yet."""
+        ...
+
+    def unnamed_bytes(self) -> int:
+        """What the process holds and the ledger does not know."""
+        ...
+
+
 class Competitors:
     """Usable from any thread; waits for nobody who waits."""
 
@@ -43,7 +56,7 @@ class Competitors:
         ledger: Ledger,
         settings: Callable[[], Settings],
         foreseen: Foreseen,
-        unnamed_bytes: Callable[[], int],
+        measured: Measured,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepares.
@@ -53,11 +66,11 @@ class Competitors:
             ledger: Says who holds what.
             settings: As they are now.
             foreseen: Knows what libraries that are not loaded yet will take.
-            unnamed_bytes: What the process holds and the ledger does not know.
+            measured: Knows what the process holds.
             clock: Seconds that never go back.
         """
         self._stores, self._ledger, self._settings, self._foreseen = stores, ledger, settings, foreseen
-        self._unnamed_bytes, self._clock = unnamed_bytes, clock
+        self._measured, self._clock = measured, clock
         self._in_files, self._unnamed = OfLate(max), OfLate(min)
         self._lock = threading.Lock()
 
@@ -106,6 +119,8 @@ class Competitors:
 
     def _fixed(self, *, without_embedder: bool = False) -> tuple[Span, ...]:
         """What no plan decides, also what is not there yet but bound to come; the weights of an embedder if wanted."""
+        # Those that came while a model was being loaded have no name until it is there.
+        are_entered = self._measured.settle()
         # What is measured may be as old as the last look, and is held against the process as it is now.
         self._ledger.look(LOOK_SECONDS)
         spans = self._ledger.spans()
@@ -113,7 +128,7 @@ class Competitors:
         staying = [span for span in held if not (without_embedder and self._is_embedder(span))]
         # It comes with the first text, long after the stores are open, and brings libraries of its own.
         has_embedder = any(span.owner == "embedder" and span.state != "loading" for span in spans)
-        if self._stores.opened() is None or not has_embedder:
+        if self._stores.opened() is None or not has_embedder or not are_entered:
             return self._foreseen.with_what_comes(coarse(staying))
         # Pages of a model that is being loaded look like those of libraries, and what was freed is of no library.
         if all(span.state != "loading" for span in spans if span.tier == "ram"):
@@ -124,7 +139,7 @@ class Competitors:
 
     def _look_at_the_rest(self, held: Iterable[Span]) -> None:
         """Takes in what libraries' files take, and what nobody names."""
-        now, unnamed_bytes = self._clock(), max(0, self._unnamed_bytes())
+        now, unnamed_bytes = self._clock(), max(0, self._measured.unnamed_bytes())
         with self._lock:
             self._in_files.see(_bytes_in_files(held), now)
             self._unnamed.see(unnamed_bytes, now)

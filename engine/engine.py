@@ -83,7 +83,9 @@ class Engine:
             self._runtime = Runtime(self.ledger)
             reserve = Reserve(home.library, self.settings.library.reserve_bytes)
             self._catalog = reserve.lent(lambda: Catalog.open(home.library))
-            self._parts = assemble(home, self._catalog, reserve, lambda: self.settings, self.ledger, self._listeners)
+            self._parts = assemble(
+                home, self._catalog, reserve, lambda: self.settings, self.ledger, self._runtime, self._listeners
+            )
             self._accounts = Accounts(self.ledger, self._parts, lambda: self.settings.memory)
             self._choice = ModelChoice(
                 lambda: self.settings,

@@ -82,12 +82,17 @@ class Runtime:
                 else:
                     self._unmeasured.append(what)
 
-    def settle(self) -> None:
-        """Enters what grew while it could not be told from something else, as soon as it can."""
+    def settle(self) -> bool:
+        """Enters what grew while it could not be told from something else; False where it still cannot."""
         with self._lock:
             if self._unmeasured and self._is_quiet:
                 unmeasured, self._unmeasured = self._unmeasured, []
                 self._enter(OWNER, ", ".join(unmeasured), self._unknown_bytes())
+            return not self._unmeasured
+
+    def unnamed_bytes(self) -> int:
+        """What the process keeps and the ledger does not know, by its last look; less than 0 where it says too much."""
+        return remainder(self._ledger, self._process()).kept_bytes
 
     def _enter(self, owner: str, what: str, num_bytes: int) -> Lease | None:
         if num_bytes <= 0:
@@ -113,7 +118,7 @@ class Runtime:
 
     def _unknown_bytes(self) -> int:
         self._ledger.look()
-        return remainder(self._ledger, self._process()).kept_bytes
+        return self.unnamed_bytes()
 
     def _library_bytes(self) -> int:
         """Pages of all mapped files that nobody else has entered."""

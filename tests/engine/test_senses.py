@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -52,6 +52,20 @@ class FakeStores:
         self.partition_bytes = num_bytes
 
 
+@dataclass
+class Process:
+    """What it holds without a name, and whether libraries' part of that can be told by now."""
+
+    num_bytes: int = 0
+    is_settled: bool = True
+
+    def settle(self) -> bool:
+        return self.is_settled
+
+    def unnamed_bytes(self) -> int:
+        return self.num_bytes
+
+
 def loader(**facts: object) -> SimpleNamespace:
     nothing = {"devices": (), "demand": None, "placement": None, "given_up": (), "loaded_now": None}
     return SimpleNamespace(**{**nothing, **facts})
@@ -59,7 +73,7 @@ def loader(**facts: object) -> SimpleNamespace:
 
 def senses(tmp_path: Path, ledger: Ledger, stores: FakeStores, **facts: object) -> tuple[EngineSenses, Asked]:
     generation = Asked()
-    competitors = Competitors(stores, ledger, Settings, Foreseen(tmp_path / "take.json"), lambda: 0)
+    competitors = Competitors(stores, ledger, Settings, Foreseen(tmp_path / "take.json"), Process())
     return EngineSenses(tmp_path, loader(**facts), generation, stores, competitors, BacklogWatch()), generation
 
 
@@ -183,7 +197,7 @@ def test_an_index_alone_has_a_share_of_memory_within_the_budget(mode, wish, budg
     ledger.take("runtime", "interpreter", "ram", GIB)
     ledger.take("embedder", "weights", "gpu", MIB)
     foreseen = Foreseen(tmp_path / "take.json")
-    demand = Competitors(FakeStores(()), ledger, lambda: settings, foreseen, lambda: 0).alone()
+    demand = Competitors(FakeStores(()), ledger, lambda: settings, foreseen, Process()).alone()
     placement = place_index(replace(demand, budgets=Budgets(0, budget, 0)), 16 * GIB)
     assert placement.index_bytes == expected
 
@@ -191,9 +205,9 @@ def test_an_index_alone_has_a_share_of_memory_within_the_budget(mode, wish, budg
 def test_room_is_left_for_libraries_that_are_bound_to_come(tmp_path: Path):
     ledger, foreseen = Ledger(), Foreseen(tmp_path / "take.json")
     ledger.take("runtime", "interpreter", "ram", 32 * MIB)
-    before = Competitors(FakeStores(None), ledger, Settings, foreseen, lambda: 0).alone()
+    before = Competitors(FakeStores(None), ledger, Settings, foreseen, Process()).alone()
     ledger.take("embedder", "weights", "ram", 32 * MIB)
-    there = Competitors(FakeStores(()), ledger, Settings, foreseen, lambda: 0).alone()
+    there = Competitors(FakeStores(()), ledger, Settings, foreseen, Process()).alone()
     assert {span.owner: span.num_bytes for span in before.fixed} == USUAL_BYTES
     assert {span.owner: span.num_bytes for span in there.fixed} == {"runtime": 32 * MIB, "embedder": 32 * MIB}
 
@@ -211,7 +225,7 @@ def test_what_libraries_take_is_noted_down_without_what_only_passes(tmp_path: Pa
     weights = ledger.take("weights", "layers", "ram", GIB, "loading")
     pages = ledger.take("runtime", "libraries' files", "ram", GIB)
     foreseen = Foreseen(tmp_path / "take.json")
-    competitors = Competitors(FakeStores(()), ledger, Settings, foreseen, lambda: 0)
+    competitors = Competitors(FakeStores(()), ledger, Settings, foreseen, Process())
     assert of_runtime(competitors) == 640 * MIB + 512 * MIB + GIB
     pages.release()
     weights.mark("resident")
@@ -224,7 +238,7 @@ def test_what_libraries_take_is_noted_down_without_what_only_passes(tmp_path: Pa
 def test_the_embedder_is_foreseen_until_it_is_there_also_when_the_stores_are_open(tmp_path: Path):
     ledger = Ledger()
     ledger.take("runtime", "torch", "ram", 96 * MIB)
-    competitors = Competitors(FakeStores(()), ledger, Settings, Foreseen(tmp_path / "take.json"), lambda: 0)
+    competitors = Competitors(FakeStores(()), ledger, Settings, Foreseen(tmp_path / "take.json"), Process())
     expected = {("embedder", USUAL_BYTES["embedder"]), ("runtime", USUAL_BYTES["runtime"])}
     assert {(span.owner, span.num_bytes) for span in competitors.alone().fixed} == expected
     coming = ledger.take("embedder", "weights", "ram", 64 * MIB, "loading")
@@ -233,28 +247,36 @@ def test_the_embedder_is_foreseen_until_it_is_there_also_when_the_stores_are_ope
     assert of_runtime(competitors) == 96 * MIB
 
 
+def test_libraries_are_foreseen_until_what_they_took_is_known(tmp_path: Path):
+    ledger, process = Ledger(), Process(num_bytes=320 * MIB, is_settled=False)
+    ledger.take("embedder", "weights", "ram", 64 * MIB)
+    competitors = Competitors(FakeStores(()), ledger, Settings, Foreseen(tmp_path / "take.json"), process)
+    assert of_runtime(competitors) == USUAL_BYTES["runtime"]
+    ledger.take("runtime", "torch", "ram", process.num_bytes)
+    process.num_bytes, process.is_settled = 0, True
+    assert of_runtime(competitors) == 320 * MIB
+
+
 def test_what_comes_with_each_question_and_what_nobody_names_is_planned_for_all_the_time(tmp_path: Path):
-    ledger, now, unnamed_bytes = Ledger(), [0.0], [0]
+    ledger, now, process = Ledger(), [0.0], Process()
     ledger.take("embedder", "weights", "ram", 32 * MIB)
     ledger.take("runtime", "torch", "ram", 320 * MIB)
     pages = ledger.take("runtime", LIBRARIES, "ram", 128 * MIB)
     foreseen = Foreseen(tmp_path / "take.json")
-    competitors = Competitors(
-        FakeStores(()), ledger, Settings, foreseen, lambda: unnamed_bytes[0], clock=lambda: now[0]
-    )
+    competitors = Competitors(FakeStores(()), ledger, Settings, foreseen, process, clock=lambda: now[0])
     assert of_runtime(competitors) == 448 * MIB
     now[0] = 30.0
     pages.resize(32 * MIB)
     assert of_runtime(competitors) == 448 * MIB
     # What has come back is counted once, also while a model is being loaded, which has no name meanwhile.
     weights = ledger.take("weights", "layers", "ram", GIB, "loading")
-    unnamed_bytes[0] = GIB
+    process.num_bytes = GIB
     pages.resize(128 * MIB)
     assert of_runtime(competitors) == 448 * MIB
     weights.release()
     pages.resize(32 * MIB)
     # What stays without a name counts when it has stayed a while.
-    unnamed_bytes[0] = 64 * MIB
+    process.num_bytes = 64 * MIB
     now[0] = 100.0
     assert of_runtime(competitors) == 448 * MIB
     now[0] = 170.0

@@ -121,12 +121,12 @@ def test_an_import_beside_a_model_that_is_loading_is_measured_when_that_is_there
     weights = ledger.take("weights", "layer 0", "ram", 1000, "loading")
     with ledger.growing("runtime", "torch"):
         machine.anonymous += 50 + 300
-    runtime.settle()
+    assert not runtime.settle()
     assert "torch" not in told(ledger)
     machine.anonymous += 700
     weights.mark("resident")
-    runtime.settle()
-    runtime.settle()
+    assert runtime.settle()
+    assert runtime.settle()
     assert told(ledger)["torch"] == 50
     assert unknown(ledger, machine) == 0
 
