@@ -27,13 +27,12 @@ from typing import BinaryIO
 from engine import __version__
 from engine.outlet import Outlet
 from engine.protocol import PROTOCOL_VERSION, Ready
+from engine.yielding import switch_often
 
 # PR_SET_PDEATHSIG in <sys/prctl.h>.
 _PR_SET_PDEATHSIG = 1
 _NICENESS = 5
 _OOM_SCORE_ADJ = 300
-# One busy Python thread makes a token 3-6 times slower at the default of 5 ms.
-_SWITCH_INTERVAL_S = 0.0001
 _GRACE_S = 2.5
 _told_to_end, _tell_to_end = os.pipe()
 
@@ -75,7 +74,7 @@ def _behave_as_a_child(parent: int) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     faulthandler.enable()
     os.environ.setdefault("GGML_NO_BACKTRACE", "1")
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    switch_often()
     _watch_over_the_end()
     signal.signal(signal.SIGTERM, _on_terminate)
     if hasattr(signal, "SIGINT"):

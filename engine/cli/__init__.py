@@ -16,6 +16,7 @@ from engine.cli.output import Output
 from engine.cli.parser import make_parser
 from engine.errors import BadRequest, LibraryHeld, NothingThere, RagdollError
 from engine.stdio import take_stdout
+from engine.yielding import switch_often
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_ARGUMENTS, EXIT_HELD, EXIT_NOTHING_THERE = 0, 1, 2, 3, 4
 
@@ -53,4 +54,4 @@ def _quiet_logs(verbose: bool) -> None:
         format="%(levelname)s %(name)s: %(message)s",
     )
     os.environ.setdefault("GGML_NO_BACKTRACE", "1")
-    sys.setswitchinterval(0.0001)
+    switch_often()

@@ -30,6 +30,7 @@ from engine.memory.placement import Placement
 from engine.memory.profile import Profile
 from engine.profiled import ProfiledPlanner
 from engine.waiting import finished
+from engine.yielding import switch_often
 from tests.bench.confined import Group
 from tests.bench.joint_figures import Answered, Split
 from tests.bench.side_process import Said, group_of, serve
@@ -144,7 +145,8 @@ def demand_of(demand: Demand, split: Split) -> Demand:
 
 
 def prepare(settings: Said) -> Callable[[Said], Said]:
-    few_arenas()  # as the application does
+    few_arenas()  # as the application does, as below
+    switch_often()
     group = group_of(settings)
     side = JointSide(settings, group)
 

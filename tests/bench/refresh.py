@@ -36,6 +36,7 @@ from pathlib import Path
 
 from engine.events import AnswerFinished
 from engine.generation.refresh_policy import RefreshPolicy
+from engine.yielding import switch_often
 from tests.bench import peers, report
 from tests.bench.bench_model import ONE_BILLION, QUICK, Shape, bench_model
 from tests.bench.command_line import parser_of
@@ -129,6 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(size: Size, folder: Path) -> dict[str, Outcome]:
+    switch_often()  # as the application does
     with told(f"reading {size.chunks} passages of real documents"):
         library = read_library(size.chunks)
     model = bench_model(folder, size.shape, vocabulary_of(library))
