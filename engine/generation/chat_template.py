@@ -1,7 +1,8 @@
 """A model's own Jinja chat template, rendered in a sandbox: it comes with a file from the network.
 
 Contents go in as placeholders and are put back after rendering, so that a document which contains
-"<|im_end|>" is read as text and never as the end of a message.
+"<|im_end|>" is read as text and never as the end of a message. All prompts of a conversation begin alike, on whatever
+day and whatever a template makes of earlier answers: else what was read once would be read again.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ Role = Literal["system", "user", "assistant"]
 # Private-use characters: no text of a template, and ours to strip from contents.
 _OPEN, _CLOSE = "\ue0f0", "\ue0f1"
 _PLACEHOLDER = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
+# What templates are told of the date: it stands before everything else, so a real one would have all that is kept read
+# again from midnight on. Llama's fall back on this day; the question itself says which day it is (conversation.py).
+_SOME_DAY = datetime(2024, 7, 26)
+# Nothing that a date is made of is the same in both.
+_OTHER_DAY = datetime(1997, 3, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,7 @@ class TemplateBroken(Exception):
 
 
 class ChatTemplate:
-    """A compiled template."""
+    """A compiled template; `tells_day`: prompts made with it name a day, which is never the real one."""
 
     def __init__(self, source: str, bos_text: str, eos_text: str) -> None:
         """Compiles `source`.
@@ -67,34 +73,46 @@ class ChatTemplate:
         )
         environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _raise
-        environment.globals["strftime_now"] = lambda form: datetime.now().astimezone().strftime(form)
         self._specials = {"bos_token": bos_text, "eos_token": eos_text}
         try:
             self._template = environment.from_string(source)
         except jinja2.TemplateError as error:
             raise TemplateBroken(str(error)) from error
+        self.tells_day = self._renders_the_day()
 
     def render(self, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
         """The prompt up to where the assistant begins to write.
 
         Raises:
             TemplateBroken: The template refuses the messages, also with the system text moved into the first
-                user message (some models know no system role), or it loses one of them.
+                user message (some models know no system role), or it loses or moves one of them.
         """
+        return self._render_on(_SOME_DAY, messages)
+
+    def _renders_the_day(self) -> bool:
+        messages = Message("system", (PromptPart("."),)), Message("user", (PromptPart("."),))
         try:
-            return self._render(messages)
+            return self._render_on(_SOME_DAY, messages) != self._render_on(_OTHER_DAY, messages)
+        except TemplateBroken:
+            return False
+
+    def _render_on(self, day: datetime, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
+        try:
+            return self._render(day, messages)
         except TemplateBroken:
             if not messages or messages[0].role != "system":
                 raise
-            return self._render(_without_system(messages))
+            return self._render(day, _without_system(messages))
 
-    def _render(self, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
+    def _render(self, day: datetime, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
         placed = [
             {"role": message.role, "content": f"{_OPEN}{number}{_CLOSE}"} for number, message in enumerate(messages)
         ]
         try:
-            text = self._template.render(messages=placed, add_generation_prompt=True, **self._specials)
-        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
+            text = self._template.render(
+                messages=placed, add_generation_prompt=True, strftime_now=day.strftime, **self._specials
+            )
+        except (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise TemplateBroken(str(error)) from error
         return _fill(text, messages)
 
@@ -113,19 +131,29 @@ def _plain(messages: Sequence[Message]) -> Iterator[PromptPart]:
 
 
 def _fill(text: str, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
-    """Puts the contents back between the stretches of markup."""
-    parts: list[PromptPart] = []
-    filled = set()
-    at = 0
-    for match in _PLACEHOLDER.finditer(text):
-        parts.append(PromptPart(text[at : match.start()], is_markup=True))
-        parts += [replace(part, text=_clean(part.text)) for part in messages[int(match[1])].parts]
-        filled.add(int(match[1]))
-        at = match.end()
-    parts.append(PromptPart(text[at:], is_markup=True))
-    if filled != set(range(len(messages))):
+    """Puts the contents back between the stretches of markup.
+
+    An answer that the model wrote itself stands behind what it was written behind, which is what the prompt ends with:
+    some templates have the assistant begin with "<think>", and leave that out before earlier answers.
+    """
+    first, *others = _PLACEHOLDER.split(text)
+    numbers, markup = [int(number) for number in others[::2]], others[1::2]
+    if set(numbers) != set(range(len(messages))):
         raise TemplateBroken("the template leaves out a message")
+    if messages and numbers[0] != 0:
+        # Mistral Nemo's has the instructions wander to the newest question.
+        raise TemplateBroken("the template does not begin with the first message")
+    parts = [PromptPart(first, is_markup=True)]
+    for number, after, following in zip(numbers, markup, [*numbers[1:], None], strict=False):
+        parts += [replace(part, text=_clean(part.text)) for part in messages[number].parts]
+        comes_own = following == number + 1 and _is_own(messages[following])
+        parts.append(PromptPart(markup[-1] if comes_own else after, is_markup=True))
     return _with_kinds(part for part in parts if part.text or part.tokens)
+
+
+def _is_own(message: Message) -> bool:
+    """Whether it is an answer as the model that reads it wrote it."""
+    return any(part.tokens for part in message.parts)
 
 
 def _with_kinds(parts: Iterable[PromptPart]) -> tuple[PromptPart, ...]:
@@ -141,7 +169,7 @@ def _without_system(messages: Sequence[Message]) -> list[Message]:
     system, *others = messages
     if not others:
         return [Message("user", system.parts)]
-    between = PromptPart("\n\n", kind="instructions")
+    between = PromptPart("\n\n", is_markup=True, kind="instructions")
     first = Message(others[0].role, (*system.parts, between, *others[0].parts))
     return [first, *others[1:]]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from itertools import chain
 from pathlib import PurePath
 from typing import Any
@@ -57,7 +58,8 @@ class Turn:
     """One earlier question with its evidence, in the order it was read in, and the answer as the model wrote it.
 
     `tokens` are the answer's, of the model called `fingerprint`; without them its text is tokenised. Where more
-    passages came while it was being written, the rest of it is in `continuations`.
+    passages came while it was being written, the rest of it is in `continuations`. `asked_on` is the day that the model
+    was told with the question, None where it was told none.
     """
 
     question: str
@@ -66,6 +68,7 @@ class Turn:
     tokens: tuple[int, ...] = ()
     fingerprint: str = ""
     continuations: tuple[Continuation, ...] = ()
+    asked_on: date | None = None
 
     @property
     def all_tokens(self) -> tuple[int, ...]:
@@ -74,7 +77,8 @@ class Turn:
 
     def messages(self, is_own: bool = False) -> tuple[Message, ...]:
         """The turn as it stands in a prompt; with its tokens if the model that reads it wrote it."""
-        read = [asking(self.question, self.passages), answering(self.answer, self.tokens if is_own else ())]
+        asked = asking(self.question, self.passages, self.asked_on)
+        read = [asked, answering(self.answer, self.tokens if is_own else ())]
         num_passages = len(self.passages)
         for more in self.continuations:
             read.append(going_on(more.words, more.passages, num_passages + 1))
@@ -83,10 +87,11 @@ class Turn:
         return tuple(read)
 
 
-def asking(question: str, passages: Sequence[EvidencePassage]) -> Message:
-    """A question under its evidence."""
+def asking(question: str, passages: Sequence[EvidencePassage], asked_on: date | None = None) -> Message:
+    """A question under its evidence, with the day on which it is asked if the model is to be told."""
     blocks = [passage.block(number) for number, passage in enumerate(passages, start=1)]
-    return Message("user", (*(blocks or [PromptPart(NOTHING_FOUND)]), PromptPart(f"Question: {question}")))
+    day = f"Today is {asked_on.day} {asked_on:%B %Y}.\n" if asked_on is not None else ""
+    return Message("user", (*(blocks or [PromptPart(NOTHING_FOUND)]), PromptPart(f"{day}Question: {question}")))
 
 
 def answering(text: str, tokens: tuple[int, ...] = ()) -> Message:
@@ -117,8 +122,9 @@ def first_kept(lengths: Sequence[int], budget: int) -> int:
 
 def transcript_of(turn: Turn) -> tuple[dict[str, Any], ...]:
     """What the asker keeps and hands back; plain JSON."""
+    day = {"asked_on": turn.asked_on.isoformat()} if turn.asked_on is not None else {}
     pieces: list[dict[str, Any]] = [
-        {"role": "user", "question": turn.question, "passages": _evidence(turn.passages)},
+        {"role": "user", "question": turn.question, "passages": _evidence(turn.passages), **day},
         _written(turn.answer, turn.tokens, turn.fingerprint),
     ]
     for more in turn.continuations:
@@ -182,4 +188,5 @@ def _turn(user: Mapping[str, Any], assistant: Mapping[str, Any], known_ids: Coll
         answer=str(assistant["text"]),
         tokens=tuple(int(token) for token in assistant.get("tokens", ())),
         fingerprint=str(assistant.get("model", "")),
+        asked_on=date.fromisoformat(user["asked_on"]) if "asked_on" in user else None,
     )

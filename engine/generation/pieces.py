@@ -64,4 +64,12 @@ class Pieces:
         if continuations and not tokens[-1]:
             # Nothing was made of what came last: the next prompt need not hold it.
             continuations.pop()
-        return Turn(question, self._prompt.passages, texts[0], tokens[0], fingerprint, tuple(continuations))
+        return Turn(
+            question,
+            self._prompt.passages,
+            texts[0],
+            tokens[0],
+            fingerprint,
+            tuple(continuations),
+            self._prompt.asked_on,
+        )

@@ -41,6 +41,11 @@ class Speaker:
         cached = lru_cache(maxsize=CACHED_TEXTS)(lambda text, is_markup: tuple(self.tokenize(text, is_markup)))
         object.__setattr__(self, "_tokens_of_text", cached)
 
+    @property
+    def tells_day(self) -> bool:
+        """Whether its prompts name a day, which is not today: then the question has to say which day it is."""
+        return self.template is not None and self.template.tells_day
+
     def render(self, messages: Sequence[Message]) -> tuple[PromptPart, ...]:
         """The prompt; as plain text where the model's template cannot render it."""
         if self.template is None:

@@ -7,6 +7,22 @@ import pytest
 from engine.generation.chat_template import ChatTemplate, Message, PromptPart, TemplateBroken, plain_prompt
 from tests.helpers.tiny_gguf import CHATML
 
+# As Llama 3.2 begins, and as gpt-oss does, in a macro.
+DAY = "Today Date: {{ strftime_now('%d %b %Y') }}\n\n" + CHATML
+DAY_IN_MACRO = "{% macro day() %}Current date: {{ strftime_now('%Y-%m-%d') }}\n{% endmacro %}{{ day() }}" + CHATML
+# As Mistral Small does: only its own instructions name the day.
+DAY_NOT_SAID = "{% set today = strftime_now('%Y-%m-%d') %}" + CHATML
+# As QwQ has the assistant begin, and as gpt-oss has it begin and tells of it later.
+THINKING = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}").replace(
+    "{{ m.content }}", "{{ m.content.split('</think>')[-1].lstrip('\\n') }}"
+)
+CHANNELS = CHATML.replace("{{ m.role }}\n", "{{ m.role }}{{ '<|channel|>final' if m.role == 'assistant' }}\n")
+# As Mistral Nemo's: the instructions are told with the newest question.
+WANDERING = (
+    "{% for m in messages if m.role != 'system' %}{% if m.role == 'user' %}[INST]"
+    "{% if loop.last and messages[0].role == 'system' %}{{ messages[0].content }}\n\n{% endif %}"
+    "{{ m.content }}[/INST]{% else %} {{ m.content }}</s>{% endif %}{% endfor %}"
+)
 SYSTEM = Message("system", (PromptPart("Be brief.", kind="instructions"),))
 USER = Message("user", (PromptPart("Passage.\n", kind="passage", stands_alone=True), PromptPart("Question: why?")))
 
@@ -73,3 +89,44 @@ def test_a_longer_conversation_begins_with_the_shorter_one_and_its_answer(render
     answer = PromptPart("Yes.", stands_alone=True, tokens=(7, 8))
     shorter, longer = render([SYSTEM, USER]), render([SYSTEM, USER, Message("assistant", (answer,)), USER])
     assert longer[: len(shorter) + 1] == (*shorter, answer)
+
+
+@pytest.mark.parametrize("source", [THINKING, CHANNELS, WANDERING])
+def test_an_answer_that_a_model_wrote_itself_stands_behind_what_it_was_written_behind(source: str):
+    render = ChatTemplate(source, "<s>", "</s>").render
+    thought = Message("assistant", (PromptPart("Hm.</think>Yes.", stands_alone=True, tokens=(7, 8)),))
+    first, second = render([SYSTEM, USER]), render([SYSTEM, USER, thought, USER])
+    assert second[: len(first) + 1] == (*first, *thought.parts)
+    third = render([SYSTEM, USER, thought, USER, thought, USER])
+    assert third[: len(second) + 1] == (*second, *thought.parts)
+
+
+def test_also_where_the_template_knows_no_system_role():
+    source = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}" + THINKING
+    render = ChatTemplate(source, "<s>", "</s>").render
+    thought = Message("assistant", (PromptPart("Hm.</think>Yes.", stands_alone=True, tokens=(7, 8)),))
+    first = render([SYSTEM, USER])
+    assert render([SYSTEM, USER, thought, USER])[: len(first) + 1] == (*first, *thought.parts)
+
+
+def test_an_answer_of_another_model_stands_where_the_template_has_it():
+    answer = Message("assistant", (PromptPart("Yes.", stands_alone=True),))
+    told = text_of(ChatTemplate(THINKING, "<s>", "</s>").render([USER, answer, USER]))
+    assert "<|im_start|>assistant\nYes.<|im_end|>" in told
+    assert told.endswith("<|im_start|>assistant\n<think>\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "day"), [(DAY, "26 Jul 2024"), (DAY_IN_MACRO, "2024-07-26"), (DAY_NOT_SAID, ""), (CHATML, "")]
+)
+def test_a_template_names_the_same_day_for_ever_and_is_known_to(source: str, day: str):
+    template = ChatTemplate(source, "<s>", "</s>")
+    assert template.tells_day == bool(day)
+    assert day in text_of(template.render([SYSTEM, USER]))
+
+
+def test_a_template_that_fails_says_so_only_when_it_is_used():
+    template = ChatTemplate("{{ range(10 ** 9) | list }}", "", "")
+    assert not template.tells_day
+    with pytest.raises(TemplateBroken):
+        template.render([USER])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from datetime import date
+
 import pytest
 
 from engine.errors import BadRequest
@@ -74,6 +77,15 @@ def test_a_transcript_of_an_older_version_is_read():
     assert (turn.answer, turn.tokens, turn.fingerprint) == ("Yes.", (), "")
 
 
+def test_a_question_keeps_the_day_on_which_it_was_asked_beside_its_text():
+    turn = Turn("One?", EVIDENCE, "Yes [1].", asked_on=date(2026, 11, 22))
+    transcript = transcript_of(turn)
+    assert transcript[0]["question"] == "One?"
+    assert turns_of_transcript(json.loads(json.dumps(transcript)), {1, 2}) == (turn,)
+    assert turn.messages()[0].parts[-1].text == "Today is 22 November 2026.\nQuestion: One?"
+    assert Turn("One?", EVIDENCE, "Yes [1].").messages()[0].parts[-1].text == "Question: One?"
+
+
 def test_passages_of_removed_documents_leave_the_transcript():
     transcript = transcript_of(Turn("One?", EVIDENCE, "Yes [1]."))
     assert documents_in_transcript(transcript) == {1, 2}
@@ -89,6 +101,7 @@ def test_passages_of_removed_documents_leave_the_transcript():
         [{}, {}],
         [{"question": "q", "passages": [{}]}, {"text": "a"}],
         [{"question": "q", "passages": []}, {"text": "a", "tokens": ["x"]}],
+        [{"question": "q", "passages": [], "asked_on": "yesterday"}, {"text": "a"}],
         ["user", "assistant"],
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,13 +13,16 @@ import pytest
 
 from engine.config import Settings
 from engine.core import KVType
-from engine.generation import cache_io, hot_file, idle_time, loader
+from engine.generation import cache_io, hot_file, idle_time, loader, under_way
 from engine.generation.cache_files import CacheFiles
 from engine.generation.commands import UseModel
 from engine.generation.knowledge import KnowledgeKeeper
 from tests.engine.generation.conftest import Desk
+from tests.helpers.tiny_gguf import CHATML, write_tiny_model
 
 Start = Callable[[], Desk]
+NAMES_THE_DAY = "Today Date: {{ strftime_now('%d %b %Y') }}\n\n" + CHATML
+THINKS = CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}")
 
 
 @pytest.fixture
@@ -109,6 +113,25 @@ def test_the_tokens_of_a_conversation_are_the_models_in_whatever_format_it_keeps
         fingerprints.append(desk.end_of().answer.segments[1]["model"])
     assert fingerprints[0] == fingerprints[1] != ""
     assert len(list((tmp_path / "kv").iterdir())) >= 1
+
+
+@pytest.mark.parametrize("template", [CHATML, NAMES_THE_DAY, THINKS])
+def test_the_next_turn_on_another_day_after_a_restart_reads_nothing_again(start, tmp_path, monkeypatch, template: str):
+    class Monday(date):
+        @classmethod
+        def today(cls) -> date:
+            return cls(2026, 11, 23)
+
+    model = write_tiny_model(tmp_path / "m.gguf", chat_template=template, never_ends=True)
+    desk = with_model(start(), model)
+    desk.ask("How?", "one", max_tokens=40)
+    one = desk.end_of("one")
+    monkeypatch.setattr(under_way, "date", Monday)
+    desk = with_model(start(), model)
+    desk.ask("And then?", "two", transcript=one.answer.segments, max_tokens=40)
+    two = desk.end_of("two")
+    assert two.timings.cached_tokens == one.timings.prompt_tokens + one.timings.generated_tokens
+    assert two.answer.segments[0].get("asked_on") == ("2026-11-23" if template == NAMES_THE_DAY else None)
 
 
 def test_a_bound_that_is_set_while_no_model_is_loaded_is_kept(start, tiny_model, tmp_path):
