@@ -52,6 +52,10 @@ class HotPassages:
             self._uses = Counter({passage: uses // 2 for passage, uses in self._uses.most_common(MAX_PASSAGES)})
             self._tried.clear()
 
+    def uses(self, passage: EvidencePassage) -> int:
+        """How many prompts it was in; after a while the older ones count less."""
+        return self._uses[passage]
+
     def next(self, speaker: Speaker, peek: Peek) -> tuple[Segment, ...] | None:
         """The beginning of a prompt with the most used passage that is not kept there; None when all hot ones are."""
         for passage in self._hot():

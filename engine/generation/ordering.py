@@ -16,18 +16,24 @@ Order = tuple[int, ...]
 
 
 def along_kept(
-    scores: Sequence[float], num_tokens: Sequence[int], is_kept: Callable[[Order], bool], max_loss: float
+    scores: Sequence[float],
+    num_tokens: Sequence[int],
+    is_kept: Callable[[Order], bool],
+    max_loss: float,
+    uses: Sequence[int] | None = None,
 ) -> Order:
-    """Orders passages (given best first) so that as many tokens as possible need not be read again.
+    """Orders passages (given best first) so that as many tokens as possible need not be read again, now and later.
 
     Args:
         scores: How well each passage fits.
         num_tokens: How long each is.
         is_kept: Whether the prompt's beginning with these passages, in this order, is kept.
         max_loss: How much worse than the best order another may be, as `loss` counts.
+        uses: How often each passage has been read for other questions; None: never.
 
     Returns:
-        The places of the passages; those after the last kept one come best first, and all of them if none is kept.
+        The places of the passages. After the last kept one the most used come first, as far as the loss allows: there
+        the next prompts can follow. What was used as often, or never, comes best first.
     """
     best: Order = ()
     saved = looks = 0
@@ -42,7 +48,17 @@ def along_kept(
             looks += 1
             if loss(scores, _completed(longer, len(scores))) <= max_loss and is_kept(longer):
                 waiting.append((longer, tokens + num_tokens[passage]))
-    return _completed(best, len(scores))
+    return _by_use(best, scores, max_loss, uses) if uses else _completed(best, len(scores))
+
+
+def _by_use(begun: Order, scores: Sequence[float], max_loss: float, uses: Sequence[int]) -> Order:
+    """Goes on with the most used at each place, as long as the best order of what then remains makes up for it."""
+    order = begun
+    while others := _others(order, len(scores)):
+        most_used = sorted(others, key=lambda passage: -uses[passage])
+        allowed = (one for one in most_used if loss(scores, _completed((*order, one), len(scores))) <= max_loss)
+        order = (*order, next(allowed, others[0]))
+    return order
 
 
 def loss(scores: Sequence[float], order: Order) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cache
 from itertools import chain
 
@@ -33,11 +34,13 @@ Peek = Callable[[Sequence[Segment]], int]
 class Reordering:
     """Passages may be read in another order than they were found: `peek` tells how much of a beginning is kept.
 
-    `max_loss` is how much of the order's worth that may cost (see ordering.py).
+    `max_loss` is how much of the order's worth that may cost, and `uses` how often a passage has been read for other
+    questions (see ordering.py).
     """
 
     peek: Peek
     max_loss: float
+    uses: Callable[[EvidencePassage], int] = lambda passage: 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Prompt:
 
     `passages` are those of the evidence that fitted, as they are read; the n-th of them is number `order[n]` of the
     evidence. `quotable` are the tokens of all passages, newest first: what the answer is likely to quote. `messages`
-    are what the segments were made of.
+    are what the segments were made of. `asked_on` is the day that the question names, None where it names none.
     """
 
     segments: tuple[Segment, ...]
@@ -56,6 +59,7 @@ class Prompt:
     num_turns: int
     quotable: tuple[int, ...] = ()
     messages: tuple[Message, ...] = ()
+    asked_on: date | None = None
 
 
 def answer_reserve(max_tokens: int, context_tokens: int) -> int:
@@ -70,6 +74,7 @@ def compose(
     speaker: Speaker,
     reserve_tokens: int,
     reordering: Reordering | None = None,
+    today: date | None = None,
 ) -> Prompt:
     """The longest prompt that fits: instructions, newest turns, passages best first (the last one cut), the question.
 
@@ -77,17 +82,20 @@ def compose(
         PromptTooLong: Even the bare question does not fit.
     """
     budget = speaker.context_tokens - reserve_tokens
-    before = _instructions(question, speaker, budget)
-    turns = _turns_kept(before, history, question, speaker, budget)
+    asked_on = today if speaker.tells_day else None
+    bare = asking(question, (), asked_on)
+    before = _instructions(bare, speaker, budget)
+    turns = _turns_kept(before, history, bare, speaker, budget)
     before = [*before, *_messages(turns, speaker)]
     evidence = [EvidencePassage.of(passage) for passage in passages]
-    room = budget - _count([*before, asking(question, ())], speaker)
+    room = budget - _count([*before, bare], speaker)
     fitting = fitting_passages(evidence, room, speaker)
-    prompt = _prompt(before, question, fitting, tuple(range(len(fitting))), len(turns), speaker)
+    in_order = tuple(range(len(fitting)))
+    prompt = _prompt(before, question, asked_on, fitting, in_order, len(turns), speaker)
     if reordering is None or len(fitting) < 2:
         return prompt
     order = _order(prompt, [passage.score for passage in passages[: len(fitting)]], speaker, reordering)
-    other = _prompt(before, question, [fitting[place] for place in order], order, len(turns), speaker)
+    other = _prompt(before, question, asked_on, [fitting[place] for place in order], order, len(turns), speaker)
     # Another number may take a token more.
     return other if other.num_tokens <= budget else prompt
 
@@ -95,12 +103,13 @@ def compose(
 def _prompt(
     before: Sequence[Message],
     question: str,
+    asked_on: date | None,
     passages: Sequence[EvidencePassage],
     order: Order,
     num_turns: int,
     speaker: Speaker,
 ) -> Prompt:
-    messages = (*before, asking(question, passages))
+    messages = (*before, asking(question, passages, asked_on))
     segments = speaker.segments(speaker.render(messages))
     read = [segment.tokens for segment in segments if segment.kind == "passage"]
     return Prompt(
@@ -111,6 +120,7 @@ def _prompt(
         num_turns=num_turns,
         quotable=tuple(chain.from_iterable(reversed(read))),
         messages=messages,
+        asked_on=asked_on,
     )
 
 
@@ -130,12 +140,13 @@ def _order(prompt: Prompt, scores: Sequence[float], speaker: Speaker, reordering
         return reordering.peek(beginning) >= sum(len(segment.tokens) for segment in beginning)
 
     lengths = [len(prompt.segments[first + place].tokens) for place in range(len(prompt.passages))]
-    return along_kept(scores, lengths, is_kept, reordering.max_loss)
+    uses = [reordering.uses(passage) for passage in prompt.passages]
+    return along_kept(scores, lengths, is_kept, reordering.max_loss, uses)
 
 
-def _instructions(question: str, speaker: Speaker, budget: int) -> list[Message]:
+def _instructions(question: Message, speaker: Speaker, budget: int) -> list[Message]:
     """The fullest instructions that leave most of the context to question and passages."""
-    bare = _count([asking(question, ())], speaker)
+    bare = _count([question], speaker)
     if bare > budget:
         raise PromptTooLong(
             f"The question is too long for this model, which reads {speaker.context_tokens:,} tokens at a time.",
@@ -144,22 +155,22 @@ def _instructions(question: str, speaker: Speaker, budget: int) -> list[Message]
     for name in ("prompts/answer.txt", "prompts/answer_short.txt"):
         part = PromptPart(resources.text(name).strip(), kind="instructions")
         message = Message("system", (part,))
-        if _count([message, asking(question, ())], speaker) - bare <= (budget - bare) // 4:
+        if _count([message, question], speaker) - bare <= (budget - bare) // 4:
             return [message]
     return []
 
 
 def _turns_kept(
-    before: Sequence[Message], history: Sequence[Turn], question: str, speaker: Speaker, budget: int
+    before: Sequence[Message], history: Sequence[Turn], question: Message, speaker: Speaker, budget: int
 ) -> tuple[Turn, ...]:
     """The newest turns, cut in large steps (see `first_kept`); fewer where the question itself is long."""
     lengths = [_turn_tokens(turn, speaker) for turn in history]
-    bare = _count([*before, asking(question, ())], speaker)
+    bare = _count([*before, question], speaker)
     for_all_but_evidence = budget - int((budget - bare) * EVIDENCE_SHARE)
     history_budget = int(budget * HISTORY_SHARE)
     while True:
         turns = history[first_kept(lengths, history_budget) :]
-        messages = [*before, *_messages(turns, speaker), asking(question, ())]
+        messages = [*before, *_messages(turns, speaker), question]
         if not turns or _count(messages, speaker) <= for_all_but_evidence:
             return tuple(turns)
         history_budget //= 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -51,10 +51,11 @@ class Ours:
     reorder_loss: float = field(default_factory=lambda: GenerationSettings().reorder_loss)
     decision_seconds: list[float] = field(default_factory=list)
     num_asked: int = 0
+    _uses: Counter[Segment] = field(default_factory=Counter)
 
     def ask(self, ask: Ask) -> Outcome:
         begun = time.perf_counter()
-        segments = self.ordered(ask)
+        segments = self._composed(ask)
         self.decision_seconds.append(time.perf_counter() - begun)
         answered = self.generation.ask(self._name(), segments, greedy(ANSWER_TOKENS))
         assert answered.read is not None
@@ -63,7 +64,7 @@ class Ours:
 
     def questions_per_second(self, asks: Sequence[Ask]) -> float:
         begun = time.perf_counter()
-        asked = ((self._name(), self.ordered(ask)) for ask in asks)
+        asked = ((self._name(), self._composed(ask)) for ask in asks)
         self.generation.answer_all(asked, greedy(ANSWER_TOKENS), DEFAULT_SLOTS)
         return len(asks) / (time.perf_counter() - begun)
 
@@ -73,7 +74,7 @@ class Ours:
         while waiting or generation.loop.has_work:
             while waiting and begun + waiting[0][0] <= time.perf_counter():
                 names.append(self._name())
-                generation.submit(names[-1], self.ordered(waiting.popleft()[1]), greedy(ANSWER_TOKENS))
+                generation.submit(names[-1], self._composed(waiting.popleft()[1]), greedy(ANSWER_TOKENS))
             if generation.loop.has_work:
                 generation.step()
             elif waiting:
@@ -97,7 +98,7 @@ class Ours:
                 self.generation.submit(name, guess, greedy(0))
         while self.generation.loop.has_work:
             self.generation.step()
-        final = self.ordered(replace(ask, passages=search.stages[-1].passages))
+        final = self._composed(replace(ask, passages=search.stages[-1].passages))
         return self.generation.ask(self._name(), final, greedy(1)).token_times[0] - begun
 
     def _pass_time(self, until: float) -> None:
@@ -106,6 +107,12 @@ class Ours:
                 self.generation.step()
             else:
                 time.sleep(left)
+
+    def _composed(self, ask: Ask) -> list[Segment]:
+        """The prompt of a question that is asked."""
+        segments = self.ordered(ask)
+        self._uses.update(ask.passages)
+        return segments
 
     def ordered(self, ask: Ask) -> list[Segment]:
         """The prompt as the application composes it."""
@@ -117,8 +124,11 @@ class Ours:
             return keeper.peek(beginning) >= sum(len(segment.tokens) for segment in beginning)
 
         lengths = [len(passage.tokens) for passage in ask.passages]
+        uses = [self._uses[passage] for passage in ask.passages]
         order = (
-            along_kept(ask.scores, lengths, is_kept, self.reorder_loss) if self.reorder_loss else range(len(lengths))
+            along_kept(ask.scores, lengths, is_kept, self.reorder_loss, uses)
+            if self.reorder_loss
+            else range(len(lengths))
         )
         return [*before, *(ask.passages[place] for place in order), ask.question]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from engine.generation.segment import tokens_of
+from engine.generation.ordering import along_kept
+from engine.generation.segment import Segment, tokens_of
 from tests.bench import ttft_reuse
 from tests.bench.bench_model import bench_model
 from tests.bench.recurring import (
@@ -16,6 +19,7 @@ from tests.bench.recurring import (
     QUESTION_TOKENS,
     TOP_DOCUMENTS,
     TOP_SHARE,
+    Ask,
     Recurring,
     draw,
 )
@@ -88,6 +92,28 @@ def test_second_questions_are_over_the_same_documents_in_the_order_that_was_said
     assert set(first.passages) == set(permuted.passages) == set(after.passages)
     assert len({first.question, same.question, permuted.question, after.question}) == 4
     assert not set(first.passages) & set(recurring.second_questions(1)[0].passages)
+
+
+def tokens_read(recurring: Recurring, counts_uses: bool) -> int:
+    """Of the passages of so many questions, by somebody who never forgets."""
+    paths, uses, num_read = set[tuple[Segment, ...]](), Counter[Segment](), 0
+    for ask in recurring.stream(60):
+
+        def path(order: Sequence[int], ask: Ask = ask) -> tuple[Segment, ...]:
+            return tuple(ask.passages[place] for place in order)
+
+        lengths = [len(passage.tokens) for passage in ask.passages]
+        seen = [uses[passage] for passage in ask.passages] if counts_uses else None
+        order = along_kept(ask.scores, lengths, lambda begun, path=path: path(begun) in paths, 0.1, seen)
+        beginnings = [path(order[:end]) for end in range(1, len(order) + 1)]
+        num_read += sum(len(beginning[-1].tokens) for beginning in beginnings if beginning not in paths)
+        paths.update(beginnings)
+        uses.update(ask.passages)
+    return num_read
+
+
+def test_less_has_to_be_read_where_the_most_used_comes_first(recurring: Recurring) -> None:
+    assert tokens_read(recurring, counts_uses=True) < 0.9 * tokens_read(recurring, counts_uses=False)
 
 
 def test_a_turn_follows_all_that_was_said(recurring: Recurring) -> None:

@@ -26,6 +26,18 @@ def test_the_longest_kept_path_is_followed_and_the_rest_comes_best_first():
     assert along_kept(SCORES, LENGTHS, kept((3,), (2, 1), (1, 3, 0)), 1.0) == (1, 3, 0, 2)
 
 
+def test_what_has_to_be_read_anyway_comes_by_how_often_it_was_used():
+    assert along_kept(SCORES, LENGTHS, kept(), 1.0, [0, 3, 0, 5]) == (3, 1, 0, 2)
+    assert along_kept(SCORES, LENGTHS, kept((2,)), 1.0, [0, 3, 1, 5]) == (2, 3, 1, 0)
+
+
+def test_what_was_used_often_comes_no_further_to_the_front_than_the_loss_allows():
+    order = along_kept(SCORES, LENGTHS, kept(), 0.02, [0, 0, 5, 9])
+    assert order != (0, 1, 2, 3)
+    assert 0 < loss(SCORES, order) <= 0.02
+    assert along_kept(SCORES, LENGTHS, kept(), 0.0, [0, 0, 5, 9]) == (0, 1, 2, 3)
+
+
 def test_tokens_count_and_not_passages():
     assert along_kept(SCORES, [100, 50, 40, 500], kept((0, 1, 2), (3,)), 1.0) == (3, 0, 1, 2)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 from engine.core import Passage
@@ -12,6 +14,9 @@ from engine.generation.prompt import Reordering, answer_reserve, compose
 from engine.generation.segment import shared_tokens, tokens_of
 from engine.generation.speaker import Speaker
 from tests.helpers.tiny_gguf import CHATML
+
+DAY = "Today Date: {{ strftime_now('%d %b %Y') }}\n\n" + CHATML
+SUNDAY, MONDAY = date(2026, 11, 22), date(2026, 11, 23)
 
 
 class Words:
@@ -126,6 +131,33 @@ def test_a_next_turn_begins_with_the_whole_prompt_of_the_last_and_its_answer_as_
     second = compose("Two?", PASSAGES[1:2], turns_of_transcript(transcript_of(left), {1}), model, 100)
     assert second.segments[: len(first.segments)] == first.segments
     assert second.segments[len(first.segments)].tokens == written
+
+
+def test_prompts_of_two_days_are_the_same_up_to_the_question_which_says_the_day(speaker, words):
+    sunday, monday = (compose("Why?", PASSAGES[:2], (), speaker(4096, DAY), 100, today=day) for day in (SUNDAY, MONDAY))
+    assert sunday.segments[:-1] == monday.segments[:-1]
+    assert "Today is 22 November 2026. \n Question: Why?" in words.text(sunday)
+    assert "Today is 23 November 2026. \n Question: Why?" in words.text(monday)
+
+
+def test_the_day_stands_where_a_model_is_told_another_and_nowhere_else(speaker):
+    assert compose("Why?", PASSAGES[:2], (), speaker(4096, DAY), 100, today=SUNDAY).asked_on == SUNDAY
+    for template in (CHATML, None):
+        model = speaker(4096, template)
+        told, untold = (compose("Why?", PASSAGES[:2], (), model, 100, today=day) for day in (SUNDAY, None))
+        assert told == untold
+
+
+def test_a_turn_of_the_next_day_begins_with_the_question_as_it_was_read_the_day_before(speaker, words):
+    model = speaker(4096, DAY)
+    first = compose("One?", PASSAGES[:1], (), model, 100, today=SUNDAY)
+    written = tuple(words("Ye s [1] ."))
+    left = Turn("One?", first.passages, "Yes [1].", written, "model", asked_on=first.asked_on)
+    history = turns_of_transcript(transcript_of(left), {1})
+    second = compose("Two?", PASSAGES[1:2], history, model, 100, today=MONDAY)
+    assert second.segments[: len(first.segments)] == first.segments
+    assert second.segments[len(first.segments)].tokens == written
+    assert "Today is 23 November 2026. \n Question: Two?" in words.text(second)
 
 
 def test_another_model_reads_the_text_of_an_answer(speaker, words):
