@@ -47,6 +47,11 @@ class ReadingAhead:
         """The questions whose prompts are being read."""
         return {question_id for question_id, guess in self._guesses.items() if not guess.has_ended}
 
+    def expects(self, question_id: str, passages: Sequence[Passage]) -> bool:
+        """Whether that is what has been guessed of a question."""
+        guess = self._guesses.get(question_id)
+        return guess is not None and guess.passages == tuple(passages)
+
     def begin(self, loop: StepLoop, in_flight: QuestionInFlight, passages: Sequence[Passage], prompt: Prompt) -> None:
         """Has the prompt read, and nothing written."""
         question = in_flight.question

@@ -1,5 +1,7 @@
 """How broad a search may be while an answer waits for nothing: as broad as it can be in the time that it has.
 
+A search that takes long begins with a stage, by which its prompt can be guessed while the rest goes on.
+
 PipeRAG (https://arxiv.org/abs/2403.05676, section 5) chooses how much of the index is probed so that retrieval takes
 no longer than the computing it hides behind. Here the steps are how deep both rankings go, how many partitions that
 are not in memory are read, and whether a cross-encoder reads the best: T = embedding + a + b · loads + c · queries.
@@ -17,6 +19,9 @@ _LEARNING_RATE = 0.2
 # Embedding a few dozen words on a laptop, asking the word index, and reading what was found.
 _GUESSED_OVERHEAD_SECONDS = 0.05
 _GUESSED_RERANKING_SECONDS = 0.5
+
+# A first stage is searched twice: it is worth it where the whole takes so many times longer.
+_WORTH_A_STAGE = 3.0
 
 PredictSweep = Callable[[int, int], float]
 
@@ -44,8 +49,19 @@ def broadest(steps: Sequence[Breadth], predict: Callable[[Breadth], float], seco
     return fitting[-1] if fitting else steps[0]
 
 
+def first_stage(steps: Sequence[Breadth], predict: Callable[[Breadth], float]) -> Breadth | None:
+    """What a search may begin with, as deep as all of it, but from memory alone; None where all is not much longer.
+
+    RAGCache (https://arxiv.org/abs/2404.12457, section 5.3) splits a search into stages so that what they have found
+    can be read meanwhile.
+    """
+    whole = steps[-1]
+    stage = Breadth(whole.candidates, 0)
+    return stage if predict(whole) >= _WORTH_A_STAGE * predict(stage) else None
+
+
 class LookCosts:
-    """What looks take, learnt from those there were; on the thread of the looks, `expected` on any."""
+    """What looks take, learnt from those there were; on the thread of the looks, but predictions on any."""
 
     def __init__(self, predict_sweep: PredictSweep) -> None:
         """`predict_sweep` tells the seconds of a sweep by its loads and queries (see cost.py)."""

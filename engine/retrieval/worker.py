@@ -21,7 +21,7 @@ from engine.events import AnswerStateChanged, PassagesFound, Publish
 from engine.inflight import QuestionInFlight
 from engine.looking_again import LookAgain, TellFound
 from engine.retrieval.batching import MAX_BATCH
-from engine.retrieval.breadth import LookCosts
+from engine.retrieval.breadth import LookCosts, first_stage
 from engine.retrieval.confining import searched_without
 from engine.retrieval.cost import CostModel
 from engine.retrieval.look_thread import LookThread
@@ -66,6 +66,7 @@ class RetrievalWorker:
         sentence_vectors: SentenceVectors,
         lookup_size: Callable[[], int] = lambda: MAX_BATCH,
         expect: Expect = lambda in_flight, passages: None,
+        reads_ahead: Callable[[], bool] = lambda: False,
         look_costs: LookCosts | None = None,
         found_again: TellFound = lambda found: None,
     ) -> None:
@@ -81,14 +82,16 @@ class RetrievalWorker:
             sentence_vectors: What the reader has embedded before; closed with the worker.
             lookup_size: How many texts of a long lookup to search at once.
             expect: Is told the passages that a question will probably be handed over with, before they are read.
+            reads_ahead: Whether anything is done with that, so that a search had better be in stages.
             look_costs: Learns what looks take.
             found_again: Is told what each look found.
         """
         self._open_searcher, self._hand_over, self._publish = open_searcher, hand_over, publish
         self._on_cancelled, self._on_failed = on_cancelled, on_failed
         self._sentence_vectors, self._lookup_size = sentence_vectors, lookup_size
-        self._expect = expect
-        self._looks = LookThread(open_searcher, look_costs or LookCosts(CostModel().predict), found_again)
+        self._expect, self._reads_ahead = expect, reads_ahead
+        self._costs = look_costs or LookCosts(CostModel().predict)
+        self._looks = LookThread(open_searcher, self._costs, found_again)
         self._queue: queue.Queue[_Item | None] = queue.Queue()
         self._closing = threading.Lock()
         self._is_closed = False
@@ -221,6 +224,7 @@ class RetrievalWorker:
     ) -> list[tuple[Searcher, QuestionInFlight, SearchResult]]:
         """The results of those whose search went well; where the batch fails, each is tried alone."""
         try:
+            self._expect_early(searcher, batch)
             results = searcher.search([_query(in_flight) for in_flight in batch])
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to each question
             if len(batch) > 1:
@@ -228,6 +232,13 @@ class RetrievalWorker:
             self._fail(batch, error)
             return []
         return [(searcher, in_flight, result) for in_flight, result in zip(batch, results, strict=True)]
+
+    def _expect_early(self, searcher: Searcher, batch: Sequence[QuestionInFlight]) -> None:
+        """What memory alone has for a question that nobody waits behind, while the rest of the index is being read."""
+        stage = first_stage(searcher.breadths(), self._costs.predict) if self._reads_ahead() else None
+        if stage is not None and len(batch) == 1:
+            [result] = searcher.search([replace(_query(batch[0]), breadth=stage)])
+            self._expect(batch[0], result.passages)
 
     def _searched_alone(self, in_flight: QuestionInFlight) -> list[tuple[Searcher, QuestionInFlight, SearchResult]]:
         """With a searcher of its own: the one that failed may be that of a library that has been closed meanwhile."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.retrieval.breadth import Breadth, LookCosts, breadths, broadest
+from engine.retrieval.breadth import Breadth, LookCosts, breadths, broadest, first_stage
 
 
 def sweep(loads: int, queries: int) -> float:
@@ -35,6 +35,15 @@ def test_the_last_step_reads_every_partition_however_many_there_are():
 def test_the_broadest_search_is_taken_that_ends_in_time(seconds: float, loads: int):
     steps = breadths(40, 5, can_rerank=False)
     assert broadest(steps, lambda step: sweep(step.max_loads, 1), seconds).max_loads == loads
+
+
+@pytest.mark.parametrize(
+    ("num_cold", "can_rerank", "is_staged"), [(0, False, False), (1, False, False), (5, False, True), (0, True, True)]
+)
+def test_a_search_has_a_first_stage_where_the_whole_takes_much_longer(num_cold: int, can_rerank: bool, is_staged: bool):
+    costs = LookCosts(sweep)
+    stage = first_stage(breadths(40, num_cold, can_rerank), costs.predict)
+    assert stage == (Breadth(40, 0) if is_staged else None)
 
 
 def test_what_no_sweep_accounts_for_is_learnt():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -14,6 +14,7 @@ from engine.events import AnswerStateChanged, Event, PassagesFound
 from engine.inflight import QuestionInFlight
 from engine.memory.ledger import Ledger
 from engine.retrieval import worker as worker_module
+from engine.retrieval.breadth import Breadth, breadths
 from engine.retrieval.calibration import Strength
 from engine.retrieval.search import Query, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
@@ -32,6 +33,10 @@ class FakeSearcher:
     gate: threading.Event = field(default_factory=threading.Event)
     began: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     batches: list[list[Query]] = field(default_factory=list)
+    num_cold: int = 0
+
+    def breadths(self) -> tuple[Breadth, ...]:
+        return breadths(40, self.num_cold, can_rerank=False)
 
     def search(self, queries: Sequence[Query]) -> list[SearchResult]:
         self.batches.append(list(queries))
@@ -53,6 +58,7 @@ class Desk:
     open_searcher: Callable[[], FakeSearcher] | None = None
     handed: list[tuple[str, Evidence]] = field(default_factory=list)
     expected: list[tuple[int, Sequence[Passage]]] = field(default_factory=list)
+    reads_ahead: bool = False
     ended: dict[str, str | RagdollError] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -65,7 +71,8 @@ class Desk:
             lambda in_flight: self._end(in_flight, "cancelled"),
             self._end,
             SentenceVectors(Ledger()),
-            expect=lambda in_flight, passages: self.expected.append((len(self.handed), passages)),
+            expect=lambda in_flight, passages: self.expected.append((len(self.searcher.batches), passages)),
+            reads_ahead=lambda: self.reads_ahead,
         )
 
     def _hand_over(self, in_flight: QuestionInFlight, evidence: Evidence) -> None:
@@ -121,7 +128,28 @@ def test_what_a_question_will_probably_come_with_is_told_before_it_is_read(desk:
     desk.worker.start()
     desk.ask("rain is wet")
     desk.wait(1)
-    assert desk.expected == [(0, desk.handed[0][1].passages)]
+    assert desk.expected == [(1, desk.handed[0][1].passages)]
+
+
+def test_what_memory_has_is_expected_before_the_rest_of_the_index_is_read(desk: Desk):
+    desk.reads_ahead, desk.searcher.num_cold = True, 64
+    desk.worker.start()
+    desk.ask("the lock guards the data", top_k=3)
+    desk.wait(1)
+    [early], [whole] = desk.searcher.batches
+    assert (early.breadth, whole.breadth) == (Breadth(40, 0), None)
+    assert replace(early, breadth=None) == whole
+    passages = desk.handed[0][1].passages
+    assert desk.expected == [(1, passages), (2, passages)]
+
+
+@pytest.mark.parametrize(("reads_ahead", "num_cold"), [(False, 64), (True, 0)])
+def test_a_search_is_in_one_where_nobody_reads_ahead_or_all_is_in_memory(desk: Desk, reads_ahead: bool, num_cold: int):
+    desk.reads_ahead, desk.searcher.num_cold = reads_ahead, num_cold
+    desk.worker.start()
+    desk.ask("the lock guards the data")
+    desk.wait(1)
+    assert len(desk.searcher.batches) == 1
 
 
 def test_questions_that_wait_are_searched_together(desk: Desk):
