@@ -24,8 +24,7 @@ class Metering:
         total = sum(work.num_tokens + work.num_drafted for work in batch)
         for work in batch:
             if not work.group.has_read_prompt:
-                work.group.computed_tokens += work.num_tokens
-                work.group.prefill_seconds += seconds * work.num_tokens / total
+                _note_reading(work, seconds * work.num_tokens / total)
         self._note_idle(batch, seconds)
         largest = max(batch, key=lambda work: work.num_tokens)
         if largest.num_tokens > total // 2 and largest.num_tokens > 1:
@@ -40,3 +39,14 @@ class Metering:
         for group in self._groups.running:
             if group.request_id not in served:
                 group.waited_seconds += seconds
+
+
+def _note_reading(work: Work, seconds: float) -> None:
+    """Counts each token of a prompt once: what a preemption threw away is computed again, and only that is counted."""
+    group, end = work.group, work.sequence.num_computed
+    before = max(0, end - work.num_tokens - group.cached_tokens)
+    after = max(0, end - group.cached_tokens)
+    if before < group.computed_tokens:
+        group.prefill_seconds *= before / group.computed_tokens
+    group.prefill_seconds += seconds * (after - before) / work.num_tokens
+    group.computed_tokens = after

@@ -30,6 +30,45 @@ def test_every_prompt_has_its_share_of_the_time() -> None:
     assert parts.tally.steps == 1
 
 
+def test_what_a_preemption_threw_away_is_counted_once() -> None:
+    parts = Parts()
+    group = parts.reading(prompt(1, 60), ((),), 0)
+    metering = Metering(parts.groups, parts.profile, parts.tally, None)
+    metering.note([read(parts, group, 40)], 4.0)
+    parts.residence.leave(group)
+    # Somebody else has left the beginning meanwhile.
+    group.lead.held = parts.cells.open()
+    parts.compute(group.lead.held, group.lead.tokens[:15])
+    group.cached_tokens = 15
+    metering.note([read(parts, group, 25)], 5.0)
+    assert (group.computed_tokens, group.prefill_seconds) == (25, pytest.approx(5.0))
+    metering.note([read(parts, group, 20)], 1.0)
+    assert (group.cached_tokens + group.computed_tokens, group.prefill_seconds) == (60, pytest.approx(6.0))
+
+
+def test_what_was_found_once_and_is_gone_counts_as_found() -> None:
+    parts = Parts()
+    group = parts.reading(prompt(1, 60), ((),), 0)
+    group.cached_tokens = 20
+    metering = Metering(parts.groups, parts.profile, parts.tally, None)
+    metering.note([read(parts, group, 30)], 3.0)
+    assert (group.computed_tokens, group.prefill_seconds) == (10, pytest.approx(1.0))
+    metering.note([read(parts, group, 30)], 3.0)
+    assert group.cached_tokens + group.computed_tokens == 60
+
+
+def test_what_was_saved_at_a_preemption_keeps_its_time() -> None:
+    parts = Parts()
+    group = parts.reading(prompt(1, 60), ((),), 0)
+    metering = Metering(parts.groups, parts.profile, parts.tally, None)
+    metering.note([read(parts, group, 40)], 4.0)
+    assert parts.residence.save(group)
+    parts.residence.leave(group)
+    parts.residence.settle(group)
+    metering.note([read(parts, group, 20)], 1.0)
+    assert (group.computed_tokens, group.prefill_seconds) == (60, pytest.approx(5.0))
+
+
 def test_a_batch_of_mostly_one_prompt_tells_what_reading_costs() -> None:
     parts = Parts()
     group, writing = parts.reading(prompt(1, 100), ((),), 50), parts.running(prompt(200, 5), ((7,),))
