@@ -35,11 +35,13 @@ def write_tiny_model(
     seed: int = 0,
     tensors_in_part: int = 0,
     never_ends: bool = False,
+    attention: float = 1.0,
 ) -> Path:
     """Writes a model that llama.cpp loads; any text can be tokenised (bytes as fallback).
 
     With `tensors_in_part` it is split into parts of so many tensors, named beside `path`. One that `never_ends` writes
-    until it is stopped or full; others choose their end by chance, at times after a single token.
+    until it is stopped or full; others choose their end by chance, at times after a single token. `attention` is how
+    much what was read before says beside a token itself, as a share of what it says in others.
     """
     writer = GGUFWriter(path, architecture, split_max_tensors=tensors_in_part)
     writer.add_name(f"tiny-{architecture}")
@@ -59,6 +61,8 @@ def write_tiny_model(
         if never_ends and name == "output.weight":
             # A logit of 0 is far from the forty best.
             tensor[list(_SPECIAL)] = 0
+        if name.endswith("attn_output.weight"):
+            tensor *= np.float32(attention)
         writer.add_tensor(name, tensor)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

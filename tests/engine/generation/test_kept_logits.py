@@ -24,9 +24,11 @@ from tests.helpers.tiny_gguf import write_tiny_model
 PLENTY = 2**26
 NUM_CELLS, GREEDY_TOKENS = 1536, 64
 # How far logits may lie apart when the same prompt was read in batches of another shape: llama.cpp adds f16 up in
-# another order then, and weights of noise carry that on (0.005 to 0.017 between two plain readings, and another greedy
-# text where two tokens are as likely; trained weights 0.008).
-TRAINED_DIFFERENCE, NOISE_DIFFERENCE = 1e-2, 3e-2
+# another order then.
+MOST_DIFFERENCE = 1e-2
+# Weights of noise carry that on: to 0.017 as they are, to 0.006 where attention says a tenth of it. Reading the same
+# passages in another order is 0.2 to 1 away then.
+ATTENTION = 0.1
 QUESTION = 12
 
 
@@ -35,9 +37,6 @@ class Desk:
 
     def __init__(self, path: Path, folder: Path, kv_type: str) -> None:
         self.model = Model(path, 0, lambda _: True)
-        is_trained = path.stem.startswith("stories")
-        self.most_difference = TRAINED_DIFFERENCE if is_trained else NOISE_DIFFERENCE
-        self.clear_tokens = GREEDY_TOKENS if is_trained else 0
         self.spec = ContextSpec(NUM_CELLS, 256, 256, 1, 32, kv_type)
         self.context = Context(self.model, self.spec)
         self.cells, self.ledger = Cells(NUM_CELLS, self.context.num_sequences), Ledger()
@@ -73,6 +72,20 @@ class Desk:
             written.append(int(logits.argmax()))
             logits = self.compute(sequence, written[-1:])
         return written
+
+    def is_decisive(self, segments: Sequence[Segment]) -> bool:
+        """Whether its greedy text hangs on no near tie, so that it is the same however the prompt is read."""
+        sequence = self.cells.open()
+        logits, margin = self.compute(sequence, tokens_of(segments)), float("inf")
+        for _ in range(GREEDY_TOKENS):
+            second, best = np.partition(logits, -2)[-2:]
+            margin = min(margin, best - second)
+            if margin <= 2 * MOST_DIFFERENCE:
+                break
+            logits = self.compute(sequence, [int(logits.argmax())])
+        self.release(sequence)
+        self.context.clear()
+        return margin > 2 * MOST_DIFFERENCE
 
     def plain(
         self, segments: Sequence[Segment], batches: Sequence[Sequence[int]], length: int
@@ -126,7 +139,15 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
         path = shared_file("models/stories260K-f32.gguf")
     else:
         # llama.cpp stores q8_0 in rows of 32: a head must be as wide.
-        path = write_tiny_model(tmp_path / "tiny.gguf", architecture=name, dim=128, heads=4, kv_heads=2, layers=3)
+        path = write_tiny_model(
+            tmp_path / "tiny.gguf",
+            architecture=name,
+            dim=128,
+            heads=4,
+            kv_heads=2,
+            layers=3,
+            attention=ATTENTION,
+        )
     desk = Desk(path, tmp_path / "kept", kv_type)
     yield desk
     desk.close()
@@ -134,14 +155,24 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     assert desk.ledger.spans() == ()
 
 
+@pytest.fixture(scope="module")
+def prompts() -> dict[bytes, list[Segment]]:
+    """Those that were found decisive, by the model and the format of its keys and values."""
+    return {}
+
+
 @pytest.fixture
-def prompt(desk: Desk) -> list[Segment]:
-    random_ = random.Random(3)
-    lengths = (24, 60, 75, 48, QUESTION)
+def prompt(desk: Desk, prompts: dict[bytes, list[Segment]]) -> list[Segment]:
+    if desk.root not in prompts:
+        tried = (random_prompt(seed, desk.model.num_tokens) for seed in range(500))
+        prompts[desk.root] = next(segments for segments in tried if desk.is_decisive(segments))
+    return prompts[desk.root]
+
+
+def random_prompt(seed: int, num_tokens: int) -> list[Segment]:
+    chance, lengths = random.Random(seed), (24, 60, 75, 48, QUESTION)
     return [
-        Segment(
-            tuple(random_.randrange(3, desk.model.num_tokens) for _ in range(length)), "passage", frozenset({number})
-        )
+        Segment(tuple(chance.randrange(3, num_tokens) for _ in range(length)), "passage", frozenset({number}))
         for number, length in enumerate(lengths)
     ]
 
@@ -176,15 +207,15 @@ def test_a_prompt_made_of_kept_nodes_continues_like_one_that_was_read(desk, prom
     assert written == same_text
 
     tokens = tokens_of(prompt)
-    other_shape, other_text = desk.plain(prompt, [tokens], desk.clear_tokens)
-    assert np.abs(logits - other_shape).max() <= desk.most_difference
-    assert written[: desk.clear_tokens] == other_text
+    other_shape, other_text = desk.plain(prompt, [tokens], GREEDY_TOKENS)
+    assert np.abs(logits - other_shape).max() <= MOST_DIFFERENCE
+    assert written == other_text
 
 
 def test_nodes_loaded_into_cells_that_lie_scattered_say_the_same(desk, prompt):
     for length in (2, 3, 4):
         desk.read(prompt[:length])
-    _, want, text = desk.kept(prompt, desk.clear_tokens)
+    _, want, text = desk.kept(prompt, GREEDY_TOKENS)
     # Sequences of other lengths come and go, so that free cells lie scattered.
     others = [desk.cells.open() for _ in range(12)]
     for number, other in enumerate(others):
@@ -193,22 +224,21 @@ def test_nodes_loaded_into_cells_that_lie_scattered_say_the_same(desk, prompt):
     for other in others[::2]:
         desk.release(other)
     desk.keeper.set_budgets(1024, PLENTY, PLENTY)
-    num_kept, logits, written = desk.kept(prompt, desk.clear_tokens)
+    num_kept, logits, written = desk.kept(prompt, GREEDY_TOKENS)
     assert num_kept == len(tokens_of(prompt)) - QUESTION
-    assert np.abs(logits - want).max() <= desk.most_difference
+    assert np.abs(logits - want).max() <= MOST_DIFFERENCE
     assert written == text
     for other in others[1::2]:
         desk.release(other)
 
 
 def test_a_question_over_passages_in_another_order_shares_only_the_same_beginning(desk, prompt):
-    opening, first, second, third, question = prompt
-    desk.read([opening, first, second, third])
+    opening, first, second, third, _ = prompt
+    desk.read([opening, first, third, second])
     put_into(desk, "ram")
-    other = [opening, first, third, second, question]
-    num_kept, logits, written = desk.kept(other, desk.clear_tokens)
+    num_kept, logits, written = desk.kept(prompt, GREEDY_TOKENS)
     assert num_kept == len(tokens_of([opening, first]))
-    batches = tokens_of(other)[:num_kept], tokens_of(other)[num_kept:]
-    plain, text = desk.plain(other, batches, desk.clear_tokens)
-    assert np.abs(logits - plain).max() <= desk.most_difference
+    batches = tokens_of(prompt)[:num_kept], tokens_of(prompt)[num_kept:]
+    plain, text = desk.plain(prompt, batches, GREEDY_TOKENS)
+    assert np.abs(logits - plain).max() <= MOST_DIFFERENCE
     assert written == text
