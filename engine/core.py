@@ -8,10 +8,12 @@ without pages has exactly one, whose number is None.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from pydantic_core.core_schema import CoreSchema
 
 DocumentState = Literal["pending", "indexed", "skipped", "failed", "offline"]
@@ -275,6 +277,16 @@ class Evidence:
     passages: tuple[Passage, ...]
     quotes: tuple[Quote, ...]
     scope: Scope
+
+    def of_documents(self, document_ids: Container[int]) -> Evidence:
+        """What of it comes from these documents."""
+        places = [place for place, passage in enumerate(self.passages) if passage.document_id in document_ids]
+        passages = tuple(self.passages[place] for place in places)
+        quotes = tuple(
+            replace(quote, passage=places.index(quote.passage)) for quote in self.quotes if quote.passage in places
+        )
+        files = len({passage.document_id for passage in passages})
+        return Evidence(passages, quotes, replace(self.scope, passages_used=len(passages), files=files))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from engine.core import Answer, Passage, Quote, Refresh, Scope, Tier
 from engine.errors import RagdollError
@@ -114,7 +114,10 @@ class AnswerFinished:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCancelled:
+    """`segments` are for the next prompt of the conversation, as `Answer.segments`; () where nothing was written."""
+
     question_id: str
+    segments: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

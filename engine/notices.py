@@ -47,8 +47,8 @@ def _answer_notice(event: events.Event) -> protocol.Notice | None:
         case events.AnswerFinished(question_id, answer, timings):
             wire_timings = protocol.Timings(**asdict(timings))
             return protocol.AnswerFinished(question_id=question_id, answer=answer, timings=wire_timings)
-        case events.AnswerCancelled(question_id):
-            return protocol.AnswerCancelled(question_id=question_id)
+        case events.AnswerCancelled(question_id, segments):
+            return protocol.AnswerCancelled(question_id=question_id, segments=segments)
         case events.AnswerFailed(question_id, error):
             return protocol.AnswerFailed(
                 question_id=question_id, kind=error.kind, sentence=error.sentence, way_out=error.way_out

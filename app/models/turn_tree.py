@@ -35,10 +35,9 @@ class TurnTree:
         return newest_leaf(self.turns, others[wanted].turn_id) if is_other else None
 
     def transcript(self, leaf_id: str | None) -> tuple[Json, ...]:
-        """What the finished answers up to `leaf_id` returned for the next prompt; nothing before the first turn."""
+        """What the answers up to `leaf_id`, also stopped ones, returned for the next prompt; () before them."""
         before = self.branch(leaf_id) if leaf_id is not None else ()
-        finished = (turn.outcome for turn in before if turn.outcome.state == "finished")
-        return tuple(segment for outcome in finished for segment in outcome.segments)
+        return tuple(segment for turn in before for segment in turn.outcome.segments)
 
     def with_added(self, *turns: Turn) -> TurnTree:
         return TurnTree((*self.turns, *turns))

@@ -73,8 +73,8 @@ def after(view: TurnView, notice: Notice) -> TurnView:
             return replace(view, passages=view.passages + passages, refreshes=(*view.refreshes, refresh))
         case protocol.AnswerFinished():
             return _finished(view, notice)
-        case protocol.AnswerCancelled():
-            return replace(view, state="cancelled", ahead=0)
+        case protocol.AnswerCancelled(segments=segments):
+            return replace(view, state="cancelled", ahead=0, segments=segments)
         case protocol.AnswerFailed(sentence=sentence, way_out=way_out):
             return failed(view, f"{sentence} {way_out}".strip())
     return view

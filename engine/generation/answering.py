@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from engine.core import Alternative, Answer, Citation, Evidence, Quote, Scope
 from engine.events import (
@@ -26,6 +27,7 @@ from engine.generation.refreshing import Fresh, Refreshing
 from engine.generation.request import (
     PromptRead,
     Request,
+    RequestCancelled,
     RequestFailed,
     RequestFinished,
     StepEvent,
@@ -106,8 +108,8 @@ class Answering:
                 return self._end(event)
             case TextWritten():
                 pass
-            case _:
-                return AnswerCancelled(self.question_id)
+            case RequestCancelled(answers=answers):
+                return AnswerCancelled(self.question_id, self._segments(answers) if self.has_text else ())
         return None
 
     def go_on(self, addition: Addition, fresh: Fresh, num_tokens: int) -> None:
@@ -150,9 +152,17 @@ class Answering:
         timeline.mark("ended")
         return AnswerFinished(self.question_id, self._answer(event.answers), timeline.timings())
 
+    def _segments(self, answers: Sequence[Written]) -> tuple[dict[str, Any], ...]:
+        """What the next prompt holds of an answer that was stopped: what there is of it, if only some words."""
+        is_written = bool(answers and answers[0].tokens)
+        return self._first(answers).segments if is_written else ()
+
+    def _first(self, answers: Sequence[Written]) -> Alternative:
+        return self._in_pieces(answers[0]) if self.pieces.refreshes else self._read(answers[0])
+
     def _answer(self, answers: Sequence[Written]) -> Answer:
         """What people see of all that was written; the first is the answer."""
-        first, *others = [self._in_pieces(answers[0])] if self.pieces.refreshes else map(self._read, answers)
+        first, others = self._first(answers), map(self._read, answers[1:])
         return Answer(
             text=first.text,
             quotes=self.evidence.quotes,
@@ -190,7 +200,14 @@ class Answering:
         citations = parse_citations(text, len(prompt.passages)) or citations_of_quotes(quotes, len(text))
         # As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of.
         question = self.in_flight.question.text
-        turn = Turn(question, prompt.passages, written.text, written.tokens, self._speaker.fingerprint)
+        turn = Turn(
+            question,
+            prompt.passages,
+            written.text,
+            written.tokens,
+            self._speaker.fingerprint,
+            asked_on=prompt.asked_on,
+        )
         return Alternative(text, citations, written.finish_reason, transcript_of(turn))
 
 

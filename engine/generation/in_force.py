@@ -37,6 +37,11 @@ class InForce:
         self.plan, self._has_own_layers = plan, has_own_layers
         self._room, self._bounded_by = plan.room, plan.settings.generation
 
+    @property
+    def room(self) -> KVRoom:
+        """What may be kept, by the bounds that are in force."""
+        return self._room
+
     def note_placed(self, plan: LoadPlan, settings: Settings | None) -> None:
         """The model is placed otherwise: as it was planned by `settings`, or with what there was room for."""
         if settings is None:

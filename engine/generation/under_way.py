@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import date
 
 from engine.core import Evidence, Passage, Priority, Question, SamplingParams
 from engine.errors import GenerationError, RagdollError
@@ -87,9 +88,6 @@ class UnderWay:
             RagdollError: It cannot be answered, and is not under way.
         """
         question = in_flight.question
-        documents = {passage.document_id for passage in evidence.passages}
-        # Some may have been removed after they were found.
-        are_known = self._are_known(documents)
         guess = self._ahead.settle(loaded.loop, question.question_id, evidence.passages)
         prompt = guess.prompt if guess is not None else self._prompt(question, evidence.passages, loaded)
         answering = Answering(in_flight, evidence, prompt, loaded.speaker, self._publish)
@@ -101,14 +99,13 @@ class UnderWay:
             loaded.loop.submit(answering.request)
         self._answering[question.question_id] = answering
         self.num_moves += 1
-        if are_known:
-            self._hot.note(prompt)
-        else:
-            self._stale.add(question.question_id)
+        self._hot.note(prompt)
 
     def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage], loaded: LoadedModel) -> None:
         """Has a question's prompt read while its search goes on, if nobody else waits."""
         if not loaded.reads_ahead or in_flight.cancelled.is_set() or any(self.waiting()):
+            return
+        if self._ahead.expects(in_flight.question.question_id, passages):
             return
         # What was removed since it was found must not be kept, and that is all a guess is for.
         if self._are_known({passage.document_id for passage in passages}):
@@ -240,7 +237,8 @@ class UnderWay:
             turns_of_transcript(question.transcript, known),
             loaded.speaker,
             answer_reserve(question.sampling.max_tokens, loaded.speaker.context_tokens),
-            Reordering(loaded.peek, self._reorder_loss()) if loaded.peek else None,
+            Reordering(loaded.peek, self._reorder_loss(), self._hot.uses) if loaded.peek else None,
+            date.today(),
         )
 
     def _note_ahead(self, event: StepEvent, loaded: LoadedModel) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from engine.core import Answer, Passage, PathText, Quote, Refresh, Scope
 from engine.protocol.message import Message
@@ -159,8 +159,11 @@ class AnswerFinished(Notice):
 
 
 class AnswerCancelled(Notice):
+    """`segments` are for the next transcript, as those of a finished answer; none where nothing was written."""
+
     method: ClassVar[str] = "answer.cancelled"
     question_id: str
+    segments: tuple[dict[str, Any], ...] = ()
 
 
 class AnswerFailed(Notice):

@@ -11,7 +11,7 @@ from engine.protocol.message import Message, Method, Nothing
 class Ask(Message):
     """A question. Its answer comes as `answer.*` notifications and ends in exactly one of finished, cancelled, failed.
 
-    `transcript` is the concatenation of the `segments` that the finished answers of this conversation returned.
+    `transcript` is the concatenation of the `segments` that the answers of this conversation returned.
     `sampling` None means the engine's settings; `num_answers` is for who leaves the rest to them. `priority` says who
     waits for the answer.
     """

@@ -123,15 +123,17 @@ def test_text_is_on_disk_soon_after_it_arrives(desk, qtbot):
     assert desk.recorded(turn_id).state == "writing"
 
 
-def test_earlier_finished_answers_of_the_branch_are_the_transcript(desk):
+def test_earlier_answers_of_the_branch_are_the_transcript_also_stopped_ones(desk):
     first = desk.ask("one")
     desk.client.tell(finished(first, "a", segments=({"n": 1}, {"n": 2})))
     second = desk.ask("two")
     desk.client.tell(protocol.AnswerCancelled(question_id=second))
     third = desk.ask("three")
-    desk.client.tell(finished(third, "c", segments=({"n": 3},)))
-    desk.ask("four")
-    assert desk.asked()[-1].transcript == ({"n": 1}, {"n": 2}, {"n": 3})
+    desk.client.tell(tokens(third, "Half an"), protocol.AnswerCancelled(question_id=third, segments=({"n": 3},)))
+    fourth = desk.ask("four")
+    desk.client.tell(finished(fourth, "c", segments=({"n": 4},)))
+    desk.ask("five")
+    assert desk.asked()[-1].transcript == ({"n": 1}, {"n": 2}, {"n": 3}, {"n": 4})
 
 
 def test_the_transcript_is_the_same_after_a_restart_of_the_window(desk, client):

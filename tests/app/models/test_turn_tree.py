@@ -10,7 +10,7 @@ from app.models.turn_tree import TurnTree
 
 
 def turn(turn_id: str, parent_id: str | None, state: str = "finished") -> Turn:
-    outcome = Outcome(state=state, segments=({"of": turn_id},))
+    outcome = Outcome(state=state, segments=() if state == "failed" else ({"of": turn_id},))
     return Turn(turn_id, "chat", parent_id, f"{turn_id}?", 0.0, outcome)
 
 
@@ -34,7 +34,7 @@ def test_the_branch_beside_a_turn_is_shown_to_its_end(of, step, leaf):
     assert TREE.leaf_beside(of, step) == leaf
 
 
-def test_the_transcript_is_of_what_was_finished_on_the_branch():
+def test_the_transcript_is_of_all_that_was_written_on_the_branch():
     assert TREE.transcript("c") == ({"of": "a"}, {"of": "b2"}, {"of": "c"})
     assert TREE.transcript("b3") == ({"of": "a"},)
     assert TREE.transcript(None) == ()

@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -232,6 +234,45 @@ def test_a_choice_that_is_made_while_the_model_before_is_freed_counts(model_desk
     assert str(other_model) not in loaded
 
 
+def test_a_model_that_rests_is_loaded_by_the_next_question(model_desk, tiny_model):
+    model_desk.worker.rest(tiny_model)
+    model_desk.model_state("none")
+    assert model_desk.loader.loaded_now is None
+    model_desk.ask("How?")
+    assert model_desk.end_of().answer.model == "tiny-llama"
+
+
+@pytest.mark.parametrize("chosen", ["another", "none"])
+def test_a_model_that_is_to_rest_while_it_is_freed_for_another_does_not_overrule_the_choice(
+    model_desk, tiny_model, other_model, monkeypatch, chosen: str
+):
+    close, wanted = LoadedModel.close, other_model if chosen == "another" else None
+
+    def slow_close(self: LoadedModel, *options) -> None:
+        close(self, *options)
+        if self.plan.path == tiny_model:
+            model_desk.worker.rest(tiny_model)
+
+    monkeypatch.setattr(LoadedModel, "close", slow_close)
+    model_desk.worker.use(UseModel(wanted))
+    model_desk.model_state("none" if wanted is None else "loaded")
+    model_desk.ask("How?")
+    assert model_desk.end_of().answer.model == ("tiny-qwen2" if wanted else None)
+    states = [event.state for event in model_desk.events if isinstance(event, ModelStateChanged)]
+    assert states.count("none") == 1
+
+
+def test_a_model_does_not_rest_while_somebody_is_answered(model_desk, tiny_model, pause):
+    with pause() as waits:
+        model_desk.ask("How?", max_tokens=8)
+        assert waits.wait(60)
+        model_desk.worker.rest(tiny_model)
+    assert isinstance(model_desk.end_of(), AnswerFinished)
+    model_desk.ask("Why?", "next", max_tokens=2)
+    assert isinstance(model_desk.end_of("next"), AnswerFinished)
+    assert not [event for event in model_desk.events if isinstance(event, ModelStateChanged) and event.state == "none"]
+
+
 def test_a_change_that_comes_as_the_engine_closes_is_not_begun(model_desk, other_model):
     model_desk.loader.close()
     model_desk.worker.use(UseModel(other_model))
@@ -275,3 +316,22 @@ def test_a_loop_that_breaks_before_the_change_takes_nobody_along_who_waits_for_t
     assert isinstance(model_desk.end_of("seen"), AnswerFailed)
     ends = [model_desk.end_of(f"q{number}") for number in range(3)]
     assert all(isinstance(end, AnswerFinished) and end.answer.model == "tiny-qwen2" for end in ends)
+
+
+def test_back_on_its_model_a_conversation_reads_only_what_is_new(desk, tmp_path: Path):
+    names = ("llama", "qwen2", "llama", "qwen2")
+    models = {name: write_tiny_model(tmp_path / f"{name}.gguf", architecture=name, never_ends=True) for name in names}
+    transcript: tuple[dict[str, Any], ...] = ()
+    # What each has read and written by now.
+    known: dict[str, int] = {}
+    desk.worker.use(UseModel(models[names[0]]))
+    for name, following in pairwise((*names, names[0])):
+        desk.ask("And then?", transcript=transcript, max_tokens=30)
+        wait_for_text(desk, "q")
+        # It waits for the answer that people see, and for all of it to be kept.
+        desk.worker.use(UseModel(models[following]))
+        end = desk.end_of()
+        assert (end.answer.model, end.answer.finish_reason) == (f"tiny-{name}", "length")
+        assert end.timings.cached_tokens == known.get(name, 0)
+        known[name] = end.timings.prompt_tokens + end.timings.generated_tokens
+        transcript += end.answer.segments

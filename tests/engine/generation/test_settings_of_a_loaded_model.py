@@ -83,6 +83,14 @@ def test_memory_for_what_was_read_shrinks_at_once_also_below_a_running_answer(mo
     assert isinstance(read_something(model_desk, "after"), AnswerFinished)
 
 
+def test_what_leaves_cells_while_memory_is_short_gets_no_more_of_it_than_the_settings_allow_by_now(model_desk):
+    change(model_desk, kv_ram_bytes=0)
+    model_desk.wait_until(lambda: model_desk.loader.loaded_now.keeper._slabs.budget_bytes == 0)
+    model_desk.worker.keep_in_cells(False)
+    model_desk.wait_until(lambda: not model_desk.loader.loaded_now.keeps_in_cells)
+    assert model_desk.loader.loaded_now.keeper._slabs.budget_bytes == 0
+
+
 def test_disk_for_what_was_read_is_given_back_at_once(model_desk, tmp_path: Path):
     change(model_desk, kv_disk_bytes=10_000_000)
     read_something(model_desk)

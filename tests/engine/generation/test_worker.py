@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.config import Settings
+from engine.core import Evidence, Scope
 from engine.errors import ModelFileInvalid, PromptTooLong
 from engine.events import (
     AnswerCancelled,
@@ -16,12 +17,15 @@ from engine.events import (
     AnswerStateChanged,
     Event,
     ModelStateChanged,
+    PassagesFound,
     TokensGenerated,
 )
 from engine.generation import building, loader
 from engine.generation.commands import UseModel
+from engine.generation.knowledge_tree import MIN_PIECE_TOKENS
 from engine.generation.worker import GenerationWorker
 from engine.memory.ledger import Ledger
+from tests.engine.generation.conftest import EVIDENCE
 from tests.helpers.shared_data import shared_file
 from tests.helpers.tiny_gguf import write_split_model, write_tiny_model
 
@@ -112,11 +116,48 @@ def test_what_a_removed_document_said_is_not_read_again(desk, tiny_model: Path):
     desk.worker.use(UseModel(tiny_model))
     desk.ask("First?", "a", grammar='root ::= "Yes [1]."')
     segments = desk.end_of("a").answer.segments
-    desk.ask("Second?", "b", transcript=segments)
+    of_the_first = EVIDENCE.of_documents({1})
+    desk.ask("Second?", "b", transcript=segments, evidence=of_the_first)
     with_all = desk.end_of("b").timings.prompt_tokens
     desk.known = {1}
-    desk.ask("Second?", "c", transcript=segments)
+    desk.ask("Second?", "c", transcript=segments, evidence=of_the_first)
     assert desk.end_of("c").timings.prompt_tokens < with_all
+
+
+@pytest.mark.parametrize("has_model", [True, False])
+def test_a_document_removed_while_its_question_waited_is_not_cited(desk, tiny_model: Path, has_model: bool):
+    if has_model:
+        desk.worker.use(UseModel(tiny_model))
+    desk.known = {2, 3}
+    desk.ask("How?", grammar='root ::= "Through a mutex [1]."')
+    answer = desk.end_of().answer
+    assert [passage.document_id for passage in answer.passages] == [2, 3]
+    assert (answer.quotes, answer.scope.passages_used, answer.scope.files) == ((), 2, 2)
+    [found] = [event for event in desk.events if isinstance(event, PassagesFound)]
+    assert found.passages == answer.passages
+
+
+def test_a_stopped_answer_stays_in_its_conversation_and_is_not_read_again(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    in_flight = desk.ask("First?", "a", max_tokens=100_000, grammar='root ::= "a" root')
+    # Less is not kept by itself.
+    desk.wait_until(lambda: len(written(desk, "a")) > 2 * MIN_PIECE_TOKENS)
+    in_flight.cancelled.set()
+    stopped = desk.end_of("a")
+    user, assistant = stopped.segments
+    assert (user["question"], len(user["passages"])) == ("First?", 3)
+    assert assistant["text"].startswith(written(desk, "a"))
+    desk.wait_until(lambda: not desk.loader.loaded_now.loop.closing)
+    desk.ask("Second?", "b", transcript=stopped.segments, evidence=Evidence((), (), Scope(0, 0, 0)))
+    timings = desk.end_of("b").timings
+    assert timings.cached_tokens >= len(assistant["tokens"]) + in_flight.timeline.prompt_tokens
+
+
+def test_a_question_that_was_stopped_before_its_answer_began_leaves_nothing(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    in_flight = desk.ask("How?")
+    in_flight.cancelled.set()
+    assert desk.end_of() == AnswerCancelled("q")
 
 
 def test_cancelling_stops_between_tokens_and_the_worker_lives(desk, tiny_model: Path):

@@ -151,7 +151,11 @@ def test_nothing_is_kept_of_a_document_that_was_removed(model_desk, tmp_path: Pa
     model_desk.known = {1}
     model_desk.worker.forget_removed()
     model_desk.ask("How?", "b", max_tokens=2)
-    end = model_desk.end_of("b")
+    model_desk.end_of("b")
+    # As if they had been added again.
+    model_desk.known = None
+    model_desk.ask("How?", "c", max_tokens=2)
+    end = model_desk.end_of("c")
     assert 0 < end.timings.cached_tokens < end.timings.prompt_tokens - 100
     model_desk.known = set()
     model_desk.worker.forget_removed()
@@ -309,6 +313,17 @@ def test_a_question_that_comes_while_its_prompt_is_being_read_waits_for_that(ahe
     assert counters.cached_tokens >= 2 * (end.timings.prompt_tokens - 1)
 
 
+def test_a_guess_that_comes_again_is_not_begun_again(ahead_desk, monkeypatch):
+    loop, submitted = ahead_desk.loader.loaded_now.loop, []
+    submit = loop.submit
+    monkeypatch.setattr(loop, "submit", lambda request: (submitted.append(request.request_id), submit(request)))
+    in_flight = expected(ahead_desk, EVIDENCE.passages)
+    ahead_desk.worker.expect(in_flight, EVIDENCE.passages)
+    ahead_desk.worker.submit(in_flight, EVIDENCE)
+    assert isinstance(ahead_desk.end_of(), AnswerFinished)
+    assert submitted == ["q\0ahead", "q"]
+
+
 def test_what_was_removed_since_it_was_found_is_not_read_ahead(ahead_desk):
     ahead_desk.known = {1}
     ahead_desk.worker.forget_removed()
@@ -379,6 +394,23 @@ def test_nothing_is_read_unasked_on_a_machine_without_power_to_spare(model_desk,
     assert not model_desk.worker._under_way.is_busy
 
 
+def test_looks_at_devices_put_nothing_off_that_waits_for_idle_time(model_desk, monkeypatch):
+    monkeypatch.setattr(idle_time, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(idle_time, "SPARE_POWER_SECONDS", 0.2)
+    num_asked = 0
+
+    def has_power() -> bool:
+        nonlocal num_asked
+        num_asked += 1
+        return False
+
+    monkeypatch.setattr(model_desk.worker._idle_time, "_has_power_to_spare", has_power)
+    for number in range(2):
+        model_desk.ask("How?", f"q{number}", max_tokens=1)
+        model_desk.end_of(f"q{number}")
+    model_desk.wait_until(lambda: model_desk.worker.look_at_devices() or num_asked >= 3)
+
+
 def test_what_a_running_answer_reads_of_a_removed_document_is_not_kept_either(model_desk):
     model_desk.ask("How?", "a", max_tokens=40, grammar=LONG)
     model_desk.wait_for(lambda event: isinstance(event, TokensGenerated))
@@ -395,11 +427,7 @@ def test_what_was_removed_since_it_was_found_is_not_counted_as_hot(model_desk):
     model_desk.known = {1}
     model_desk.ask("How?", "a", max_tokens=2)
     assert isinstance(model_desk.end_of("a"), AnswerFinished)
-    hot = model_desk.worker._under_way.hot
-    assert not hot.documents()
-    model_desk.ask("How?", "b", evidence=replace(EVIDENCE, passages=EVIDENCE.passages[:1]), max_tokens=2)
-    assert isinstance(model_desk.end_of("b"), AnswerFinished)
-    assert hot.documents() == {1}
+    assert model_desk.worker._under_way.hot.documents() == {1}
 
 
 def test_the_end_of_an_answer_is_kept_though_nobody_asks_on_and_so_nothing_comes_back(model_desk):
