@@ -39,8 +39,8 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS, IDLE_LOOK_SECONDS, LEAST_SECONDS = 1.0, 3.0, 0.1
 # A question that is asked at once comes first.
 START_SECONDS = 2.0
-# Bounds that cost no pause move so often at most, unless they must; what was refused is not tried again before that.
-CALM_SECONDS = 30.0
+# Bounds that cost no pause move so often at most, unless they must.
+CALM_SECONDS, MAX_CALM_SECONDS = 30.0, 600.0
 
 
 class Adapting:
@@ -80,9 +80,11 @@ class Adapting:
         self._planned: tuple[tuple[Demand, Backlog], Placement] | None = None
         self._made_for: tuple[Budgets, Backlog] | None = None
         self._changed_at = self._refused_at = float("-inf")
+        # What was refused is not tried again before that, unless it must be; longer where trying cost something.
+        self._calm_s = CALM_SECONDS
         self._heard: deque[PlacementSettled | MemoryShort | ModelStateChanged] = deque()
         self._woken, self._stopped = threading.Event(), threading.Event()
-        self._is_failing = False
+        self._is_failing = self._is_loading = False
         self.decisions, self._allowance = Decisions(), Allowance()
         self._shortage = Shortage(senses, hands, ledger, self._allowance, self.decisions, gauge or PressureGauge())
         self._thread = threading.Thread(target=self._run, name="adapting", daemon=True)
@@ -107,6 +109,8 @@ class Adapting:
         """Hears how a placement went, that an allocation failed, or that another model is there."""
         if not isinstance(event, PlacementSettled | MemoryShort | ModelStateChanged):
             return
+        if isinstance(event, ModelStateChanged):
+            self._is_loading = event.state == "loading"
         if not (isinstance(event, ModelStateChanged) and event.state == "loading"):
             self._heard.append(event)
             self.wake()
@@ -125,7 +129,7 @@ class Adapting:
         """What may be held; a model is loaded by what will be followed from then on, also before the first look."""
         if not self._allowance.is_known:
             settings = self._senses.settings()
-            self._allowance.follow(self._senses.hardware(), self._held(), settings.memory, self._clock())
+            self._allowance.follow(self._senses.hardware(), Held.by(self._ledger), settings.memory, self._clock())
         return self._allowance.budgets
 
     # --- the thread ---
@@ -163,14 +167,21 @@ class Adapting:
         is_told = self._follow_budgets(hardware, now)
         in_force = self._senses.in_force()
         self._shortage.adopt(in_force.given_up, now)
+        if self._over is not None and self._over.path != in_force.path:
+            # Planned for another model, or for none.
+            self._over = None
         demand = replace(in_force.demand, budgets=self._allowance.budgets)
         in_force = replace(in_force, demand=demand)
         over = self._shortage.look(hardware, self._changed_at, now)
         # What is on its way gives memory back, too.
         has_moved = self._over is None and self._shortage.climb(in_force, now)
         wanted = self._wanted(hardware, in_force)
+        if self._is_loading:
+            # What is given back for a model that is on its way (making_room.py) is nobody else's.
+            index_bytes = min(wanted.index_bytes, in_force.here.index_bytes)
+            self._over, wanted = None, replace(wanted, index_bytes=index_bytes)
         must = is_told or has_moved or self._must_shrink(in_force.here, wanted, over)
-        self._aim(in_force.here, wanted, now, must=must, is_said=has_moved)
+        self._aim(in_force, wanted, now, must=must, is_said=has_moved)
         self._hand_over(in_force, now)
         if self._observer is not None:
             self._observer.look(demand.shape, in_force.here.placement, self._senses.backlog(), now)
@@ -184,11 +195,18 @@ class Adapting:
             elif isinstance(event, MemoryShort):
                 self.decisions.say("failure", event.sentence, event.tier)
             elif event.is_in_force:
-                self._how = event.sentence
+                self._how, self._calm_s = event.sentence, CALM_SECONDS
                 self._note_pause(event.pause_seconds)
             else:
                 self.decisions.say("refused", event.sentence)
                 self._over, self._refused_at = None, now
+                if event.pause_seconds:
+                    self._back_off(now)
+
+    def _back_off(self, now: float) -> None:
+        """What answers paused for could not be had, so it is tried again later each time: it may never be had."""
+        if not self._shortage.fail_trial(now):
+            self._calm_s = min(MAX_CALM_SECONDS, self._calm_s * 2)
 
     def _note_pause(self, seconds: float) -> None:
         if self._observer is not None and self._left is not None:
@@ -202,18 +220,16 @@ class Adapting:
         self._over = self._planned = None
         if event.state == "loaded":
             self._shortage.begin_anew()
+            self._calm_s = CALM_SECONDS
             self._made_for = (self._allowance.budgets, self._senses.backlog())
             self.decisions.say("placement", event.sentence)
 
     # --- budgets ---
 
-    def _held(self) -> Held:
-        return Held(self._ledger.held_bytes("gpu"), self._ledger.held_bytes("disk"))
-
     def _follow_budgets(self, hardware: Hardware, now: float) -> bool:
         """Whether the user has changed one, who then waits for it to happen."""
         chosen = self._senses.settings().memory
-        changed = self._allowance.follow(hardware, self._held(), chosen, now)
+        changed = self._allowance.follow(hardware, Held.by(self._ledger), chosen, now)
         for tier in changed:
             self.decisions.say("budget", reasons.budget_chosen(tier, chosen_of(chosen, tier)), tier)
         return bool(changed)
@@ -228,21 +244,23 @@ class Adapting:
             self._planned = made_from, self._plan(hardware, backlog, made_from[0])
         return self._planned[1]
 
-    def _aim(self, here: Here, wanted: Placement, now: float, *, must: bool, is_said: bool) -> None:
+    def _aim(self, in_force: InForce, wanted: Placement, now: float, *, must: bool, is_said: bool) -> None:
         """Begins to hand `wanted` over, where it must be or is worth it; what is on its way goes on otherwise."""
         if self._over is not None and (self._over.wanted == wanted or not must):
             return
+        here = in_force.here
         if is_there(here, wanted):
             self._over = None
+            self._shortage.pass_trial()
         elif self._is_worth_it(here, wanted, now, must=must):
-            self._over = HandOver(wanted, now)
+            self._over = HandOver(wanted, now, in_force.path)
             self._why = None if is_said else self._cause()
 
     def _cause(self) -> str:
         return reasons.cause(self._made_for, (self._allowance.budgets, self._senses.backlog()))
 
     def _is_worth_it(self, here: Here, wanted: Placement, now: float, *, must: bool) -> bool:
-        if now - self._refused_at < (SETTLING_SECONDS if must else CALM_SECONDS):
+        if now - self._refused_at < (SETTLING_SECONDS if must else self._calm_s):
             return False
         if is_free(here, wanted):
             # Nothing pauses for it, and an index that has grown is read from the disk until then.
@@ -283,6 +301,7 @@ class Adapting:
         """Everything lies where it was to be; of the index, `resident_bytes` were in memory before."""
         was_asked = self._over is not None and self._over.is_asked
         self._over, self._made_for = None, (self._allowance.budgets, self._senses.backlog())
+        self._shortage.pass_trial()
         if was_asked or wanted.index_bytes < before.index_bytes:
             self._changed_at = now
         if self._why is None:

@@ -25,6 +25,7 @@ from engine.library.reserve import Reserve
 from engine.library.watcher import Watcher
 from engine.library.worker import IndexWorker
 from engine.listeners import Listeners
+from engine.making_room import RoomMaker
 from engine.memory.backlog import BacklogWatch
 from engine.memory.demand import Demand
 from engine.memory.known_profile import KnownProfile
@@ -127,6 +128,7 @@ def assemble(
         phases=phases,
         planning=lambda hardware, demand: planner.plan(hardware, backlog.now(), demand),
         beside=lambda demand: beside(demand),
+        make_room=RoomMaker(stores, lambda: competitors.resident_index_bytes, lambda: hands.leave_card()),
     )
     sweep_costs = SweepCosts()
     look_costs = LookCosts(sweep_costs.predict)
@@ -155,9 +157,10 @@ def assemble(
         runtime,
     )
     senses = EngineSenses(home.data, loader, generation, stores, competitors, backlog)
+    hands = EngineHands(loader, generation, stores)
     adapting = Adapting(
         Senses(senses.hardware, settings, backlog.now, senses.in_force, senses.use),
-        EngineHands(loader, generation, stores),
+        hands,
         ledger,
         planner.plan,
         planner.should_change,
@@ -182,6 +185,7 @@ def assemble(
         SentenceVectors(ledger),
         sweep_costs.batch_size,
         expect=generation.expect,
+        reads_ahead=lambda: generation.reads_ahead,
         look_costs=look_costs,
         found_again=generation.found_again,
     )

@@ -17,12 +17,12 @@ from engine.core import ModelShape, Span, Tier
 from engine.embedder.model import BATCHES
 from engine.foreseen import Foreseen
 from engine.generation.model_leases import SET_ASIDE
-from engine.memory.allowance import by_tier
 from engine.memory.amounts import in_words
-from engine.memory.demand import Budgets, Demand, Wishes, undecided
+from engine.memory.demand import Demand, Wishes, undecided
 from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
 from engine.memory.recent import OfLate
+from engine.memory.room import LOOK_SECONDS
 from engine.memory.runtime import FREED, LIBRARIES, OWNER
 from engine.stores import INDEX_SHARE_OF_RAM, StoresOpener
 
@@ -30,8 +30,6 @@ from engine.stores import INDEX_SHARE_OF_RAM, StoresOpener
 GRAIN_BYTES = 16 * MIB
 # With many questions waiting, more are answered at once than the settings keep ready; a processor gains less by it.
 MOST_SLOTS_OF_DEVICE, MOST_SLOTS_OF_PROCESSOR = 64, 16
-# No look at what is measured is older, where a plan is made.
-LOOK_SECONDS = 0.5
 NO_MODEL = ModelShape("", "", 0, (), 0, 0, (), 0, 0, has_chat_template=False)
 
 
@@ -90,7 +88,7 @@ class Competitors:
             embedder_bytes=embedder_bytes,
             parallel_answers=max(demand.parallel_answers, min(most, num_questions)),
             held_gpu_bytes=self._ledger.held_bytes("gpu") // GRAIN_BYTES * GRAIN_BYTES,
-            held_disk_bytes=self._ledger.held_bytes("disk") // GRAIN_BYTES * GRAIN_BYTES,
+            held_disk_bytes=self._ledger.counted_bytes("disk") // GRAIN_BYTES * GRAIN_BYTES,
         )
 
     def alone(self) -> Demand:
@@ -200,9 +198,3 @@ def coarse(spans: Iterable[Span]) -> tuple[Span, ...]:
 def rounded_up(num_bytes: int) -> int:
     """To whole grains."""
     return -(-num_bytes // GRAIN_BYTES) * GRAIN_BYTES
-
-
-def budgets_with_model(budgets: Budgets, demand: Demand) -> Budgets:
-    """What we may write to the disk does not count the model's own file, which the plan counts as ours."""
-    disk_bytes = by_tier(budgets)["disk"] + demand.shape.file_bytes
-    return replace(budgets, disk_bytes=disk_bytes)

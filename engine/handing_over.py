@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, Protocol
 
 from engine.core import Tier
@@ -28,11 +29,11 @@ Progress = Literal["under_way", "done", "refused"]
 class Movers(Protocol):
     """Who carries a placement out; each call returns soon, whatever it takes."""
 
-    def apply(self, placement: Placement) -> None:
-        """Has the loaded model taken to this placement between two steps."""
+    def apply(self, placement: Placement, path: Path) -> None:
+        """Has the model at `path` taken to this placement between two steps; refused where another is loaded."""
 
     def set_index_bytes(self, num_bytes: int) -> None:
-        """What partitions may hold in memory, from the next sweep on."""
+        """What partitions may hold in memory, from the next sweep on; the ledger tells when memory is given back."""
 
     def move_embedder(self, to_gpu: bool) -> None:
         """Has the embedder computed on the graphics card or in memory, from the next batch on."""
@@ -68,13 +69,14 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """A placement on its way, `since` when something of it was asked for last.
+    """A placement on its way, `since` when something of it was asked for last; `path` is the model it was planned for.
 
     `is_asked`: the generation thread knows of it, and will tell how it went. `is_moving`: the embedder does.
     """
 
     wanted: Placement
     since: float
+    path: Path | None = None
     is_asked: bool = False
     is_moving: bool = False
 
@@ -142,7 +144,9 @@ def _model(
     }
     if not _has_room(growth, ledger, room):
         return over, _patience(over, now)
-    movers.apply(over.wanted)
+    # Without a model a placement has nothing of one, so nothing differs.
+    assert over.path is not None
+    movers.apply(over.wanted, over.path)
     return replace(over, is_asked=True), "under_way"
 
 

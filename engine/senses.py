@@ -6,9 +6,8 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from engine.competing import Competitors, budgets_with_model, nothing_but_index
+from engine.competing import Competitors, nothing_but_index
 from engine.embedder.backends import Place
-from engine.generation.commands import UseModel
 from engine.generation.loader import ModelLoader
 from engine.generation.worker import GenerationWorker
 from engine.handing_over import Here
@@ -44,21 +43,24 @@ class EngineSenses:
 
     def in_force(self) -> InForce:
         """What the loaded model wants and where it lies; where none is, the index alone."""
-        demand, placement, given_up = self._loader.demand, self._loader.placement, self._loader.given_up
+        # Which model it is comes first: should another come meanwhile, what is planned for it is refused.
+        loaded, demand = self._loader.loaded_now, self._loader.demand
         index_bytes = self._stores.partition_bytes or 0
         stores = self._stores.opened()
         on_gpu = stores is not None and stores.embedder.place == "card"
-        if demand is None or placement is None:
+        if loaded is None or demand is None:
             alone = self._competitors.alone()
             here = Here(nothing_but_index(index_bytes, alone), index_bytes, on_gpu)
             return InForce(alone, here)
-        return InForce(demand, Here(placement, index_bytes, on_gpu, demand.embedder_bytes), given_up)
+        plan = loaded.plan
+        here = Here(plan.placement, index_bytes, on_gpu, demand.embedder_bytes)
+        return InForce(demand, here, plan.given_up, plan.path)
 
     def beside(self, demand: Demand, budgets: Budgets) -> Demand:
         """A model's demand with all that competes with it, within what may be held."""
         backlog, has_device = self._backlog.now(), bool(self._loader.devices)
         full = self._competitors.beside(demand, num_questions=backlog.waiting + backlog.running, has_device=has_device)
-        return replace(full, budgets=budgets_with_model(budgets, demand))
+        return replace(full, budgets=budgets)
 
     def use(self) -> Use:
         counters = self._generation.counters
@@ -77,9 +79,8 @@ class EngineHands:
         self._loader, self._generation, self._stores = loader, generation, stores
         self._moving = threading.Thread()
 
-    def apply(self, placement: Placement) -> None:
-        loaded = self._loader.loaded_now
-        self._generation.apply(placement, loaded.plan.path if loaded is not None else None)
+    def apply(self, placement: Placement, path: Path) -> None:
+        self._generation.apply(placement, path)
 
     def set_index_bytes(self, num_bytes: int) -> None:
         self._stores.set_partition_bytes(num_bytes)
@@ -94,6 +95,14 @@ class EngineHands:
             )
             self._moving.start()
 
+    def leave_card(self) -> bool:
+        """Has an embedder that is on a graphics card leave it; whether none is there."""
+        stores = self._stores.opened()
+        if stores is None or stores.embedder.place != "card":
+            return True
+        self.move_embedder(to_gpu=False)
+        return False
+
     def keep_in_cells(self, may_lie: bool) -> None:
         self._generation.keep_in_cells(may_lie)
 
@@ -103,5 +112,4 @@ class EngineHands:
     def rest_model(self) -> None:
         loaded = self._loader.loaded_now
         if loaded is not None:
-            command = UseModel(loaded.plan.path, loaded.plan.n_gpu_layers, is_urgent=False, is_chosen=False)
-            self._generation.use(command)
+            self._generation.rest(loaded.plan.path)

@@ -15,6 +15,7 @@ from engine.memory.hardware import Hardware
 from engine.memory.ladder import LadderState, Rung
 from engine.memory.ledger import Ledger
 from engine.memory.pressure import PressureGauge
+from engine.memory.runtime import remainder
 from engine.memory.standing import Move, Standing
 from engine.protocol import PressureLevel
 from engine.sight import Hands, InForce, Senses
@@ -75,10 +76,12 @@ class Shortage:
             now: Seconds of the same clock.
         """
         self._begin_where_chosen()
-        held = {tier: self._ledger.held_bytes(tier) for tier in TIERS}
-        held["ram"] = max(held["ram"], hardware.process_bytes)
+        held = {tier: self._ledger.counted_bytes(tier) for tier in TIERS}
+        # Also what nobody has entered; pages of files that nobody counts leave by themselves.
+        held["ram"] += max(0, remainder(self._ledger, hardware.process).kept_bytes)
         over = frozenset(tier for tier in TIERS if held[tier] > self._allowance.of(tier) * TOLERANCE)
-        levels: dict[Tier, PressureLevel] = {"gpu": "none", "ram": self._gauge.look(hardware), "disk": "none"}
+        levels: dict[Tier, PressureLevel] = {"gpu": "none", "ram": "none", "disk": "none"}
+        levels["ram"] = self._gauge.look(hardware, self._leaving_bytes(hardware))
         self._over_since = {tier: self._over_since.get(tier, now) for tier in over}
         self._by_budget = frozenset(
             tier
@@ -104,10 +107,24 @@ class Shortage:
                     self._standing.give_up(rung, now)
             self._adopted = given_up
 
+    def pass_trial(self) -> None:
+        """Everything lies as it was planned with what was taken back."""
+        self._standing.pass_trial()
+
+    def fail_trial(self, now: float) -> bool:
+        """What was taken back could not be had, and is given up again; whether there was anything."""
+        return bool(self._standing.fail_trial(now))
+
     def begin_anew(self) -> None:
         """Another model begins with everything; if there is still too little, that shows soon."""
         self._standing.forget()
         self._adopted = ()
+
+    def _leaving_bytes(self, hardware: Hardware) -> int:
+        """Pages of a model that has no room: the system keeps as many as there is memory, and drops them for others."""
+        elsewhere = self._ledger.held_bytes("disk", is_mapped=True)
+        in_memory = self._ledger.held_bytes("ram") - self._ledger.counted_bytes("ram")
+        return min(hardware.process.file_bytes, in_memory + elsewhere) if elsewhere else 0
 
     def _begin_where_chosen(self) -> None:
         """A budget that the user has changed is planned for with everything: what fell for the one before is no guide.

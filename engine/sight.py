@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from engine.config import Settings
@@ -29,12 +30,14 @@ class InForce:
     """How things lie: what is wanted of memory, and where everything is.
 
     `demand` has all that competes with the model, and no layers where none is loaded. `given_up` is what had to be
-    given up to load it; another tuple each time, the same as long as nothing came to it.
+    given up to load it; another tuple each time, the same as long as nothing came to it. `path` is the loaded model's:
+    what is planned from this is for no other.
     """
 
     demand: Demand
     here: Here
     given_up: tuple[Rung, ...] = ()
+    path: Path | None = None
 
     @property
     def is_loaded(self) -> bool:

@@ -31,6 +31,13 @@ class UseModel:
 
 
 @dataclass(frozen=True, slots=True)
+class RestModel:
+    """Free this model until a question needs it. Passed over where somebody does by then, or has chosen another."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Expected:
     """A question whose search goes on, with the passages that it has found so far."""
 
@@ -76,7 +83,7 @@ class Stop:
     """End once everything before this is done."""
 
 
-InTurn = Task | UseModel | Stop
+InTurn = Task | UseModel | RestModel | Stop
 AtOnce = (
     Expected
     | FoundAgain

@@ -36,7 +36,6 @@ from engine.generation.model_leases import ModelLeases
 from engine.generation.step_loop import StepLoop
 from engine.memory.demand import Demand
 from engine.memory.hardware import Device, Hardware, probe, probe_devices
-from engine.memory.ladder import Rung
 from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
 from engine.phases import Phases
@@ -47,6 +46,8 @@ log = logging.getLogger(__name__)
 MIN_PROGRESS_STEP = 0.05
 # Whoever closes waits so long for what is kept to be written. The window ends an engine that takes longer than 3 s.
 KEEPING_SECONDS = 2.0
+# Waits until there is room for what is placed, unless told that the load is given up.
+MakeRoom = Callable[[Placement, Callable[[], bool]], None]
 
 
 class ModelLoader:
@@ -67,6 +68,7 @@ class ModelLoader:
         phases: Phases | None = None,
         planning: Planning | None = None,
         beside: Callable[[Demand], Demand] = lambda demand: demand,
+        make_room: MakeRoom = lambda placement, is_given_up: None,
     ) -> None:
         """Prepares; files of kept KV are looked at when they are first needed.
 
@@ -79,11 +81,12 @@ class ModelLoader:
             phases: Tells that loading takes a while.
             planning: Places a model; None: without anything measured.
             beside: Adds to what a model wants what competes with it.
+            make_room: Has what competes with a model be as its plan says, before it is loaded.
         """
         self._settings, self._data_folder, self._kept_folder = settings, data_folder, kept_folder
         self._ledger, self._publish = ledger, publish
         self._phases = Phases(publish) if phases is None else phases
-        self._planning, self._beside = planning, beside
+        self._planning, self._beside, self._make_room = planning, beside, make_room
         self._loaded: LoadedModel | None = None
         self._in_force: InForce | None = None
         self._wanted: tuple[Path, int | None] | None = None
@@ -107,12 +110,6 @@ class ModelLoader:
         """What the loaded model wants by the settings in force, and what competes with it; None without one."""
         loaded = self._loaded
         return self._beside(loaded.plan.demand_by(self._settings())) if loaded is not None else None
-
-    @property
-    def given_up(self) -> tuple[Rung, ...]:
-        """What the loaded model does without because there was no room for it."""
-        loaded = self._loaded
-        return loaded.plan.given_up if loaded is not None else ()
 
     @property
     def problem(self) -> str:
@@ -231,7 +228,12 @@ class ModelLoader:
             ModelError: The model could not be had in any way any more; it is closed.
         """
         loaded, in_force = self._loaded, self._in_force
-        if loaded is None or in_force is None or path not in (None, loaded.plan.path):
+        if (
+            loaded is None
+            or in_force is None
+            or path not in (None, loaded.plan.path)
+            or placement.num_layers != loaded.plan.placement.num_layers
+        ):
             self._publish(PlacementSettled(False, "A placement was for a model that is not loaded any more."))
             return
         is_long = weights_differ(loaded.plan.placement, placement)
@@ -247,9 +249,9 @@ class ModelLoader:
 
     def keep_in_cells(self, may_lie: bool) -> None:
         """Whether what was read may lie in cells that no answer needs; else it leaves them for memory."""
-        if self._loaded is not None:
+        if self._loaded is not None and self._in_force is not None:
             self._loaded = replace(self._loaded, keeps_in_cells=may_lie)
-            room = self._loaded.plan.room
+            room = self._in_force.room
             self._loaded.apply(room.ram_bytes, room.disk_bytes)
 
     def hot_passages(self) -> Mapping[EvidencePassage, int]:
@@ -333,6 +335,7 @@ class ModelLoader:
     def _begin_attempt(self, plan: LoadPlan) -> None:
         self.decision = plan.sentence
         self._publish(ModelStateChanged("loading", str(plan.path), plan.shape.name, sentence=self.decision))
+        self._make_room(plan.placement, lambda: self._is_given_up)
 
     def _means(self) -> Means:
         planning = self._planning or unmeasured

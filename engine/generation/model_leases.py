@@ -12,6 +12,7 @@ from engine.memory.ledger import Lease, Ledger
 from engine.memory.placement import Placement
 
 SET_ASIDE = "answers set aside"
+NO_ROOM = "read from the model's file when needed"
 _TIERS: tuple[Tier, ...] = ("gpu", "ram")
 # Norms stay where the file is mapped, whatever is copied; they are a thousandth.
 _ALL = 0.99
@@ -25,12 +26,21 @@ class LeaseGroup:
         self._leases: list[Lease] = []
 
     def take(
-        self, owner: str, what: str, tier: Tier, num_bytes: int, loading: bool = False, is_mapped: bool = False
+        self,
+        owner: str,
+        what: str,
+        tier: Tier,
+        num_bytes: int,
+        loading: bool = False,
+        is_mapped: bool = False,
+        is_counted: bool = True,
     ) -> None:
         """Enters bytes, if there are any."""
         if num_bytes:
             state: SpanState = "loading" if loading else "resident"
-            self._leases.append(self._ledger.take(owner, what, tier, num_bytes, state, is_mapped=is_mapped))
+            self._leases.append(
+                self._ledger.take(owner, what, tier, num_bytes, state, is_mapped=is_mapped, is_counted=is_counted)
+            )
 
     def measure(self, owner: str, what: str, num_bytes: int, measure: Callable[[], int]) -> None:
         """Enters what of `num_bytes` of main memory is really there, by `measure` at each look."""
@@ -82,12 +92,18 @@ class ModelLeases:
             weights.take("weights", "output head", "gpu", shape.head_bytes, loading=True)
         if not (is_head_in_ram and is_tied):
             embeddings_bytes = shape.other_bytes - shape.output_bytes
-            weights.take("weights", "token embeddings", "ram", embeddings_bytes, loading=True, is_mapped=True)
+            # Beside streamed layers they are left to the page cache: no plan has room for them.
+            weights.take(
+                "weights", "token embeddings", "ram", embeddings_bytes, loading=True, is_mapped=True, is_counted=False
+            )
         self._weights = weights
         before.release()
 
     def _entered(self, shape: ModelShape, placement: Placement, copied_bytes: int, *, loading: bool) -> LeaseGroup:
-        """Embeddings are read where the file is mapped; what is copied of the rest, each layer has a like share of."""
+        """Embeddings are read where the file is mapped; what is copied of the rest, each layer has a like share of.
+
+        Of a model that is left to the system, each part is there as far as the whole has room, and leaves for others.
+        """
         weights = LeaseGroup(self._ledger)
         # Embeddings that are the head as well are copied to a device.
         head_tier = placement.tier_of_output
@@ -101,13 +117,22 @@ class ModelLeases:
         share = copied_bytes / in_memory if in_memory else 0.0
         share = 1.0 if share > _ALL else share
         in_place = shape.other_bytes - shape.output_bytes
+        fits, is_counted = _share_that_fits(placement, in_memory + in_place), not placement.is_mapped
+        left_out = 0
         for what, tier, num_bytes in parts:
-            is_mapped = tier == "ram" and not share
-            num_copied = num_bytes if tier == "gpu" or is_mapped else round(num_bytes * share)
-            weights.take("weights", what, tier, num_copied, loading, is_mapped)
-            in_place += num_bytes - num_copied
+            if tier == "ram" and not share:
+                num_there = round(num_bytes * fits)
+                weights.take("weights", what, tier, num_there, loading, is_mapped=True, is_counted=is_counted)
+                left_out += num_bytes - num_there
+            else:
+                num_copied = num_bytes if tier == "gpu" else round(num_bytes * share)
+                weights.take("weights", what, tier, num_copied, loading)
+                in_place += num_bytes - num_copied
         words = "token embeddings" if share in (0.0, 1.0) else "token embeddings, and weights in the file's order"
-        weights.take("weights", words, "ram", in_place, loading, is_mapped=True)
+        num_there = round(in_place * fits)
+        weights.take("weights", words, "ram", num_there, loading, is_mapped=True, is_counted=is_counted)
+        left_out += in_place - num_there
+        weights.take("weights", NO_ROOM, "disk", left_out, loading, is_mapped=True, is_counted=False)
         return weights
 
     @contextmanager
@@ -187,6 +212,14 @@ class ModelLeases:
         close_all(self._weights.release, *(context.release for context in self._contexts))
         self._contexts.clear()
         self.note_set_aside(0)
+
+
+def _share_that_fits(placement: Placement, num_bytes: int) -> float:
+    """Of weights that the system reads as they are touched, what there was room for when they were placed."""
+    room_bytes = sum(span.num_bytes for span in placement.spans if (span.owner, span.tier) == ("weights", "ram"))
+    if not (placement.is_mapped and placement.spans and num_bytes):
+        return 1.0
+    return min(1.0, room_bytes / num_bytes)
 
 
 def cell_bytes(shape: ModelShape, placement: Placement, tier: Tier) -> int:

@@ -3,7 +3,7 @@
 A change of the model is for every question of which nobody has seen any text, also when it was asked before: the
 worker takes those back from the loop, and the new model answers them, the most urgent first. So a change waits for no
 more than the answers that have begun to appear, however many a script has asked for. Of several changes only the
-newest is carried out.
+newest is carried out. A model that nobody uses rests only while nothing waits: a choice always overrules it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import get_args
 
 from engine.core import Priority
-from engine.generation.commands import InTurn, Task, UseModel
+from engine.generation.commands import InTurn, RestModel, Task, UseModel
 
 _URGENCY: tuple[Priority, ...] = get_args(Priority)
 
@@ -28,6 +28,7 @@ class Turns:
         self._tasks: list[Task] = []
         self.num_moves = 0
         self.change: UseModel | None = None
+        self._rest: RestModel | None = None
         self.is_ending = False
 
     def __len__(self) -> int:
@@ -45,6 +46,8 @@ class Turns:
             self.num_moves += 1
         elif isinstance(item, UseModel):
             self.change = item
+        elif isinstance(item, RestModel):
+            self._rest = item
         else:
             self.is_ending = True
 
@@ -67,6 +70,11 @@ class Turns:
         """The change that waits; its turn has come."""
         change, self.change = self.change, None
         return change
+
+    def take_rest(self) -> RestModel | None:
+        """The model that was to rest; none where anything waits, which comes instead."""
+        rest, self._rest = self._rest, None
+        return None if len(self) else rest
 
     def take_cancelled(self) -> list[Task]:
         """The questions that nobody wants an answer to any more."""

@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from engine.core import Evidence, Passage
@@ -22,6 +23,7 @@ from engine.events import (
     AnswerFailed,
     AnswerStateChanged,
     ModelStateChanged,
+    PassagesFound,
     PlacementSettled,
     Publish,
 )
@@ -35,6 +37,7 @@ from engine.generation.commands import (
     InTurn,
     KeepInCells,
     LookAtDevices,
+    RestModel,
     SetAsideOnDisk,
     Stop,
     Task,
@@ -58,7 +61,7 @@ WAITING_FOR_DISK_SECONDS = 0.002
 COUNTERS_SECONDS = 0.5
 # Making a prompt of a question takes milliseconds, in which nobody gets a token.
 BEGUN_AT_ONCE = 16
-# A change of the placement lets answers that have just ended be kept first, for so many steps.
+# Whatever ends a context lets answers that have just ended be kept first, for so many steps.
 MOST_PUT_OFF = 4
 
 
@@ -117,6 +120,12 @@ class GenerationWorker:
         """Says what a question will probably come with, so that its prompt can be read while its search goes on."""
         self._inbox.put(Expected(in_flight, tuple(passages)))
 
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether anything is done with what is expected."""
+        loaded = self._loader.loaded_now
+        return loaded is not None and loaded.reads_ahead
+
     def found_again(self, found: FoundAgain) -> None:
         """Hands in what was found for an answer that is being written, if it still is."""
         self._inbox.put(found)
@@ -125,6 +134,10 @@ class GenerationWorker:
         """Queues a change of model; how it went comes as ModelStateChanged."""
         self._loader.abandon_loading()
         self._inbox.put(command)
+
+    def rest(self, path: Path) -> None:
+        """Has this model freed until a question needs it, unless somebody does by then or has chosen another."""
+        self._inbox.put(RestModel(path))
 
     def forget_removed(self) -> None:
         """Has everything forgotten that is kept of documents which are no longer in the library, between two steps."""
@@ -169,6 +182,7 @@ class GenerationWorker:
         while not self._is_stopped:
             if not self._take_in() and not self._has_work and not self._turns:
                 self._idle_time.use()
+            self._rest()
             self._withdraw_unseen()
             self._cancel_unwanted()
             self._begin_waiting()
@@ -194,15 +208,19 @@ class GenerationWorker:
 
     def _take_in(self) -> bool:
         """Whether something has come; waits for it when there is nothing to compute."""
-        patience = self._patience()
-        has_come = False
-        try:
-            item = self._inbox.get(block=patience != 0, timeout=patience)
-            while has_come := True:
+        has_come, patience = False, self._patience()
+        until = None if patience is None else time.monotonic() + patience
+        with suppress(queue.Empty):
+            while True:
+                item = self._inbox.get(timeout=patience)
                 self._take(item)
-                item = self._inbox.get_nowait()
-        except queue.Empty:
-            return has_come
+                # With a graphics card a look comes every other second: whatever waits longer would never be done.
+                has_come = has_come or not isinstance(item, LookAtDevices)
+                if has_come:
+                    patience = 0.0
+                elif until is not None:
+                    patience = max(0.0, until - time.monotonic())
+        return has_come
 
     def _take(self, item: InTurn | AtOnce) -> None:
         if isinstance(item, InTurn):
@@ -256,13 +274,25 @@ class GenerationWorker:
 
     def _begin_waiting(self) -> None:
         """Begins what has come; before that, when all that people can see has ended, the model is changed."""
-        if len(self._under_way) == 0 and (change := self._turns.take_change()) is not None:
-            self._use(change)
+        if self._turns.change is not None and len(self._under_way) == 0:
+            if self._are_kept and (change := self._turns.take_change()) is not None:
+                self._use(change)
             # What came meanwhile may be a newer change.
             return
         if tasks := self._turns.take(BEGUN_AT_ONCE):
             self._begin_all(tasks)
-        self._is_stopped = self._turns.is_ending and not any(self._turns) and len(self._under_way) == 0
+        has_ended = self._turns.is_ending and not any(self._turns) and len(self._under_way) == 0
+        self._is_stopped = has_ended and self._are_kept
+
+    def _rest(self) -> None:
+        """Frees the model that was to rest, where it is the one that is loaded and nobody uses it."""
+        rest, loaded = self._turns.take_rest(), self._loader.loaded_now
+        if rest is None or loaded is None or loaded.plan.path != rest.path or len(self._under_way):
+            return
+        if self._are_kept:
+            self._use(UseModel(rest.path, loaded.plan.n_gpu_layers, is_urgent=False, is_chosen=False))
+        else:
+            self._turns.add(rest)
 
     def _withdraw_unseen(self) -> None:
         """Before the model is changed, all answers of which nobody has seen anything are taken back for the next."""
@@ -319,11 +349,22 @@ class GenerationWorker:
             if task.in_flight.cancelled.is_set():
                 self._publish(AnswerCancelled(question_id))
             elif loaded is None:
-                self._publish(quoted(task.in_flight, task.evidence, self._quote_answer, self._publish))
+                self._publish(quoted(task.in_flight, self._evidence(task), self._quote_answer, self._publish))
             else:
-                self._under_way.hand_in(task.in_flight, task.evidence, loaded)
+                self._under_way.hand_in(task.in_flight, self._evidence(task), loaded)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
             self._publish(AnswerFailed(question_id, reported_as(error)))
+
+    def _evidence(self, task: Task) -> Evidence:
+        """What a question rests on, without what has left the library while it waited: nobody may cite that now."""
+        documents = {passage.document_id for passage in task.evidence.passages}
+        known = set(self._known_documents(documents))
+        if documents <= known:
+            return task.evidence
+        evidence = task.evidence.of_documents(known)
+        question_id = task.in_flight.question.question_id
+        self._publish(PassagesFound(question_id, evidence.passages, evidence.quotes, evidence.scope))
+        return evidence
 
     def _cancel_unwanted(self) -> None:
         """Cancels those whose flag rose, also while they wait for their turn behind a change of the model."""
@@ -335,16 +376,22 @@ class GenerationWorker:
         for task in self._turns.take_cancelled():
             self._publish(AnswerCancelled(task.in_flight.question.question_id))
 
+    @property
+    def _are_kept(self) -> bool:
+        """Whether answers that have just ended are kept whole; asked again in each round, it waits for few steps."""
+        loaded = self._loader.loaded_now
+        if loaded is not None and loaded.loop.closing and self._num_put_off < MOST_PUT_OFF:
+            self._num_put_off += 1
+            return False
+        self._num_put_off = 0
+        return True
+
     def _place(self) -> None:
         """Carries out the placement that was asked for last, if any."""
-        wanted, loaded = self._placement, self._loader.loaded_now
-        if wanted is None:
+        wanted = self._placement
+        if wanted is None or not self._are_kept:
             return
-        if loaded is not None and loaded.loop.closing and self._num_put_off < MOST_PUT_OFF:
-            # Within a step or two they are kept whole.
-            self._num_put_off += 1
-            return
-        self._placement, self._num_put_off = None, 0
+        self._placement = None
         if self._turns.change is not None:
             self._publish(PlacementSettled(False, "Another model was chosen meanwhile."))
             return

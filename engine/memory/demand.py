@@ -56,7 +56,7 @@ class Demand:
     `can_quantise_kv`: keys and values of this model can be kept in 8 bits.
 
     `held_…_bytes` is what of ours lies in a tier already, and is given back where the plan says so: it is free for us.
-    None for RAM is the whole process.
+    Of memory it is the whole process, and those of `fixed` that are other processes.
     """
 
     shape: ModelShape
@@ -75,7 +75,6 @@ class Demand:
     device_reserve_bytes: int = 0
     mode: Literal["resident", "on_disk"] = "resident"
     held_gpu_bytes: int = 0
-    held_ram_bytes: int | None = None
     held_disk_bytes: int = 0
 
 

@@ -4,6 +4,7 @@ Whoever takes memory registers it here and gives it back here; the Memory page, 
 planner read nothing else. A `Lease` is the receipt: it can grow, shrink and end, and ending twice is harmless.
 Whoever is about to grow asks first: a `Reservation` is room that nobody else gets until it is a lease or given up.
 Bytes that nobody can count as they are taken (a library's caches, pages of a mapped file) are measured at each `look`.
+What is no budget's is entered as well and not counted: the model's own file, and pages of it that come and go.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Lease:
 
     _ledger: Ledger
     span: Span
+    is_counted: bool = True
 
     @property
     def num_bytes(self) -> int:
@@ -123,15 +125,17 @@ class Ledger:
         state: SpanState = "resident",
         *,
         is_mapped: bool = False,
+        is_counted: bool = True,
     ) -> Lease:
         """Registers `num_bytes` that `owner` holds in `tier` for `what` (words for the Memory page).
 
         `is_mapped` as in `Span`. What is there is registered, whatever any budget says; who has a choice reserves.
+        `is_counted` is false of what would be there without us, or leaves by itself where room is wanted.
         """
-        return self._take(Span(owner, what, tier, num_bytes, state, is_mapped))
+        return self._take(Span(owner, what, tier, num_bytes, state, is_mapped), is_counted=is_counted)
 
     def reserve(self, tier: Tier, num_bytes: int, budget_bytes: int | None) -> Reservation | None:
-        """Room for `num_bytes` more, if all that is held and reserved in `tier` stays within `budget_bytes` then.
+        """Room for `num_bytes` more, if all that counts and is reserved in `tier` stays within `budget_bytes` then.
 
         Of several that ask at once for the last bytes, one gets them. None where there is no room: the one who asked
         keeps the size it has. A budget of None has room for everything.
@@ -140,7 +144,7 @@ class Ledger:
             raise ValueError(f"{num_bytes} bytes cannot be reserved")
         reservation = Reservation(self, tier, num_bytes)
         with self._lock:
-            wanted = self._held(tier) + self._reserved(tier) + num_bytes
+            wanted = self._counted(tier) + self._reserved(tier) + num_bytes
             if num_bytes and budget_bytes is not None and wanted > budget_bytes:
                 return None
             self._reservations.add(reservation)
@@ -189,6 +193,11 @@ class Ledger:
         with self._lock:
             return self._held(tier, owner, is_mapped)
 
+    def counted_bytes(self, tier: Tier) -> int:
+        """What is held in a tier and counts against its budget."""
+        with self._lock:
+            return self._counted(tier)
+
     def reserved_bytes(self, tier: Tier) -> int:
         """What is promised in a tier and held by nobody yet."""
         with self._lock:
@@ -205,6 +214,9 @@ class Ledger:
             and (is_mapped is None or lease.span.is_mapped == is_mapped)
         )
 
+    def _counted(self, tier: Tier) -> int:
+        return sum(lease.span.num_bytes for lease in self._leases if lease.span.tier == tier and lease.is_counted)
+
     def _reserved(self, tier: Tier) -> int:
         return sum(one._num_bytes for one in self._reservations if one.tier == tier)
 
@@ -215,9 +227,9 @@ class Ledger:
 
     # --- for leases and reservations ---
 
-    def _take(self, span: Span, reservation: Reservation | None = None) -> Lease:
+    def _take(self, span: Span, reservation: Reservation | None = None, *, is_counted: bool = True) -> Lease:
         _check(span)
-        lease = Lease(self, span)
+        lease = Lease(self, span, is_counted)
         with self._lock:
             if reservation is not None:
                 self._spend(reservation, span.num_bytes)

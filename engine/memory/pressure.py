@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.memory.hardware import Hardware
@@ -79,8 +79,18 @@ class PressureGauge:
         self._read_stalls = read_stalls if read_stalls is not None else _StallFile().read
         self._before: Sample | None = None
 
-    def look(self, hardware: Hardware) -> PressureLevel:
-        now = sample(hardware, self._read_stalls())
+    def look(self, hardware: Hardware, leaving_bytes: int = 0) -> PressureLevel:
+        """How short memory is.
+
+        Args:
+            hardware: What is left of it.
+            leaving_bytes: Pages of a model's file that leave where anybody needs room. Who reads them again waits
+                for memory as the system counts it, so while there are any only what is left tells.
+        """
+        stalls, left_bytes = self._read_stalls(), hardware.ram_free_bytes + leaving_bytes
+        if leaving_bytes:
+            stalls = replace(stalls, is_own=False)
+        now = sample(replace(hardware, ram_free_bytes=left_bytes), stalls)
         found = level(now, self._before)
         self._before = now
         return found

@@ -22,8 +22,8 @@ _KIB = 1024
 class ProcessMemory:
     """Resident bytes of this process by kind, `rss_bytes` being all of them, and the reads it had to wait for.
 
-    `major_faults` counts page faults since the process began that were read from a disk. Where a system does not tell
-    kinds apart, all is anonymous; 0 faults where it does not count them.
+    `major_faults` counts page faults since the process began that were read from a disk; 0 where a system does not
+    count them. Where one does not tell kinds apart (`tells_kinds`), all is called anonymous, pages of files too.
     """
 
     rss_bytes: int = 0
@@ -31,10 +31,11 @@ class ProcessMemory:
     file_bytes: int = 0
     shmem_bytes: int = 0
     major_faults: int = 0
+    tells_kinds: bool = True
 
     @property
     def kept_bytes(self) -> int:
-        """What the system cannot take back."""
+        """What the system cannot take back, as far as it tells."""
         return self.anonymous_bytes + self.shmem_bytes
 
 
@@ -43,7 +44,7 @@ def process_memory() -> ProcessMemory:
     status = _linux_status()
     if status is None:
         rss_bytes = int(psutil.Process().memory_info().rss)
-        return ProcessMemory(rss_bytes, rss_bytes, major_faults=major_faults())
+        return ProcessMemory(rss_bytes, rss_bytes, major_faults=major_faults(), tells_kinds=False)
     anonymous, of_files, shared = (status.get(f"Rss{kind}", 0) for kind in ("Anon", "File", "Shmem"))
     return ProcessMemory(anonymous + of_files + shared, anonymous, of_files, shared, major_faults())
 

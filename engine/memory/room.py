@@ -5,24 +5,38 @@ The one place where this is reckoned: budgets are followed by it (budgets.py), a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.memory.demand import Budgets, Demand
 from engine.memory.hardware import Hardware
+from engine.memory.ledger import Ledger
+from engine.memory.runtime import OTHER_PROCESSES, in_other_processes
 
 MIB = 2**20
 # Of memory, left to the system and to what no ledger sees; of the disk, always left free (eq. 1).
 HEADROOM_SHARE, MIN_HEADROOM_BYTES, MAX_HEADROOM_BYTES = 0.04, 48 * MIB, 1024 * MIB
 DISK_RESERVE_SHARE = 0.1
+# No look at what is measured is older, where it is reckoned with.
+LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Bytes that we hold now and that are ours to use anew; None for memory is the whole process."""
+    """Bytes that we hold now and that are ours to use anew, beside the memory of this process.
+
+    `children_bytes` is memory of processes that work for us: to the system they are others.
+    """
 
     gpu_bytes: int = 0
     disk_bytes: int = 0
-    ram_bytes: int | None = None
+    children_bytes: int = 0
+
+    @classmethod
+    def by(cls, ledger: Ledger) -> Held:
+        """As the ledger has it now."""
+        # Else what a child takes would be missing from what is free before it is found here.
+        ledger.look(LOOK_SECONDS)
+        return cls(ledger.counted_bytes("gpu"), ledger.counted_bytes("disk"), in_other_processes(ledger))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +58,11 @@ class Room:
 
 def room_of(hardware: Hardware, demand: Demand) -> Room:
     """What the plan may use of each tier."""
-    # The model's file is there already, and one of our terms.
-    held = Held(demand.held_gpu_bytes, demand.held_disk_bytes + demand.shape.file_bytes, demand.held_ram_bytes)
-    return there_is(hardware, held, demand.device_reserve_bytes).within(demand.budgets)
+    children = (span.num_bytes for span in demand.fixed if span.tier == "ram" and span.owner in OTHER_PROCESSES)
+    held = Held(demand.held_gpu_bytes, demand.held_disk_bytes, sum(children))
+    room = there_is(hardware, held, demand.device_reserve_bytes).within(demand.budgets)
+    # The model's file is there already and is one of our terms, but no budget is for it.
+    return replace(room, disk_bytes=room.disk_bytes + demand.shape.file_bytes)
 
 
 def there_is(hardware: Hardware, held: Held, device_reserve_bytes: int) -> Room:
@@ -55,7 +71,7 @@ def there_is(hardware: Hardware, held: Held, device_reserve_bytes: int) -> Room:
         gpu_bytes=device_free_bytes(hardware, held.gpu_bytes)
         + held.gpu_bytes
         - device_reserve_bytes * len(hardware.devices),
-        ram_bytes=_ram_bytes(hardware, held.ram_bytes),
+        ram_bytes=_ram_bytes(hardware, hardware.process_bytes + held.children_bytes),
         disk_bytes=hardware.disk_free_bytes + held.disk_bytes - int(hardware.disk_capacity_bytes * DISK_RESERVE_SHARE),
     )
 
@@ -69,10 +85,9 @@ def device_free_bytes(hardware: Hardware, held_bytes: int) -> int:
     return min(sum(device.free_bytes for device in hardware.devices), capacity - held_bytes)
 
 
-def _ram_bytes(hardware: Hardware, held_bytes: int | None) -> int:
-    held = hardware.process_bytes if held_bytes is None else held_bytes
+def _ram_bytes(hardware: Hardware, held_bytes: int) -> int:
     headroom = min(MAX_HEADROOM_BYTES, max(MIN_HEADROOM_BYTES, int(hardware.ram_capacity_bytes * HEADROOM_SHARE)))
-    return min(hardware.ram_capacity_bytes, hardware.ram_free_bytes + held) - headroom
+    return min(hardware.ram_capacity_bytes, hardware.ram_free_bytes + held_bytes) - headroom
 
 
 def _within(num_bytes: int, budget_bytes: int | None) -> int:

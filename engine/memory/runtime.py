@@ -34,9 +34,19 @@ class Remainder:
 
 
 def remainder(ledger: Ledger, process: ProcessMemory) -> Remainder:
-    """Of the process that the ledger is about."""
+    """Of the process that the ledger is about; nothing where the system does not tell its memory by kinds.
+
+    There, pages that a library or a model has mapped would look like memory that nobody has entered.
+    """
+    if not process.tells_kinds:
+        return Remainder(0, 0)
     kept = _held(ledger, is_mapped=False)
     return Remainder(process.kept_bytes - kept, process.file_bytes - _held(ledger, is_mapped=True))
+
+
+def in_other_processes(ledger: Ledger) -> int:
+    """Memory that is ours, and no part of this process."""
+    return sum(ledger.held_bytes("ram", owner) for owner in OTHER_PROCESSES)
 
 
 class Runtime:
@@ -118,17 +128,26 @@ class Runtime:
 
     def _unknown_bytes(self) -> int:
         self._ledger.look()
-        return self.unnamed_bytes()
+        process = self._process()
+        if process.tells_kinds:
+            return remainder(self._ledger, process).kept_bytes
+        # Pages of files are among it then.
+        return process.rss_bytes - _held(self._ledger, is_mapped=False) - _mapped(self._ledger)
 
     def _library_bytes(self) -> int:
         """Pages of all mapped files that nobody else has entered."""
-        entered = self._ledger.held_bytes("ram", is_mapped=True) - self._ledger.held_bytes("ram", OWNER, is_mapped=True)
+        entered = _mapped(self._ledger) - self._ledger.held_bytes("ram", OWNER, is_mapped=True)
         return max(0, self._process().file_bytes - entered)
 
     @property
     def _is_quiet(self) -> bool:
         """Whether everything that is entered is there, and nothing half."""
         return all(span.state != "loading" for span in self._ledger.spans("ram"))
+
+
+def _mapped(ledger: Ledger) -> int:
+    """All that may be pages of files in memory: of a model that does not fit, the rest is any pages of it."""
+    return ledger.held_bytes("ram", is_mapped=True) + ledger.held_bytes("disk", is_mapped=True)
 
 
 def _held(ledger: Ledger, *, is_mapped: bool) -> int:

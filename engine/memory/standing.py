@@ -1,7 +1,8 @@
 """Standing on the ladders: what has been given up in each tier, and how fast one goes down and up again.
 
 Down as fast as memory runs short, up slowly: only after a calm time, one rung at a time, and after a longer one where
-taking something back had to be undone soon. So nothing swings between two rungs.
+taking something back had to be undone soon. So nothing swings between two rungs. What was taken back is on trial until
+everything lies accordingly: a machine may turn out not to have the room that there seemed to be.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.core import Tier
-from engine.memory.ladder import LadderState, Rung, next_rung, rung_to_climb
+from engine.memory.ladder import ACTS, LadderState, Rung, next_rung, rung_to_climb
 from engine.protocol import PressureLevel
 
 TIERS: tuple[Tier, ...] = ("gpu", "ram", "disk")
@@ -53,15 +54,19 @@ class Pace:
             return False
         return now - max(self.calm_since, self.fell_at, self.climbed_at) >= self.patience_s
 
-    def fallen(self, now: float) -> Pace:
-        is_relapse = now - self.climbed_at < RELAPSE_SECONDS
-        patience_s = min(MAX_CALM_SECONDS, self.patience_s * 2) if is_relapse else self.patience_s
+    def fallen(self, now: float, *, has_failed: bool = False) -> Pace:
+        """Having given something up; `has_failed`: again, since it could not be had, however long trying took."""
+        is_relapse = has_failed or now - self.climbed_at < RELAPSE_SECONDS
+        patience_s = min(MAX_CALM_SECONDS, self.patience_s * 2) if is_relapse else self._rewarded(now)
         return replace(self, fell_at=now, calm_since=None, patience_s=patience_s, climbed_at=float("-inf"))
 
     def climbed(self, now: float) -> Pace:
-        is_steady = now - self.climbed_at >= RELAPSE_SECONDS and now - self.fell_at >= RELAPSE_SECONDS
-        patience_s = max(CALM_SECONDS, self.patience_s / 2) if is_steady else self.patience_s
-        return replace(self, climbed_at=now, patience_s=patience_s)
+        return replace(self, climbed_at=now, patience_s=self._rewarded(now))
+
+    def _rewarded(self, now: float) -> float:
+        """The patience, less of it where the last step up has held: that nothing fell while waiting proves nothing."""
+        has_held = RELAPSE_SECONDS <= now - self.climbed_at < float("inf")
+        return max(CALM_SECONDS, self.patience_s / 2) if has_held else self.patience_s
 
 
 class Standing:
@@ -70,6 +75,8 @@ class Standing:
     def __init__(self) -> None:
         self.given_up: tuple[Rung, ...] = ()
         self._paces: dict[Tier, Pace] = {tier: Pace() for tier in TIERS}
+        # Taken back, the oldest first, and not known to be there yet.
+        self._on_trial: tuple[Rung, ...] = ()
 
     def move(self, tier: Tier, level: PressureLevel, state: Callable[[], LadderState], now: float) -> Move | None:
         """The one rung to go down or up in a tier now, which is noted as done; None for none.
@@ -89,10 +96,21 @@ class Standing:
             return self._up(rung)
         return None
 
-    def give_up(self, rung: Rung, now: float) -> Move:
-        """Notes one that had to be given up at once, because an allocation failed."""
-        self._paces[rung.tier] = self._paces[rung.tier].seen("full", now).fallen(now)
+    def give_up(self, rung: Rung, now: float, *, has_failed: bool = False) -> Move:
+        """Notes one that had to be given up at once, as an allocation failed; `has_failed`: when it was taken back."""
+        self._paces[rung.tier] = self._paces[rung.tier].seen("full", now).fallen(now, has_failed=has_failed)
         return self._down(rung)
+
+    def pass_trial(self) -> None:
+        """Everything lies as it was planned with what was taken back."""
+        self._on_trial = ()
+
+    def fail_trial(self, now: float) -> tuple[Rung, ...]:
+        """What was taken back could not be had: it is given up again, and tried later than before. Returns it."""
+        failed, self._on_trial = self._on_trial, ()
+        for rung in reversed(failed):
+            self.give_up(rung, now, has_failed=True)
+        return failed
 
     def holds(self, tier: Tier) -> bool:
         """Whether something of this tier is done without."""
@@ -101,12 +119,16 @@ class Standing:
     def forget(self, tiers: Collection[Tier] = TIERS) -> None:
         """Another model, or another budget of a tier, begins with everything."""
         self.given_up = tuple(rung for rung in self.given_up if rung.tier not in tiers)
+        self._on_trial = tuple(rung for rung in self._on_trial if rung.tier not in tiers)
 
     def _down(self, rung: Rung) -> Move:
         self.given_up = (*self.given_up, rung)
+        self._on_trial = tuple(tried for tried in self._on_trial if tried != rung)
         return Move("given_up", rung)
 
     def _up(self, rung: Rung) -> Move:
         last = len(self.given_up) - 1 - self.given_up[::-1].index(rung)
         self.given_up = (*self.given_up[:last], *self.given_up[last + 1 :])
+        if rung.kind not in ACTS:
+            self._on_trial = (*self._on_trial, rung)
         return Move("taken_back", rung)

@@ -97,7 +97,9 @@ class PartitionStore:
         self._table, self._folder, self._origin = table, folder, origin
         self._kernel, self._quantize = kernel, quantize
         self._budget_bytes, self._mode = budget_bytes, mode
+        # What partitions may take by the plan (None: by the budget), and by the one that memory was given back for.
         self._partition_bytes: int | None = None
+        self._heeded_bytes: int | None = None
         self._num_loads, self._is_closed = 0, False
         self.on_sweep: Callable[[Sweep], None] = lambda sweep: None
         self.cold_slack: float | None = None
@@ -163,10 +165,13 @@ class PartitionStore:
         """
         if not len(vectors) or limit < 1 or (document_ids is not None and not document_ids):
             return [[] for _ in vectors]
-        with self._sweeping:
-            if not self._following.is_in_step:
-                return self._table.nearest(vectors, limit, document_ids, is_exact=self._mode == "resident")
-            return self._searched(vectors, limit, document_ids, max_loads)
+        try:
+            with self._sweeping:
+                if not self._following.is_in_step:
+                    return self._table.nearest(vectors, limit, document_ids, is_exact=self._mode == "resident")
+                return self._searched(vectors, limit, document_ids, max_loads)
+        finally:
+            self._heed_plan()
 
     def _searched(
         self, vectors: Vectors, limit: int, document_ids: Collection[int] | None, max_loads: int | None
@@ -210,21 +215,30 @@ class PartitionStore:
             self._allot(self._shards.snapshot())
             self._residency.fit()
             trim_heap()
+        self._heed_plan()
 
     def set_partition_bytes(self, num_bytes: int) -> None:
         """What partitions may take from now on, beside what is there in any case, whatever the budget says.
 
-        Waits for a sweep that is under way; a smaller room gives memory back at once. Nothing once it is closed.
+        Waits for nobody: a smaller room gives memory back at once, or as soon as the sweep that is under way has ended.
+        Nothing once it is closed.
         """
-        if num_bytes == self._partition_bytes:
-            return
-        with self._sweeping:
-            if self._is_closed:
+        self._partition_bytes = num_bytes
+        self._heed_plan()
+
+    def _heed_plan(self) -> None:
+        """Gives back what partitions may not take any more; whoever holds `_sweeping` does so after letting go."""
+        while not self._is_closed and self._heeded_bytes != self._partition_bytes:
+            if not self._sweeping.acquire(blocking=False):
                 return
-            self._partition_bytes = num_bytes
-            self._allot(self._shards.snapshot())
-            self._residency.fit()
-            trim_heap()
+            try:
+                if not self._is_closed:
+                    self._heeded_bytes = self._partition_bytes
+                    self._allot(self._shards.snapshot())
+                    self._residency.fit()
+                    trim_heap()
+            finally:
+                self._sweeping.release()
 
     def set_mode(self, mode: IndexMode) -> None:
         """Where the index lives from now on; the change is made in the background, and searching goes on."""

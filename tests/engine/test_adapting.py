@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 
 import pytest
 
 from engine.config import GIB, MIB
 from engine.core import ModelShape
+from engine.events import ModelStateChanged
 from engine.memory.demand import Backlog
 from engine.memory.pressure import Stalls
 from tests.helpers.scripted_machine import PARTITION_BYTES, PARTITIONS, ScriptedMachine
@@ -60,6 +62,15 @@ def test_what_is_held_beyond_a_budget_is_blamed_on_the_budget_and_not_on_the_sys
     said = machine.sentences("given_up")
     assert said
     assert all(sentence.startswith("More is held in memory than its budget allows. ") for sentence in said)
+
+
+def test_what_nobody_has_entered_is_held_against_a_budget_as_well():
+    machine = ScriptedMachine(backlog=Backlog(waiting=3, running=1))
+    machine.allow(ram_budget_bytes=6 * GIB)
+    machine.run(10)
+    machine.unnamed_bytes = GIB
+    machine.run(20)
+    assert machine.sentences("given_up")
 
 
 def test_another_budget_is_planned_for_with_all_that_was_given_up_for_the_one_before():
@@ -212,7 +223,7 @@ def test_who_grows_waits_for_the_ledger_and_keeps_its_size_where_that_refuses_fo
     machine.allow(ram_budget_bytes=3 * GIB)
     machine.run(20)
     small = machine.placement
-    somebody = machine.ledger.take("embedder", "another", "ram", 12 * GIB)
+    somebody = machine.ledger.take("kv", "cells of before", "ram", 12 * GIB)
     machine.others_bytes = 0
     machine.allow(ram_budget_bytes=13 * GIB)
     num_applied = len(machine.applied)
@@ -237,6 +248,149 @@ def test_a_placement_that_cannot_be_had_is_told_and_not_asked_for_again_at_once(
     machine.fails = ""
     machine.run(20)
     assert machine.placement.ram_bytes <= 3 * GIB
+
+
+def test_a_model_that_the_system_maps_is_never_too_much_however_many_of_its_pages_are_there():
+    machine = ScriptedMachine(ram_bytes=4 * GIB, others_bytes=GIB, is_streamable=False)
+    machine.run(60)
+    assert machine.placement.is_mapped
+    assert machine.hardware().ram_free_bytes == 0
+    machine.allow(ram_budget_bytes=2 * GIB)
+    machine.run(60)
+    # Who reads them again waits for memory, as the system counts it.
+    machine.stalls = SHORT
+    machine.run(60)
+    assert machine.sentences("given_up", "refused") == []
+    assert machine.index_bytes < PARTITIONS * PARTITION_BYTES
+    machine.allow(ram_budget_bytes=3 * GIB)
+    machine.run(60)
+    assert machine.index_bytes == PARTITIONS * PARTITION_BYTES
+    machine.stalls = Stalls()
+    machine.allow(ram_budget_bytes=None)
+    machine.ram_bytes = 6 * GIB
+    machine.run(60)
+    assert machine.sentences("given_up", "refused") == []
+    assert not machine.placement.is_mapped
+
+
+def test_streamed_layers_are_read_from_a_file_that_no_budget_of_the_disk_counts():
+    machine = ScriptedMachine()
+    machine.allow(disk_budget_bytes=GIB)
+    machine.run(10)
+    before = machine.placement.kv_disk_bytes
+    assert before > 0
+    machine.allow(ram_budget_bytes=3 * GIB)
+    machine.run(60)
+    assert machine.ledger.held_bytes("disk", "weights") > GIB
+    assert machine.placement.kv_disk_bytes == before
+    assert machine.sentences("given_up") == []
+
+
+def test_processes_that_read_files_take_their_memory_once_of_what_there_is():
+    machine = ScriptedMachine()
+    machine.run(10)
+    before = machine.loop.budgets().ram_bytes
+    machine.ledger.take("parsers", "processes that read files", "ram", 2 * GIB)
+    machine.run(10)
+    assert machine.loop.budgets().ram_bytes == before
+    assert machine.sentences("given_up") == []
+
+
+def test_an_index_has_given_back_what_a_model_needs_before_that_is_loaded():
+    machine = ScriptedMachine(ram_bytes=8 * GIB, others_bytes=3 * GIB, is_loaded=False)
+    machine.run(30)
+    assert machine.index_bytes == 2 * GIB
+    machine.load()
+    machine.run(10)
+    assert machine.index_bytes < 2 * GIB
+    assert machine.most_bytes <= machine.loop.budgets().ram_bytes
+
+
+def test_beside_a_model_that_is_being_loaded_nothing_grows():
+    machine = ScriptedMachine(is_loaded=False)
+    machine.run(10)
+    grown = machine.index_bytes
+    machine.loop.note(ModelStateChanged("loading", "/m.gguf", "m"))
+    machine.set_index_bytes(GIB)
+    machine.run(60)
+    assert machine.index_bytes == GIB
+    machine.allow(index_budget_bytes=300 * MIB)
+    machine.run(5)
+    assert machine.index_bytes == 300 * MIB
+    machine.allow(index_budget_bytes=None)
+    machine.loop.note(ModelStateChanged("failed", "/m.gguf", "m"))
+    machine.run(60)
+    assert machine.index_bytes == grown
+
+
+@pytest.mark.parametrize("trying_seconds", [0.0, 150.0])
+def test_a_card_that_takes_less_than_is_estimated_is_tried_again_ever_less_often(trying_seconds: float):
+    machine = ScriptedMachine(gpu_bytes=8 * GIB, most_layers=24, trying_seconds=trying_seconds)
+    loaded, without = machine.placement, machine.given_up
+    machine.run(3)
+    assert machine.loop.given_up == without != ()
+    tried = minutes_of_attempts(machine, 60)
+    assert tried == [1, 2, 4, 8, 16, 26, 36, 46, 56]
+    assert machine.placement is loaded
+    assert machine.loop.given_up == without
+    # What stood in the way is gone.
+    machine.most_layers = None
+    machine.run(600 * len(without))
+    assert machine.loop.given_up == ()
+    assert machine.placement.n_gpu_layers > loaded.n_gpu_layers
+
+
+def test_only_what_was_taken_back_for_it_is_given_up_again_where_a_placement_cannot_be_had():
+    machine = ScriptedMachine(gpu_bytes=8 * GIB, most_layers=24)
+    without, machine.most_layers = machine.given_up, None
+    for attempt in (1, 2):
+        while len(machine.applied) < attempt:
+            machine.run(1)
+        machine.run(2)
+        assert machine.loop.given_up == without[:-1]
+        machine.most_layers = machine.placement.n_gpu_layers
+    assert len(machine.sentences("refused")) == 1
+
+
+def test_a_better_placement_that_the_card_never_takes_is_tried_again_ever_less_often():
+    machine = ScriptedMachine(gpu_bytes=8 * GIB, gpu_others_bytes=6 * GIB)
+    machine.run(10)
+    before = machine.placement
+    machine.most_layers, machine.gpu_others_bytes = before.n_gpu_layers, 0
+    assert machine.loop.given_up == ()
+    tried = minutes_of_attempts(machine, 60)
+    assert 5 <= len(tried) <= 9
+    assert machine.placement is before
+    machine.most_layers = None
+    machine.run(600)
+    assert machine.placement.n_gpu_layers > before.n_gpu_layers
+
+
+def minutes_of_attempts(machine: ScriptedMachine, minutes: int) -> list[int]:
+    """The minutes, from 1 on, in which placements were asked for: once for each."""
+    tried: list[int] = []
+    for minute in range(1, minutes + 1):
+        before = len(machine.applied)
+        machine.run(60)
+        tried += [minute] * (len(machine.applied) - before)
+    return tried
+
+
+def test_what_was_planned_for_another_model_is_not_handed_over():
+    machine = ScriptedMachine()
+    machine.allow(ram_budget_bytes=3 * GIB)
+    machine.run(20)
+    somebody = machine.ledger.take("kv", "cells of before", "ram", 12 * GIB)
+    machine.others_bytes = 0
+    machine.allow(ram_budget_bytes=13 * GIB)
+    num_applied = len(machine.applied)
+    machine.run(2)
+    assert len(machine.applied) == num_applied
+    somebody.release()
+    # Nobody has told of it yet. The machine takes no placement for any model but this.
+    machine.path = Path("/other.gguf")
+    machine.run(60)
+    assert len(machine.applied) > num_applied
 
 
 def test_without_a_model_the_index_follows_the_budget():

@@ -94,6 +94,21 @@ def test_the_ledger_follows_what_the_budget_leaves(engine: Engine, tmp_path: Pat
     assert becomes_true(lambda: 0 < engine.ledger.held_bytes("ram", "kv") < before and is_told())
 
 
+def test_an_index_has_the_size_of_the_plan_when_a_model_is_there(engine: Engine, tmp_path: Path):
+    heard: queue.Queue[Event] = queue.Queue()
+    allowed: list[int | None] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, ModelStateChanged) and event.fraction:
+            allowed.append(engine._parts.stores.partition_bytes)
+        heard.put(event)
+
+    engine.subscribe(hear)
+    use(engine, write_tiny_model(tmp_path / "tiny.gguf"), heard)
+    assert allowed
+    assert set(allowed) == {engine._parts.loader.placement.index_bytes}
+
+
 def test_the_picture_tells_of_budgets_and_of_the_placement(engine: Engine, tmp_path: Path):
     heard: queue.Queue[Event] = queue.Queue()
     engine.subscribe(heard.put)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,13 +15,15 @@ from engine.memory.placement import Placement
 NOW = Placement(0, 32, 0, 4 * GIB, "Now.", num_slots=4, num_cells=8192, index_bytes=GIB, kv_ram_bytes=500 * MIB)
 LARGER = replace(NOW, num_slots=8, num_cells=16384, ram_bytes=5 * GIB)
 SMALLER = replace(NOW, num_slots=2, num_cells=4096, ram_bytes=3 * GIB)
+MODEL = Path("/m.gguf")
 
 
 class FakeMovers:
     def __init__(self) -> None:
         self.done: list[object] = []
 
-    def apply(self, placement: Placement) -> None:
+    def apply(self, placement: Placement, path: Path) -> None:
+        assert path == MODEL
         self.done.append(placement)
 
     def set_index_bytes(self, num_bytes: int) -> None:
@@ -47,12 +50,12 @@ def room(num_bytes: int):
 
 
 def test_who_shrinks_needs_no_room(movers: FakeMovers, ledger: Ledger):
-    over, progress = step(HandOver(SMALLER, 0.0), Here(NOW, GIB), movers, ledger, room(0), 0.0)
+    over, progress = step(HandOver(SMALLER, 0.0, MODEL), Here(NOW, GIB), movers, ledger, room(0), 0.0)
     assert (movers.done, progress, over.is_asked) == ([SMALLER], "under_way", True)
 
 
 def test_it_is_asked_for_once(movers: FakeMovers, ledger: Ledger):
-    over, _ = step(HandOver(SMALLER, 0.0), Here(NOW, GIB), movers, ledger, room(0), 0.0)
+    over, _ = step(HandOver(SMALLER, 0.0, MODEL), Here(NOW, GIB), movers, ledger, room(0), 0.0)
     _, progress = step(over, Here(NOW, GIB), movers, ledger, room(0), 1.0)
     assert (movers.done, progress) == ([SMALLER], "under_way")
     _, progress = step(over, Here(SMALLER, GIB), movers, ledger, room(0), 2.0)
@@ -60,7 +63,7 @@ def test_it_is_asked_for_once(movers: FakeMovers, ledger: Ledger):
 
 
 def test_who_grows_waits_for_room_and_keeps_its_size_when_that_takes_long(movers: FakeMovers, ledger: Ledger):
-    over = HandOver(LARGER, 10.0)
+    over = HandOver(LARGER, 10.0, MODEL)
     assert step(over, Here(NOW, GIB), movers, ledger, room(4 * GIB), 10.0) == (over, "under_way")
     assert step(over, Here(NOW, GIB), movers, ledger, room(4 * GIB), 10.0 + REFUSED_SECONDS) == (over, "refused")
     assert movers.done == []
@@ -69,19 +72,19 @@ def test_who_grows_waits_for_room_and_keeps_its_size_when_that_takes_long(movers
 
 
 def test_no_promise_is_held_on_to(movers: FakeMovers, ledger: Ledger):
-    step(HandOver(LARGER, 0.0), Here(NOW, GIB), movers, ledger, room(6 * GIB), 0.0)
+    step(HandOver(LARGER, 0.0, MODEL), Here(NOW, GIB), movers, ledger, room(6 * GIB), 0.0)
     assert ledger.reserved_bytes("ram") == 0
 
 
 def test_the_index_shrinks_before_the_model_grows(movers: FakeMovers, ledger: Ledger):
     wanted = replace(LARGER, index_bytes=GIB // 2)
-    step(HandOver(wanted, 0.0), Here(NOW, GIB), movers, ledger, room(8 * GIB), 0.0)
+    step(HandOver(wanted, 0.0, MODEL), Here(NOW, GIB), movers, ledger, room(8 * GIB), 0.0)
     assert movers.done == [GIB // 2, wanted]
 
 
 def test_the_index_grows_after_the_model_has_shrunk_and_there_is_room(movers: FakeMovers, ledger: Ledger):
     wanted = replace(SMALLER, index_bytes=2 * GIB)
-    over, _ = step(HandOver(wanted, 0.0), Here(NOW, GIB), movers, ledger, room(4 * GIB), 0.0)
+    over, _ = step(HandOver(wanted, 0.0, MODEL), Here(NOW, GIB), movers, ledger, room(4 * GIB), 0.0)
     assert movers.done == [wanted]
     _, progress = step(over, Here(wanted, GIB), movers, ledger, room(4 * GIB), 1.0)
     assert progress == "under_way"
@@ -91,7 +94,7 @@ def test_the_index_grows_after_the_model_has_shrunk_and_there_is_room(movers: Fa
 
 def test_the_embedder_leaves_the_card_before_the_model_comes_there(movers: FakeMovers, ledger: Ledger):
     wanted, there = replace(NOW, n_gpu_layers=4, gpu_bytes=GIB), Here(NOW, GIB, True, 100 * MIB)
-    over, progress = step(HandOver(wanted, 0.0), there, movers, ledger, room(8 * GIB), 3.0)
+    over, progress = step(HandOver(wanted, 0.0, MODEL), there, movers, ledger, room(8 * GIB), 3.0)
     assert (movers.done, progress) == (["embedder to memory"], "under_way")
     # It waits for the batch that is being computed.
     over, progress = step(over, there, movers, ledger, room(8 * GIB), 4.0)
@@ -104,7 +107,7 @@ def test_the_embedder_comes_to_the_card_when_there_is_room_and_stays_where_it_is
     movers: FakeMovers, ledger: Ledger
 ):
     wanted, here = replace(NOW, embedder_on_gpu=True), Here(NOW, GIB, False, 100 * MIB)
-    over, progress = step(HandOver(wanted, 0.0), here, movers, ledger, room(99 * MIB), 0.0)
+    over, progress = step(HandOver(wanted, 0.0, MODEL), here, movers, ledger, room(99 * MIB), 0.0)
     assert (movers.done, progress) == ([], "under_way")
     over, progress = step(over, here, movers, ledger, room(8 * GIB), 1.0)
     assert (movers.done, progress) == (["embedder to gpu"], "under_way")
@@ -122,7 +125,7 @@ def test_what_an_embedder_takes_counts_where_it_is():
 
 
 def test_a_thread_that_never_answers_is_not_waited_for_for_ever(movers: FakeMovers, ledger: Ledger):
-    over, _ = step(HandOver(SMALLER, 0.0), Here(NOW, GIB), movers, ledger, room(0), 0.0)
+    over, _ = step(HandOver(SMALLER, 0.0, MODEL), Here(NOW, GIB), movers, ledger, room(0), 0.0)
     assert step(over, Here(NOW, GIB), movers, ledger, room(0), UNHEARD_SECONDS)[1] == "refused"
 
 

@@ -12,6 +12,7 @@ from engine.competing import Competitors, coarse, place_index
 from engine.config import GIB, MIB, MemorySettings, Settings
 from engine.core import Span
 from engine.foreseen import USUAL_BYTES, Foreseen
+from engine.generation.weights.layer_leases import LayerLeases
 from engine.memory.backlog import BacklogWatch
 from engine.memory.demand import Budgets
 from engine.memory.hardware import Device
@@ -22,6 +23,7 @@ from engine.senses import EngineHands, EngineSenses
 from tests.engine.memory.test_ladder import DEMAND
 
 PLACEMENT = Placement(0, 16, 0, GIB, "All in memory.")
+LOADED = SimpleNamespace(plan=SimpleNamespace(path=Path("/m.gguf"), placement=PLACEMENT, given_up=()))
 
 
 class Asked:
@@ -67,7 +69,7 @@ class Process:
 
 
 def loader(**facts: object) -> SimpleNamespace:
-    nothing = {"devices": (), "demand": None, "placement": None, "given_up": (), "loaded_now": None}
+    nothing = {"devices": (), "demand": None, "loaded_now": None}
     return SimpleNamespace(**{**nothing, **facts})
 
 
@@ -93,9 +95,10 @@ def test_without_a_model_the_index_is_all_there_is(tmp_path: Path):
 def test_with_a_model_its_own_demand_and_placement_are_seen(tmp_path: Path):
     stores = FakeStores(None)
     stores.set_partition_bytes(77)
-    seen, _ = senses(tmp_path, Ledger(), stores, demand=DEMAND, placement=PLACEMENT)
+    seen, _ = senses(tmp_path, Ledger(), stores, demand=DEMAND, loaded_now=LOADED)
     in_force = seen.in_force()
     assert (in_force.demand, in_force.here.placement, in_force.here.index_bytes) == (DEMAND, PLACEMENT, 77)
+    assert in_force.path == Path("/m.gguf")
 
 
 def test_what_competes_joins_the_demand_and_small_changes_of_it_are_no_news(tmp_path: Path):
@@ -109,9 +112,17 @@ def test_what_competes_joins_the_demand_and_small_changes_of_it_are_no_news(tmp_
     full = seen.beside(DEMAND, Budgets(1, 2, 3))
     taken = {span.owner: span.num_bytes for span in full.fixed}
     assert taken == {"index": 16 * MIB, "runtime": 112 * MIB, "embedder": 96 * MIB}
-    assert full.budgets == Budgets(1, 2, 3 + DEMAND.shape.file_bytes)
+    assert full.budgets == Budgets(1, 2, 3)
     rows.resize(MIB)
     assert seen.beside(DEMAND, Budgets(1, 2, 3)) == full
+
+
+def test_what_may_be_written_anew_of_the_disk_has_nothing_of_the_models_file(tmp_path: Path):
+    ledger = Ledger()
+    ledger.take("kv", "what was read", "disk", 64 * MIB)
+    LayerLeases(ledger, (GIB,), 0).stream(0)
+    seen, _ = senses(tmp_path, ledger, FakeStores((10,)))
+    assert seen.beside(DEMAND, Budgets(1, 2, 3)).held_disk_bytes == 64 * MIB
 
 
 def test_an_embedder_that_a_card_can_take_is_the_plans_to_place(tmp_path: Path):
@@ -120,7 +131,7 @@ def test_an_embedder_that_a_card_can_take_is_the_plans_to_place(tmp_path: Path):
     ledger.take("embedder", "MiniLM, tokenizers and buffers", "ram", 20 * MIB)
     device = Device("GPU0", "A card", GIB, MIB)
     stores = FakeStores((10,), movable_bytes=100 * MIB)
-    seen, _ = senses(tmp_path, ledger, stores, devices=(device,), demand=DEMAND, placement=PLACEMENT)
+    seen, _ = senses(tmp_path, ledger, stores, devices=(device,), demand=DEMAND, loaded_now=LOADED)
     full = seen.beside(DEMAND, Budgets(1, 2, 3))
     assert full.embedder_bytes == 112 * MIB
     assert {span.owner: span.num_bytes for span in full.fixed} == {"embedder": 32 * MIB}
@@ -141,6 +152,17 @@ def test_the_embedder_is_moved_by_a_thread_of_its_own():
         hands._moving.join(30)
     assert stores.moved == ["card", "memory"]
     EngineHands(loader(), Asked(), FakeStores(None)).move_embedder(True)
+
+
+def test_an_embedder_is_asked_to_leave_the_card_where_it_is_there():
+    stores = FakeStores((10,))
+    hands = EngineHands(loader(), Asked(), stores)
+    assert hands.leave_card()
+    assert EngineHands(loader(), Asked(), FakeStores(None)).leave_card()
+    stores.opened().embedder.place = "card"
+    assert not hands.leave_card()
+    hands._moving.join(30)
+    assert stores.moved == ["memory"]
 
 
 def test_devices_are_asked_by_their_own_thread_where_there_are_any(tmp_path: Path):
@@ -165,19 +187,27 @@ def test_only_what_is_in_use_can_be_given_back(tmp_path: Path):
 
 
 def test_hands_reach_the_parts():
-    plan = SimpleNamespace(path=Path("/m.gguf"), n_gpu_layers=None)
-    loaded, generation, stores = SimpleNamespace(plan=plan), Asked(), FakeStores(None)
-    hands = EngineHands(loader(loaded_now=loaded), generation, stores)
-    hands.apply(PLACEMENT)
+    generation, stores, path = Asked(), FakeStores(None), Path("/m.gguf")
+    hands = EngineHands(loader(loaded_now=LOADED), generation, stores)
+    hands.apply(PLACEMENT, path)
     hands.keep_in_cells(False)
     hands.set_aside_on_disk(True)
     hands.set_index_bytes(12)
     hands.rest_model()
-    names = [call[0] for call in generation.calls]
-    assert names == ["apply", "keep_in_cells", "set_aside_on_disk", "use"]
-    command = generation.calls[-1][1]
-    assert (command.path, command.is_urgent, command.is_chosen) == (Path("/m.gguf"), False, False)
+    assert generation.calls == [
+        ("apply", PLACEMENT, path),
+        ("keep_in_cells", False),
+        ("set_aside_on_disk", True),
+        ("rest", path),
+    ]
     assert stores.partition_bytes == 12
+
+
+def test_what_was_planned_for_a_model_stays_its_own_when_another_comes():
+    generation = Asked()
+    hands = EngineHands(loader(loaded_now=None), generation, FakeStores(None))
+    hands.apply(PLACEMENT, Path("/gone.gguf"))
+    assert generation.calls == [("apply", PLACEMENT, Path("/gone.gguf"))]
 
 
 @pytest.mark.parametrize(

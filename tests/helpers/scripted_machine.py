@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from engine.adapting import Adapting
+from engine.competing import coarse
 from engine.config import GIB, MIB, MemorySettings, Settings
-from engine.core import ModelShape, Span
+from engine.core import ModelShape
 from engine.events import ModelStateChanged, PlacementSettled
+from engine.generation.model_leases import ModelLeases
+from engine.generation.weights.layer_leases import LayerLeases
 from engine.handing_over import Here
-from engine.memory.demand import Backlog, Demand, Wishes
-from engine.memory.hardware import Device, Hardware
+from engine.making_room import RoomMaker
+from engine.memory.demand import DECIDED_OWNERS, Backlog, Demand, Wishes, undecided
+from engine.memory.hardware import Device, Hardware, ProcessMemory
+from engine.memory.ladder import LadderState, Rung, constrained, next_rung
 from engine.memory.ledger import Lease, Ledger
 from engine.memory.placement import Placement
 from engine.memory.pressure import PressureGauge, Stalls
 from engine.memory.profile import Profile
+from engine.memory.room import Held
+from engine.memory.runtime import in_other_processes
 from engine.profiled import ProfiledPlanner
 from engine.sight import InForce, Senses, Use
 
@@ -36,9 +44,15 @@ class ScriptedMachine:
     gpu_bytes: int = 0
     gpu_others_bytes: int = 0
     may_lose: bool = False
+    is_streamable: bool = True
     is_loaded: bool = True
     is_deaf: bool = False
     fails: str = ""
+    path: Path = Path("/m.gguf")
+    # So many layers the card takes, whatever is estimated; None: as many as are estimated.
+    most_layers: int | None = None
+    # Seconds that a placement takes to be tried.
+    trying_seconds: float = 0.0
     now: float = 1000.0
     ledger: Ledger = field(default_factory=Ledger)
     settings: Settings = field(default_factory=Settings)
@@ -56,8 +70,16 @@ class ScriptedMachine:
         # What memory holds of answers that wait for cells.
         self.set_aside_bytes = 0
         self.placement: Placement | None = None
+        self.given_up: tuple[Rung, ...] = ()
         self._asked: list[Placement] = []
         self._leases: list[Lease] = []
+        self._weights = ModelLeases(self.ledger)
+        self._layers = LayerLeases(self.ledger, SHAPE.layer_bytes, 0)
+        # What the process takes and nobody has entered.
+        self.unnamed_bytes = 0
+        # The most that memory has held at a time.
+        self.most_bytes = 0
+        self.partition_bytes: int | None = None
         self.ledger.take("runtime", "interpreter and libraries", "ram", RUNTIME_BYTES)
         self.planner = ProfiledPlanner(Profile)
         self.loop = Adapting(
@@ -75,17 +97,21 @@ class ScriptedMachine:
     # --- what the loop sees ---
 
     def hardware(self) -> Hardware:
-        held, gpu = self.ledger.held_bytes("ram"), self.ledger.held_bytes("gpu")
-        free = max(0, self.ram_bytes - self.others_bytes - held)
+        gpu, children = self.ledger.held_bytes("gpu"), in_other_processes(self.ledger)
+        kept = self.ledger.held_bytes("ram", is_mapped=False) - children + self.unnamed_bytes
+        left = max(0, self.ram_bytes - self.others_bytes - children - kept)
+        # Of files that are mapped, the system keeps as many pages as there is memory.
+        pages = min(left, sum(self.ledger.held_bytes(tier, is_mapped=True) for tier in ("ram", "disk")))
         gpu_free = self.gpu_bytes - self.gpu_others_bytes - gpu
         devices = (Device("GPU0", "A card", self.gpu_bytes, gpu_free),) if self.gpu_bytes else ()
-        return Hardware(self.ram_bytes, free, 500 * GIB, 300 * GIB, held, devices)
+        process = ProcessMemory(kept + pages, kept, pages)
+        return Hardware(self.ram_bytes, left - pages, 500 * GIB, 300 * GIB, kept + pages, devices, process)
 
     def in_force(self) -> InForce:
         if self.placement is None:
             alone = replace(self._demand(), shape=NO_SHAPE)
             return InForce(alone, Here(Placement(0, 0, 0, RUNTIME_BYTES, "", num_slots=0), self.index_bytes))
-        return InForce(self._demand(), Here(self.placement, self.index_bytes))
+        return InForce(self._demand(), Here(self.placement, self.index_bytes), self.given_up, self.path)
 
     def use(self) -> Use:
         tree = self.placement.kv_ram_bytes if self.placement is not None else 0
@@ -94,29 +120,36 @@ class ScriptedMachine:
 
     def _demand(self) -> Demand:
         memory, waiting = self.settings.memory, self.backlog.waiting + self.backlog.running
+        held = Held.by(self.ledger)
         return Demand(
             SHAPE,
             context_tokens=4096,
             parallel_answers=max(4, min(64, waiting)),
-            fixed=(Span("runtime", "all of it", "ram", RUNTIME_BYTES),),
+            fixed=coarse(undecided(self.ledger.spans())),
             index_bytes=PARTITIONS * PARTITION_BYTES,
             partition_bytes=PARTITION_BYTES,
             num_partitions=PARTITIONS,
             wishes=Wishes(may_lose=self.may_lose, index_bytes=memory.index_budget_bytes),
+            is_streamable=self.is_streamable,
             device_reserve_bytes=memory.device_reserve_bytes,
-            held_gpu_bytes=self.ledger.held_bytes("gpu"),
+            held_gpu_bytes=held.gpu_bytes,
+            held_disk_bytes=held.disk_bytes,
         )
 
     # --- what the loop has done ---
 
-    def apply(self, placement: Placement) -> None:
+    def apply(self, placement: Placement, path: Path) -> None:
+        assert path == self.path
         self.applied.append(placement)
         self._asked.append(placement)
 
     def set_index_bytes(self, num_bytes: int) -> None:
         self.index_budgets.append(num_bytes)
-        self.index_bytes = num_bytes
+        self.index_bytes = self.partition_bytes = num_bytes
         self._hold()
+
+    def set_partition_bytes(self, num_bytes: int) -> None:
+        self.set_index_bytes(num_bytes)
 
     def move_embedder(self, to_gpu: bool) -> None:
         self.acts.append(f"embedder on the card {to_gpu}")
@@ -135,14 +168,19 @@ class ScriptedMachine:
     # --- what the test does ---
 
     def load(self) -> None:
-        """As the generation thread does: by the plan of the moment."""
-        budgets = self.loop.budgets()
-        demand = replace(
-            self._demand(), budgets=replace(budgets, disk_bytes=(budgets.disk_bytes or 0) + SHAPE.file_bytes)
-        )
-        self.placement = self.planner.plan(self.hardware(), self.backlog, demand)
-        self.set_index_bytes(self.placement.index_bytes)
-        self.loop.note(ModelStateChanged("loaded", "/m.gguf", "m", 1.0, self.placement.sentence))
+        """As the generation thread does: by the plan of the moment, with less where the card does not take it."""
+        demand = replace(self._demand(), budgets=self.loop.budgets())
+        placement, self.given_up = self.planner.plan(self.hardware(), self.backlog, demand), ()
+        while not self._has_room(placement):
+            rung = next_rung("gpu", LadderState(demand, placement, self.given_up))
+            assert rung is not None
+            self.given_up = (*self.given_up, rung)
+            placement = self.planner.plan(self.hardware(), self.backlog, constrained(demand, self.given_up))
+        self.loop.note(ModelStateChanged("loading", str(self.path), "m", 0.0, placement.sentence))
+        RoomMaker(self, lambda: self.index_bytes, lambda: True)(placement, lambda: False)
+        self.placement = placement
+        self._hold()
+        self.loop.note(ModelStateChanged("loaded", str(self.path), "m", 1.0, self.placement.sentence))
 
     def allow(self, **budgets: int | None) -> None:
         """The user changes budgets."""
@@ -167,19 +205,34 @@ class ScriptedMachine:
         if self.fails:
             self.loop.note(PlacementSettled(False, self.fails))
             return
+        self.now += self.trying_seconds
+        if not self._has_room(placement):
+            self.loop.note(PlacementSettled(False, "There was no room, so all stays as it is.", 3.0))
+            return
         self.placement = placement
         self._hold()
         self.loop.note(PlacementSettled(True, "Answers paused for 0.1 s.", 0.1))
 
+    def _has_room(self, placement: Placement) -> bool:
+        return self.most_layers is None or placement.n_gpu_layers <= self.most_layers
+
     def _hold(self) -> None:
         """Has the ledger say what lies where."""
-        for lease in self._leases:
+        for lease in (*self._leases, self._weights, self._layers):
             lease.release()
         self._leases = [self.ledger.take("index", "partition 0", "ram", self.index_bytes)] if self.index_bytes else []
         if self.placement is not None:
-            model = self.placement.ram_bytes - self.placement.index_bytes - RUNTIME_BYTES
-            self._leases.append(self.ledger.take("weights", "all of it", "ram", max(0, model)))
+            owners = DECIDED_OWNERS
+            if self.placement.is_mapped:
+                self._weights.take_weights(SHAPE, self.placement)
+                owners -= {"weights"}
+            for layer in self.placement.streamed_layers:
+                self._layers.stream(layer)
+            spans = [span for span in self.placement.spans if span.tier == "ram" and span.owner in owners]
+            model = sum(span.num_bytes for span in spans)
+            self._leases.append(self.ledger.take("weights", "all of it", "ram", model))
             self._leases.append(self.ledger.take("weights", "all of it", "gpu", self.placement.gpu_bytes))
+        self.most_bytes = max(self.most_bytes, self.ledger.counted_bytes("ram"))
 
 
 NO_SHAPE = ModelShape("", "", 0, (), 0, 0, (), 0, 0, has_chat_template=False)

@@ -23,7 +23,7 @@ def main(model: Path, question: str, folder: Path) -> None:
     desk.begin(question)
     text = desk.text_of(question)
     told = {
-        "given_up": [rung.kind for rung in desk.loader.given_up],
+        "given_up": [rung.kind for rung in desk.loader.loaded_now.plan.given_up],
         "told": [event.sentence for event in desk.events if isinstance(event, MemoryShort)],
         "n_gpu_layers": placement.n_gpu_layers,
         "decision": desk.loader.decision,

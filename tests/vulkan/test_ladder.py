@@ -53,11 +53,12 @@ def test_with_time_all_that_was_given_up_is_taken_back_in_reverse_while_an_answe
     with monkeypatch.context() as patch:
         patch.setattr(Model, "load", load_few)
         desk.use(endless)
-    assert [rung.kind for rung in desk.loader.given_up] == ["kv_to_ram", "layers_off_gpu", "layers_off_gpu"]
-    assert len([event for event in desk.events if isinstance(event, MemoryShort)]) == len(desk.loader.given_up)
+    given_up = desk.loader.loaded_now.plan.given_up
+    assert [rung.kind for rung in given_up] == ["kv_to_ram", "layers_off_gpu", "layers_off_gpu"]
+    assert len([event for event in desk.events if isinstance(event, MemoryShort)]) == len(given_up)
     desk.begin(decisive.question, max_tokens=24)
     standing, now, back = Standing(), 0.0, []
-    for rung in desk.loader.given_up:
+    for rung in given_up:
         standing.give_up(rung, now)
     while standing.holds("gpu"):
         now += MAX_CALM_SECONDS

@@ -11,7 +11,10 @@ _OWNER = "weights"
 
 
 class LayerLeases:
-    """Used on the thread that decodes. A streamed layer is registered where it is read from."""
+    """Used on the thread that decodes. A streamed layer is registered where it is read from.
+
+    It counts against no budget of the disk: the model's file is there anyway, and is not ours to give back.
+    """
 
     def __init__(self, ledger: Ledger, layer_bytes: Sequence[int], fixed_bytes: int) -> None:
         """Registers what stays in memory.
@@ -61,4 +64,6 @@ class LayerLeases:
             return
         if before is not None:
             before.release()
-        self._layers[layer] = self._ledger.take(_OWNER, f"layer {layer}", tier, num_bytes, state)
+        self._layers[layer] = self._ledger.take(
+            _OWNER, f"layer {layer}", tier, num_bytes, state, is_counted=tier != "disk"
+        )

@@ -59,7 +59,7 @@ class Readers:
 
         Args:
             ring: Nobody else uses it.
-            read: Given a layer and the number of a piece; returns its bytes, or raises OSError.
+            read: Given a layer and the number of a piece; returns its bytes. Whatever it raises is a failed read.
             depths: See there.
             patience_seconds: How long a pass waits for one layer before it is given up.
         """
@@ -172,8 +172,8 @@ class Readers:
             num_bytes, error = 0, None
             try:
                 num_bytes = self._read(chunk.layer, chunk.index)
-            except OSError as failure:
-                error = failure
+            except Exception as failure:  # noqa: BLE001 - the edge of the thread: else a pass would wait for its patience
+                error = _of_reading(failure)
             self._note(chunk, num_bytes, error)
 
     def _next(self) -> Chunk | None:
@@ -212,3 +212,10 @@ class Readers:
     def _with_what_is_read(self, counters: ReadCounters) -> ReadCounters:
         """With the time since the disk was last without a request."""
         return replace(counters, reading_seconds=counters.reading_seconds + time.perf_counter() - self._reading_since)
+
+
+def _of_reading(failure: Exception) -> OSError:
+    """Why a piece could not be read, whatever went wrong."""
+    if isinstance(failure, OSError):
+        return failure
+    return OSError(f"{type(failure).__name__}: {failure}")

@@ -55,10 +55,11 @@ def model_desk(desk: Desk, endless: Path) -> Iterator[Desk]:
 
 def test_answers_go_on_while_there_is_room_for_more_of_them_and_for_fewer_again(model_desk, decisive):
     ask_all(model_desk, decisive)
-    for count in (48, 2, 4):
+    for count in (16, 48, 16, 2, 4):
         settled = placed(model_desk, **slots(count))
         assert settled.is_in_force, settled
         assert settled.pause_seconds > 0
+        print(settled.sentence)
         assert model_desk.loader.placement.num_slots == count
         assert model_desk.loader.loaded_now.context.num_cells == count * SLOT
     assert texts_of(model_desk, list(decisive)) == decisive
@@ -177,7 +178,7 @@ def test_where_not_even_the_one_before_can_be_had_a_smaller_one_is_made(model_de
     assert not settled.is_in_force
     assert "nor for what there was" in settled.sentence
     assert model_desk.loader.loaded_now.context.num_cells == 2 * SLOT
-    assert [rung.kind for rung in model_desk.loader.given_up] == ["fewer_cells"]
+    assert [rung.kind for rung in model_desk.loader.loaded_now.plan.given_up] == ["fewer_cells"]
     assert texts_of(model_desk, list(decisive)) == decisive
 
 
@@ -191,7 +192,10 @@ def test_weights_that_cannot_be_read_another_way_are_read_as_they_were(model_des
 
     monkeypatch.setattr(Model, "load", load_repacked_only)
     ask_all(model_desk, decisive)
-    assert not placed(model_desk, is_repacked=False).is_in_force
+    settled = placed(model_desk, is_repacked=False)
+    assert not settled.is_in_force
+    # So whoever asked knows that trying it costs something.
+    assert settled.pause_seconds > 0
     assert model_desk.loader.placement.is_repacked
     assert texts_of(model_desk, list(decisive)) == decisive
 
@@ -243,6 +247,13 @@ def test_a_placement_for_a_model_that_is_not_loaded_any_more_is_passed_over(mode
     model_desk.worker.use(UseModel(None))
     model_desk.worker.apply(wanted)
     assert not model_desk.wait_for(lambda event: isinstance(event, PlacementSettled)).is_in_force
+
+
+def test_a_placement_that_does_not_fit_the_model_is_passed_over_and_costs_no_answer(model_desk):
+    model_desk.ask("How?", "q", **ENDLESS)
+    has_begun(model_desk, "q")
+    assert not placed(model_desk, num_layers=model_desk.loader.placement.num_layers + 1).is_in_force
+    assert isinstance(end_of(model_desk, "q"), AnswerFinished)
 
 
 def test_a_change_of_the_model_goes_before_a_change_of_its_placement(model_desk, endless: Path):

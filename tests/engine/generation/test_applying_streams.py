@@ -187,7 +187,7 @@ def test_what_cannot_be_allocated_is_loaded_with_less_and_told(desk, layered, mo
     desk.worker.use(UseModel(layered))
     desk.model_state("loaded")
     assert desk.loader.placement.num_cells == SLOT
-    assert [rung.kind for rung in desk.loader.given_up] == ["fewer_cells", "fewer_cells"]
+    assert [rung.kind for rung in desk.loader.loaded_now.plan.given_up] == ["fewer_cells", "fewer_cells"]
     told = [event.sentence for event in desk.events if isinstance(event, MemoryShort)]
     assert len(told) == 2
     assert told[0].startswith("There is no room for a context of 4,096 tokens. There is room for 2 answers at once")

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from engine.generation.commands import UseModel
+from engine.generation.model_leases import ModelLeases
+from engine.memory.demand import Backlog
+from engine.memory.ledger import Ledger
+from engine.memory.planner import plan
 from tests.engine.generation.conftest import Desk
+from tests.helpers.machines import DESKTOP, MODELS, machine, wanted
 
 
 def test_weights_count_as_being_loaded_until_the_context_is_entered_as_well(desk: Desk, tiny_model: Path):
@@ -32,3 +39,41 @@ def test_cells_are_entered_while_they_are_being_made(desk: Desk, tiny_model: Pat
     assert coming == there
     assert len(there) == 1
     assert [span.state for span in desk.ledger.spans("ram") if span.owner == "kv"] == ["resident"]
+
+
+def test_of_a_model_that_has_no_room_as_much_is_in_memory_as_fits_and_counts_for_nothing():
+    ledger, shape = Ledger(), MODELS[1]
+    placement = plan(machine(0, 4), DESKTOP, Backlog(), wanted(shape, is_streamable=False))
+    assert placement.is_mapped
+    room = sum(span.num_bytes for span in placement.spans if (span.owner, span.tier) == ("weights", "ram"))
+    leases = ModelLeases(ledger)
+    leases.take_weights(shape, placement)
+    leases.note_copied(shape, placement, 0)
+    held = ledger.held_bytes("ram", "weights")
+    assert room < shape.weight_bytes / 2
+    assert held == pytest.approx(room, abs=shape.num_layers)
+    assert held + ledger.held_bytes("disk", "weights") == shape.weight_bytes
+    assert (ledger.counted_bytes("ram"), ledger.counted_bytes("disk")) == (0, 0)
+    leases.release()
+    assert ledger.spans() == ()
+
+
+def test_a_model_that_fits_counts_whether_it_is_copied_or_not():
+    ledger, shape = Ledger(), MODELS[0]
+    placement = plan(machine(0, 16), DESKTOP, Backlog(), wanted(shape))
+    leases = ModelLeases(ledger)
+    for copied_bytes in (0, sum(shape.layer_bytes)):
+        leases.note_copied(shape, placement, copied_bytes)
+        assert ledger.counted_bytes("ram") == shape.weight_bytes
+    leases.release()
+
+
+def test_embeddings_beside_streamed_layers_are_left_to_the_page_cache():
+    ledger, shape = Ledger(), MODELS[1]
+    placement = plan(machine(0, 4), DESKTOP, Backlog(), wanted(shape))
+    assert placement.streamed_layers
+    leases = ModelLeases(ledger)
+    leases.note_streamed(shape, placement)
+    assert ledger.held_bytes("ram") == shape.other_bytes - shape.output_bytes
+    assert ledger.counted_bytes("ram") == 0
+    leases.release()

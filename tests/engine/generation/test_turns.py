@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.core import Evidence, Question, Scope
-from engine.generation.commands import Stop, Task, UseModel
+from engine.generation.commands import RestModel, Stop, Task, UseModel
 from engine.generation.turns import Turns
 from engine.inflight import QuestionInFlight
 
@@ -73,6 +73,16 @@ def test_no_question_begins_before_the_model_is_changed():
 def test_of_several_changes_the_newest_counts():
     turns = turns_of(UseModel(Path("one")), task("a"), UseModel(None), UseModel(Path("two")))
     assert (len(turns), turns.take_change()) == (2, UseModel(Path("two")))
+
+
+def test_a_model_rests_once_and_only_while_nothing_waits():
+    rest = RestModel(Path("one"))
+    turns = turns_of(rest)
+    assert not turns
+    assert [turns.take_rest(), turns.take_rest()] == [rest, None]
+    for waiting in (task("a"), UseModel(None), UseModel(Path("two")), Stop()):
+        turns = turns_of(rest, waiting)
+        assert [turns.take_rest(), len(turns)] == [None, 1]
 
 
 def test_who_is_cancelled_leaves_and_the_others_stay_in_their_order():

@@ -218,3 +218,12 @@ def test_what_ends_while_it_is_measured_stays_ended():
     leases.append(ledger.measure("index", "caches", "ram", measure))
     ledger.look()
     assert ledger.spans() == ()
+
+
+def test_what_is_no_budgets_is_held_and_leaves_room_for_others():
+    ledger = Ledger()
+    ledger.take("weights", "layer 0", "ram", 70, is_mapped=True, is_counted=False)
+    ledger.take("kv", "cells", "ram", 20)
+    assert (ledger.held_bytes("ram"), ledger.counted_bytes("ram")) == (90, 20)
+    assert ledger.reserve("ram", 80, budget_bytes=100) is not None
+    assert ledger.reserve("ram", 1, budget_bytes=100) is None

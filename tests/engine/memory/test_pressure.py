@@ -62,3 +62,13 @@ def test_the_gauge_compares_with_its_last_look(num_refused: int):
 
 def test_this_machine_can_be_asked(tmp_path):
     assert PressureGauge().look(probe(tmp_path)) in ("none", "some", "full")
+
+
+def test_pages_that_leave_for_others_are_left_and_reading_them_again_is_no_shortage():
+    def full(leaving_bytes: int) -> str:
+        gauge = PressureGauge(lambda: Stalls(some=0.5, full=0.3, is_own=True))
+        return gauge.look(Hardware(100, 0, 0, 0, 90), leaving_bytes)
+
+    assert (full(0), full(40)) == ("full", "none")
+    # Where others have left but few of them, memory is as short as ever.
+    assert full(1) == "full"

@@ -65,3 +65,4 @@ def test_a_system_that_tells_no_kinds_apart_has_all_of_it_anonymous(tmp_path: Pa
     monkeypatch.setattr(process, "_STATUS", tmp_path / "no such file")
     memory = process_memory()
     assert memory.rss_bytes == memory.anonymous_bytes == memory.kept_bytes > 0
+    assert not memory.tells_kinds

@@ -20,9 +20,13 @@ class Machine:
     files: int = 30
     shared: int = 0
     freed: int = 0
+    tells_kinds: bool = True
 
     def process(self) -> ProcessMemory:
-        return ProcessMemory(self.anonymous + self.files + self.shared, self.anonymous, self.files, self.shared)
+        rss_bytes = self.anonymous + self.files + self.shared
+        if not self.tells_kinds:
+            return ProcessMemory(rss_bytes, rss_bytes, tells_kinds=False)
+        return ProcessMemory(rss_bytes, self.anonymous, self.files, self.shared)
 
     def heap(self) -> Heap:
         return Heap(1000 + self.freed, 1000)
@@ -183,6 +187,29 @@ def test_shared_memory_counts_and_other_processes_do_not(machine: Machine):
     assert unknown(ledger, machine) == 33
     ledger.take("parsers", "processes that read files", "ram", 500)
     assert unknown(ledger, machine) == 33
+
+
+def test_nothing_is_unnamed_where_pages_of_files_cannot_be_told_from_the_rest():
+    machine = Machine(tells_kinds=False)
+    ledger, runtime = started(machine)
+    assert told(ledger)["interpreter and libraries"] == 130
+    weights = ledger.take("weights", "layer 0", "ram", 400, "loading", is_mapped=True)
+    with ledger.growing("runtime", "torch"):
+        machine.anonymous, machine.files = machine.anonymous + 150, machine.files + 400
+    weights.mark("resident")
+    assert runtime.settle()
+    assert told(ledger)["torch"] == 150
+    machine.files += 300
+    assert (runtime.unnamed_bytes(), unknown(ledger, machine)) == (0, 0)
+
+
+def test_pages_of_a_model_that_does_not_fit_are_not_taken_for_libraries(machine: Machine):
+    ledger, _ = started(machine)
+    ledger.take("weights", "layer 0", "ram", 500, is_mapped=True, is_counted=False)
+    ledger.take("weights", "the rest", "disk", 300, is_mapped=True, is_counted=False)
+    machine.files += 700
+    ledger.look()
+    assert told(ledger)["libraries' files"] == 0
 
 
 def test_a_real_process_begins_with_everything_accounted_for():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from engine.config import MIB
 from engine.memory.demand import Demand
@@ -10,6 +11,8 @@ from engine.memory.ladder import LadderState, Rung
 from engine.memory.placement import Placement
 from engine.memory.standing import CALM_SECONDS, MAX_CALM_SECONDS, Pace, Standing
 from tests.engine.memory.test_ladder import DEMAND, PLACEMENT
+
+LESS = Rung("ram", "cold_partitions", "Less.", "More.", bound=300 * MIB)
 
 
 class Stairs:
@@ -62,19 +65,55 @@ def test_pressure_in_between_starts_the_calm_time_anew():
     assert not pace.seen("some", 20.0).seen("none", 21.0).may_climb(1.0 + CALM_SECONDS)
 
 
-def test_each_relapse_doubles_the_patience_up_to_an_end_and_steadiness_halves_it():
+def test_each_relapse_doubles_the_patience_up_to_an_end_and_each_step_up_that_holds_halves_it():
     pace, now = Pace(), 0.0
-    for _ in range(10):
-        pace, now = pace.climbed(now).fallen(now + 1.0), now + 2.0
+    waits = []
+    for _ in range(7):
+        waits.append(pace.patience_s)
+        now += pace.patience_s
+        pace, now = pace.climbed(now).fallen(now + 1.0), now + 1.0
+    assert waits == [30.0, 60.0, 120.0, 240.0, 480.0, MAX_CALM_SECONDS, MAX_CALM_SECONDS]
+    pace = pace.climbed(now + MAX_CALM_SECONDS)
     assert pace.patience_s == MAX_CALM_SECONDS
-    pace = pace.seen("none", now).climbed(now + 1000.0)
-    assert pace.patience_s == MAX_CALM_SECONDS / 2
+    assert pace.climbed(now + 2 * MAX_CALM_SECONDS).patience_s == MAX_CALM_SECONDS / 2
+    assert pace.fallen(now + 2 * MAX_CALM_SECONDS).patience_s == MAX_CALM_SECONDS / 2
+
+
+def test_what_could_not_be_had_is_given_up_again_and_tried_later_each_time():
+    stairs, now, tried = Stairs(), 0.0, []
+    stairs.standing.give_up(LESS, now)
+    for _ in range(3):
+        while stairs.move("none", now) != "taken_back":
+            now += 1.0
+        tried.append(now)
+        # However long trying it takes.
+        now += 300.0
+        assert stairs.standing.fail_trial(now) == (LESS,)
+        assert stairs.standing.given_up == (LESS,)
+    assert [later - earlier - 300.0 for earlier, later in pairwise(tried)] == [2 * CALM_SECONDS, 4 * CALM_SECONDS]
+
+
+def test_what_is_there_is_not_given_up_for_what_fails_later():
+    stairs = Stairs()
+    stairs.standing.give_up(LESS, 0.0)
+    stairs.move("none", 1.0)
+    assert stairs.move("none", 1.0 + CALM_SECONDS) == "taken_back"
+    stairs.standing.pass_trial()
+    assert stairs.standing.fail_trial(100.0) == ()
+    assert stairs.standing.given_up == ()
+
+
+def test_what_no_plan_has_a_word_for_cannot_have_failed_with_one():
+    stairs = Stairs()
+    stairs.standing.give_up(replace(LESS, kind="idle_model"), 0.0)
+    stairs.move("none", 1.0)
+    assert stairs.move("none", 1.0 + CALM_SECONDS) == "taken_back"
+    assert stairs.standing.fail_trial(100.0) == ()
 
 
 def test_what_another_gave_up_is_taken_back_here():
     stairs = Stairs()
-    rung = Rung("ram", "cold_partitions", "Less.", "More.", bound=300 * MIB)
-    stairs.standing.give_up(rung, 0.0)
+    stairs.standing.give_up(LESS, 0.0)
     assert stairs.standing.holds("ram")
     assert stairs.move("none", 1.0) == ""
     assert stairs.move("none", 1.0 + CALM_SECONDS) == "taken_back"

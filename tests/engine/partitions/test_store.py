@@ -38,6 +38,8 @@ from tests.helpers.partitions import (
     queries,
 )
 
+PATIENCE_SECONDS = 20.0
+
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -742,6 +744,54 @@ def test_a_budget_that_was_waiting_for_a_search_may_come_after_the_end(table: Fa
             thread.start()
     for thread in threads:
         thread.join()
+    assert ledger.spans() == ()
+
+
+def test_a_plan_waits_for_no_sweep_and_its_bytes_are_given_back_when_that_has_ended(
+    table: FakeTable, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    ledger, sweeps, goes_on = Ledger(), threading.Event(), threading.Event()
+    store = open_store(table, folder, ledger)
+    store.maintain()
+    assert_finds_what_the_table_has(store, table)
+    sweep = store._sweeper.sweep
+
+    def slow_sweep(*what):
+        sweeps.set()
+        assert goes_on.wait(PATIENCE_SECONDS)
+        return sweep(*what)
+
+    monkeypatch.setattr(store._sweeper, "sweep", slow_sweep)
+    searching = threading.Thread(target=store.search, args=(queries(1), 5))
+    planning = threading.Thread(target=store.set_partition_bytes, args=(0,))
+    searching.start()
+    assert sweeps.wait(PATIENCE_SECONDS)
+    planning.start()
+    planning.join(PATIENCE_SECONDS / 2)
+    was_waiting, held_then = planning.is_alive(), held(ledger)
+    goes_on.set()
+    for thread in (searching, planning):
+        thread.join()
+    assert not was_waiting
+    # Not before anybody could take them.
+    assert len(held_then) == 3
+    assert held(ledger) == []
+    assert_finds_what_the_table_has(store, table)
+    store.close()
+
+
+def test_a_plan_is_heeded_at_once_where_nobody_searches(table: FakeTable, folder: Path):
+    ledger = Ledger()
+    store = open_store(table, folder, ledger)
+    store.maintain()
+    assert_finds_what_the_table_has(store, table)
+    store.set_partition_bytes(0)
+    assert held(ledger) == []
+    store.set_partition_bytes(PLENTY)
+    assert_finds_what_the_table_has(store, table)
+    assert len(held(ledger)) == 3
+    store.close()
+    store.set_partition_bytes(0)
     assert ledger.spans() == ()
 
 

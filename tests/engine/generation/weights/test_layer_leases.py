@@ -30,6 +30,7 @@ def test_a_layer_is_registered_where_it_lies_and_in_what_happens_to_it() -> None
     leases.pin(0, "resident")
     assert ledger.held_bytes("ram") == 5 + 10 + 20
     assert shown(ledger)["layer 2"] == ("disk", 30, "streaming")
+    assert (ledger.counted_bytes("ram"), ledger.counted_bytes("disk")) == (5 + 10 + 20, 0)
     leases.release()
     leases.release()
     assert ledger.spans() == ()

@@ -21,6 +21,7 @@ class Disk:
         self.gate = threading.Event()
         self.gate.set()
         self.failing: set[int] = set()
+        self.error: Exception = OSError(5, "Input/output error")
         self.lock = threading.Lock()
         self.read: list[tuple[int, int]] = []
         self.under_way = self.most_under_way = 0
@@ -34,7 +35,7 @@ class Disk:
         with self.lock:
             self.under_way -= 1
         if layer in self.failing:
-            raise OSError(5, "Input/output error")
+            raise self.error
         return 10
 
 
@@ -132,6 +133,20 @@ def test_whoever_waits_is_told_at_once_when_a_read_fails(readers: Readers, disk:
     readers.begin(1)
     assert readers.error is None
     run_pass(readers)
+
+
+@pytest.mark.expects_warnings
+def test_whatever_goes_wrong_with_a_read_is_a_failed_read(readers: Readers, disk: Disk) -> None:
+    disk.failing, disk.error = {2}, ValueError("negative seek value")
+    readers.begin(1)
+    assert readers.wait_for(1)
+    readers.advance(1, ends_pass=False)
+    assert not readers.wait_for(2)
+    assert str(readers.error) == "ValueError: negative seek value"
+    disk.failing = set()
+    readers.begin(1)
+    run_pass(readers)
+    assert all(thread.is_alive() for thread in readers._threads)
 
 
 def test_whoever_waits_longer_than_it_is_patient_gives_up(disk: Disk) -> None:

@@ -1,0 +1,70 @@
+"""Tests for engine.generation.loader: what happens before anything of a model is in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.config import Settings
+from engine.errors import ModelError, NoRoomToLoad
+from engine.events import Event, ModelStateChanged
+from engine.generation import loader as loading
+from engine.generation.loader import ModelLoader
+from engine.memory.ledger import Ledger
+from engine.memory.placement import Placement
+
+
+class Loads:
+    """A loader, and what there was each time that it asked for room."""
+
+    def __init__(self, folder: Path, is_closed: bool = False) -> None:
+        self.ledger, self.events = Ledger(), list[Event]()
+        self.asked: list[Placement] = []
+        self.states: list[str] = []
+        self.was_given_up: list[bool] = []
+        self._is_closed = is_closed
+        self.loader = ModelLoader(
+            Settings, folder, folder / "kv", self.ledger, self.events.append, make_room=self._make_room
+        )
+
+    def _make_room(self, placement: Placement, is_given_up: Callable[[], bool]) -> None:
+        assert self.ledger.held_bytes("ram") == 0
+        if self._is_closed:
+            self.loader.close()
+        self.asked.append(placement)
+        self.states.append(self.events[-1].state if isinstance(self.events[-1], ModelStateChanged) else "")
+        self.was_given_up.append(is_given_up())
+
+
+def test_room_is_made_for_what_is_planned_once_it_is_told_that_a_model_is_loaded(tmp_path: Path, tiny_model: Path):
+    loads = Loads(tmp_path)
+    loads.loader.load(tiny_model, None)
+    assert loads.asked == [loads.loader.placement]
+    assert (loads.states, loads.was_given_up) == (["loading"], [False])
+    loads.loader.end()
+
+
+def test_each_attempt_has_room_made_for_its_own_plan(tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch):
+    loads, build = Loads(tmp_path), loading.build
+
+    def refusing(*arguments: object):
+        if len(loads.asked) == 1:
+            raise NoRoomToLoad("There is no room.")
+        return build(*arguments)
+
+    monkeypatch.setattr(loading, "build", refusing)
+    loads.loader.load(tiny_model, None)
+    first, second = loads.asked
+    assert first.num_cells > second.num_cells
+    assert second == loads.loader.placement
+    loads.loader.end()
+
+
+def test_whoever_makes_room_learns_that_nobody_wants_it_any_more(tmp_path: Path, tiny_model: Path):
+    loads = Loads(tmp_path, is_closed=True)
+    with pytest.raises(ModelError):
+        loads.loader.load(tiny_model, None)
+    assert loads.was_given_up == [True]
+    loads.loader.end()
