@@ -10,7 +10,7 @@ from engine.generation.cells import Cells
 from engine.generation.context import Stretch
 from engine.generation.groups import Groups, SequenceGroup
 from engine.generation.prefill_profile import PrefillProfile
-from engine.generation.scheduler import MIN_ALONE_TOKENS, Demand, chunk_tokens, pack
+from engine.generation.scheduler import MIN_ALONE_TOKENS, Demand, chunk_tokens, pack, whose_turn
 from engine.generation.sequence import TokenSequence
 
 
@@ -48,10 +48,15 @@ class Batching:
         admission: Admission,
         room: int,
         costs_a_pass: bool = False,
+        takes_turns: bool = False,
     ) -> None:
-        """Of at most `room` tokens: an ubatch. `costs_a_pass`: each reads weights from the disk, so it is filled."""
+        """Of at most `room` tokens: an ubatch. `costs_a_pass`: each reads weights from the disk, so it is filled.
+
+        `takes_turns`: prompts and answers are computed apart where one batch would take longer than two.
+        """
         self._groups, self._cells, self._profile, self._admission = groups, cells, profile, admission
-        self._room, self._costs_a_pass = room, costs_a_pass
+        self._room, self._costs_a_pass, self._takes_turns = room, costs_a_pass, takes_turns
+        self._has_read = False
 
     def next(self) -> list[Work]:
         """The next batch: of everybody who has cells, or of the first suspect alone."""
@@ -60,12 +65,25 @@ class Batching:
             for group in self._groups.closing:
                 works.append((group, group.lead))
                 demands.append(Demand(1, 0, group.arrival))
-        granted = pack(demands, self._room, self._chunk(demands), self._cells.num_free, self._cells.num_slots)
+        granted = self._granted(demands)
+        self._has_read = any(demand.num_tokens > 1 and num for demand, num in zip(demands, granted, strict=True))
         return [
             _work(group, sequence, demand, num_tokens)
             for (group, sequence), demand, num_tokens in zip(works, demands, granted, strict=True)
             if num_tokens
         ]
+
+    def _granted(self, demands: Sequence[Demand]) -> list[int]:
+        chunk = self._chunk(demands)
+        granted = self._packed(demands, chunk)
+        if not self._takes_turns:
+            return granted
+        turns = whose_turn(demands, granted, self._has_read)
+        packed = iter(self._packed([demand for demand, its in zip(demands, turns, strict=True) if its], chunk))
+        return [next(packed) if its else 0 for its in turns]
+
+    def _packed(self, demands: Sequence[Demand], chunk: int) -> list[int]:
+        return pack(demands, self._room, chunk, self._cells.num_free, self._cells.num_slots)
 
     def _asked(self, groups: Sequence[SequenceGroup]) -> tuple[list[tuple[SequenceGroup, TokenSequence]], list[Demand]]:
         works: list[tuple[SequenceGroup, TokenSequence]] = []

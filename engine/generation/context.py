@@ -140,6 +140,16 @@ class Context:
         return self._stream is not None
 
     @property
+    def attends_by_tiles(self) -> bool:
+        """Whether most of attention is llama.cpp's on the processor, which computes many tokens of a batch together.
+
+        Only while keys and values are not quantised; the last of a model's devices is that of its output head.
+        """
+        devices = list(self.model.layer_devices.values())[:-1] if self.spec.kv_on_gpu else []
+        on_device = sum(device != "CPU" for device in devices)
+        return self.spec.kv_type == "f16" and 2 * on_device <= len(devices)
+
+    @property
     def is_spoilt(self) -> bool:
         """Whether cells, though nobody's any more, may hold what is no number, until `clear`.
 

@@ -140,7 +140,11 @@ class StepLoop:
             self._room,
             self._swap_budget_bytes,
         )
-        self._batching = Batching(groups, cells, self.profile, self._admission, self._room, context.is_streamed)
+        # Where each pass costs reading layers, prompts and answers share it, whatever attention takes.
+        takes_turns = context.attends_by_tiles and not context.is_streamed
+        self._batching = Batching(
+            groups, cells, self.profile, self._admission, self._room, context.is_streamed, takes_turns
+        )
         self._ending = Ending(
             groups,
             self._residence,

@@ -27,8 +27,8 @@ class Guesses:
         return
 
 
-def batching(parts: Parts, room: int = 32, costs_a_pass: bool = False) -> Batching:
-    return Batching(parts.groups, parts.cells, parts.profile, parts.admission, room, costs_a_pass)
+def batching(parts: Parts, room: int = 32, costs_a_pass: bool = False, takes_turns: bool = False) -> Batching:
+    return Batching(parts.groups, parts.cells, parts.profile, parts.admission, room, costs_a_pass, takes_turns)
 
 
 def drafting(group: SequenceGroup, *tokens: int) -> Guesses:
@@ -76,7 +76,7 @@ def test_a_prompt_is_read_in_pieces_that_somebody_who_cancels_waits_for() -> Non
     group = parts.running(prompt(1, 1000), lacks=1000)
     assert told(batching(parts, 512).next()) == [(group.request_id, 512, 0, False)]
     parts.profile.note(0, 512, 512 * STOP_SECONDS / 200)
-    assert told(batching(parts, 512).next()) == [(group.request_id, 200, 0, False)]
+    assert told(batching(parts, 512).next()) == [(group.request_id, 192, 0, False)]
 
 
 def test_while_layers_are_read_from_the_disk_a_pass_is_filled() -> None:
@@ -90,12 +90,30 @@ def test_while_layers_are_read_from_the_disk_a_pass_is_filled() -> None:
 
 
 def test_while_somebody_writes_a_chunk_is_no_longer_than_a_reader_would_wait() -> None:
-    parts = Parts()
+    parts = Parts(num_cells=2048)
     parts.profile.note(0, 256, 256 * STALL_SECONDS / 48.5)
-    parts.running(prompt(1, 100), lacks=100)
-    assert [work.num_tokens for work in batching(parts, 64).next()] == [64]
-    parts.running(prompt(200, 5), ((7,),))
-    assert [work.num_tokens for work in batching(parts, 64).next()] == [48, 1]
+    parts.running(prompt(1, 200), lacks=200)
+    assert [work.num_tokens for work in batching(parts, 128).next()] == [128]
+    parts.running(prompt(300, 5), ((7,),))
+    assert [work.num_tokens for work in batching(parts, 128).next()] == [64, 1]
+
+
+def test_prompts_and_answers_take_turns_and_each_has_the_whole_batch() -> None:
+    parts = Parts(num_cells=2048)
+    parts.profile.note(0, 256, 256 * STALL_SECONDS / 48.5)
+    reading, writing = parts.running(prompt(1, 300), lacks=300), parts.running(prompt(300, 5), ((7,),))
+    idle = parts.running(prompt(400, 20), lacks=20, priority="idle")
+    turns = batching(parts, 64, takes_turns=True)
+    assert [told(turns.next()) for _ in range(3)] == [
+        [(reading.request_id, 64, 0, False)],
+        [(writing.request_id, 1, 0, True)],
+        [(reading.request_id, 64, 0, False)],
+    ]
+    parts.groups.running.remove(reading)
+    # What is read ahead waits for who writes, and takes no turns with it.
+    assert told(turns.next()) == [(writing.request_id, 1, 0, True)]
+    parts.groups.running.remove(writing)
+    assert told(turns.next()) == [(idle.request_id, 20, 0, True)]
 
 
 def test_a_suspect_is_computed_alone() -> None:

@@ -12,6 +12,7 @@ from engine.generation.scheduler import (
     MIN_CHUNK_TOKENS,
     STALL_SECONDS,
     STOP_SECONDS,
+    TILE_TOKENS,
     Candidate,
     Demand,
     Resident,
@@ -23,6 +24,7 @@ from engine.generation.scheduler import (
     rank,
     victim,
     watermark,
+    whose_turn,
 )
 
 WRITING = Demand(1, 0, 1)
@@ -70,14 +72,31 @@ def test_reading_ahead_waits_while_anybody_needs_an_answer() -> None:
 
 def test_a_chunk_is_no_larger_than_somebody_would_wait_for() -> None:
     assert chunk_tokens(512, 0, STOP_SECONDS / 10_000) == 512
-    assert chunk_tokens(2048, 0, STOP_SECONDS / 300.5) == 300
+    assert chunk_tokens(2048, 0, STOP_SECONDS / 300.5) == 256
     assert chunk_tokens(512, 0, STOP_SECONDS) == MIN_ALONE_TOKENS
     assert chunk_tokens(64, 0, STOP_SECONDS) == 64
-    assert chunk_tokens(512, 3, STALL_SECONDS / 100.5) == 100
-    assert chunk_tokens(512, 3, STALL_SECONDS / 10) == MIN_CHUNK_TOKENS
+    assert chunk_tokens(512, 3, STALL_SECONDS / 200.5) == 192
     assert chunk_tokens(512, 3, STALL_SECONDS / 10_000) == 512
     assert chunk_tokens(16, 3, STALL_SECONDS) == 16
     assert chunk_tokens(512, 3, 0.0) == 512
+
+
+def test_a_chunk_is_a_tile_at_least_unless_that_takes_too_long_itself() -> None:
+    assert chunk_tokens(512, 3, STALL_SECONDS / 48) == TILE_TOKENS
+    assert chunk_tokens(512, 3, STOP_SECONDS / TILE_TOKENS) == TILE_TOKENS
+    assert chunk_tokens(512, 3, STOP_SECONDS / (TILE_TOKENS - 1)) == MIN_CHUNK_TOKENS
+
+
+def test_prompts_and_answers_take_turns_where_they_would_share_a_tile() -> None:
+    demands = [WRITING, READING, WRITING]
+    assert whose_turn(demands, [1, 62, 1], has_read=False) == [False, True, False]
+    assert whose_turn(demands, [1, 62, 1], has_read=True) == [True, False, True]
+    # What is less than a tile is computed token by token.
+    assert whose_turn(demands, [1, 61, 1], has_read=False) == [True, True, True]
+    # Nobody is in a batch who was granted nothing, and one side alone never waits.
+    assert whose_turn([*demands, READING], [1, 62, 1, 0], has_read=False) == [False, True, False, False]
+    assert whose_turn([READING, READING], [64, 64], has_read=True) == [True, True]
+    assert whose_turn([WRITING] * 70, [1] * 70, has_read=False) == [True] * 70
 
 
 def test_waiting_makes_everything_urgent_in_the_end() -> None:
