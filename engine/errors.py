@@ -196,6 +196,10 @@ class DecodeFailed(GenerationError):
     """`llama_decode` failed; the sequence was trimmed to its last good position."""
 
 
+class NoRoomToCompute(DecodeFailed):
+    """Memory or a device had no room for what a pass computes (`llama_decode` returned -2); less of it may have."""
+
+
 class WeightsNotRead(DecodeFailed):
     """A layer was not there when it was to be computed; what was computed means nothing, and may be tried again."""
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from engine.config import MIB
@@ -93,6 +94,28 @@ def apply(loaded: LoadedModel, wanted: Placement, means: Means) -> Applied:
     return Applied(moved, change, sentence, pause_s, is_as_wanted=moved.plan.placement == wanted)
 
 
+def take_less(loaded: LoadedModel, means: Means) -> Applied | None:
+    """Has the loaded model live one rung lower, or as many as it takes, since a pass found no room to compute.
+
+    Returns:
+        None where less would be of no use to those who are being answered, or there is no less; nothing has changed.
+
+    Raises:
+        ModelError: As `apply` does.
+    """
+    since = time.perf_counter()
+    rungs = loaded.plan.rungs(means.hardware, means.planning)
+    ways = (plan for plan in rungs if not _refusal(loaded, plan))
+    first = next(ways, None)
+    if first is None or _refusal_of_the_file(loaded):
+        return None
+    with means.trials.of(first.path):
+        moved, _ = _instead(loaded, chain([first], ways), means)
+    change = change_of(loaded.plan.placement, moved.plan.placement)
+    pause_s = time.perf_counter() - since
+    return Applied(moved, change, _sentence(change, None, moved, loaded, pause_s), pause_s)
+
+
 def _in_place(loaded: LoadedModel, plan: LoadPlan, change: Change) -> Applied:
     """Nobody's answer pauses: layers move between the next passes, and what is over a bound leaves as it is written."""
     try:
@@ -136,7 +159,7 @@ def _elsewhere(
     loaded: LoadedModel, plan: LoadPlan, change: Change, means: Means
 ) -> tuple[LoadedModel, ModelError | None]:
     if change.reloads or not _both_fit(loaded, plan, means.hardware(), means.ledger):
-        return _instead(loaded, plan, means)
+        return _instead(loaded, _ways(loaded.plan, plan, means), means)
     try:
         _retarget(loaded.stream, plan.placement)
         opened = open_context(loaded.model, plan, loaded.stream, means.leases)
@@ -161,13 +184,14 @@ def _closed_on_failure(opened: OpenContext) -> Iterator[None]:
         raise
 
 
-def _instead(loaded: LoadedModel, wanted: LoadPlan, means: Means) -> tuple[LoadedModel, ModelError | None]:
-    """Closes what there is, and opens the first that can be had: what is wanted, what was, or less."""
+def _instead(loaded: LoadedModel, ways: Iterator[LoadPlan], means: Means) -> tuple[LoadedModel, ModelError | None]:
+    """Closes what there is, and opens the first that can be had of `ways`; with why not the one before, if so."""
+    wanted = next(ways)
     _set_aside(loaded, wanted, means)
     _close_context(loaded)
     problem: ModelError | None = None
     try:
-        for plan in _ways(loaded.plan, wanted, means):
+        for plan in chain([wanted], ways):
             try:
                 # A model that turns out to be none that can be streamed lies otherwise than was wanted.
                 loaded = _with_weights(loaded, plan, means)

@@ -13,6 +13,10 @@ from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.scheduler import MIN_ALONE_TOKENS, Demand, chunk_tokens, pack, whose_turn
 from engine.generation.sequence import TokenSequence
 
+# Where prompts and answers take turns, answers are written for so much of the time that prompts were read for: a few
+# tokens in one go instead of one. What has been written gives its cells back, and attention looks at fewer.
+ANSWERS_SHARE = 1 / 2
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -56,7 +60,8 @@ class Batching:
         """
         self._groups, self._cells, self._profile, self._admission = groups, cells, profile, admission
         self._room, self._costs_a_pass, self._takes_turns = room, costs_a_pass, takes_turns
-        self._has_read = False
+        # Whether the last batch was of prompts alone, and what answers are owed of the time that it took.
+        self._has_read, self._answers_first, self._owed_seconds = False, False, 0.0
 
     def next(self) -> list[Work]:
         """The next batch: of everybody who has cells, or of the first suspect alone."""
@@ -66,19 +71,27 @@ class Batching:
                 works.append((group, group.lead))
                 demands.append(Demand(1, 0, group.arrival))
         granted = self._granted(demands)
-        self._has_read = any(demand.num_tokens > 1 and num for demand, num in zip(demands, granted, strict=True))
+        self._has_read = all(demand.num_tokens > 1 for demand, num in zip(demands, granted, strict=True) if num)
         return [
             _work(group, sequence, demand, num_tokens)
             for (group, sequence), demand, num_tokens in zip(works, demands, granted, strict=True)
             if num_tokens
         ]
 
+    def note(self, seconds: float) -> None:
+        """The batch took so long. After prompts, answers go on for a share of that, by one token at least."""
+        if self._has_read:
+            self._owed_seconds = ANSWERS_SHARE * seconds
+        else:
+            self._owed_seconds = max(0.0, self._owed_seconds - seconds)
+        self._answers_first = self._has_read or self._owed_seconds > 0
+
     def _granted(self, demands: Sequence[Demand]) -> list[int]:
         chunk = self._chunk(demands)
         granted = self._packed(demands, chunk)
         if not self._takes_turns:
             return granted
-        turns = whose_turn(demands, granted, self._has_read)
+        turns = whose_turn(demands, granted, answers_first=self._answers_first)
         packed = iter(self._packed([demand for demand, its in zip(demands, turns, strict=True) if its], chunk))
         return [next(packed) if its else 0 for its in turns]
 

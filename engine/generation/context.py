@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core import KVType
-from engine.errors import DecodeFailed, ModelLoadFailed, NoCells, WeightsNotRead
+from engine.errors import DecodeFailed, ModelLoadFailed, NoCells, NoRoomToCompute, WeightsNotRead
 from engine.generation.model import Model, native_log
 from engine.memory.heap import bytes_in_arenas
 from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
@@ -140,14 +140,18 @@ class Context:
         return self._stream is not None
 
     @property
-    def attends_by_tiles(self) -> bool:
-        """Whether most of attention is llama.cpp's on the processor, which computes many tokens of a batch together.
+    def attends_on_processor(self) -> bool:
+        """Whether most of attention is computed there, where each token costs a look at each cell up to the last used.
 
-        Only while keys and values are not quantised; the last of a model's devices is that of its output head.
+        The last of a model's devices is that of its output head.
         """
         devices = list(self.model.layer_devices.values())[:-1] if self.spec.kv_on_gpu else []
-        on_device = sum(device != "CPU" for device in devices)
-        return self.spec.kv_type == "f16" and 2 * on_device <= len(devices)
+        return 2 * sum(device != "CPU" for device in devices) <= len(devices)
+
+    @property
+    def attends_by_tiles(self) -> bool:
+        """Whether tokens of a batch are computed together, each for the cells of all; not where cells are quantised."""
+        return self.attends_on_processor and self.spec.kv_type == "f16"
 
     @property
     def is_spoilt(self) -> bool:
@@ -181,6 +185,7 @@ class Context:
         Raises:
             NoCells: So many cells are not free; nothing has changed.
             WeightsNotRead: A layer could not be read; else as DecodeFailed. The same batch may succeed.
+            NoRoomToCompute: An allocation failed; else as DecodeFailed. A smaller context may have room.
             DecodeFailed: Anything else; finished ubatches may remain, and the caller trims every sequence back.
         """
         if sum(stretch.num_logits for stretch in stretches) > self.num_sequences:
@@ -201,7 +206,7 @@ class Context:
         if result == _NO_CELL_FREE:
             raise NoCells("The context is full.", "Start a new chat or raise the context length in the settings.")
         if result == _NO_MEMORY:
-            raise DecodeFailed(
+            raise NoRoomToCompute(
                 "There is no room in memory to compute this (llama_decode returned -2).",
                 "Put fewer layers on the graphics card, or lower the context length in the settings.",
             )

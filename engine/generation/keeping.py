@@ -63,6 +63,10 @@ class Keeper(Protocol):
         """Moves kept KV out of cells (and gives sequence numbers back); returns how many cells became free."""
         ...
 
+    def spare_cells(self) -> None:
+        """Moves kept KV that no prompt needs just now from cells to memory, where that has much more room."""
+        ...
+
     def leave_cells(self) -> None:
         """Moves all kept KV out of cells, also what is pinned, and gives every cell back."""
         ...
@@ -91,6 +95,9 @@ class KeepsNothing:
 
     def free_cells(self, num_cells: int) -> int:
         return 0
+
+    def spare_cells(self) -> None:
+        return
 
     def leave_cells(self) -> None:
         return

@@ -28,6 +28,9 @@ from engine.generation.slabs import Slabs
 from engine.generation.write_back import WriteBack
 from engine.memory.ledger import Ledger
 
+# Cells are emptied for memory's sake only where that has so many times the room of what lies in them.
+ROOM_TO_SPARE = 4
+
 
 class KnowledgeKeeper:
     """Implements `keeping.Keeper`. Close it before its context; budgets are 0 until they are set."""
@@ -131,6 +134,16 @@ class KnowledgeKeeper:
         while self._cells.num_free < before + num_cells and self._leave_cells(frees=True):
             pass
         return self._cells.num_free - before
+
+    def spare_cells(self) -> None:
+        if self._slabs.budget_bytes < ROOM_TO_SPARE * self._cells.shelf.num_tokens * self._cell_bytes:
+            # Cells hold much of what can be kept at all.
+            return
+        for node in list(self._cells.shelf.nodes()):
+            # Making room for another may have cost this one.
+            is_spare = node in self._cells and not node.pins and self._cells.frees_cells(node)
+            if is_spare and (node in self._bytes or self._save(node)):
+                self._cells.release(node)
 
     def leave_cells(self) -> None:
         """Moves all that lies in cells to memory, as far as there is room for it, and gives every cell back."""

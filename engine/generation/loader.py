@@ -17,10 +17,10 @@ from pathlib import Path
 
 from engine.closing import close_all
 from engine.config import Settings
-from engine.errors import LoadAbandoned, ModelError, ModelLoadFailed
-from engine.events import ModelStateChanged, PlacementSettled, Publish
+from engine.errors import LoadAbandoned, ModelError, ModelLoadFailed, NoRoomToCompute
+from engine.events import MemoryShort, ModelStateChanged, PlacementSettled, Publish
 from engine.generation import cache_io, hot_file
-from engine.generation.applying import Means, apply
+from engine.generation.applying import Applied, Means, apply, take_less
 from engine.generation.building import build
 from engine.generation.cache_files import CacheFiles
 from engine.generation.changing import weights_differ
@@ -239,13 +239,33 @@ class ModelLoader:
         is_long = weights_differ(loaded.plan.placement, placement)
         with self._phases.during("loading model") if is_long else nullcontext():
             applied = apply(loaded, placement, self._means())
-        self._loaded = applied.loaded
-        in_force.note_placed(applied.loaded.plan, self._settings() if applied.is_as_wanted else None)
-        self.decision, self.pending = applied.loaded.plan.sentence, in_force.pending(self._settings())
-        if applied.change.moves_answers:
-            self.devices = probe_devices()
+        self._have(applied, self._settings() if applied.is_as_wanted else None)
         words = applied.change.words
         self._publish(PlacementSettled(applied.is_as_wanted, applied.sentence, applied.pause_s, words))
+
+    def take_less(self, error: NoRoomToCompute) -> None:
+        """Has the loaded model do without one thing more, as a pass found no room; published where there was one.
+
+        Raises:
+            ModelError: As `apply` does.
+        """
+        if self._loaded is None or self.is_closing:
+            return
+        with self._phases.during("loading model"):
+            applied = take_less(self._loaded, self._means())
+        if applied is not None:
+            self._have(applied, None)
+            rung = applied.loaded.plan.given_up[-1]
+            self._publish(MemoryShort(rung.tier, f"{error.sentence} {rung.sentence} {applied.sentence}"))
+
+    def _have(self, applied: Applied, settings: Settings | None) -> None:
+        """The loaded model lives otherwise: as planned by `settings`, or with what there was room for."""
+        assert self._in_force is not None
+        self._loaded = applied.loaded
+        self._in_force.note_placed(applied.loaded.plan, settings)
+        self.decision, self.pending = applied.loaded.plan.sentence, self._in_force.pending(self._settings())
+        if applied.change.moves_answers:
+            self.devices = probe_devices()
 
     def keep_in_cells(self, may_lie: bool) -> None:
         """Whether what was read may lie in cells that no answer needs; else it leaves them for memory."""

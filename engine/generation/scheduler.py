@@ -86,7 +86,7 @@ def _whole_tiles(num_tokens: int) -> int:
     return num_tokens - num_tokens % TILE_TOKENS
 
 
-def whose_turn(demands: Sequence[Demand], granted: Sequence[int], has_read: bool) -> list[bool]:
+def whose_turn(demands: Sequence[Demand], granted: Sequence[int], *, answers_first: bool) -> list[bool]:
     """Who is in the next batch, of those that `pack` granted something: not all where they would share tiles.
 
     Each token of a tile is computed against the cells of all others in it, so that a chunk with a few answers' tokens
@@ -96,13 +96,13 @@ def whose_turn(demands: Sequence[Demand], granted: Sequence[int], has_read: bool
     Args:
         demands: What could be computed.
         granted: What `pack` would put into one batch.
-        has_read: Whether the batch before was of prompts.
+        answers_first: Who of both goes first.
     """
     is_reading = [demand.num_tokens > 1 for demand in demands]
     sides = {reads for reads, num_tokens in zip(is_reading, granted, strict=True) if num_tokens}
     if len(sides) < 2 or sum(granted) < TILE_TOKENS:
         return [num_tokens > 0 for num_tokens in granted]
-    return [num_tokens > 0 and reads != has_read for reads, num_tokens in zip(is_reading, granted, strict=True)]
+    return [num_tokens > 0 and reads != answers_first for reads, num_tokens in zip(is_reading, granted, strict=True)]
 
 
 def pack(

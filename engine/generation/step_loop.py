@@ -4,14 +4,15 @@ Each step schedules, runs one batch of at most one ubatch, and postprocesses it:
 first, chunks of prompts fill what is left (see scheduler.py). One thread calls everything here.
 
 A step computes at most one ubatch although llama.cpp would take a batch of many: within a call nothing can be stopped.
-While answers are being written, a prompt's chunk is as large as fits into a pause that a reader hardly notices.
+While answers are being written, a prompt's chunk is as large as fits into a pause that a reader hardly notices. Where
+attention is computed on the processor, prompts and answers take turns instead of sharing batches (see `whose_turn`).
 
 What it guarantees:
 
 - Every request ends in exactly one of `RequestFinished`, `RequestCancelled`, `RequestFailed`, and after that holds no
   cell, no sequence number and no pin. A request that fails (too long, a broken grammar, a batch that cannot be
   computed) fails alone; the others go on. A batch whose weights could not be read is computed once more, and only then
-  fails as a whole.
+  fails as a whole. Where memory had no room for one, `shortage` says so, and nobody has failed yet.
 - A cancel is never longer away than one step, and a step is one ubatch. It frees everything at once, but for an answer
   that is to be kept: that leaves when its last token was computed.
 - Free and used cells make all after every step, and no batch asks for more than are free.
@@ -32,7 +33,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from engine.errors import DecodeFailed, NoCells, RagdollError, WeightsNotRead
+from engine.errors import DecodeFailed, NoCells, NoRoomToCompute, RagdollError, WeightsNotRead
 from engine.generation.admission import Admission
 from engine.generation.appending import Appending
 from engine.generation.batching import Batching, Work
@@ -58,6 +59,8 @@ from engine.generation.vocabulary import Vocabulary
 
 __all__ = ["REAL_TIME", "MakeBeams", "MakeDrafter", "MakeSampler", "StepLoop", "Timing"]
 
+# While so much is to be read, what is kept lies elsewhere than in cells, where each of them costs attention a look.
+LONG_TO_READ_TOKENS = 256
 # How long a step waits when all it could do is still being read from disk.
 _DISK_PAUSE_SECONDS = 0.001
 
@@ -111,6 +114,8 @@ class StepLoop:
         self._tally, self._groups = Tally(), Groups()
         self._events: list[StepEvent] = []
         self._is_second_try = False
+        # The last batch found no room: whoever moves the loop before the next step to where there is saves everybody.
+        self.shortage: NoRoomToCompute | None = None
         self._vocabulary = Vocabulary(model)
         make_sampler = make_sampler or partial(ChainSampler, candidates=Candidates(model.num_tokens))
         makers = Makers(make_sampler, make_drafter, make_beams) if can_share else Makers(make_sampler)
@@ -280,6 +285,7 @@ class StepLoop:
                 sequence.renew()
         self._assemble(context, cells, keeper)
         self._residence.take_over(before)
+        self.shortage = None
 
     def counters(self) -> LoopCounters:
         """What it has done, and what it holds now."""
@@ -301,6 +307,11 @@ class StepLoop:
     # Schedule: who has cells, and what is computed.
 
     def _schedule(self) -> list[Work]:
+        if self._context.attends_on_processor and any(
+            group.num_unread >= LONG_TO_READ_TOKENS for group in self._groups.running
+        ):
+            # It would take a tenth longer beside cells that a restore of milliseconds gives back.
+            self._keeper.spare_cells()
         if (misfit := self._admission.make_room(self._room)) is not None:
             self._ending.cut(misfit)
         if not self._groups.suspects and (misfit := self._admission.admit()) is not None:
@@ -324,15 +335,20 @@ class StepLoop:
         except WeightsNotRead as error:
             self._compute_again(batch, error)
             return []
+        except NoRoomToCompute as error:
+            self._want_room(batch, error)
+            return []
         except DecodeFailed as error:
             self._roll_back(batch, error)
             return []
-        self._is_second_try = False
+        self._is_second_try, self.shortage = False, None
         for work in batch:
             if work.sequence.held is not None:
                 self._cells.grow(work.sequence.held, work.num_tokens + work.num_drafted)
         self._groups.suspects[:1] = []
-        self._metering.note(batch, self._timing.clock() - since)
+        seconds = self._timing.clock() - since
+        self._batching.note(seconds)
+        self._metering.note(batch, seconds)
         if self._groups.waiting and self._admission.lacks_cells:
             self._tally.note_busy(self._cells.num_used / self._cells.num_cells)
         return rows
@@ -357,6 +373,14 @@ class StepLoop:
                 self._ending.fail(group, error)
         if self._context.is_spoilt:
             self._wipe_cells()
+
+    def _want_room(self, batch: list[Work], error: NoRoomToCompute) -> None:
+        """The first time nobody is at fault; where it stays so, the next steps look for who is."""
+        if self.shortage is None:
+            self._forget_batch(batch)
+            self.shortage = error
+        else:
+            self._roll_back(batch, error)
 
     def _wipe_cells(self) -> None:
         """Empties cells that may spoil what is computed beside them; nobody ends by that, and nothing is forgotten."""

@@ -413,6 +413,8 @@ class GenerationWorker:
             return
         try:
             self._under_way.step(loaded)
+            if loaded.loop.shortage is not None:
+                self._loader.take_less(loaded.loop.shortage)
             self._loader.note_set_aside(loaded.loop)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
             self._start_over(error)

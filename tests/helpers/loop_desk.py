@@ -212,7 +212,7 @@ class FakeKeeper:
         self._context, self._cells = context, cells
         self.nodes: dict[tuple[Segment, ...], CellSequence] = {}
         self.pins: list[Found] = []
-        self.unready = 0
+        self.unready = self.num_spared = 0
         self.kept: list[tuple[int, float, int]] = []
 
     def held(self) -> list[CellSequence]:
@@ -261,6 +261,9 @@ class FakeKeeper:
                 break
             self.give_back(path)
         return self._cells.num_free - before
+
+    def spare_cells(self) -> None:
+        self.num_spared += 1
 
     def leave_cells(self) -> None:
         for path in list(self.nodes):

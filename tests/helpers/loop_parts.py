@@ -50,7 +50,7 @@ class LoopContext(FakeContext):
     def __init__(self, model: FakeModel, num_cells: int = 256, n_ubatch: int = 32, num_sequences: int = 32) -> None:
         super().__init__(num_cells, num_sequences)
         self.model, self.n_batch, self.n_ubatch = model, n_ubatch, n_ubatch
-        self.is_streamed = self.is_spoilt = self.attends_by_tiles = False
+        self.is_streamed = self.is_spoilt = self.attends_by_tiles = self.attends_on_processor = False
         self.can_rewind = model.can_share_prefixes
         self.loads = self.saves = True
         self.batches: list[list[Stretch]] = []

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from engine.errors import NoRoomToLoad
-from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, PlacementSettled, TokensGenerated
+from engine.errors import NoRoomToCompute, NoRoomToLoad
+from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, MemoryShort, PlacementSettled, TokensGenerated
 from engine.generation import applying
 from engine.generation.commands import UseModel
-from engine.generation.context import Context
+from engine.generation.context import Context, Stretch
 from engine.generation.model import Model
 from engine.memory.hardware import Device, Hardware
 from engine.memory.ledger import Ledger
@@ -180,6 +180,48 @@ def test_where_not_even_the_one_before_can_be_had_a_smaller_one_is_made(model_de
     assert model_desk.loader.loaded_now.context.num_cells == 2 * SLOT
     assert [rung.kind for rung in model_desk.loader.loaded_now.plan.given_up] == ["fewer_cells"]
     assert texts_of(model_desk, list(decisive)) == decisive
+
+
+def decode_only(monkeypatch: pytest.MonkeyPatch, has_room: Callable[[Context], bool]) -> None:
+    """Has llama.cpp find no room for what a pass computes in other contexts."""
+    decode = Context.decode
+
+    def refusing(self: Context, stretches: Sequence[Stretch]) -> list[int]:
+        # A single token is how a new context is tried out.
+        if not has_room(self) and sum(len(stretch.tokens) for stretch in stretches) > 1:
+            raise NoRoomToCompute("There is no room in memory to compute this.", "Choose a smaller model.")
+        return decode(self, stretches)
+
+    monkeypatch.setattr(Context, "decode", refusing)
+
+
+def test_answers_go_on_with_less_where_a_pass_finds_no_room(model_desk, decisive, monkeypatch):
+    assert placed(model_desk, **slots(8)).is_in_force
+    ask_all(model_desk, list(decisive)[:2])
+    decode_only(monkeypatch, lambda context: context.num_cells <= 2 * SLOT)
+    ask_all(model_desk, list(decisive)[2:])
+    texts = texts_of(model_desk, list(decisive))
+    assert texts == decisive
+    loaded = model_desk.loader.loaded_now
+    assert loaded.context.num_cells == 2 * SLOT
+    told = [event for event in model_desk.events if isinstance(event, MemoryShort)]
+    assert [rung.kind for rung in loaded.plan.given_up] == ["tree_to_disk", "fewer_cells"]
+    assert len(told) == 2
+    assert told[0].sentence.startswith("There is no room in memory to compute this. ")
+    assert "Answers paused for " in told[0].sentence
+
+
+@pytest.mark.expects_warnings
+def test_who_finds_no_room_with_the_least_either_is_told_so_and_the_model_stays(model_desk, monkeypatch):
+    with monkeypatch.context() as patch:
+        decode_only(patch, lambda context: False)
+        model_desk.ask("How?", "q", **ENDLESS)
+        end = end_of(model_desk, "q")
+    assert isinstance(end, AnswerFailed)
+    assert isinstance(end.error, NoRoomToCompute)
+    assert model_desk.loader.loaded_now is not None
+    model_desk.ask("How?", "again", max_tokens=4)
+    assert isinstance(end_of(model_desk, "again"), AnswerFinished)
 
 
 def test_weights_that_cannot_be_read_another_way_are_read_as_they_were(model_desk, decisive, monkeypatch):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.generation.batching import Batching, Work
+from engine.generation.batching import ANSWERS_SHARE, Batching, Work
 from engine.generation.groups import SequenceGroup
 from engine.generation.scheduler import STALL_SECONDS, STOP_SECONDS
 from tests.helpers.loop_parts import Parts, prompt
@@ -98,22 +98,34 @@ def test_while_somebody_writes_a_chunk_is_no_longer_than_a_reader_would_wait() -
     assert [work.num_tokens for work in batching(parts, 128).next()] == [64, 1]
 
 
-def test_prompts_and_answers_take_turns_and_each_has_the_whole_batch() -> None:
+def test_prompts_and_answers_take_turns_and_answers_have_a_share_of_the_time() -> None:
     parts = Parts(num_cells=2048)
     parts.profile.note(0, 256, 256 * STALL_SECONDS / 48.5)
     reading, writing = parts.running(prompt(1, 300), lacks=300), parts.running(prompt(300, 5), ((7,),))
-    idle = parts.running(prompt(400, 20), lacks=20, priority="idle")
     turns = batching(parts, 64, takes_turns=True)
-    assert [told(turns.next()) for _ in range(3)] == [
-        [(reading.request_id, 64, 0, False)],
-        [(writing.request_id, 1, 0, True)],
-        [(reading.request_id, 64, 0, False)],
-    ]
-    parts.groups.running.remove(reading)
-    # What is read ahead waits for who writes, and takes no turns with it.
-    assert told(turns.next()) == [(writing.request_id, 1, 0, True)]
+    read, wrote = [(reading.request_id, 64, 0, False)], [(writing.request_id, 1, 0, True)]
+
+    def took(seconds: float) -> list[tuple[str, int, int, bool]]:
+        batch = told(turns.next())
+        turns.note(seconds)
+        return batch
+
+    owed = ANSWERS_SHARE * 0.6
+    assert [took(0.6), took(owed / 2), took(owed), took(0.6)] == [read, wrote, wrote, read]
+    # However little time it took, each answer goes on by a token.
+    assert [took(owed), took(0.0), took(0.0)] == [wrote, read, wrote]
+
+
+def test_what_is_read_ahead_waits_for_who_writes_and_takes_no_turns() -> None:
+    parts = Parts(num_cells=2048)
+    writing = parts.running(prompt(300, 5), ((7,),))
+    idle = parts.running(prompt(400, 90), lacks=90, priority="idle")
+    turns = batching(parts, 64, takes_turns=True)
+    for _ in range(2):
+        assert told(turns.next()) == [(writing.request_id, 1, 0, True)]
+        turns.note(0.1)
     parts.groups.running.remove(writing)
-    assert told(turns.next()) == [(idle.request_id, 20, 0, True)]
+    assert told(turns.next()) == [(idle.request_id, 64, 0, False)]
 
 
 def test_a_suspect_is_computed_alone() -> None:

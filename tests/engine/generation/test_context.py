@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -152,3 +153,21 @@ def test_a_context_has_no_more_sequences_than_a_batch_has_tokens(model: Model, n
 
 def test_models_of_keys_and_values_share_prefixes(model: Model) -> None:
     assert model.can_share_prefixes
+
+
+@pytest.mark.parametrize(
+    ("devices", "kv_on_gpu", "on_processor"),
+    [
+        ({0: "CPU", 1: "CPU", 2: "CPU"}, True, True),
+        ({0: "CPU", 1: "Vulkan0", 2: "Vulkan0"}, True, True),
+        ({0: "Vulkan0", 1: "Vulkan0", 2: "CPU"}, True, False),
+        ({0: "Vulkan0", 1: "Vulkan0", 2: "Vulkan0"}, False, True),
+    ],
+)
+def test_attention_is_where_most_layers_have_their_keys_and_values(
+    context: Context, monkeypatch: pytest.MonkeyPatch, devices: dict[int, str], kv_on_gpu: bool, on_processor: bool
+) -> None:
+    monkeypatch.setattr(context.model, "layer_devices", devices)
+    monkeypatch.setattr(context, "spec", replace(context.spec, kv_on_gpu=kv_on_gpu))
+    assert context.attends_on_processor is on_processor
+    assert context.attends_by_tiles is (on_processor and context.spec.kv_type == "f16")

@@ -171,6 +171,33 @@ def test_cells_that_a_running_prompt_shares_are_no_use_to_free(room):
     room.release(sequence)
 
 
+def test_cells_are_spared_of_what_no_prompt_needs_and_nothing_is_lost(room):
+    room.ask([A, B])
+    found = room.keeper.find([A])
+    room.ask([C])
+    room.keeper.spare_cells()
+    # What lies below another is of no use in memory without it.
+    assert homes(room) == (1, 3, 0)
+    room.keeper.let_go(found)
+    found, sequence = room.keeper.find([A]), room.cells.open()
+    room.keeper.restore(found, sequence)
+    room.keeper.let_go(found)
+    room.keeper.spare_cells()
+    assert homes(room)[0] == 1
+    room.release(sequence)
+    assert room.ask([A, B]) == 64
+    assert room.ask([C]) == 32
+
+
+def test_cells_are_not_spared_where_memory_has_little_more_room_than_they_have(room):
+    room.keeper.set_budgets(PLENTY, 2 * PAGE, PLENTY)
+    room.ask([A, B, C, D])
+    assert room.keeper.free_cells(1) > 0
+    assert homes(room)[0] == 3
+    room.keeper.spare_cells()
+    assert homes(room)[0] == 3
+
+
 def test_what_a_prompt_waits_for_stays_where_it_is(room):
     room.ask([A, B])
     found = room.keeper.find([A, B])
@@ -531,7 +558,7 @@ def test_whatever_happens_what_is_given_is_right_and_budgets_are_kept(tmp_path, 
     read: set[tuple[Segment, ...]] = set()
     waiting: list[tuple[list[Segment], Found]] = []
     for _ in range(250):
-        match random_.choice("aaaaaawwwccbfsdr"):
+        match random_.choice("aaaaaawwwccbfesdr"):
             case "a":
                 prompt = some_prompt(random_)
                 room.ask(prompt, random_.random())
@@ -546,6 +573,8 @@ def test_whatever_happens_what_is_given_is_right_and_budgets_are_kept(tmp_path, 
                 room.keeper.set_budgets(*budgets)
             case "f":
                 room.keeper.free_cells(random_.randrange(200))
+            case "e":
+                room.keeper.spare_cells()
             case "s":
                 room.keeper.flush(random_.choice([None, 2]))
             case "d":
@@ -607,12 +636,14 @@ def test_whatever_the_disk_does_what_is_given_is_right_and_nothing_is_lost_track
     room.keeper.set_budgets(*budgets)
     for _ in range(250):
         seconds[0] += random_.choice((0.0, 1.0, 40.0))
-        match random_.choice("aaaaaafffsdrp"):
+        match random_.choice("aaaaaafffesdrp"):
             case "a":
                 # What is given is compared with what reading gives.
                 hits += room.ask(some_prompt(random_), random_.random())
             case "f":
                 room.keeper.free_cells(random_.randrange(200))
+            case "e":
+                room.keeper.spare_cells()
             case "s":
                 room.keeper.flush(random_.choice([None, 2]))
             case "p":

@@ -89,14 +89,14 @@ def test_a_chunk_is_a_tile_at_least_unless_that_takes_too_long_itself() -> None:
 
 def test_prompts_and_answers_take_turns_where_they_would_share_a_tile() -> None:
     demands = [WRITING, READING, WRITING]
-    assert whose_turn(demands, [1, 62, 1], has_read=False) == [False, True, False]
-    assert whose_turn(demands, [1, 62, 1], has_read=True) == [True, False, True]
+    assert whose_turn(demands, [1, 62, 1], answers_first=False) == [False, True, False]
+    assert whose_turn(demands, [1, 62, 1], answers_first=True) == [True, False, True]
     # What is less than a tile is computed token by token.
-    assert whose_turn(demands, [1, 61, 1], has_read=False) == [True, True, True]
+    assert whose_turn(demands, [1, 61, 1], answers_first=False) == [True, True, True]
     # Nobody is in a batch who was granted nothing, and one side alone never waits.
-    assert whose_turn([*demands, READING], [1, 62, 1, 0], has_read=False) == [False, True, False, False]
-    assert whose_turn([READING, READING], [64, 64], has_read=True) == [True, True]
-    assert whose_turn([WRITING] * 70, [1] * 70, has_read=False) == [True] * 70
+    assert whose_turn([*demands, READING], [1, 62, 1, 0], answers_first=False) == [False, True, False, False]
+    assert whose_turn([READING, READING], [64, 64], answers_first=True) == [True, True]
+    assert whose_turn([WRITING] * 70, [1] * 70, answers_first=False) == [True] * 70
 
 
 def test_waiting_makes_everything_urgent_in_the_end() -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from engine.errors import DecodeFailed, GenerationError, NoCells, WeightsNotRead
+from engine.errors import DecodeFailed, GenerationError, NoCells, NoRoomToCompute, WeightsNotRead
 from engine.generation.cells import Cells
 from engine.generation.context import Stretch
 from engine.generation.request import Request, RequestFailed, RequestFinished, StepEvent
 from engine.generation.segment import Segment
-from engine.generation.step_loop import StepLoop, Timing
+from engine.generation.step_loop import LONG_TO_READ_TOKENS, StepLoop, Timing
 from tests.helpers.loop_desk import ENDS, StillTime
 from tests.helpers.loop_parts import PLAIN, DiskKeeper, FakeModel, LoopContext, Script, prompt
 
 FAILED = DecodeFailed("The model stopped computing.", "Ask again.")
 NOT_READ = WeightsNotRead("A part of the model could not be read from the disk.", "Ask again.")
+
+NO_ROOM = NoRoomToCompute("There is no room in memory to compute this.", "Put fewer layers on the graphics card.")
 
 
 class FaultyContext(LoopContext):
@@ -183,6 +185,24 @@ def test_what_a_pass_without_weights_left_in_cells_is_wiped_out_and_everybody_go
     assert written([NOT_READ]) == written([])
 
 
+def test_a_batch_that_finds_no_room_is_told_of_and_nobody_notices_where_the_next_finds_some() -> None:
+    desk = FakeLoop()
+    desk.context.faults = [NO_ROOM]
+    desk.ask("first", prompt(1, 10))
+    desk.step()
+    assert desk.loop.shortage is NO_ROOM
+    desk.run()
+    assert desk.loop.shortage is None
+    assert isinstance(desk.ends()["first"], RequestFinished)
+    assert written_with([NO_ROOM]) == written_with([])
+
+
+def test_who_finds_no_room_again_fails_and_the_others_go_on() -> None:
+    ends = written_with([NO_ROOM, NO_ROOM, NO_ROOM])
+    assert sorted(type(end).__name__ for end in ends.values()) == ["RequestFailed", "RequestFinished"]
+    assert {end.error for end in ends.values() if isinstance(end, RequestFailed)} == {NO_ROOM}
+
+
 def test_who_asks_after_weights_could_not_be_read_is_answered() -> None:
     desk = FakeLoop()
     desk.context.faults = [NOT_READ, NOT_READ]
@@ -254,3 +274,18 @@ def test_all_who_wait_are_answered_in_order_though_only_some_have_cells() -> Non
     assert list(desk.ends()) == names
     assert 1 < most < len(names)
     assert desk.keeper.pins == []
+
+
+def test_cells_are_spared_while_a_processor_reads_much() -> None:
+    desk = FakeLoop(num_cells=2048)
+    desk.ask("short", prompt(1, 200), max_tokens=9)
+    desk.run()
+    assert desk.keeper.num_spared == 0
+    desk.context.attends_on_processor = True
+    desk.ask("short again", prompt(300, 200), max_tokens=9)
+    desk.run()
+    assert desk.keeper.num_spared == 0
+    desk.ask("long", prompt(600, 400), max_tokens=9)
+    desk.run()
+    # Of steps of 32 tokens, in those before which so much of it was missing.
+    assert desk.keeper.num_spared == (400 - LONG_TO_READ_TOKENS) // 32
