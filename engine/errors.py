@@ -29,6 +29,7 @@ RagdollError
     ├── PromptTooLong        question and instructions alone do not fit the context
     ├── NoCells              no KV cell is free
     └── DecodeFailed
+        ├── NoRoomToCompute  an allocation failed in the middle of it; with less it may succeed
         └── WeightsNotRead   a layer could not be read from the disk in time; the step can be repeated
 
 A document that is *skipped* (empty, unsupported, encrypted: nothing is wrong with us) and one that
@@ -173,7 +174,11 @@ class ModelLoadFailed(ModelError):
 
 
 class NoRoomToLoad(ModelLoadFailed):
-    """A device or the memory has less free than the weights or the context were to take."""
+    """A device or the memory has less free than the weights or the context were to take; `is_in_memory`: the latter."""
+
+    def __init__(self, sentence: str, way_out: str = "", *, is_in_memory: bool = False) -> None:
+        super().__init__(sentence, way_out)
+        self.is_in_memory = is_in_memory
 
 
 class LoadAbandoned(ModelLoadFailed):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from engine.competing import place_index
-from engine.memory.demand import Backlog, Demand
+from engine.memory.demand import Backlog, Demand, losing_nothing
 from engine.memory.hardware import Hardware
 from engine.memory.hysteresis import Hysteresis, pause_seconds
 from engine.memory.placement import Placement
@@ -26,8 +26,7 @@ class ProfiledPlanner:
         """Where everything is to live; without a model, where the index is."""
         if not demand.shape.layer_bytes:
             return place_index(demand, hardware.ram_capacity_bytes)
-        # What loses quality is the ladder's to take: last, and announced.
-        demand = replace(demand, wishes=replace(demand.wishes, may_lose=False))
+        demand = losing_nothing(demand)
         self._newest = backlog, demand
         return plan(hardware, self._profile(), backlog, demand)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from engine.generation.loaded import LoadedModel
 from engine.generation.model_leases import ModelLeases, cell_bytes
 from engine.generation.needs import most_running
 from engine.generation.weights.stream import LayerStream
+from engine.memory.demand import Budgets
 from engine.memory.hardware import Hardware
 from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
@@ -61,7 +62,7 @@ class Means:
     """What applying a placement takes: who is told of bytes, what is free, how to plan with less, and a mark of trial.
 
     `goes_on` is False once a load that is under way is to be given up. `disk_folder` takes of answers that move what
-    memory has no room for.
+    memory has no room for. `budgets` are the user's, which two contexts at once keep to as well.
     """
 
     ledger: Ledger
@@ -71,6 +72,7 @@ class Means:
     trials: LoadTrials
     goes_on: Callable[[float], bool]
     disk_folder: Path | None = None
+    budgets: Budgets = field(default_factory=Budgets)
 
 
 def apply(loaded: LoadedModel, wanted: Placement, means: Means) -> Applied:
@@ -158,7 +160,7 @@ def _refusal(loaded: LoadedModel, plan: LoadPlan) -> str:
 def _elsewhere(
     loaded: LoadedModel, plan: LoadPlan, change: Change, means: Means
 ) -> tuple[LoadedModel, ModelError | None]:
-    if change.reloads or not _both_fit(loaded, plan, means.hardware(), means.ledger):
+    if change.reloads or not _both_fit(loaded, plan, means.hardware(), means.ledger, means.budgets):
         return _instead(loaded, _ways(loaded.plan, plan, means), means)
     try:
         _retarget(loaded.stream, plan.placement)
@@ -282,16 +284,22 @@ def _keeper(
     return keeper_over(plan, context, cells, means.ledger, loaded.files), False
 
 
-def _both_fit(loaded: LoadedModel, plan: LoadPlan, hardware: Hardware, ledger: Ledger) -> bool:
-    """Whether there is room for the new context beside the one that is there."""
+def _both_fit(loaded: LoadedModel, plan: LoadPlan, hardware: Hardware, ledger: Ledger, budgets: Budgets) -> bool:
+    """Whether there is room for the new context beside the one that is there, also by the budgets."""
     free: dict[Tier, int] = {
-        "ram": hardware.ram_free_bytes,
-        "gpu": device_free_bytes(hardware, ledger.held_bytes("gpu")),
+        "ram": _within(hardware.ram_free_bytes, budgets.ram_bytes, ledger.counted_bytes("ram")),
+        "gpu": _within(
+            device_free_bytes(hardware, ledger.held_bytes("gpu")), budgets.gpu_bytes, ledger.counted_bytes("gpu")
+        ),
     }
     buffers = sum(loaded.context.compute_bytes.values()) * max(1, plan.spec.n_ubatch) // loaded.context.n_ubatch
     needed = {tier: cell_bytes(plan.shape, plan.placement, tier) * plan.spec.num_cells for tier in free}
     needed["gpu" if plan.placement.n_gpu_layers else "ram"] += buffers
     return all(num_bytes + SPARE_BYTES <= free[tier] for tier, num_bytes in needed.items() if num_bytes)
+
+
+def _within(free_bytes: int, budget_bytes: int | None, held_bytes: int) -> int:
+    return free_bytes if budget_bytes is None else min(free_bytes, budget_bytes - held_bytes)
 
 
 def _sentence(

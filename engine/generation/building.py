@@ -31,6 +31,8 @@ from engine.models.gguf import parts_of
 
 # As ggml's backends and the system put it, and as the context itself does.
 _ALLOCATION = re.compile(r"alloc|out ?of ?(device|host)? ?memory|no room", re.IGNORECASE)
+# Buffers of main memory by their names, also those that a device reads directly.
+_OF_MEMORY = re.compile(r"\bcpu(_\w+)?\b|_cpu_buffer|_host\b", re.IGNORECASE)
 _WAY_OUT = "Download it again, or choose another GGUF file."
 
 
@@ -154,7 +156,8 @@ def lack_of_room_told() -> Iterator[None]:
         yield
     except ModelLoadFailed as error:
         if _ALLOCATION.search(error.sentence):
-            raise NoRoomToLoad(error.sentence, error.way_out) from error
+            is_in_memory = _OF_MEMORY.search(error.sentence) is not None
+            raise NoRoomToLoad(error.sentence, error.way_out, is_in_memory=is_in_memory) from error
         raise
 
 

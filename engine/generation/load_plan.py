@@ -113,10 +113,13 @@ class LoadPlan:
             yield plan
             plan = plan.one_lower(hardware(), planning)
 
-    def one_lower(self, hardware: Hardware, planning: Planning) -> LoadPlan | None:
-        """The plan of somebody who does without one thing more, and loads less for it; None where nothing is left."""
+    def one_lower(self, hardware: Hardware, planning: Planning, short_of: Tier = "gpu") -> LoadPlan | None:
+        """The plan of somebody who does without one thing more, and loads less for it; None where nothing is left.
+
+        What is `short_of` room is relieved first, where the model has anything there.
+        """
         tiers: tuple[Tier, ...] = ("gpu", "ram") if self.placement.n_gpu_layers else ("ram",)
-        for tier in tiers:
+        for tier in sorted(tiers, key=lambda tier: tier != short_of):
             offered = self.given_up
             while (rung := next_rung(tier, LadderState(self.demand, self.placement, offered))) is not None:
                 # What is kept, or resident of the index, takes nothing while a model is loaded: on to the next rung.

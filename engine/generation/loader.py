@@ -34,7 +34,7 @@ from engine.generation.loading import Attempts, load
 from engine.generation.model import start_backend
 from engine.generation.model_leases import ModelLeases
 from engine.generation.step_loop import StepLoop
-from engine.memory.demand import Demand
+from engine.memory.demand import Budgets, Demand
 from engine.memory.hardware import Device, Hardware, probe, probe_devices
 from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
@@ -358,7 +358,7 @@ class ModelLoader:
         self._make_room(plan.placement, lambda: self._is_given_up)
 
     def _means(self) -> Means:
-        planning = self._planning or unmeasured
+        planning, memory = self._planning or unmeasured, self._settings().memory
         return Means(
             self._ledger,
             self._leases,
@@ -367,6 +367,7 @@ class ModelLoader:
             self._trials,
             lambda _: not self.is_closing,
             self._kept_folder,
+            Budgets(memory.gpu_budget_bytes, memory.ram_budget_bytes, memory.disk_budget_bytes),
         )
 
     def _cache_files(self) -> CacheFiles:

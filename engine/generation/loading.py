@@ -41,14 +41,16 @@ def load(plan: LoadPlan, attempts: Attempts) -> LoadedModel:
         ModelError: It cannot be loaded, also not with as little as can be.
     """
     plan = _lower_after_deaths(plan, attempts)
-    ways = plan.rungs(attempts.hardware, attempts.planning)
     while True:
         attempts.begin(plan)
         try:
             with attempts.trials.of(plan.path):
                 return attempts.build(plan)
         except NoRoomToLoad as error:
-            if attempts.is_given_up() or (lower := next(ways, None)) is None:
+            if attempts.is_given_up():
+                raise
+            short_of: Tier = "ram" if error.is_in_memory else "gpu"
+            if (lower := plan.one_lower(attempts.hardware(), attempts.planning, short_of)) is None:
                 raise
             log.info("%s", error.sentence)
             attempts.publish(MemoryShort(_tier_of(lower), f"{error.sentence} {lower.given_up[-1].sentence}"))

@@ -6,7 +6,7 @@ The planner turns this, what the machine has and what it measured into a Placeme
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from engine.core import KVType, ModelShape, Span
@@ -97,6 +97,11 @@ class Backlog:
     def cached_tokens(self) -> int:
         """Of a prompt, the tokens whose keys and values are kept."""
         return int(self.prompt_tokens * self.cached_share)
+
+
+def losing_nothing(demand: Demand) -> Demand:
+    """The same without lossy steps: those are the ladder's to take, last and announced, and no plan's."""
+    return replace(demand, wishes=replace(demand.wishes, may_lose=False))
 
 
 def undecided(held: Iterable[Span]) -> tuple[Span, ...]:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from engine.config import Settings
 from engine.errors import ModelError
-from engine.memory.demand import Backlog, Demand
+from engine.memory.demand import Backlog, Demand, losing_nothing
 from engine.memory.hardware import Hardware
 from engine.memory.placement import Placement
 from engine.memory.planner import plan
@@ -20,8 +20,8 @@ Planning: TypeAlias = Callable[[Hardware, Demand], Placement]
 
 
 def planning_by(profile: Callable[[], Profile]) -> Planning:
-    """Plans for a single question, by what is known of the machine's speed."""
-    return lambda hardware, demand: plan(hardware, profile(), Backlog(), demand)
+    """Plans for a single question, by what is known of the machine's speed; promises what a load would get."""
+    return lambda hardware, demand: plan(hardware, profile(), Backlog(), losing_nothing(demand))
 
 
 # On a machine of which nothing was measured.

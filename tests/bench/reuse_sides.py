@@ -55,9 +55,7 @@ class Ours:
 
     def ask(self, ask: Ask) -> Outcome:
         begun = time.perf_counter()
-        segments = self._composed(ask)
-        self.decision_seconds.append(time.perf_counter() - begun)
-        answered = self.generation.ask(self._name(), segments, greedy(ANSWER_TOKENS))
+        answered = self.generation.ask(self._name(), self._composed(ask), greedy(ANSWER_TOKENS))
         assert answered.read is not None
         seconds = answered.token_times[0] - begun
         return Outcome(seconds, answered.read.computed_tokens, answered.answers[0].tokens)
@@ -116,7 +114,11 @@ class Ours:
 
     def ordered(self, ask: Ask) -> list[Segment]:
         """The prompt as the application composes it."""
-        keeper, before = self.generation.keeper, list(ask.before)
+        order, before = self._order(ask) if self.reorder_loss else range(len(ask.passages)), list(ask.before)
+        return [*before, *(ask.passages[place] for place in order), ask.question]
+
+    def _order(self, ask: Ask) -> Sequence[int]:
+        keeper, before, begun = self.generation.keeper, list(ask.before), time.perf_counter()
         assert keeper is not None
 
         def is_kept(order: Sequence[int]) -> bool:
@@ -125,12 +127,9 @@ class Ours:
 
         lengths = [len(passage.tokens) for passage in ask.passages]
         uses = [self._uses[passage] for passage in ask.passages]
-        order = (
-            along_kept(ask.scores, lengths, is_kept, self.reorder_loss, uses)
-            if self.reorder_loss
-            else range(len(lengths))
-        )
-        return [*before, *(ask.passages[place] for place in order), ask.question]
+        order = along_kept(ask.scores, lengths, is_kept, self.reorder_loss, uses)
+        self.decision_seconds.append(time.perf_counter() - begun)
+        return order
 
     def _name(self) -> str:
         self.num_asked += 1

@@ -37,9 +37,19 @@ OURS = {
     "searched_ttft_s": 2.0,
     "no_speculation_ttft_s": 2.5,
     "questions_per_s": 0.5,
-    "loaded_ttft_s": 3.0,
+    "ttft_s_at_1.0": 3.0,
+    "ttft_s_at_0.8": 3.0,
+    "ttft_s_at_1.2": 3.0,
 }
-THEIRS = {"ttft_s": 9.0, "loaded_ttft_s": 15.0, "permuted_s": 10.0, "same_order_s": 0.3, "questions_per_s": 0.2}
+THEIRS = {
+    "ttft_s": 9.0,
+    "ttft_s_at_1.0": 15.0,
+    "ttft_s_at_0.8": 15.0,
+    "ttft_s_at_1.2": 15.0,
+    "permuted_s": 10.0,
+    "same_order_s": 0.3,
+    "questions_per_s": 0.2,
+}
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +147,8 @@ def test_ratios_have_the_names_that_were_promised() -> None:
     named = ttft_reuse.named_ratios({"ours": OURS, "llama_server": THEIRS, "llama_cpp_python": {"ttft_s": 8.0}})
 
     assert named.keys() == ttft_reuse.BOUNDS.keys()
-    assert (named["llama_server"], named["llama_server_alone"]) == (5.0, 4.5)
+    loaded = named["llama_server"], named["llama_server_at_0.8"], named["llama_server_at_1.2"]
+    assert (*loaded, named["llama_server_alone"]) == (5.0, 5.0, 5.0, 4.5)
     assert named["throughput_llama_server"] == 2.5
     assert named["llama_cpp_python"] == 4.0
     assert named["second_question_cold"] == named["second_question_permuted"] == 40.0
@@ -151,7 +162,7 @@ def test_without_peers_there_are_no_ratios_to_them() -> None:
 
 
 def test_the_whole_bench_finds_every_ratio(tmp_path: Path) -> None:
-    size = ttft_reuse.Size(SMALL, questions=6, sets=1, searches=2)
+    size = ttft_reuse.Size(SMALL, questions=6, sets=1, searches=2, loads=ttft_reuse.LOADS)
     recurring, model = Recurring(SMALL.vocabulary), bench_model(tmp_path, SMALL)
     bench = ttft_reuse.Bench(size, model, tmp_path / "work", recurring, program(tmp_path, SERVER), has_python=True)
 
@@ -162,4 +173,7 @@ def test_the_whole_bench_finds_every_ratio(tmp_path: Path) -> None:
     assert all(ratio > 0 for ratio in named.values())
     assert named["turn_10"] == pytest.approx(1.0, abs=0.01)
     assert ours["computed_share"] < 1.0
+    # Alone, four at a time, and under three loads.
+    assert len(bench.decision_seconds) > 6 * (1 + 1 + 3)
+    assert ours["decision_p99_ms"] > 0
     assert ours["hit_ratio_cells"] > 0

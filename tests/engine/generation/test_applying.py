@@ -15,6 +15,7 @@ from engine.generation import applying
 from engine.generation.commands import UseModel
 from engine.generation.context import Context, Stretch
 from engine.generation.model import Model
+from engine.memory.demand import Budgets
 from engine.memory.hardware import Device, Hardware
 from engine.memory.ledger import Ledger
 from tests.engine.generation.conftest import Desk
@@ -344,8 +345,8 @@ def test_two_contexts_fit_only_where_both_tiers_have_room(model_desk):
     def machine(ram_free: int) -> Hardware:
         return Hardware(1 << 40, ram_free, 1 << 40, 1 << 40, 0)
 
-    assert applying._both_fit(loaded, plan, machine(needed), Ledger())
-    assert not applying._both_fit(loaded, plan, machine(needed - 1), Ledger())
+    assert applying._both_fit(loaded, plan, machine(needed), Ledger(), Budgets())
+    assert not applying._both_fit(loaded, plan, machine(needed - 1), Ledger(), Budgets())
 
 
 def test_what_we_hold_of_a_card_is_not_free_whatever_its_driver_says(model_desk):
@@ -353,9 +354,19 @@ def test_what_we_hold_of_a_card_is_not_free_whatever_its_driver_says(model_desk)
     plan = loaded.plan.placed(replace(loaded.plan.placement, n_gpu_layers=99, **slots(48)))
     capacity = 1 << 34
     machine = Hardware(1 << 40, 1 << 40, 1 << 40, 1 << 40, 0, (Device("GPU0", "A card", capacity, capacity),))
-    assert applying._both_fit(loaded, plan, machine, ledger)
+    assert applying._both_fit(loaded, plan, machine, ledger, Budgets())
     ledger.take("weights", "all of it", "gpu", capacity)
-    assert not applying._both_fit(loaded, plan, machine, ledger)
+    assert not applying._both_fit(loaded, plan, machine, ledger, Budgets())
+
+
+def test_two_contexts_keep_to_the_budget_that_one_of_them_keeps_to(model_desk):
+    loaded, ledger = model_desk.loader.loaded_now, Ledger()
+    plan = loaded.plan.placed(replace(loaded.plan.placement, **slots(48)))
+    needed = plan.shape.kv_bytes(48 * SLOT) + sum(loaded.context.compute_bytes.values()) + applying.SPARE_BYTES
+    machine = Hardware(1 << 40, 1 << 40, 1 << 40, 1 << 40, 0)
+    ledger.take("weights", "all of it", "ram", 1 << 30)
+    assert applying._both_fit(loaded, plan, machine, ledger, Budgets(ram_bytes=(1 << 30) + needed))
+    assert not applying._both_fit(loaded, plan, machine, ledger, Budgets(ram_bytes=(1 << 30) + needed - 1))
 
 
 def test_nothing_is_placed_otherwise_while_the_engine_closes(model_desk):

@@ -87,6 +87,14 @@ def test_with_a_graphics_card_keys_and_values_leave_it_before_there_is_room_for_
     assert not loaded.placement.kv_on_gpu
 
 
+def test_what_finds_no_room_in_memory_leaves_what_lies_on_a_graphics_card_there(tmp_path, tiny_model):
+    bench = Bench(tmp_path, tiny_model, WITH_CARD, refuses=1)
+    bench.plan = plan_load(tiny_model, Settings(), WITH_CARD, 2)
+    loaded = bench.load(lambda sentence: NoRoomToLoad(sentence, is_in_memory=True))
+    assert [(rung.tier, rung.kind) for rung in loaded.given_up] == [("ram", "fewer_cells")]
+    assert (loaded.placement.kv_on_gpu, loaded.placement.n_gpu_layers) == (True, 2)
+
+
 def test_where_nothing_is_left_to_do_without_the_load_has_failed(tmp_path, tiny_model):
     bench = Bench(tmp_path, tiny_model, refuses=100)
     with pytest.raises(NoRoomToLoad):
@@ -120,6 +128,23 @@ def test_a_load_that_ended_the_process_takes_less_the_next_time_and_says_why(tmp
         "There is room for 2 answers at once instead of 4; the others wait."
     )
     assert not bench.mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("what", "is_in_memory"),
+    [
+        ("alloc_tensor_range: failed to allocate CPU buffer of size 5932544", True),
+        ("alloc_tensor_range: failed to allocate CPU_REPACK buffer of size 5932544", True),
+        ("ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 5932544", True),
+        ("failed to allocate Vulkan_Host buffer of size 5932544", True),
+        ("alloc_tensor_range: failed to allocate Vulkan0 buffer of size 5932544", False),
+        ("ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9.00 MiB on device 0: out of memory", False),
+    ],
+)
+def test_which_memory_had_no_room_is_told(what: str, is_in_memory: bool):
+    with pytest.raises(NoRoomToLoad) as caught, lack_of_room_told():
+        raise ModelLoadFailed(f"m.gguf could not be loaded ({what}).")
+    assert caught.value.is_in_memory is is_in_memory
 
 
 @pytest.mark.parametrize(

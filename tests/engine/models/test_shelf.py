@@ -6,10 +6,14 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from engine.config import Settings
+from engine.config import MIB, MemorySettings, Settings
 from engine.core import Span
+from engine.memory.demand import Backlog, Budgets
 from engine.memory.hardware import Device, Hardware
+from engine.memory.planner import plan
+from engine.memory.profile import Profile
 from engine.models import shelf
+from engine.models.fit import demand_of
 from tests.helpers.tiny_gguf import write_tiny_model
 
 GPU = Device("GPU0", "A consumer GPU", 8 * 2**30, 6 * 2**30)
@@ -37,6 +41,20 @@ def test_what_competes_with_a_model_counts_against_its_fit(tmp_path: Path):
     entry = shelf.entry(path, Settings(), hardware(), beside=lambda demand: replace(demand, fixed=full))
     assert not entry.fits
     assert "too little memory" in entry.fit
+
+
+def test_the_fit_promises_no_precision_that_only_a_shortage_takes(tmp_path: Path):
+    path = write_tiny_model(tmp_path / "m.gguf", layers=2, heads=2, kv_heads=1, context=2**15)
+    by_guess = shelf.planning_by(Profile)
+    would_lose = False
+    for budget in range(8 * MIB, 64 * MIB, 4 * MIB):
+        lossy, lossless = (
+            replace(demand_of(path, Settings(memory=MemorySettings(may_lose=may_lose))), budgets=Budgets(None, budget))
+            for may_lose in (True, False)
+        )
+        assert by_guess(hardware(), lossy) == by_guess(hardware(), lossless)
+        would_lose |= plan(hardware(), Profile(), Backlog(), lossy).kv_type == "q8_0"
+    assert would_lose
 
 
 def test_a_file_that_vanished_keeps_its_place_with_the_reason(tmp_path: Path):
