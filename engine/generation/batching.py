@@ -10,12 +10,8 @@ from engine.generation.cells import Cells
 from engine.generation.context import Stretch
 from engine.generation.groups import Groups, SequenceGroup
 from engine.generation.prefill_profile import PrefillProfile
-from engine.generation.scheduler import MIN_ALONE_TOKENS, Demand, chunk_tokens, pack, whose_turn
+from engine.generation.scheduler import MIN_ALONE_TOKENS, Demand, answers_share, chunk_tokens, pack, whose_turn
 from engine.generation.sequence import TokenSequence
-
-# Where prompts and answers take turns, answers are written for so much of the time that prompts were read for: a few
-# tokens in one go instead of one. What has been written gives its cells back, and attention looks at fewer.
-ANSWERS_SHARE = 1 / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +56,9 @@ class Batching:
         """
         self._groups, self._cells, self._profile, self._admission = groups, cells, profile, admission
         self._room, self._costs_a_pass, self._takes_turns = room, costs_a_pass, takes_turns
-        # Whether the last batch was of prompts alone, and what answers are owed of the time that it took.
-        self._has_read, self._answers_first, self._owed_seconds = False, False, 0.0
+        # Whether the last batch was of prompts alone, the share of its time that is owed to answers, and what is left.
+        self._has_read, self._answers_first = False, False
+        self._owed_share = self._owed_seconds = 0.0
 
     def next(self) -> list[Work]:
         """The next batch: of everybody who has cells, or of the first suspect alone."""
@@ -81,7 +78,7 @@ class Batching:
     def note(self, seconds: float) -> None:
         """The batch took so long. After prompts, answers go on for a share of that, by one token at least."""
         if self._has_read:
-            self._owed_seconds = ANSWERS_SHARE * seconds
+            self._owed_seconds = self._owed_share * seconds
         else:
             self._owed_seconds = max(0.0, self._owed_seconds - seconds)
         self._answers_first = self._has_read or self._owed_seconds > 0
@@ -91,6 +88,7 @@ class Batching:
         granted = self._packed(demands, chunk)
         if not self._takes_turns:
             return granted
+        self._owed_share = answers_share(demands)
         turns = whose_turn(demands, granted, answers_first=self._answers_first)
         packed = iter(self._packed([demand for demand, its in zip(demands, turns, strict=True) if its], chunk))
         return [next(packed) if its else 0 for its in turns]

@@ -27,6 +27,9 @@ MIN_CHUNK_TOKENS = 32
 # llama.cpp computes attention on the processor by tiles of so many tokens of a batch, whoever's they are: with fewer,
 # each by itself, at four fifths of the speed; a tile that is not full costs as much as a full one.
 TILE_TOKENS = 64
+# Where prompts and answers take turns, answers are written for so much of the time that prompts were read for: a few
+# tokens in one go instead of one. What has been written gives its cells back, and attention looks at fewer.
+ANSWERS_SHARE = 1 / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,13 @@ def whose_turn(demands: Sequence[Demand], granted: Sequence[int], *, answers_fir
     if len(sides) < 2 or sum(granted) < TILE_TOKENS:
         return [num_tokens > 0 for num_tokens in granted]
     return [num_tokens > 0 and reads != answers_first for reads, num_tokens in zip(is_reading, granted, strict=True)]
+
+
+def answers_share(demands: Sequence[Demand]) -> float:
+    """How much of the time that prompts were read for is owed to answers; 0 (a token) to those that are less urgent."""
+    reading = min((demand.rank for demand in demands if demand.num_tokens > 1), default=_RANKS["idle"])
+    writing = min((demand.rank for demand in demands if demand.num_tokens == 1), default=_RANKS["idle"])
+    return ANSWERS_SHARE if writing <= reading else 0.0
 
 
 def pack(

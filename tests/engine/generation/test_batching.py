@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from engine.generation.batching import ANSWERS_SHARE, Batching, Work
+from engine.generation.batching import Batching, Work
 from engine.generation.groups import SequenceGroup
-from engine.generation.scheduler import STALL_SECONDS, STOP_SECONDS
+from engine.generation.scheduler import ANSWERS_SHARE, STALL_SECONDS, STOP_SECONDS
 from tests.helpers.loop_parts import Parts, prompt
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from engine.generation.scheduler import (
     AGEING_SECONDS,
+    ANSWERS_SHARE,
     MIN_ALONE_TOKENS,
     MIN_CHUNK_TOKENS,
     STALL_SECONDS,
@@ -16,6 +17,7 @@ from engine.generation.scheduler import (
     Candidate,
     Demand,
     Resident,
+    answers_share,
     chunk_tokens,
     is_read_soon,
     next_admission,
@@ -97,6 +99,13 @@ def test_prompts_and_answers_take_turns_where_they_would_share_a_tile() -> None:
     assert whose_turn([*demands, READING], [1, 62, 1, 0], answers_first=False) == [False, True, False, False]
     assert whose_turn([READING, READING], [64, 64], answers_first=True) == [True, True]
     assert whose_turn([WRITING] * 70, [1] * 70, answers_first=False) == [True] * 70
+
+
+def test_answers_have_a_share_of_the_time_of_prompts_that_are_no_more_urgent() -> None:
+    batch = replace(WRITING, rank=1)
+    assert answers_share([WRITING, READING]) == answers_share([WRITING, batch, READING]) == ANSWERS_SHARE
+    assert answers_share([WRITING, replace(READING, rank=1)]) == ANSWERS_SHARE
+    assert answers_share([batch, READING]) == 0.0
 
 
 def test_waiting_makes_everything_urgent_in_the_end() -> None:
