@@ -29,7 +29,7 @@ MIN_CHUNK_TOKENS = 32
 TILE_TOKENS = 64
 # Where prompts and answers take turns, answers are written for so much of the time that prompts were read for: a few
 # tokens in one go instead of one. What has been written gives its cells back, and attention looks at fewer.
-ANSWERS_SHARE = 1 / 2
+ANSWERS_SHARE = 1 / 4
 
 
 @dataclass(frozen=True, slots=True)
