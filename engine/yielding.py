@@ -1,4 +1,9 @@
-"""Threads that yield: work that nobody waits for takes of the cores what all others leave."""
+"""Threads that yield: work that nobody waits for takes of the cores what all others leave.
+
+A low priority is not enough: beside llama.cpp's threads, which never sleep within a pass, a thread of the lowest
+niceness still gets its turn, and the answer pays for it (14 % of the time of a search, 2 % this way; see
+tests/bench/refresh.py). What is idle in a pass, between two tokens and where one thread waits for the other, is enough.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,12 @@ import sys
 import threading
 from contextlib import suppress
 
-# Beside busy threads of ordinary priority it gets a thirtieth of a core: little is lost, and it comes to an end.
-_NICER_BY, _NICEST = 15, 19
-_THREAD_PRIORITY_LOWEST = -2
-_QOS_CLASS_UTILITY = 0x11
+_THREAD_PRIORITY_IDLE = -15
+_QOS_CLASS_BACKGROUND = 0x09
 # One busy Python thread makes a token 3-6 times slower at the default of 5 ms.
 _SWITCH_INTERVAL_S = 0.0001
+
+_this_thread = threading.local()
 
 
 def switch_often() -> None:
@@ -22,15 +27,20 @@ def switch_often() -> None:
 
 
 def yield_to_others() -> None:
-    """Lowers the priority of the calling thread, and of those that it starts from now on; there is no way back."""
+    """Gives the calling thread, and those that it starts from now on, only idle cores; there is no way back."""
+    _this_thread.is_yielding = True
     with suppress(OSError, AttributeError):
         if sys.platform == "win32":
             windows = ctypes.WinDLL("kernel32")
             windows.GetCurrentThread.restype = ctypes.c_void_p
-            windows.SetThreadPriority(ctypes.c_void_p(windows.GetCurrentThread()), _THREAD_PRIORITY_LOWEST)
+            windows.SetThreadPriority(ctypes.c_void_p(windows.GetCurrentThread()), _THREAD_PRIORITY_IDLE)
         elif sys.platform == "darwin":
-            ctypes.CDLL(None).pthread_set_qos_class_self_np(_QOS_CLASS_UTILITY, 0)
+            ctypes.CDLL(None).pthread_set_qos_class_self_np(_QOS_CLASS_BACKGROUND, 0)
         else:
-            thread = threading.get_native_id()
-            nice = os.getpriority(os.PRIO_PROCESS, thread)
-            os.setpriority(os.PRIO_PROCESS, thread, min(_NICEST, nice + _NICER_BY))
+            # Of the thread, not of the process: Linux means threads by it.
+            os.sched_setscheduler(threading.get_native_id(), os.SCHED_IDLE, os.sched_param(0))
+
+
+def is_yielding() -> bool:
+    """Whether the calling thread asked to yield: threads that it has work done by do not."""
+    return getattr(_this_thread, "is_yielding", False)

@@ -12,6 +12,7 @@ import numpy as np
 from engine.partitions.codes import Codes, Positions, Scores
 from engine.partitions.packed import Mask
 from engine.partitions.rows import Vectors
+from engine.yielding import is_yielding
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -71,8 +72,10 @@ class Scanners:
             for place in places:
                 results[place] = work(items[place])
 
-        # The caller would only wait: it takes its turns as well, and one thread fewer has to wake up.
-        turns = [self._pool.submit(take_turns) for _ in range(min(self.num_threads, len(items)) - 1)]
+        # The caller would only wait: it takes its turns as well, and one thread fewer has to wake up. One that yields
+        # has no help: threads of the pool do not yield, and one that started for it would for ever.
+        num_helpers = 0 if is_yielding() else min(self.num_threads, len(items)) - 1
+        turns = [self._pool.submit(take_turns) for _ in range(num_helpers)]
         try:
             take_turns()
         finally:

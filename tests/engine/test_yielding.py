@@ -5,46 +5,47 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 
 import pytest
 
-from engine.yielding import yield_to_others
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux")
+from engine.yielding import is_yielding, yield_to_others
 
 
-def _niceness() -> int:
-    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+def _in_thread(work: Callable[[], None]) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
 
 
-def test_only_the_thread_that_asks_and_those_it_starts_yield() -> None:
-    before, seen = _niceness(), list[int]()
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have policies of their own on Linux")
+def test_only_the_thread_that_asks_and_those_it_starts_get_idle_cores_alone() -> None:
+    seen: list[int] = []
+
+    def note() -> None:
+        seen.append(os.sched_getscheduler(threading.get_native_id()))
 
     def yielding() -> None:
         yield_to_others()
-        child = threading.Thread(target=lambda: seen.append(_niceness()))
-        child.start()
-        child.join()
-        seen.append(_niceness())
+        _in_thread(note)
+        note()
 
-    thread = threading.Thread(target=yielding)
-    thread.start()
-    thread.join()
+    note()
+    _in_thread(yielding)
+    note()
 
-    assert seen == [min(19, before + 15)] * 2
-    assert _niceness() == before
+    assert seen == [os.SCHED_OTHER, os.SCHED_IDLE, os.SCHED_IDLE, os.SCHED_OTHER]
 
 
-def test_it_never_goes_beyond_the_last() -> None:
-    seen: list[int] = []
+def test_a_thread_knows_whether_it_yields() -> None:
+    seen: list[bool] = []
 
     def yielding() -> None:
-        for _ in range(4):
-            yield_to_others()
-        seen.append(_niceness())
+        seen.append(is_yielding())
+        yield_to_others()
+        seen.append(is_yielding())
 
-    thread = threading.Thread(target=yielding)
-    thread.start()
-    thread.join()
+    _in_thread(yielding)
 
-    assert seen == [19]
+    assert seen == [False, True]
+    assert not is_yielding()

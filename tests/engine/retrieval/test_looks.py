@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +19,7 @@ from engine.retrieval.looks import Looks
 from engine.retrieval.search import Query, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
+from engine.yielding import is_yielding
 from tests.helpers.chunk_rows import HashEmbedder
 from tests.helpers.passages import passage
 
@@ -37,7 +36,7 @@ class FakeSearcher:
     gate: threading.Event = field(default_factory=threading.Event)
     began: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     batches: list[list[Query]] = field(default_factory=list)
-    nices: list[int] = field(default_factory=list)
+    yielding: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -51,8 +50,8 @@ class FakeSearcher:
     def search(self, queries: Sequence[Query]) -> list[SearchResult]:
         self.batches.append(list(queries))
         self.began.release()
+        self.yielding.append(is_yielding())
         if any(query.breadth is not None for query in queries):
-            self.nices.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
             assert self.gate.wait(TIMEOUT)
         if any("BROKEN" in query.text for query in queries):
             raise LibraryError("The index cannot be read.")
@@ -183,13 +182,12 @@ def test_a_question_does_not_wait_for_a_look_nor_for_those_behind_it(desk: Desk)
     assert len(desk.searcher.batches[-1]) == 2
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux")
 def test_a_look_yields_to_all_else_and_nothing_else_does(desk: Desk):
-    ours = os.getpriority(os.PRIO_PROCESS, 0)
     desk.worker.look_again(look())
     desk.wait(1)
-    assert desk.searcher.nices == [min(19, ours + 15)]
-    assert os.getpriority(os.PRIO_PROCESS, 0) == ours
+    desk.ask("question")
+    desk.wait(2)
+    assert desk.searcher.yielding == [True, False]
 
 
 def test_a_look_that_fails_says_why_and_the_next_question_is_answered(desk: Desk):
