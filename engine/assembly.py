@@ -189,6 +189,7 @@ def assemble(
         look_costs=look_costs,
         found_again=generation.found_again,
     )
+    told.subscribe(retrieval.note)
     indexer = IndexWorker(catalog, pool, stores, settings, told.publish, moving=stores, reserve=reserve)
     viewer = ParserPool(1, *takes, recognised)
     ledger.measure("parsers", "processes that read files", "ram", lambda: pool.memory_bytes() + viewer.memory_bytes())

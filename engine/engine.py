@@ -10,7 +10,7 @@ One engine holds a data folder at a time. Calls are safe from any thread; events
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -31,7 +31,9 @@ from engine.core import (
     Filters,
     PageView,
     Question,
+    SamplingParams,
 )
+from engine.each_file import FileAnswer, ask_each, confined_to
 from engine.embedder import resolve
 from engine.errors import BadRequest, NothingThere, RagdollError
 from engine.events import AnswerEnded, AnswerFailed, AnswerFinished, IndexFinished, Publish
@@ -304,9 +306,7 @@ class Engine:
             BadRequest: Empty text, a date that is none, sampling that cannot be, or the id of a question still open.
             NothingThere: There is no such collection.
         """
-        if not question.text.strip():
-            raise BadRequest("The question is empty.")
-        check_sampling(question.sampling)
+        _check_question(question.text, question.sampling)
         self._check_scope(question.collection, question.filters)
         in_flight = QuestionInFlight(question)
         self._questions.add(in_flight)
@@ -342,6 +342,29 @@ class Engine:
                     waiting.take(AnswerFailed(question.question_id, error))
             ends = waiting.wait()
         return [ends[question.question_id] for question in questions]
+
+    def ask_each_file(
+        self, text: str, collection: str | None = None, filters: Filters = ANYWHERE, **options: Any
+    ) -> Generator[FileAnswer, None, None]:
+        """Puts a question to each document of a collection, or of all, and tells of each answer as it ends.
+
+        Somebody at the window goes before them. `options` are fields of Question. Closing it cancels what is left.
+
+        Raises:
+            BadRequest: The question is empty, or sampling or a date of the filters cannot be.
+            NothingThere: There is no such collection, or nothing that was read of the library at a path.
+        """
+        options.setdefault("sampling", self.settings.generation.sampling())
+        _check_question(text, options["sampling"])
+        self._check_scope(collection, filters)
+        documents = self._catalog.stored_documents(collection, filters)
+        if not documents:
+            raise NothingThere("No file that could be read is there to be asked.", "Add files first: ragdoll add.")
+
+        def ask(document: Document, question_id: str) -> Question:
+            return Question(question_id, text, filters=confined_to(document), priority="batch", **options)
+
+        return ask_each(documents, ask, self.submit, self.cancel, self.subscribe)
 
     def search(self, query: str, top_k: int, collection: str | None = None, filters: Filters = ANYWHERE) -> Evidence:
         """Passages for one query. Raises as `search_many` does."""
@@ -414,6 +437,12 @@ class Engine:
         for path in filters.paths:
             if not self._catalog.extent(None, Filters(paths=(path,))).files:
                 raise NothingThere(f"Nothing at {path} is in the library.", "The library page lists what is.")
+
+
+def _check_question(text: str, sampling: SamplingParams) -> None:
+    if not text.strip():
+        raise BadRequest("The question is empty.")
+    check_sampling(sampling)
 
 
 def _absolute(path: str) -> str:

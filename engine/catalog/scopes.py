@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from engine.catalog.reader import CatalogReader, id_list, span
-from engine.core import Filters
+from engine.core import Document, Filters
 from engine.errors import BadRequest
 
 # Written as the partial index `documents_found` has it; who has no chunks stored has nothing to find.
@@ -80,6 +80,11 @@ class ScopeReader(CatalogReader):
             parameters,
         )
         return Extent(*row) if row is not None else Extent(0, 0)
+
+    def stored_documents(self, collection: str | None, filters: Filters) -> tuple[Document, ...]:
+        """The documents that `extent` counts, ordered by path. Raises as that does."""
+        where, parameters = self._scope(collection, filters)
+        return self._select(f"WHERE {' AND '.join([_STORED, *where])} ORDER BY d.path", parameters)
 
     def paths_named(self, names: Collection[str]) -> Named:
         """Files and folders of the library called one of `names`, in whatever case; files also without their ending."""

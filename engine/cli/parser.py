@@ -61,7 +61,9 @@ def _declare_questions(command: AddCommand) -> None:
     form = ask.add_mutually_exclusive_group()
     form.add_argument("--json-schema", metavar="FILE", help="the answer is JSON that fits this schema")
     form.add_argument("--grammar", metavar="FILE", help="the answer fits this grammar (GBNF)")
-    ask.add_argument("--batch", metavar="FILE.jsonl", help='lines of {"id", "question"}')
+    many = ask.add_mutually_exclusive_group()
+    many.add_argument("--batch", metavar="FILE.jsonl", help='lines of {"id", "question"}')
+    many.add_argument("--each-file", action="store_true", help="an answer from each file by itself, as it comes")
 
 
 def _declare_library(command: AddCommand) -> None:

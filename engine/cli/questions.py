@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from engine.cli import documents, words
 from engine.cli.inputs import read_batch, read_form
@@ -63,11 +65,25 @@ def ask(options: argparse.Namespace, out: Output) -> None:
             return
         if not options.question:
             raise BadRequest("There is no question.", "Give a question, or --batch FILE.")
+        if options.each_file:
+            _ask_each_file(engine, options.question, asking, out)
+            return
         end = engine.ask_many([options.question], **asking)[0]
     if out.is_json:
         out.json(documents.of_answer(end))
     else:
         words.tell_answer(end, out)
+
+
+def _ask_each_file(engine: Engine, question: str, asking: dict[str, Any], out: Output) -> None:
+    """An answer from each file as it comes: whoever stops has those that were told."""
+    with closing(engine.ask_each_file(question, **asking)) as answers:
+        for one in answers:
+            if out.is_json:
+                out.json({"document": one.document.path, **documents.of_end(one.end)})
+            else:
+                words.tell_file_answer(one.document.path, one.end, out)
+            out.flush()
 
 
 def _sampling(options: argparse.Namespace, settings: Settings) -> SamplingParams:

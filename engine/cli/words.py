@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from engine.cli.output import Output
 from engine.core import Collection, Passage
-from engine.events import AnswerFinished, IndexFinished
+from engine.events import AnswerEnded, AnswerFailed, AnswerFinished, IndexFinished
 from engine.protocol import EmbedderState, Folder
 
 
@@ -80,6 +80,25 @@ def tell_answer(end: AnswerFinished, out: Output) -> None:
         out.line(f"From the question: {recognised}.")
     out.line(f"From {scope.passages_used} of {scope.passages_found} passages in {counted(scope.files, 'file')}.")
     _tell_refreshes(end, out)
+
+
+def tell_file_answer(path: str, end: AnswerEnded, out: Output) -> None:
+    """One of many: the file, what it says, and where in it."""
+    out.line(path)
+    if isinstance(end, AnswerFinished):
+        answer = end.answer
+        out.line(_indented(answer.text.strip() or "Nothing found in this file."))
+        cited = dict.fromkeys(citation.passage for citation in answer.citations)
+        places = [f"[{index + 1}] {answer.passages[index].place}" for index in cited if answer.passages[index].place]
+        if places:
+            out.line(_indented("  ".join(places)))
+    else:
+        out.line(_indented(str(end.error) if isinstance(end, AnswerFailed) else "The question was cancelled."))
+    out.line()
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}".rstrip() for line in text.splitlines())
 
 
 def _tell_refreshes(end: AnswerFinished, out: Output) -> None:

@@ -1,23 +1,22 @@
 """The retrieval thread: takes all questions that wait as one batch, and hands each on as soon as it is ready.
 
-While the writer is busy with one question, the next ones are searched here. Every question that comes in goes
-out exactly once: handed over, cancelled, or failed. Answers that are being written get more to go on from by a thread
-beside it (look_thread.py).
+While the writer is busy with one question, the next ones are searched here; those of people first, also where the
+passages of scripts' questions are just being read (waiting_room.py). Every question that comes in goes out exactly
+once: handed over, cancelled, or failed. Answers that are being written get more to go on from by a thread beside it
+(look_thread.py).
 """
 
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 from engine.core import Evidence, Filters, Passage, Quote
 from engine.errors import RagdollError
-from engine.events import AnswerStateChanged, PassagesFound, Publish
+from engine.events import AnswerStateChanged, Event, PassagesFound, Publish
 from engine.inflight import QuestionInFlight
 from engine.looking_again import LookAgain, TellFound
 from engine.retrieval.batching import MAX_BATCH
@@ -29,6 +28,7 @@ from engine.retrieval.reader import Reader
 from engine.retrieval.reported import reported
 from engine.retrieval.search import ANYWHERE, Query, Searcher, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
+from engine.retrieval.waiting_room import WaitingRoom
 
 log = logging.getLogger(__name__)
 
@@ -48,9 +48,6 @@ class _Lookup:
 
 class _WarmUp:
     """Load everything now, so that the first question does not have to wait for it."""
-
-
-_Item: TypeAlias = QuestionInFlight | _Lookup | _WarmUp
 
 
 class RetrievalWorker:
@@ -92,9 +89,7 @@ class RetrievalWorker:
         self._expect, self._reads_ahead = expect, reads_ahead
         self._costs = look_costs or LookCosts(CostModel().predict)
         self._looks = LookThread(open_searcher, self._costs, found_again)
-        self._queue: queue.Queue[_Item | None] = queue.Queue()
-        self._closing = threading.Lock()
-        self._is_closed = False
+        self._waiting: WaitingRoom[_Lookup | _WarmUp] = WaitingRoom(lambda: MAX_BATCH)
         self._thread = threading.Thread(target=self._run, name="retrieval", daemon=True)
 
     def start(self) -> None:
@@ -102,8 +97,8 @@ class RetrievalWorker:
 
     def submit(self, in_flight: QuestionInFlight) -> None:
         """Queues a question; it is handed over, cancelled or failed."""
-        self._publish(AnswerStateChanged(in_flight.question.question_id, "queued", self._queue.qsize()))
-        if not self._put(in_flight):
+        self._publish(AnswerStateChanged(in_flight.question.question_id, "queued", len(self._waiting)))
+        if not self._waiting.put(in_flight):
             self._on_cancelled(in_flight)
 
     def look_again(self, look: LookAgain) -> None:
@@ -122,65 +117,38 @@ class RetrievalWorker:
         while len(found) < len(texts):
             some = texts[len(found) : len(found) + self._lookup_size()]
             lookup = _Lookup([Query(text, collection, top_k, filters) for text in some])
-            if not self._put(lookup):
+            if not self._waiting.put(lookup):
                 raise _closing()
             found += [Evidence(result.passages, (), result.scope) for result in lookup.results.result()]
         return found
 
     def warm_up(self) -> None:
         """Loads the libraries and the embedder in the background; a failure is told to the first question."""
-        self._put(_WarmUp())
+        self._waiting.put(_WarmUp())
+
+    def note(self, event: Event) -> None:
+        """Hears how questions end: only so many of scripts' are searched ahead of their answers."""
+        self._waiting.note(event)
 
     def stop(self) -> None:
         """Ends the thread after the batch it is at; what still waits is cancelled. A second call does nothing."""
-        with self._closing:
-            if not self._is_closed:
-                self._is_closed = True
-                self._queue.put(None)
+        self._waiting.close()
         self._looks.stop()
         if self._thread.is_alive():
             self._thread.join()
         else:
-            self._turn_away(None)
+            self._turn_away()
         self._sentence_vectors.close()
 
-    def _put(self, item: _Item) -> bool:
-        with self._closing:
-            if not self._is_closed:
-                self._queue.put(item)
-            return not self._is_closed
-
     def _run(self) -> None:
-        while (item := self._queue.get()) is not None and not self._is_closed:
-            self._serve(item)
-        self._turn_away(item)
-
-    def _serve(self, item: _Item) -> None:
-        if isinstance(item, _WarmUp):
-            self._load()
-        elif isinstance(item, _Lookup):
-            self._look_up(item)
-        else:
-            batch, next_item = self._waiting_with(item)
-            self._answer(batch)
-            if next_item is not None:
-                self._serve(next_item)
-
-    def _waiting_with(self, first: QuestionInFlight) -> tuple[list[QuestionInFlight], _Lookup | _WarmUp | None]:
-        """All questions that wait by now, and what came after them."""
-        batch = [first]
-        while len(batch) < MAX_BATCH:
-            try:
-                item = self._queue.get_nowait()
-            except queue.Empty:
-                break
-            if item is None:
-                self._queue.put(None)
-                break
-            if not isinstance(item, QuestionInFlight):
-                return batch, item
-            batch.append(item)
-        return batch, None
+        while (item := self._waiting.take()) is not None:
+            if isinstance(item, _WarmUp):
+                self._load()
+            elif isinstance(item, _Lookup):
+                self._look_up(item)
+            else:
+                self._answer(item)
+        self._turn_away()
 
     def _load(self) -> None:
         try:
@@ -217,7 +185,14 @@ class RetrievalWorker:
             return
         if searcher is not None:
             for one, in_flight, result in self._searched(searcher, batch):
+                self._let_people_by(in_flight)
                 self._read(one, in_flight, result)
+
+    def _let_people_by(self, in_flight: QuestionInFlight) -> None:
+        """Reading the passages of a whole batch takes a while, and nobody sits in front of a script."""
+        if in_flight.question.priority != "interactive":
+            while people := self._waiting.take_people():
+                self._answer(people)
 
     def _searched(
         self, searcher: Searcher, batch: Sequence[QuestionInFlight]
@@ -295,17 +270,13 @@ class RetrievalWorker:
         for in_flight in batch:
             self._on_failed(in_flight, reported(error))
 
-    def _turn_away(self, item: _Item | None) -> None:
+    def _turn_away(self) -> None:
         """Ends everything that waits when the worker closes."""
-        while True:
+        for item in self._waiting.drain():
             if isinstance(item, QuestionInFlight):
                 self._on_cancelled(item)
             elif isinstance(item, _Lookup):
                 item.results.set_exception(_closing())
-            try:
-                item = self._queue.get_nowait()
-            except queue.Empty:
-                return
 
 
 def _query(in_flight: QuestionInFlight) -> Query:

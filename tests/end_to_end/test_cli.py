@@ -119,6 +119,17 @@ def test_a_batch_of_questions_gives_a_line_each(library, tmp_path: Path):
     assert lines["empty"]["error"]["sentence"] == "The question is empty."
 
 
+def test_each_file_gives_a_line_with_its_own_answer(library):
+    ragdoll, corpus, _ = library
+    lines = ragdoll.run_here("ask", QUESTION, "--each-file", "--type", "md", "--json").lines
+    markdown = {str(file) for file in corpus.rglob("*.md")}
+    assert {line["document"] for line in lines} == markdown
+    assert len(lines) == len(markdown)
+    for line in lines:
+        assert set(line) == ANSWER_FIELDS | {"document"}
+        assert {passage["document"] for passage in line["passages"]} <= {line["document"]}
+
+
 def test_a_search_is_confined_by_path_type_and_date(library):
     ragdoll, corpus, report = library
     file = next(corpus.rglob("*.md"))

@@ -10,10 +10,12 @@ import pytest
 from engine.cli import documents, words
 from engine.cli.output import Output
 from engine.core import Alternative, Answer, Citation, FinishReason, Refresh, Scope
-from engine.events import AnswerFinished, IndexFinished
+from engine.errors import RagdollError
+from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, IndexFinished
 from engine.metrics import Timings
 from tests.helpers.passages import passage
 
+TOOK = Timings(0.0, 0.0, 0.0, 0.0, 0.0, 0, 0)
 FINISHED = IndexFinished(
     indexed=2,
     unchanged=1,
@@ -57,6 +59,25 @@ def test_scripts_are_told_as_well() -> None:
     }
 
 
+def test_each_file_is_told_with_what_it_says_and_where() -> None:
+    cited = replace(passage("It ends in May."), place="page 3")
+    answer = Answer("It ends in May. [1]", (), (Citation("[1]", 0, 16),), (cited,), Scope(1, 9, 1), "tiny", "stop")
+    stream = io.BytesIO()
+    out = Output(stream, is_json=False)
+    words.tell_file_answer("/d/a.pdf", AnswerFinished("1", answer, TOOK), out)
+    words.tell_file_answer("/d/b.pdf", AnswerFinished("2", replace(answer, text=" ", citations=()), TOOK), out)
+    words.tell_file_answer("/d/c.pdf", AnswerFailed("3", RagdollError("It was removed.", "Add it again.")), out)
+    words.tell_file_answer("/d/d.pdf", AnswerCancelled("4"), out)
+
+    assert stream.getvalue().decode().split("\n\n") == [
+        "/d/a.pdf\n    It ends in May. [1]\n    [1] page 3",
+        "/d/b.pdf\n    Nothing found in this file.",
+        "/d/c.pdf\n    It was removed. Add it again.",
+        "/d/d.pdf\n    The question was cancelled.",
+        "",
+    ]
+
+
 def test_all_answers_are_told_and_the_sources_of_each() -> None:
     passages = (passage("One."), passage("Two.", document_id=2))
     other = Alternative("As the second says [2].", (Citation("[2]", 1, 19),), "stop")
@@ -70,7 +91,7 @@ def test_all_answers_are_told_and_the_sources_of_each() -> None:
         finish_reason="stop",
         alternatives=(other,),
     )
-    end = AnswerFinished("q", answer, Timings(0.0, 0.0, 0.0, 0.0, 0.0, 0, 0))
+    end = AnswerFinished("q", answer, TOOK)
     stream = io.BytesIO()
     words.tell_answer(end, Output(stream, is_json=False))
 
@@ -86,7 +107,7 @@ def test_all_answers_are_told_and_the_sources_of_each() -> None:
 def test_an_answer_that_breaks_off_says_so(first: FinishReason, second: FinishReason) -> None:
     other = Alternative("And so", (), second)
     answer = Answer("It is", (), (), (passage("One."),), Scope(1, 1, 1), "tiny", first, alternatives=(other,))
-    end = AnswerFinished("q", answer, Timings(0.0, 0.0, 0.0, 0.0, 0.0, 0, 0))
+    end = AnswerFinished("q", answer, TOOK)
     stream = io.BytesIO()
     words.tell_answer(end, Output(stream, is_json=False))
 

@@ -10,7 +10,7 @@ import pytest
 
 from engine.core import Evidence, Filters, Passage, Question, Scope
 from engine.errors import EmbedderUnavailable, LibraryError, RagdollError
-from engine.events import AnswerStateChanged, Event, PassagesFound
+from engine.events import AnswerCancelled, AnswerStateChanged, Event, PassagesFound
 from engine.inflight import QuestionInFlight
 from engine.memory.ledger import Ledger
 from engine.retrieval import worker as worker_module
@@ -352,6 +352,36 @@ def test_questions_go_between_the_slices_of_a_long_lookup(desk: Desk, monkeypatc
     assert [len(batch) for batch in desk.searcher.batches] == [2, 1, 2, 2]
 
 
+def test_somebody_who_comes_while_the_passages_of_scripts_are_read_is_next(desk: Desk):
+    handed = desk._hand_over
+
+    def hand_over(in_flight: QuestionInFlight, evidence: Evidence) -> None:
+        handed(in_flight, evidence)
+        if in_flight.question.question_id == "script 0":
+            desk.ask("a person")
+
+    desk.worker._hand_over = hand_over
+    for number in range(3):
+        desk.ask(f"script {number}", priority="batch")
+    desk.worker.start()
+    desk.wait(4)
+    assert [question_id for question_id, _ in desk.handed] == ["script 0", "a person", "script 1", "script 2"]
+
+
+def test_scripts_are_not_searched_far_ahead_of_their_answers(desk: Desk):
+    for number in range(200):
+        desk.ask(str(number), priority="batch")
+    desk.worker.start()
+    desk.wait(128)
+    desk.ask("a person")
+    desk.wait(129)
+    assert len(desk.handed) == 129
+    assert desk.handed[-1][0] == "a person"
+    for number in range(100):
+        desk.worker.note(AnswerCancelled(str(number)))
+    desk.wait(201)
+
+
 def test_a_failed_lookup_raises_where_it_was_asked(desk: Desk):
     desk.worker.start()
     with pytest.raises(LibraryError):
@@ -364,7 +394,7 @@ def test_a_lookup_after_questions_is_served_in_turn(desk: Desk):
     results: list[int] = []
     lookup = threading.Thread(target=lambda: results.append(len(desk.worker.search(["a lookup"], 3))))
     lookup.start()
-    while desk.worker._queue.qsize() < 2:
+    while len(desk.worker._waiting) < 2:
         threading.Event().wait(0.001)
     desk.worker.start()
     lookup.join(TIMEOUT)
@@ -403,11 +433,11 @@ def test_stopping_ends_all_that_waits(desk: Desk):
 
     lookup = threading.Thread(target=look_up)
     lookup.start()
-    while desk.worker._queue.qsize() < 2:
+    while len(desk.worker._waiting) < 2:
         threading.Event().wait(0.001)
     stopping = threading.Thread(target=desk.worker.stop)
     stopping.start()
-    while not desk.worker._is_closed:
+    while not desk.worker._waiting.is_closed:
         threading.Event().wait(0.001)
     desk.searcher.gate.set()
     for thread in (stopping, lookup):

@@ -1,0 +1,118 @@
+"""Tests for engine.each_file, and for asking each file of a real engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from engine import Engine
+from engine.core import Document, Filters, Question
+from engine.each_file import OPEN_AT_ONCE, ask_each, confined_to
+from engine.errors import BadRequest, NothingThere, RagdollError
+from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event, Publish
+
+
+def document(number: int) -> Document:
+    return Document(number, ("Documents",), f"/files/{number}.txt", "indexed", "", 1, 1, "hash", "text", 1)
+
+
+class Desk:
+    """Answers what it is asked in the order it likes: by being told to end a question."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Publish] = []
+        self.asked: list[Question] = []
+        self.cancelled: list[str] = []
+
+    def submit(self, question: Question) -> None:
+        if question.filters.paths == ("/files/13.txt",):
+            raise NothingThere("It was removed.")
+        self.asked.append(question)
+
+    def subscribe(self, listener: Publish) -> Callable[[], None]:
+        self.listeners.append(listener)
+        return lambda: self.listeners.remove(listener)
+
+    def tell(self, event: Event) -> None:
+        for listener in self.listeners:
+            listener(event)
+
+    def end(self, path: str) -> None:
+        question = next(one for one in self.asked if one.filters.paths == (path,))
+        self.tell(AnswerCancelled(question.question_id))
+
+
+def ask(document: Document, question_id: str) -> Question:
+    return Question(question_id, "What is it about?", filters=confined_to(document), priority="batch")
+
+
+def test_so_many_are_open_at_a_time_and_answers_come_as_they_end() -> None:
+    desk = Desk()
+    answers = ask_each(map(document, range(100, 200)), ask, desk.submit, desk.cancelled.append, desk.subscribe)
+    timer = threading.Timer(0.05, lambda: desk.end("/files/103.txt"))
+    timer.start()
+    assert next(answers).document.document_id == 103
+    assert len(desk.asked) == OPEN_AT_ONCE
+    desk.end("/files/100.txt")
+    assert next(answers).document.document_id == 100
+    assert len(desk.asked) == OPEN_AT_ONCE + 1
+    answers.close()
+    assert len(desk.cancelled) == OPEN_AT_ONCE - 1
+    assert not desk.listeners
+
+
+def test_what_is_refused_has_failed_and_the_others_go_on() -> None:
+    desk = Desk()
+    with closing(
+        ask_each([document(13), document(14)], ask, desk.submit, desk.cancelled.append, desk.subscribe)
+    ) as answers:
+        first = next(answers)
+        assert first.document.document_id == 13
+        assert isinstance(first.end, AnswerFailed)
+        desk.end("/files/14.txt")
+        assert [one.document.document_id for one in answers] == [14]
+
+
+def test_nothing_is_told_of_no_documents() -> None:
+    desk = Desk()
+    assert list(ask_each([], ask, desk.submit, desk.cancelled.append, desk.subscribe)) == []
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name, fruit in (("a", "apples"), ("b", "pears"), ("c", "plums")):
+        (folder / f"{name}.txt").write_text(f"The garden of {name} grows {fruit}. Nothing else is grown there.\n")
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.4 nothing")
+    return folder
+
+
+@pytest.mark.expects_warnings
+def test_each_file_of_a_library_answers_from_its_own_words(tmp_path: Path, files: Path) -> None:
+    with Engine.open(tmp_path / "home") as engine:
+        engine.add([files])
+        answers = list(engine.ask_each_file("What does the garden grow?"))
+        texts = {Path(one.document.path).name: one.end for one in answers}
+        assert sorted(texts) == ["a.txt", "b.txt", "c.txt"]
+        for name, fruit in (("a.txt", "apples"), ("b.txt", "pears"), ("c.txt", "plums")):
+            end = texts[name]
+            assert isinstance(end, AnswerFinished)
+            assert fruit in end.answer.text
+            assert {Path(passage.document).name for passage in end.answer.passages} == {name}
+        only = list(engine.ask_each_file("What grows?", filters=Filters(paths=(str(files / "b.txt"),))))
+        assert [Path(one.document.path).name for one in only] == ["b.txt"]
+
+
+def test_what_cannot_be_asked_is_refused_at_once(tmp_path: Path) -> None:
+    with Engine.open(tmp_path / "home") as engine:
+        with pytest.raises(BadRequest):
+            engine.ask_each_file(" ")
+        with pytest.raises(NothingThere):
+            engine.ask_each_file("What?", "No such collection")
+        with pytest.raises(RagdollError, match="No file"):
+            engine.ask_each_file("What?")
