@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from app.chats.export import markdown_of
-from app.chats.records import INTERRUPTED, Conversation, Turn, TurnRecordState
+from app.chats.records import INTERRUPTED, Conversation, Run, RunFile, Turn, TurnRecordState
+from app.chats.runs import RunStore
 from app.chats.store import ChatStore
 
-__all__ = ["INTERRUPTED", "ChatStore", "Conversation", "Turn", "TurnRecordState", "markdown_of"]
+__all__ = [
+    "INTERRUPTED",
+    "ChatStore",
+    "Conversation",
+    "Run",
+    "RunFile",
+    "RunStore",
+    "Turn",
+    "TurnRecordState",
+    "markdown_of",
+]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from engine.protocol import RagdollError
 
@@ -21,3 +23,12 @@ def told(error: sqlite3.Error | OSError) -> ChatsUnusable:
     if isinstance(error, sqlite3.OperationalError | OSError):
         return ChatsUnusable(f"The chats cannot be used just now ({text}).", "Try again.")
     return ChatsUnusable(f"The chats on the disk are damaged ({text}).", "Restart Ragdoll: it sets the file aside.")
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """Has what SQLite or the disk refuses within it raised as ChatsUnusable."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise told(error) from error

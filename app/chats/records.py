@@ -63,6 +63,26 @@ class Turn:
     filters: Json = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A question that is put to every file of a collection (None: of all), each by itself."""
+
+    run_id: str
+    question: str
+    collection: str | None
+    created: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """One file of a run and what it answered; until its outcome is finished or failed, it waits."""
+
+    file_id: str
+    document_id: int
+    path: str
+    outcome: Outcome = Outcome()
+
+
 # In the order of the table's columns.
 OUTCOME_FIELDS: tuple[str, ...] = tuple(part.name for part in fields(Outcome))
 JSON_FIELDS = frozenset({"passages", "quotes", "citations", "segments", "scope", "timings", "refreshes"})

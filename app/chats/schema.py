@@ -127,10 +127,45 @@ def _m003_refreshes(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE turns ADD COLUMN refreshes TEXT NOT NULL DEFAULT '[]'")
 
 
+def _m004_runs(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """CREATE TABLE runs (
+            number INTEGER PRIMARY KEY,
+            run_id TEXT NOT NULL UNIQUE,
+            question TEXT NOT NULL,
+            collection TEXT,
+            created REAL NOT NULL
+        )"""
+    )
+    connection.execute(
+        """CREATE TABLE run_files (
+            number INTEGER PRIMARY KEY,  -- in the order they are asked
+            file_id TEXT NOT NULL UNIQUE,
+            run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+            document_id INTEGER NOT NULL,
+            path TEXT NOT NULL,
+            state TEXT NOT NULL,
+            text TEXT NOT NULL,
+            error_sentence TEXT NOT NULL,
+            passages TEXT NOT NULL,
+            quotes TEXT NOT NULL,
+            citations TEXT NOT NULL,
+            segments TEXT NOT NULL,
+            scope TEXT NOT NULL,
+            timings TEXT NOT NULL,
+            model TEXT,
+            finish_reason TEXT,
+            refreshes TEXT NOT NULL
+        )"""
+    )
+    connection.execute("CREATE INDEX files_of_run ON run_files (run_id, number)")
+
+
 _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m001_conversations_and_turns,
     _m002_filters,
     _m003_refreshes,
+    _m004_runs,
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,30 +11,33 @@ from typing import Any
 from uuid import uuid4
 
 from app.chats import schema, search
-from app.chats.errors import told
-from app.chats.records import INTERRUPTED, JSON_FIELDS, OUTCOME_FIELDS, Conversation, Json, Outcome, Turn
+from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, storable
+from app.chats.errors import telling
+from app.chats.records import INTERRUPTED, OUTCOME_FIELDS, Conversation, Json, Outcome, Turn
+from app.chats.runs import RunStore
 
 _CONVERSATION = "conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters"
 _TURN = "turn_id, conversation_id, parent_id, question, created, filters"
-_OUTCOME = ", ".join(OUTCOME_FIELDS)
 
 
 class ChatStore:
     """Conversations and turns. All methods raise ChatsUnusable when the disk or the file does not let them.
 
     `problem` is a sentence when an earlier file could not be used and was set aside. Turns that were open
-    when the last window ended are failed with a sentence, and what was deleted then is now gone.
+    when the last window ended are failed with a sentence, and what was deleted then is now gone. `runs` are the
+    questions to every file.
     """
 
     def __init__(self, file: Path, *, has_full_text: bool = True) -> None:
         """Opens or creates `file`; `has_full_text` False searches without an index, as on an SQLite that has none."""
-        with _told():
+        with telling():
             self._connection, self.problem = schema.open_database(file)
         with self._change():
             self._has_index = has_full_text and search.install(self._connection)
             if not self._has_index:
                 search.remove(self._connection)
             self._tidy()
+        self.runs = RunStore(self._connection, self._change)
 
     @classmethod
     def in_memory(cls, problem: str) -> ChatStore:
@@ -51,16 +53,16 @@ class ChatStore:
 
     def conversations(self, query: str = "") -> tuple[Conversation, ...]:
         """All that are not deleted and hold every word of `query`; pinned first, then the newest."""
-        with _told():
+        with telling():
             rows = self._connection.execute(
                 f"SELECT {_CONVERSATION} FROM conversations WHERE deleted_at IS NULL "
                 "ORDER BY is_pinned DESC, updated DESC, conversation_id"
             ).fetchall()
-            found = search.find(self._connection, _storable(query), self._has_index) if query.strip() else None
+            found = search.find(self._connection, storable(query), self._has_index) if query.strip() else None
         return tuple(_conversation(row) for row in rows if found is None or row[0] in found)
 
     def conversation(self, conversation_id: str) -> Conversation | None:
-        with _told():
+        with telling():
             row = self._connection.execute(
                 f"SELECT {_CONVERSATION} FROM conversations WHERE conversation_id = ? AND deleted_at IS NULL",
                 (conversation_id,),
@@ -71,7 +73,7 @@ class ChatStore:
         self, title: str, collection: str | None = None, filters: Json | None = None
     ) -> Conversation:
         now = time.time()
-        made = Conversation(uuid4().hex, _storable(title), now, now, collection=collection, filters=filters or {})
+        made = Conversation(uuid4().hex, storable(title), now, now, collection=collection, filters=filters or {})
         with self._change():
             self._connection.execute(
                 "INSERT INTO conversations (conversation_id, title, created, updated, collection, filters) "
@@ -81,7 +83,7 @@ class ChatStore:
         return made
 
     def rename(self, conversation_id: str, title: str) -> None:
-        self._set(conversation_id, "title", _storable(title))
+        self._set(conversation_id, "title", storable(title))
 
     def set_pinned(self, conversation_id: str, is_pinned: bool) -> None:
         self._set(conversation_id, "is_pinned", is_pinned)
@@ -108,9 +110,9 @@ class ChatStore:
 
     def turns(self, conversation_id: str) -> tuple[Turn, ...]:
         """All turns of all branches, oldest first."""
-        with _told():
+        with telling():
             rows = self._connection.execute(
-                f"SELECT {_TURN}, {_OUTCOME} FROM turns WHERE conversation_id = ? ORDER BY number",
+                f"SELECT {_TURN}, {OUTCOME} FROM turns WHERE conversation_id = ? ORDER BY number",
                 (conversation_id,),
             ).fetchall()
         return tuple(_turn(row) for row in rows)
@@ -118,12 +120,12 @@ class ChatStore:
     def add_turn(self, conversation_id: str, parent_id: str | None, question: str, filters: Json | None = None) -> Turn:
         """Records a question as asked, and makes its branch the one that is shown."""
         now = time.time()
-        turn = Turn(uuid4().hex, conversation_id, parent_id, _storable(question), now, filters=filters or {})
+        turn = Turn(uuid4().hex, conversation_id, parent_id, storable(question), now, filters=filters or {})
         asked = (turn.turn_id, conversation_id, parent_id, turn.question, turn.created, json.dumps(turn.filters))
-        values = (*asked, *_columns(turn.outcome))
+        values = (*asked, *columns_of(turn.outcome))
         marks = ", ".join("?" * len(values))
         with self._change():
-            self._connection.execute(f"INSERT INTO turns ({_TURN}, {_OUTCOME}) VALUES ({marks})", values)
+            self._connection.execute(f"INSERT INTO turns ({_TURN}, {OUTCOME}) VALUES ({marks})", values)
             self._connection.execute(
                 "UPDATE conversations SET leaf_id = ?, updated = ? WHERE conversation_id = ?",
                 (turn.turn_id, turn.created, conversation_id),
@@ -135,17 +137,18 @@ class ChatStore:
         marks = ", ".join("?" * len(OUTCOME_FIELDS))
         with self._change():
             self._connection.execute(
-                f"INSERT INTO turns ({_TURN}, {_OUTCOME}) "
+                f"INSERT INTO turns ({_TURN}, {OUTCOME}) "
                 f"SELECT ?, conversation_id, parent_id, question, created, filters, {marks} "
                 "FROM turns WHERE turn_id = ?",
-                (turn_id, *_columns(outcome), beside_id),
+                (turn_id, *columns_of(outcome), beside_id),
             )
 
     def record(self, turn_id: str, outcome: Outcome) -> None:
         """What has become of a turn so far."""
-        places = ", ".join(f"{name} = ?" for name in OUTCOME_FIELDS)
         with self._change():
-            self._connection.execute(f"UPDATE turns SET {places} WHERE turn_id = ?", (*_columns(outcome), turn_id))
+            self._connection.execute(
+                f"UPDATE turns SET {OUTCOME_PLACES} WHERE turn_id = ?", (*columns_of(outcome), turn_id)
+            )
 
     # --- inside ---
 
@@ -166,7 +169,7 @@ class ChatStore:
 
     @contextmanager
     def _change(self) -> Iterator[None]:
-        with _told():
+        with telling():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -178,14 +181,6 @@ class ChatStore:
                 raise
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        raise told(error) from error
-
-
 def _conversation(row: tuple[Any, ...]) -> Conversation:
     conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters = row
     return Conversation(
@@ -195,30 +190,4 @@ def _conversation(row: tuple[Any, ...]) -> Conversation:
 
 def _turn(row: tuple[Any, ...]) -> Turn:
     turn_id, conversation_id, parent_id, question, created, filters = row[:6]
-    return Turn(turn_id, conversation_id, parent_id, question, created, _outcome(row[6:]), json.loads(filters))
-
-
-def _columns(outcome: Outcome) -> tuple[object, ...]:
-    values = {name: getattr(outcome, name) for name in OUTCOME_FIELDS}
-    return tuple(
-        # ASCII, so that surrogate escapes in file names pass.
-        json.dumps(value) if name in JSON_FIELDS else _storable(value) if isinstance(value, str) else value
-        for name, value in values.items()
-    )
-
-
-def _outcome(row: tuple[Any, ...]) -> Outcome:
-    values = {
-        name: _tupled(json.loads(value)) if name in JSON_FIELDS else value
-        for name, value in zip(OUTCOME_FIELDS, row, strict=True)
-    }
-    return Outcome(**values)
-
-
-def _tupled(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _storable(text: str) -> str:
-    """Text that UTF-8 can hold: surrogate pairs become their character, halves of pairs a replacement."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return Turn(turn_id, conversation_id, parent_id, question, created, outcome_from(row[6:]), json.loads(filters))

@@ -15,6 +15,7 @@ from PySide6.QtCore import QObject, Signal
 from app.models.answering import Answering
 from app.models.chat_list import ChatListModel
 from app.models.conversation import ConversationModel
+from app.models.each_file import EachFileModel
 from app.models.engine_status import EngineStatusModel
 from app.models.library import LibraryModel
 from app.models.memory import MemoryModel
@@ -39,6 +40,7 @@ class AppModels(QObject):
         client: For starting the engine again (`client.start()`, `client.start_carefully()`) and for its signals.
         settings: The window's own settings.
         answering: The questions under way in all chats.
+        each_file: The question that is put to every file.
         conversation, chat_list, library, model_picker, memory, remark, sources, standings, engine_status: What is
             shown.
     """
@@ -51,10 +53,17 @@ class AppModels(QObject):
         super().__init__(parent)
         self.client = client
         self.settings = settings
-        self.answering = Answering(client, chat_store, self, is_reading=lambda: self.library.progress is not None)
+        self.answering = Answering(
+            client,
+            chat_store.record,
+            chat_store.add_variant,
+            self,
+            is_reading=lambda: self.library.progress is not None,
+        )
         self.conversation = ConversationModel(
             self.answering, chat_store, self, answers_wanted=lambda: settings.settings.answers_per_question
         )
+        self.each_file = EachFileModel(client, chat_store.runs, self)
         self.chat_list = ChatListModel(chat_store, self)
         self.library = LibraryModel(client, self)
         self.model_picker = ModelPickerModel(client, self)
@@ -73,6 +82,7 @@ class AppModels(QObject):
     def close(self) -> None:
         """Ends open questions as cancelled and saves them; the last thing before the store is closed."""
         self.answering.close()
+        self.each_file.close()
 
     def _chat_of(self, question_id: str) -> str:
         return self.chat_list.title_of(self.answering.conversation_of(question_id))
@@ -96,6 +106,7 @@ class AppModels(QObject):
             self.model_picker.request_failed,
             self.conversation.store_failed,
             self.chat_list.store_failed,
+            self.each_file.request_failed,
         ):
             failed.connect(lambda sentence, way_out: self.message_told.emit("error", sentence, way_out))
         self.client.engine_died.connect(lambda sentence: self.message_told.emit("warning", sentence, ""))

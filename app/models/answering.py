@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -16,8 +16,11 @@ from engine.protocol import Notice, RagdollError
 from engine.wire import WireError
 
 if TYPE_CHECKING:
-    from app.chats import ChatStore
+    from app.chats.records import Outcome
     from app.engine_client import EngineClient
+
+Record: TypeAlias = Callable[[str, "Outcome"], object]
+AddVariant: TypeAlias = Callable[[str, str, "Outcome"], object]
 
 SAVE_MS = 400  # while text arrives; half a second at most is lost with the window
 SAVE_AGAIN_MS = 5000  # when the disk refused
@@ -45,14 +48,23 @@ class Answering(QObject):
     def __init__(
         self,
         client: EngineClient,
-        store: ChatStore,
+        record: Record,
+        add_variant: AddVariant | None = None,
         parent: QObject | None = None,
         is_reading: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`is_reading` tells whether files are being read for the library just now."""
+        """Nothing is open yet.
+
+        Args:
+            client: The engine.
+            record: Keeps what has become of a turn so far.
+            add_variant: Keeps a further answer, in the place of the turn that is named; None: there is one answer each.
+            parent: As Qt has it.
+            is_reading: Whether files are being read for the library just now.
+        """
         super().__init__(parent)
         self._client = client
-        self._store = store
+        self._record_turn, self._add_variant = record, add_variant
         self._is_reading = is_reading
         self._open: dict[str, _Open] = {}
         self._unsaved: dict[str, TurnView] = {}
@@ -191,7 +203,7 @@ class Answering(QObject):
 
     def _add_others(self, view: TurnView, notice: protocol.AnswerFinished) -> None:
         added = tuple(with_other(view, uuid4().hex, other) for other in others(notice))
-        if not added:
+        if not added or self._add_variant is None:
             return
         for other in added:
             self._beside[other.turn_id] = view.turn_id
@@ -211,9 +223,9 @@ class Answering(QObject):
     def _record(self, view: TurnView) -> None:
         beside_id = self._beside.get(view.turn_id)
         if beside_id is None:
-            self._store.record(view.turn_id, outcome_of(view))
-        else:
-            self._store.add_variant(view.turn_id, beside_id, outcome_of(view))
+            self._record_turn(view.turn_id, outcome_of(view))
+        elif self._add_variant is not None:
+            self._add_variant(view.turn_id, beside_id, outcome_of(view))
             del self._beside[view.turn_id]
 
     def _save_soon(self, view: TurnView) -> None:

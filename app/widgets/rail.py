@@ -11,8 +11,10 @@ from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 from app import theme
 from app.widgets import bits
 
-Place = Literal["chats", "library", "memory", "models", "settings"]
+Place = Literal["chats", "every-file", "library", "memory", "models", "settings"]
 
+# Of places whose icon has another name.
+_ICONS: dict[Place, str] = {"every-file": "table"}
 WIDTH_PX, COMPACT_WIDTH_PX = 248, 60
 
 
@@ -35,6 +37,7 @@ class Rail(QWidget):
         self.new_chat.clicked.connect(lambda: self.new_chat_wanted.emit())
         self.buttons: dict[Place, QPushButton] = {
             "chats": self._place("chats", self.tr("Chats")),
+            "every-file": self._place("every-file", self.tr("Every file")),
             "library": self._place("library", self.tr("Library")),
             "memory": self._place("memory", self.tr("Memory")),
             "models": self._place("models", self.tr("Models")),
@@ -51,8 +54,9 @@ class Rail(QWidget):
         self._layout.addLayout(head)
         self._layout.addWidget(self.new_chat)
         self._layout.addSpacing(8)
-        for place in ("chats", "library", "memory", "models"):
-            self._layout.addWidget(self.buttons[place])
+        for place, button in self.buttons.items():
+            if place != "settings":
+                self._layout.addWidget(button)
         self._layout.addSpacing(8)
         self._layout.addStretch(1)
         self._layout.addWidget(self.buttons["settings"])
@@ -92,7 +96,7 @@ class Rail(QWidget):
             super().keyPressEvent(event)
 
     def _place(self, place: Place, text: str) -> QPushButton:
-        button = self._button(place, text, "nav")
+        button = self._button(_ICONS.get(place, place), text, "nav")
         button.clicked.connect(lambda: self._on_place(place))
         return button
 

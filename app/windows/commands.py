@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 def commands_of(window: MainWindow, models: AppModels | None) -> list[Command]:
     """Shortcuts, places, things to do, then the chats."""
     commands = [Command(item.does, item.run, item.icon, item.keys) for item in window.shortcuts]
-    places: tuple[tuple[Place, str], ...] = (
-        ("library", _tr("Go to Library")),
-        ("memory", _tr("Go to Memory")),
-        ("models", _tr("Go to Models")),
+    places: tuple[tuple[Place, str, str], ...] = (
+        ("every-file", _tr("Ask every file"), "table"),
+        ("library", _tr("Go to Library"), "library"),
+        ("memory", _tr("Go to Memory"), "memory"),
+        ("models", _tr("Go to Models"), "models"),
     )
-    commands += [Command(text, partial(window.go_to, place), place) for place, text in places]
+    commands += [Command(text, partial(window.go_to, place), icon) for place, text, icon in places]
     commands += [
         Command(_tr("Add folder…"), window.add_folder, "folder-plus"),
         Command(_tr("Add files…"), window.add_files, "file"),

@@ -25,11 +25,19 @@ def choose_model(parent: QWidget, chosen: Callable[[tuple[str, ...]], object]) -
 
 
 def choose_export(parent: QWidget, name: str, chosen: Callable[[tuple[str, ...]], object]) -> QFileDialog:
-    dialog = _dialog(parent, _tr("Export this chat"), QFileDialog.FileMode.AnyFile)
+    return _open(_saving(parent, _tr("Export this chat"), name, "md"), chosen)
+
+
+def choose_table(parent: QWidget, name: str, chosen: Callable[[tuple[str, ...]], object]) -> QFileDialog:
+    return _open(_saving(parent, _tr("Export these answers"), name, "csv"), chosen)
+
+
+def _saving(parent: QWidget, title: str, name: str, suffix: str) -> QFileDialog:
+    dialog = _dialog(parent, title, QFileDialog.FileMode.AnyFile)
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-    dialog.setDefaultSuffix("md")
+    dialog.setDefaultSuffix(suffix)
     dialog.selectFile(name)
-    return _open(dialog, chosen)
+    return dialog
 
 
 def _dialog(parent: QWidget, title: str, mode: QFileDialog.FileMode) -> QFileDialog:

@@ -14,8 +14,25 @@ if TYPE_CHECKING:
 
 def make_page(place: Place, window: MainWindow, models: AppModels) -> QWidget:
     """The page of `place`, its wishes connected to the window that owns the dialogs."""
-    makers = {"library": _library, "memory": _memory, "models": _models, "settings": _settings}
+    makers = {
+        "every-file": _every_file,
+        "library": _library,
+        "memory": _memory,
+        "models": _models,
+        "settings": _settings,
+    }
     return makers[place](window, models)
+
+
+def _every_file(window: MainWindow, models: AppModels) -> QWidget:
+    from app.models.sources import SourcesModel
+    from app.models.standings import Standings
+    from app.windows.every_file_page import EveryFilePage
+
+    sources = SourcesModel(models.client, Standings(models.client, models.library, models), models)
+    page = EveryFilePage(models.each_file, models.library, sources)
+    page.message_told.connect(window.notices.tell)
+    return page
 
 
 def _library(window: MainWindow, models: AppModels) -> QWidget:

@@ -21,7 +21,7 @@ class Desk:
 
     def __init__(self, client, store: ChatStore) -> None:
         self.client, self.store = client, store
-        self.answering = Answering(client, store)
+        self.answering = Answering(client, store.record, store.add_variant)
         self.model = ConversationModel(self.answering, store)
         self.said: list[tuple] = []
         self.model.turn_added.connect(lambda turn_id: self.said.append(("added", turn_id)))
@@ -52,7 +52,7 @@ def desk(client, store) -> Desk:
 def test_an_answer_knows_whether_files_were_still_being_read(client, store):
     desk = Desk(client, store)
     is_reading = True
-    answering = Answering(client, store, is_reading=lambda: is_reading)
+    answering = Answering(client, store.record, store.add_variant, is_reading=lambda: is_reading)
     model = ConversationModel(answering, store)
     for expected in (True, False):
         is_reading = expected

@@ -21,7 +21,7 @@ from engine.protocol import Answer, Collection, Scope
 from tests.helpers.scripted_memory import Machine, snapshot
 from tests.helpers.shown_values import passage, quote
 
-PLACES = ("chats", "library", "memory", "models", "settings")
+PLACES = ("chats", "every-file", "library", "memory", "models", "settings")
 CTRL = Qt.KeyboardModifier.ControlModifier
 
 

@@ -1,0 +1,39 @@
+"""An outcome as columns of a table, and back: JSON for what has parts, text that UTF-8 can hold."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from app.chats.records import JSON_FIELDS, OUTCOME_FIELDS, Outcome
+
+OUTCOME = ", ".join(OUTCOME_FIELDS)
+OUTCOME_PLACES = ", ".join(f"{name} = ?" for name in OUTCOME_FIELDS)
+
+
+def columns_of(outcome: Outcome) -> tuple[object, ...]:
+    """In the order of `OUTCOME_FIELDS`."""
+    values = {name: getattr(outcome, name) for name in OUTCOME_FIELDS}
+    return tuple(
+        # ASCII, so that surrogate escapes in file names pass.
+        json.dumps(value) if name in JSON_FIELDS else storable(value) if isinstance(value, str) else value
+        for name, value in values.items()
+    )
+
+
+def outcome_from(row: tuple[Any, ...]) -> Outcome:
+    """Of columns in that order."""
+    values = {
+        name: _tupled(json.loads(value)) if name in JSON_FIELDS else value
+        for name, value in zip(OUTCOME_FIELDS, row, strict=True)
+    }
+    return Outcome(**values)
+
+
+def storable(text: str) -> str:
+    """Text that UTF-8 can hold: surrogate pairs become their character, halves of pairs a replacement."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,75 @@
+"""RunStore: questions that are put to every file of a collection, and what each file answered; in the chats' file."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+from uuid import uuid4
+
+from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, storable
+from app.chats.errors import telling
+from app.chats.records import OUTCOME_FIELDS, Outcome, Run, RunFile
+
+Change = Callable[[], AbstractContextManager[None]]
+
+
+class RunStore:
+    """All methods raise ChatsUnusable when the disk or the file does not let them; made by the ChatStore."""
+
+    def __init__(self, connection: sqlite3.Connection, change: Change) -> None:
+        """`change` makes what is done within it one transaction."""
+        self._connection, self._change = connection, change
+
+    def runs(self) -> tuple[Run, ...]:
+        """All, the newest first."""
+        with telling():
+            rows = self._connection.execute(
+                "SELECT run_id, question, collection, created FROM runs ORDER BY number DESC"
+            ).fetchall()
+        return tuple(Run(*row) for row in rows)
+
+    def files(self, run_id: str) -> tuple[RunFile, ...]:
+        """The files of a run in the order in which they are asked; none where it has been deleted."""
+        with telling():
+            rows = self._connection.execute(
+                f"SELECT file_id, document_id, path, {OUTCOME} FROM run_files WHERE run_id = ? ORDER BY number",
+                (run_id,),
+            ).fetchall()
+        return tuple(_file(row) for row in rows)
+
+    def create(self, question: str, collection: str | None, files: Sequence[tuple[int, str]]) -> Run:
+        """A question to these files, each the document's id and its path; none of them has answered."""
+        run = Run(uuid4().hex, storable(question), collection, time.time())
+        marks = ", ".join("?" * len(OUTCOME_FIELDS))
+        nothing = columns_of(Outcome())
+        with self._change():
+            self._connection.execute(
+                "INSERT INTO runs (run_id, question, collection, created) VALUES (?, ?, ?, ?)",
+                (run.run_id, run.question, collection, run.created),
+            )
+            self._connection.executemany(
+                f"INSERT INTO run_files (file_id, run_id, document_id, path, {OUTCOME}) VALUES (?, ?, ?, ?, {marks})",
+                [(uuid4().hex, run.run_id, document_id, json.dumps(path), *nothing) for document_id, path in files],
+            )
+        return run
+
+    def record(self, file_id: str, outcome: Outcome) -> None:
+        """What has become of the question to one file so far."""
+        with self._change():
+            self._connection.execute(
+                f"UPDATE run_files SET {OUTCOME_PLACES} WHERE file_id = ?", (*columns_of(outcome), file_id)
+            )
+
+    def delete(self, run_id: str) -> None:
+        """Forgets a run with all its answers."""
+        with self._change():
+            self._connection.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
+
+
+def _file(row: tuple[Any, ...]) -> RunFile:
+    file_id, document_id, path = row[:3]
+    return RunFile(file_id, document_id, json.loads(path), outcome_from(row[3:]))

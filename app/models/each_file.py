@@ -1,0 +1,368 @@
+"""One question to every file: the files as a table that fills while they answer, paused, resumed and kept on the disk.
+
+Each file is a question of its own, confined to it, which waits behind whatever somebody asks in a chat. What has been
+answered is stored as it comes; what has not goes on after a pause, after a dead engine, and after the next start.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
+
+from app.chats.records import Run, RunFile, Turn
+from app.models.answering import Answering
+from app.models.documents import shown
+from app.models.turn_records import view_of
+from app.models.turns import TurnState, TurnView
+from engine import protocol
+from engine.protocol import Filters, RagdollError
+from engine.wire import WireError
+
+if TYPE_CHECKING:
+    from app.chats import RunStore
+    from app.engine_client import EngineClient
+
+Index = QModelIndex | QPersistentModelIndex
+RunState = Literal["none", "listing", "running", "paused", "finished"]
+FILE, ANSWER, FOUND_AT, STATE = range(4)
+
+# Enough for the largest batches that are written at once, and some that are searched meanwhile.
+OPEN_AT_ONCE = 64
+_PAGE_ROWS = 500
+_ANSWER_CHARACTERS = 400
+# What Markdown would not show, in a cell that shows plain text.
+_MARKUP = re.compile(r"\*\*|`+|^#+\s+", re.MULTILINE)
+_HAS_ANSWERED: frozenset[TurnState] = frozenset({"finished", "failed"})
+# What a pause takes back; what is being written is nearly done.
+_NOT_BEGUN: frozenset[TurnState] = frozenset({"queued", "searching", "reading"})
+
+
+class EachFileModel(QAbstractTableModel):
+    """Columns FILE, ANSWER, FOUND_AT, STATE; `VIEW_ROLE` gives the `TurnView` of a row.
+
+    Attributes:
+        run: The question that is shown, None for none.
+        state: "listing" while its files are being asked for.
+        runs: All that are kept, the newest first.
+    """
+
+    VIEW_ROLE = int(Qt.ItemDataRole.UserRole) + 1
+
+    run_changed = Signal()  # run or state
+    progress_changed = Signal()  # how many have answered
+    runs_changed = Signal()  # runs
+    request_failed = Signal(str, str)  # a sentence, a way out
+
+    def __init__(
+        self,
+        client: EngineClient,
+        store: RunStore,
+        parent: QObject | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(parent)
+        self._client, self._store, self._clock = client, store, clock
+        self._answering = Answering(client, store.record, parent=self)
+        self._answering.turn_changed.connect(self._on_file_changed)
+        self._answering.text_appended.connect(lambda view, _piece: self._show_view(view))
+        self._answering.store_failed.connect(self.request_failed)
+        self._files: list[RunFile] = []
+        self._views: list[TurnView] = []
+        self._places: dict[str, int] = {}
+        self._open: set[str] = set()
+        self._waiting: deque[int] = deque()
+        self._listed: list[tuple[int, str]] = []
+        self._began_at, self._num_before = 0.0, 0
+        self.run: Run | None = None
+        self.state: RunState = "none"
+        self.runs: tuple[Run, ...] = ()
+        self._read_runs()
+
+    # --- what is shown ---
+
+    @property
+    def num_files(self) -> int:
+        return len(self._files)
+
+    @property
+    def num_answered(self) -> int:
+        """Files that have answered, or that cannot."""
+        return sum(view.state in _HAS_ANSWERED for view in self._views)
+
+    @property
+    def num_failed(self) -> int:
+        return sum(view.state == "failed" for view in self._views)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the rest will take at the pace since it was begun or resumed; None where that is not known."""
+        answered = self.num_answered
+        since = answered - self._num_before
+        if self.state != "running" or since < 1:
+            return None
+        return (self._clock() - self._began_at) / since * (self.num_files - answered)
+
+    def view(self, row: int) -> TurnView | None:
+        return self._views[row] if 0 <= row < len(self._views) else None
+
+    def path(self, row: int) -> str:
+        """Where a row's file lies."""
+        return self._files[row].path
+
+    def rows(self) -> Iterable[tuple[str, TurnView]]:
+        """Each file's path and what it answered, in the order of the table."""
+        return zip((file.path for file in self._files), self._views, strict=True)
+
+    # --- wishes ---
+
+    def begin(self, question: str, collection: str | None) -> None:
+        """Puts a question to all files of a collection that were read; None: of all. What runs is paused."""
+        if not question.strip():
+            return
+        self.pause()
+        self._show(None, ())
+        self._listed = []
+        self._set_state("listing")
+        self._list(question.strip(), collection)
+
+    def open(self, run_id: str) -> None:
+        """Shows an earlier run; what runs is paused."""
+        run = next((run for run in self.runs if run.run_id == run_id), None)
+        if run is None or run == self.run:
+            return
+        self.pause()
+        files = self._try(lambda: self._store.files(run.run_id))
+        if files is not None:
+            self._show(run, files)
+
+    def pause(self) -> None:
+        """Asks no more files; those that are being written end, the others wait."""
+        if self.state == "listing":
+            self._show(None, ())
+        elif self.state == "running":
+            self._set_state("paused")
+            for file_id in [file_id for file_id in self._open if file_id in self._places]:
+                if self._views[self._places[file_id]].state in _NOT_BEGUN:
+                    self._answering.stop(file_id)
+
+    def resume(self) -> None:
+        """Goes on with the files that have not answered."""
+        if self.state == "paused":
+            self._run()
+
+    def ask_failed_again(self) -> None:
+        """Has those that failed wait again, and goes on."""
+        if self.run is None or self.state in ("none", "listing"):
+            return
+        for view in self._views.copy():
+            if view.state == "failed":
+                self._show_view(TurnView(view.turn_id, view.question))
+        self._run()
+
+    def delete(self) -> None:
+        """Forgets the run that is shown, with its answers."""
+        run = self.run
+        if run is None:
+            return
+        self.pause()
+        for file_id in [file_id for file_id in self._open if file_id in self._places]:
+            self._answering.stop(file_id)
+        self._show(None, ())
+        self._try(lambda: self._store.delete(run.run_id))
+        self._read_runs()
+
+    def close(self) -> None:
+        """Ends what is under way, which waits for the next start, and saves; the last thing before the store closes."""
+        if self.state == "running":
+            self.state = "paused"
+        self._answering.close()
+
+    # --- Qt ---
+
+    def rowCount(self, parent: Index | None = None) -> int:
+        return 0 if parent is not None and parent.isValid() else len(self._files)
+
+    def columnCount(self, parent: Index | None = None) -> int:
+        return 0 if parent is not None and parent.isValid() else 4
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if orientation != Qt.Orientation.Horizontal or role != Qt.ItemDataRole.DisplayRole:
+            return None
+        return (self.tr("File"), self.tr("Answer"), self.tr("Found at"), self.tr("State"))[section]
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        view = self.view(index.row())
+        if view is None:
+            return None
+        if role == self.VIEW_ROLE:
+            return view
+        if role == Qt.ItemDataRole.ToolTipRole and index.column() == FILE:
+            return shown(self.path(index.row()))
+        if role == Qt.ItemDataRole.DisplayRole:
+            return self._cell(index.row(), view, index.column())
+        return None
+
+    # --- listing ---
+
+    def _list(self, question: str, collection: str | None) -> None:
+        wanted = protocol.ListDocuments(
+            collection=collection, states=("indexed", "offline"), offset=len(self._listed), limit=_PAGE_ROWS
+        )
+        self._client.request(
+            protocol.DOCUMENTS,
+            wanted,
+            lambda reply: self._on_documents(question, collection, reply),
+            self._on_list_failed,
+        )
+
+    def _on_documents(self, question: str, collection: str | None, reply: protocol.DocumentsReply) -> None:
+        if self.state != "listing":
+            return
+        self._listed += [(document.document_id, document.path) for document in reply.documents]
+        if reply.documents and len(self._listed) < reply.total:
+            self._list(question, collection)
+            return
+        if not self._listed:
+            self._set_state("none")
+            self.request_failed.emit(
+                self.tr("There is no file here that could be read."), self.tr("Add files to the library first.")
+            )
+            return
+        run = self._try(lambda: self._store.create(question, collection, self._listed))
+        files = self._try(lambda: self._store.files(run.run_id)) if run is not None else None
+        if run is None or files is None:
+            self._set_state("none")
+            return
+        self._read_runs()
+        self._show(run, files)
+        self._run()
+
+    def _on_list_failed(self, error: WireError) -> None:
+        if self.state == "listing":
+            self._set_state("none")
+            # A dead engine is told elsewhere, once.
+            if error.kind != "EngineDied":
+                self.request_failed.emit(error.sentence, error.way_out)
+
+    # --- running ---
+
+    def _show(self, run: Run | None, files: Iterable[RunFile]) -> None:
+        self.beginResetModel()
+        self.run = run
+        self._files = list(files)
+        question = run.question if run is not None else ""
+        self._views = [_view(file, question) for file in self._files]
+        self._places = {file.file_id: row for row, file in enumerate(self._files)}
+        self._waiting.clear()
+        self.endResetModel()
+        is_finished = all(view.state in _HAS_ANSWERED for view in self._views)
+        self._set_state("none" if run is None else "finished" if is_finished else "paused")
+        self.progress_changed.emit()
+
+    def _run(self) -> None:
+        waits = (view.state not in _HAS_ANSWERED and view.turn_id not in self._open for view in self._views)
+        self._waiting = deque(row for row, does_wait in enumerate(waits) if does_wait)
+        self._began_at, self._num_before = self._clock(), self.num_answered
+        self._set_state("running")
+        self._feed()
+
+    def _feed(self) -> None:
+        """Asks the next files, as long as not too many are open."""
+        if self.state == "running" and self._client.state == "failed":
+            # Else all that wait would fail one after the other.
+            self.pause()
+        while self.state == "running" and self._waiting and len(self._open) < OPEN_AT_ONCE:
+            self._ask(self._waiting.popleft())
+        if self.state == "running" and not self._open:
+            self._set_state("finished")
+
+    def _ask(self, row: int) -> None:
+        file, view = self._files[row], self._views[row]
+        self._open.add(file.file_id)
+        ask = protocol.Ask(
+            question_id=file.file_id,
+            text=view.question,
+            num_answers=1,
+            filters=Filters(paths=(file.path,), reads_question=False),
+            priority="batch",
+        )
+        self._answering.begin(view, ask)
+
+    def _on_file_changed(self, view: TurnView) -> None:
+        if view.has_ended:
+            self._open.discard(view.turn_id)
+        if view.state == "cancelled":
+            # Nobody cancels one file: it was a pause, or the engine was on its way out.
+            view = TurnView(view.turn_id, view.question)
+            if self.state == "running" and view.turn_id in self._places:
+                self._waiting.append(self._places[view.turn_id])
+        self._show_view(view)
+        if view.turn_id not in self._open:
+            self.progress_changed.emit()
+            self._feed()
+
+    def _show_view(self, view: TurnView) -> None:
+        row = self._places.get(view.turn_id)
+        if row is not None and self._views[row] != view:
+            self._views[row] = view
+            self._on_row_changed(row)
+
+    # --- inside ---
+
+    def _cell(self, row: int, view: TurnView, column: int) -> str:
+        if column == FILE:
+            return shown(self.path(row).rstrip("/").rpartition("/")[2])
+        if column == ANSWER:
+            text = view.error_sentence if view.state == "failed" else _MARKUP.sub("", view.text)
+            return " ".join(text.split())[:_ANSWER_CHARACTERS]
+        if column == FOUND_AT:
+            return ", ".join(places_of(view))
+        words: dict[TurnState, str] = {
+            "queued": self.tr("searching") if view.turn_id in self._open else self.tr("waiting"),
+            "searching": self.tr("searching"),
+            "reading": self.tr("reading"),
+            "writing": self.tr("writing"),
+            "finished": self.tr("answered"),
+            "failed": self.tr("failed"),
+            "cancelled": self.tr("waiting"),
+        }
+        return words[view.state]
+
+    def _on_row_changed(self, row: int) -> None:
+        self.dataChanged.emit(self.index(row, 0), self.index(row, self.columnCount() - 1))
+
+    def _set_state(self, state: RunState) -> None:
+        self.state = state
+        self.run_changed.emit()
+
+    def _read_runs(self) -> None:
+        self.runs = self._try(self._store.runs) or ()
+        self.runs_changed.emit()
+
+    def _try(self, call: Callable[[], Any]) -> Any:
+        """What the store says; None, and told, where the disk does not let it."""
+        try:
+            return call()
+        except RagdollError as error:
+            self.request_failed.emit(error.sentence, error.way_out)
+            return None
+
+
+def places_of(view: TurnView) -> list[str]:
+    """Where in its file an answer rests: on what it cites, or on its quotes where the quotes are the answer."""
+    if view.model is None:
+        places = [quote.place for quote in view.quotes]
+    else:
+        cited = (citation.passage for citation in view.citations)
+        places = [view.passages[passage].place for passage in cited if passage < len(view.passages)]
+    return [place for place in dict.fromkeys(places) if place]
+
+
+def _view(file: RunFile, question: str) -> TurnView:
+    view = view_of(Turn(file.file_id, "", None, question, 0.0, file.outcome))
+    return view if view.state in _HAS_ANSWERED else TurnView(file.file_id, question)

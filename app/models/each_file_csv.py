@@ -1,0 +1,33 @@
+"""What every file answered as CSV, for a spreadsheet; pure."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+
+from app.models.documents import shown
+from app.models.each_file import places_of
+from app.models.turns import TurnView
+
+HEADER = ("file", "state", "answer", "found at", "seconds", "model")
+# A spreadsheet takes a cell that begins so for a formula, and the text is that of somebody's document.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_of(rows: Iterable[tuple[str, TurnView]]) -> str:
+    """A line for each file, waiting ones as well; a cell that could be a formula has an apostrophe before it."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(HEADER)
+    for path, view in rows:
+        has_failed = view.state == "failed"
+        state = view.state if view.state in ("finished", "failed") else "waiting"
+        seconds = f"{view.timings.total_s:.1f}" if view.timings is not None else ""
+        cells = (shown(path), state, view.error_sentence if has_failed else view.text, "; ".join(places_of(view)))
+        writer.writerow([*map(_harmless, cells), seconds, view.model or ""])
+    return text.getvalue()
+
+
+def _harmless(cell: str) -> str:
+    return f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell

@@ -1,0 +1,84 @@
+"""How far a question to every file is: the question, how many have answered, how long the rest takes; pause, resume."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QProgressBar, QVBoxLayout, QWidget
+
+from app.widgets import bits
+from app.widgets.elided import ElidedLabel
+from app.widgets.figures import count_text, seconds_text
+
+if TYPE_CHECKING:
+    from app.models.each_file import EachFileModel
+
+
+class RunCard(QFrame):
+    """Shows an EachFileModel; hidden while it has no run. What the buttons wish for is told by signals."""
+
+    export_wanted = Signal()
+    delete_wanted = Signal()
+
+    def __init__(self, model: EachFileModel, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("card", True)
+        self._model = model
+        self._question = bits.label("", "strong", wraps=True, selectable=True)
+        self._figures = ElidedLabel("", "small")
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setAccessibleName(self.tr("How many files have answered"))
+        self.pause = bits.button(self.tr("Pause"), icon="pause", clicked=model.pause)
+        self.resume = bits.button(self.tr("Resume"), "primary", "resume", model.resume)
+        self.ask_again = bits.button(self.tr("Retry failed"), icon="regenerate", clicked=model.ask_failed_again)
+        self.export = bits.button(self.tr("Export as CSV…"), icon="table", clicked=self.export_wanted.emit)
+        self.delete = bits.tool("close", self.tr("Delete these answers"), self.delete_wanted.emit)
+        head = bits.row(spacing=8)
+        head.addWidget(self._question, 1)
+        head.addWidget(self.delete)
+        foot = bits.row(spacing=8)
+        foot.addWidget(self._figures, 1)
+        for button in (self.pause, self.resume, self.ask_again, self.export):
+            foot.addWidget(button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 10, 10, 10)
+        layout.setSpacing(8)
+        layout.addLayout(head)
+        layout.addWidget(self._bar)
+        layout.addLayout(foot)
+        model.run_changed.connect(self._show)
+        model.progress_changed.connect(self._show)
+        self._show()
+
+    @property
+    def figures(self) -> str:
+        return self._figures.text()
+
+    def _show(self) -> None:
+        model = self._model
+        self.setVisible(model.state != "none")
+        is_listing = model.state == "listing"
+        self._question.setText(model.run.question if model.run is not None else "")
+        self._figures.setText(self.tr("Looking for files…") if is_listing else " · ".join(self._facts()))
+        self._bar.setRange(0, 0 if is_listing else max(1, model.num_files))
+        self._bar.setValue(model.num_answered)
+        self._bar.setVisible(model.state != "finished")
+        self.pause.setVisible(model.state in ("running", "listing"))
+        self.resume.setVisible(model.state == "paused")
+        self.ask_again.setVisible(model.state in ("paused", "finished") and model.num_failed > 0)
+        self.export.setVisible(model.num_answered > 0)
+        self.delete.setVisible(model.run is not None)
+
+    def _facts(self) -> list[str]:
+        model = self._model
+        answered = self.tr("%1 of %2 files have answered")
+        facts = [answered.replace("%1", count_text(model.num_answered)).replace("%2", count_text(model.num_files))]
+        if model.num_failed:
+            facts.append(self.tr("%1 failed").replace("%1", count_text(model.num_failed)))
+        if model.state == "paused":
+            facts.append(self.tr("paused"))
+        if (left := model.seconds_left) is not None:
+            facts.append(self.tr("about %1 left").replace("%1", seconds_text(max(1.0, left))))
+        return facts

@@ -1,0 +1,198 @@
+"""Every file: one question to each file of a collection by itself, a table that fills, and the answer one looks at.
+
+A citation of that answer opens its page beside the table.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QDateTime, QLocale, Qt, Signal
+from PySide6.QtWidgets import QLineEdit, QMenu, QScrollArea, QSplitter, QVBoxLayout, QWidget
+
+from app.widgets import bits
+from app.widgets.collection_picker import CollectionPicker
+from app.widgets.empty_state import EmptyState
+from app.widgets.every_file_table import EveryFileTable
+from app.widgets.markdown_view import MarkdownView
+from app.widgets.run_card import RunCard
+from app.widgets.source_pane import SourcePane
+from app.windows import file_choices
+from app.windows.page import Page
+from app.windows.questions import ask_first
+
+if TYPE_CHECKING:
+    from app.models.each_file import EachFileModel
+    from app.models.library import LibraryModel
+    from app.models.sources import SourcesModel
+
+_MOST_RUNS_IN_MENU = 30
+_MENU_CHARACTERS = 60
+_SIDE_PX = 340
+
+
+class EveryFilePage(Page):
+    """Shows an EachFileModel; `sources` are those of the answer that is looked at."""
+
+    message_told = Signal(str, str, str)  # severity, a sentence, a way out
+
+    def __init__(
+        self, model: EachFileModel, library: LibraryModel, sources: SourcesModel, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(self.tr("Every file"), parent=parent)
+        self.subtitle.setText(
+            self.tr("Puts one question to each file by itself, and gathers what every one of them says.")
+        )
+        self._model, self._library, self._sources = model, library, sources
+        self.earlier = bits.button(self.tr("Earlier questions"), "picker", "pending")
+        self._menu = QMenu(self)
+        self.earlier.setMenu(self._menu)
+        bits.opens_popup(self.earlier, self._menu)
+        self.buttons.addWidget(self.earlier)
+        self._build_ask()
+        self.run = RunCard(model)
+        self.table = EveryFileTable(model)
+        self.answer = MarkdownView()
+        self.side = SourcePane()
+        self.side.attach(sources)
+        self.empty = EmptyState(
+            "table", self.tr("“When can this contract be ended?” Ask it of every contract at once.")
+        )
+        self._build_body()
+        self._connect()
+        self._show_collections()
+        self._show_runs()
+        self._show_state()
+        if model.run is None and model.state == "none" and model.runs:
+            model.open(model.runs[0].run_id)
+
+    # --- building ---
+
+    def _build_ask(self) -> None:
+        self.question = QLineEdit()
+        self.question.setPlaceholderText(self.tr("A question for each file"))
+        self.question.setAccessibleName(self.tr("A question for each file"))
+        self.collection = CollectionPicker()
+        self.ask = bits.button(self.tr("Ask every file"), "primary", "send", self._on_ask)
+        self.ask.setEnabled(False)
+        line = bits.row(spacing=8)
+        line.addWidget(self.question, 1)
+        line.addWidget(self.collection)
+        line.addWidget(self.ask)
+        self.body.addLayout(line)
+
+    def _build_body(self) -> None:
+        inner = QWidget()
+        inner.setObjectName("column")
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(4, 12, 12, 12)
+        column.addWidget(self.answer)
+        column.addStretch(1)
+        self._reading = QScrollArea()
+        self._reading.setWidget(inner)
+        self._reading.setWidgetResizable(True)
+        self._reading.setAccessibleName(self.tr("The answer of the selected file"))
+        self._left = QSplitter(Qt.Orientation.Vertical)
+        self._left.addWidget(self.table)
+        self._left.addWidget(self._reading)
+        self._left.setStretchFactor(0, 3)
+        self._left.setStretchFactor(1, 2)
+        self._split = QSplitter(Qt.Orientation.Horizontal)
+        self._split.addWidget(self._left)
+        self._split.addWidget(self.side)
+        self._split.setStretchFactor(0, 1)
+        self._split.setSizes([_SIDE_PX, _SIDE_PX])
+        for split in (self._left, self._split):
+            split.setChildrenCollapsible(False)
+        self._reading.hide()
+        self.side.hide()
+        self.body.addWidget(self.run)
+        self.body.addWidget(self._split, 1)
+        self.body.addWidget(self.empty, 1)
+
+    def _connect(self) -> None:
+        model = self._model
+        self.question.textChanged.connect(lambda text: self.ask.setEnabled(bool(text.strip())))
+        self.question.returnPressed.connect(self._on_ask)
+        self._library.collections_changed.connect(self._show_collections)
+        model.run_changed.connect(self._show_state)
+        model.runs_changed.connect(self._show_runs)
+        model.dataChanged.connect(lambda first, _last: self._on_row_changed(first.row()))
+        self.table.selected.connect(self._show_row)
+        self.side.closed.connect(self.side.hide)
+        self.answer.citation_clicked.connect(lambda number: self._open_source(number - 1))
+        self.run.export_wanted.connect(self._on_export)
+        self.run.delete_wanted.connect(self._on_delete)
+
+    # --- what is shown ---
+
+    def _show_state(self) -> None:
+        is_empty = self._model.state == "none"
+        self.empty.setVisible(is_empty)
+        self._split.setVisible(not is_empty)
+
+    def _show_collections(self) -> None:
+        names = [collection.name for collection in self._library.collections]
+        current = self.collection.current
+        self.collection.show_collections(names, current if current in names else None)
+
+    def _show_runs(self) -> None:
+        self._menu.clear()
+        for run in self._model.runs[:_MOST_RUNS_IN_MENU]:
+            asked = QDateTime.fromSecsSinceEpoch(int(run.created))
+            when = QLocale().toString(asked, QLocale.FormatType.ShortFormat)
+            text = f"{run.question[:_MENU_CHARACTERS]} · {when}".replace("&", "&&")
+            self._menu.addAction(text, partial(self._model.open, run.run_id))
+        self.earlier.setVisible(bool(self._model.runs))
+
+    def _show_row(self, row: int) -> None:
+        view = self._model.view(row)
+        self._reading.setVisible(view is not None)
+        self._sources.show_turn(view)
+        if view is None or not view.passages:
+            self.side.hide()
+        if view is not None:
+            self.answer.show_text(view.text or view.error_sentence or self.tr("No answer yet."))
+
+    def _on_row_changed(self, row: int) -> None:
+        if row == self.table.current_row:
+            self._show_row(row)
+
+    # --- wishes ---
+
+    def _on_ask(self) -> None:
+        if self.question.text().strip():
+            self._model.begin(self.question.text(), self.collection.current)
+            self.question.clear()
+
+    def _open_source(self, index: int) -> None:
+        self.side.show()
+        self.side.open_passage(index)
+
+    def _on_export(self) -> None:
+        run = self._model.run
+        if run is not None:
+            name = "".join(letter if letter.isalnum() else "-" for letter in run.question[:_MENU_CHARACTERS])
+            file_choices.choose_table(self, f"{name.strip('-')}.csv", lambda paths: self.export_to(Path(paths[0])))
+
+    def export_to(self, file: Path) -> None:
+        """Writes the table to a file; where the disk refuses, a message says so."""
+        from app.models.each_file_csv import csv_of
+
+        try:
+            # The mark at the beginning tells spreadsheets that it is UTF-8.
+            file.write_text(csv_of(self._model.rows()), encoding="utf-8-sig", newline="")
+        except OSError as error:
+            sentence = self.tr("The table could not be written: %1.").replace("%1", str(error.strerror))
+            self.message_told.emit("error", sentence, self.tr("Choose another folder."))
+
+    def _on_delete(self) -> None:
+        ask_first(
+            self,
+            self.tr("Delete these answers?"),
+            self.tr("What the files answered to this question is lost; the files stay."),
+            self.tr("Delete"),
+            self._model.delete,
+        )

@@ -1,0 +1,33 @@
+"""Tests for app.chats.runs: questions to every file, as they are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app.chats import ChatStore
+from app.chats.records import Outcome
+
+FILES = [(1, "/docs/a.pdf"), (2, "/docs/na\udcefve.pdf")]
+
+
+def test_a_run_comes_back_with_what_its_files_answered(store: ChatStore, tmp_path: Path) -> None:
+    run = store.runs.create("When does it end?", "Contracts", FILES)
+    first, second = store.runs.files(run.run_id)
+    assert [(file.document_id, file.path) for file in (first, second)] == FILES
+    answered = Outcome(state="finished", text="In May. [1]", passages=({"document": "/docs/a.pdf"},), model="tiny")
+    store.runs.record(first.file_id, answered)
+    store.close()
+    again = ChatStore(tmp_path / "chats.sqlite")
+    assert again.runs.runs() == (run,)
+    assert [file.outcome for file in again.runs.files(run.run_id)] == [answered, Outcome()]
+    again.close()
+
+
+def test_the_newest_run_comes_first_and_a_deleted_one_leaves_nothing(store: ChatStore) -> None:
+    old = store.runs.create("Old?", None, FILES)
+    new = store.runs.create("New?", None, FILES)
+    assert store.runs.runs() == (new, old)
+    store.runs.delete(old.run_id)
+    assert store.runs.runs() == (new,)
+    assert store.runs.files(old.run_id) == ()
+    assert len(store.runs.files(new.run_id)) == 2

@@ -1,0 +1,223 @@
+"""Tests for app.models.each_file and each_file_csv: a question to every file, whatever comes between."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from app.chats import ChatStore
+from app.models import each_file
+from app.models.each_file import ANSWER, FILE, FOUND_AT, OPEN_AT_ONCE, STATE, EachFileModel
+from app.models.each_file_csv import HEADER, csv_of
+from app.models.turns import TurnView
+from engine import protocol
+from engine.protocol import Document, Filters
+from tests.helpers.answers import finished, passage, tokens
+from tests.helpers.fake_engine_client import FakeEngineClient
+
+QUESTION = "When does it end?"
+
+
+def document(number: int) -> Document:
+    return Document(number, ("Contracts",), f"/docs/{number}.pdf", "indexed", "", 1, 1, "hash", "pdf", 3)
+
+
+class Desk:
+    """A model with an engine that lists so many files and answers when it is told to."""
+
+    def __init__(self, client: FakeEngineClient, store: ChatStore) -> None:
+        self.client, self.store, self.now = client, store, 100.0
+        self.told: list[str] = []
+        self.model = self.reopened()
+
+    def reopened(self) -> EachFileModel:
+        model = EachFileModel(self.client, self.store.runs, clock=lambda: self.now)  # type: ignore[arg-type]
+        model.request_failed.connect(lambda sentence, _way_out: self.told.append(sentence))
+        return model
+
+    def begin(self, num_files: int, question: str = QUESTION) -> None:
+        self.model.begin(question, "Contracts")
+        documents = tuple(document(number) for number in range(num_files))
+        for start in range(0, max(1, num_files), 500):
+            reply = protocol.DocumentsReply(
+                documents=documents[start : start + 500], total=num_files, by_state={"indexed": num_files}
+            )
+            self.client.answer(protocol.DOCUMENTS, reply)
+
+    def asked(self) -> list[protocol.Ask]:
+        return [one for one in self.client.asked(protocol.ASK) if isinstance(one, protocol.Ask)]
+
+    def cancels(self) -> list[str]:
+        return [one.question_id for one in self.client.asked(protocol.CANCEL)]  # type: ignore[attr-defined]
+
+    def cells(self, row: int) -> list[str]:
+        return [self.model.data(self.model.index(row, column)) for column in (FILE, ANSWER, FOUND_AT, STATE)]
+
+    def states(self) -> list[str]:
+        return [self.cells(row)[3] for row in range(self.model.rowCount())]
+
+    def finish(self, number: int, text: str = "In May [1].") -> None:
+        where = passage(number, place=f"page {number + 1}")
+        self.client.tell(finished(self.asked()[number].question_id, text, passages=(where,)))
+
+
+@pytest.fixture
+def desk(client: FakeEngineClient, store: ChatStore) -> Desk:
+    return Desk(client, store)
+
+
+def test_each_file_is_a_question_of_its_own_behind_those_of_people(desk: Desk) -> None:
+    desk.begin(2)
+    first, second = desk.asked()
+    assert [ask.filters for ask in (first, second)] == [
+        Filters(paths=(f"/docs/{number}.pdf",), reads_question=False) for number in range(2)
+    ]
+    assert {ask.priority for ask in (first, second)} == {"batch"}
+    assert {ask.text for ask in (first, second)} == {QUESTION}
+    desk.client.tell(tokens(first.question_id, "In "))
+    assert desk.cells(0) == ["0.pdf", "In", "", "writing"]
+    desk.finish(0, "# End\nIn **May** [1].")
+    assert desk.cells(0) == ["0.pdf", "End In May [1].", "page 1", "answered"]
+    assert (desk.model.num_answered, desk.model.num_files, desk.model.state) == (1, 2, "running")
+    desk.finish(1)
+    assert desk.model.state == "finished"
+
+
+def test_so_many_are_open_at_a_time(desk: Desk) -> None:
+    desk.begin(600)
+    assert len(desk.asked()) == OPEN_AT_ONCE
+    assert desk.model.num_files == 600
+    desk.finish(5)
+    assert len(desk.asked()) == OPEN_AT_ONCE + 1
+    desk.now += 10.0
+    assert desk.model.seconds_left == pytest.approx(10.0 * 599)
+
+
+def test_a_pause_takes_back_what_has_not_begun_and_a_resume_asks_it_again(desk: Desk) -> None:
+    desk.begin(3)
+    ids = [ask.question_id for ask in desk.asked()]
+    desk.client.tell(tokens(ids[1], "In May"))
+    desk.model.pause()
+    assert desk.cancels() == [ids[0], ids[2]]
+    desk.model.resume()
+    # Of what is still being taken back nothing is asked twice at a time.
+    assert len(desk.asked()) == 3
+    desk.client.tell(*(protocol.AnswerCancelled(question_id=id_) for id_ in (ids[0], ids[2])))
+    assert [ask.question_id for ask in desk.asked()[3:]] == [ids[0], ids[2]]
+    desk.finish(1)
+    assert desk.states() == ["searching", "answered", "searching"]
+    for number in (3, 4):
+        desk.finish(number)
+    assert desk.model.state == "finished"
+
+
+def test_what_was_answered_is_there_after_the_window_was_closed_and_the_rest_goes_on(desk: Desk) -> None:
+    desk.begin(3)
+    desk.finish(0)
+    desk.client.tell(tokens(desk.asked()[1].question_id, "In Ju"))
+    desk.model.close()
+    model = desk.model = desk.reopened()
+    assert [run.question for run in model.runs] == [QUESTION]
+    model.open(model.runs[0].run_id)
+    assert (model.state, model.num_answered) == ("paused", 1)
+    assert desk.states() == ["answered", "waiting", "waiting"]
+    model.resume()
+    assert len(desk.asked()) == 5
+
+
+def test_a_killed_window_loses_no_answer(desk: Desk) -> None:
+    desk.begin(2)
+    desk.finish(0)
+    model = desk.model = desk.reopened()
+    model.open(model.runs[0].run_id)
+    assert desk.states() == ["answered", "waiting"]
+
+
+def test_after_a_death_of_the_engine_the_questions_are_sent_again(desk: Desk) -> None:
+    desk.begin(2)
+    desk.client.die()
+    desk.client.become_ready()
+    assert len(desk.asked()) == 4
+    assert desk.model.state == "running"
+
+
+def test_an_engine_that_gave_up_pauses_the_rest(desk: Desk) -> None:
+    desk.begin(300)
+    desk.client.give_up()
+    assert desk.model.state == "paused"
+    assert desk.model.num_failed == 1
+    assert desk.states().count("waiting") == 299
+    desk.client.become_ready()
+    desk.model.ask_failed_again()
+    assert desk.model.num_failed == 0
+    assert len(desk.asked()) == 2 * OPEN_AT_ONCE
+
+
+def test_a_file_that_fails_says_why_and_can_be_asked_again(desk: Desk) -> None:
+    desk.begin(1)
+    failure = protocol.AnswerFailed(
+        question_id=desk.asked()[0].question_id, kind="NothingThere", sentence="It is gone.", way_out="Add it."
+    )
+    desk.client.tell(failure)
+    assert desk.cells(0) == ["0.pdf", "It is gone. Add it.", "", "failed"]
+    assert desk.model.state == "finished"
+    desk.model.ask_failed_again()
+    desk.finish(1)
+    assert desk.states() == ["answered"]
+
+
+def test_another_question_pauses_the_one_before_and_both_are_kept(desk: Desk) -> None:
+    desk.begin(2)
+    desk.begin(1, "Who signed it?")
+    assert [run.question for run in desk.model.runs] == ["Who signed it?", QUESTION]
+    assert desk.model.num_files == 1
+    desk.model.open(desk.model.runs[1].run_id)
+    assert (desk.model.state, desk.model.num_files) == ("paused", 2)
+    desk.model.delete()
+    assert [run.question for run in desk.model.runs] == ["Who signed it?"]
+    assert (desk.model.state, desk.model.num_files) == ("none", 0)
+
+
+def test_where_there_are_no_files_it_says_so(desk: Desk) -> None:
+    desk.begin(0)
+    assert desk.told == ["There is no file here that could be read."]
+    assert desk.model.state == "none"
+    desk.model.begin("  ", None)
+    assert desk.model.state == "none"
+
+
+def test_a_list_that_is_refused_is_told(desk: Desk) -> None:
+    desk.model.begin(QUESTION, "Gone")
+    desk.client.refuse(protocol.DOCUMENTS, "No collection is called so.")
+    assert desk.told == ["No collection is called so."]
+    assert desk.model.state == "none"
+
+
+def test_a_full_disk_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise protocol.RagdollError("The disk is full.", "Free some space.")
+
+    monkeypatch.setattr(desk.store.runs, "create", full)
+    desk.begin(1)
+    assert desk.told == ["The disk is full."]
+    assert desk.model.state == "none"
+
+
+def test_answers_become_lines_that_a_spreadsheet_reads_as_text() -> None:
+    answered = TurnView(
+        "1", QUESTION, "finished", text='=HYPERLINK("x")\nsecond line', timings=None, model="tiny", citations=()
+    )
+    failed = TurnView("2", QUESTION, "failed", error_sentence="It is gone.")
+    lines = list(csv.reader(io.StringIO(csv_of([("/d/a.pdf", answered), ("/d/b\udcef.pdf", failed)]))))
+    assert lines == [
+        list(HEADER),
+        ["/d/a.pdf", "finished", '\'=HYPERLINK("x")\nsecond line', "", "", "tiny"],
+        ["/d/b�.pdf", "failed", "It is gone.", "", "", ""],
+    ]
+
+
+def test_where_quotes_are_the_answer_their_places_are_told() -> None:
+    quote = protocol.Quote("In May.", 0, "/d/a.pdf", 2, 0, 7, 0.9, "page 2")
+    assert each_file.places_of(TurnView("1", QUESTION, "finished", quotes=(quote, quote))) == ["page 2"]

@@ -1,0 +1,129 @@
+"""Tests for the page of every file: asked, watched, read, paused, exported, found again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QMessageBox
+
+from app.models import AppModels
+from app.windows.every_file_page import EveryFilePage
+from app.windows.main_window import MainWindow
+from engine import protocol
+from engine.protocol import Collection, Document
+from tests.helpers.answers import finished, passage
+from tests.helpers.fake_engine_client import FakeEngineClient
+from tests.helpers.told_library import tell_library
+
+QUESTION = "When does it end?"
+COLLECTION = Collection("Contracts", ("/docs",), {"indexed": 2}, 6)
+
+
+@pytest.fixture
+def page(window: MainWindow) -> EveryFilePage:
+    page = window.go_to("every-file")
+    assert isinstance(page, EveryFilePage)
+    return page
+
+
+def list_files(client: FakeEngineClient, *paths: str) -> None:
+    """Answers the request for the files of the collection, whatever else is asked of the library."""
+    documents = tuple(
+        Document(number, ("Contracts",), path, "indexed", "", 1, 1, "hash", "pdf", 3)
+        for number, path in enumerate(paths)
+    )
+    request = next(
+        one
+        for one in client.open
+        if isinstance(one.params, protocol.ListDocuments) and one.params.states == ("indexed", "offline")
+    )
+    client.open.remove(request)
+    assert request.on_result is not None
+    request.on_result(protocol.DocumentsReply(documents=documents, total=len(documents), by_state={}))
+
+
+def ask_all(page: EveryFilePage, client: FakeEngineClient, qtbot) -> list[str]:
+    qtbot.keyClicks(page.question, QUESTION)
+    qtbot.mouseClick(page.ask, Qt.MouseButton.LeftButton)
+    list_files(client, "/docs/a.pdf", "/docs/b.pdf")
+    return [one.question_id for one in client.asked(protocol.ASK)]  # type: ignore[attr-defined]
+
+
+def test_a_question_is_put_to_the_files_of_the_chosen_collection(page, client, qtbot) -> None:
+    assert page.empty.isVisible()
+    assert not page.ask.isEnabled()
+    tell_library(client, COLLECTION)
+    page.collection.menu().actions()[1].trigger()
+    ask_all(page, client, qtbot)
+    listed = [one for one in client.asked(protocol.DOCUMENTS) if one.states == ("indexed", "offline")]
+    assert listed[0].collection == "Contracts"
+    assert page.table.isVisible()
+    assert page.table.model().rowCount() == 2
+    assert page.run.figures == "0 of 2 files have answered"
+    assert page.question.text() == ""
+
+
+def test_the_answer_of_a_row_is_read_and_its_citation_opens_the_page(page, client, qtbot) -> None:
+    first, _ = ask_all(page, client, qtbot)
+    page.table.selectRow(0)
+    assert page.answer.text == "No answer yet."
+    client.tell(finished(first, "In **May** [1].", passages=(passage(3, document="/docs/a.pdf", place="page 4"),)))
+    assert page.answer.text == "In **May** [1]."
+    assert not page.side.isVisible()
+    page.answer.citation_clicked.emit(1)
+    assert page.side.isVisible()
+    assert client.asked(protocol.PAGE)[-1].page == 4
+    page.table.selectRow(1)
+    assert not page.side.isVisible()
+
+
+def test_it_is_paused_and_goes_on(page, client, qtbot) -> None:
+    ask_all(page, client, qtbot)
+    page.run.pause.click()
+    assert page.run.figures == "0 of 2 files have answered · paused"
+    assert page.run.resume.isVisible()
+    assert not page.run.pause.isVisible()
+    page.run.resume.click()
+    assert page.run.pause.isVisible()
+
+
+def test_answers_are_exported_and_a_disk_that_refuses_is_told(page, client, qtbot, models, tmp_path: Path) -> None:
+    first, _ = ask_all(page, client, qtbot)
+    client.tell(finished(first, "In May [1]."))
+    assert page.run.export.isVisible()
+    page.export_to(tmp_path / "answers.csv")
+    text = (tmp_path / "answers.csv").read_text("utf-8-sig")
+    assert text.splitlines()[0].startswith("file,state,answer")
+    assert "/docs/a.pdf,finished,In May [1]." in text
+    assert "/docs/b.pdf,waiting" in text
+    told: list[tuple[str, ...]] = []
+    page.message_told.connect(lambda *words: told.append(words))
+    page.export_to(tmp_path / "no such folder" / "answers.csv")
+    assert told[0][0] == "error"
+    assert "could not be written" in told[0][1]
+
+
+def test_earlier_questions_are_found_again_and_can_be_deleted(page, client, qtbot, models: AppModels) -> None:
+    ask_all(page, client, qtbot)
+    page.question.setText("Who signed it?")
+    page.ask.click()
+    list_files(client, "/docs/a.pdf")
+    earlier = page.earlier.menu().actions()
+    assert [action.text().split(" · ")[0] for action in earlier] == ["Who signed it?", QUESTION]
+    earlier[1].trigger()
+    assert models.each_file.run.question == QUESTION
+    page.run.delete.click()
+    box = page.findChild(QMessageBox)
+    next(button for button in box.buttons() if button.text() == "Delete").click()
+    assert [run.question for run in models.each_file.runs] == ["Who signed it?"]
+    assert page.empty.isVisible()
+
+
+def test_the_page_opens_with_what_was_asked_last(window, models: AppModels) -> None:
+    models.each_file._store.create(QUESTION, None, [(1, "/docs/a.pdf")])
+    models.each_file._read_runs()
+    page = window.go_to("every-file")
+    assert page.table.model().rowCount() == 1
+    assert page.run.figures == "0 of 1 files have answered · paused"
