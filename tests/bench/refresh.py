@@ -57,8 +57,8 @@ WAYS = {
     "synchronous": RefreshPolicy("synchronous"),
     "unbounded": RefreshPolicy("periodic", max_cost_share=None),
 }
-# At least.
-BOUNDS = {"hidden_share": 0.9, "none": 1 / 1.10, "synchronous": 1.0}
+# At least. Where an answer is too short to earn passages `synchronous` does what `ours` does, but for chance.
+BOUNDS = {"hidden_share": 0.9, "none": 1 / 1.10, "synchronous": 0.95}
 
 Write = Callable[[Stretch, RefreshPolicy], AnswerFinished]
 
