@@ -151,6 +151,7 @@ class PartitionStore:
         limit: int,
         document_ids: Collection[int] | None = None,
         max_loads: int | None = None,
+        should_pause: Callable[[], bool] = lambda: False,
     ) -> list[list[Found]]:
         """For each of the (q, d) unit vectors the `limit` rows with the largest cosine, best first.
 
@@ -159,9 +160,11 @@ class PartitionStore:
             limit: At most this many rows for each.
             document_ids: Only rows of these documents; None means all.
             max_loads: Reads at most so many partitions that are not in memory, the likeliest; None for all.
+            should_pause: Asked between partitions that have to be read.
 
         Raises:
             LibraryError: The index cannot be read.
+            SweepPaused: Others go first; the same search goes on where it was.
         """
         if not len(vectors) or limit < 1 or (document_ids is not None and not document_ids):
             return [[] for _ in vectors]
@@ -169,18 +172,23 @@ class PartitionStore:
             with self._sweeping:
                 if not self._following.is_in_step:
                     return self._table.nearest(vectors, limit, document_ids, is_exact=self._mode == "resident")
-                return self._searched(vectors, limit, document_ids, max_loads)
+                return self._searched(vectors, limit, document_ids, max_loads, should_pause)
         finally:
             self._heed_plan()
 
     def _searched(
-        self, vectors: Vectors, limit: int, document_ids: Collection[int] | None, max_loads: int | None
+        self,
+        vectors: Vectors,
+        limit: int,
+        document_ids: Collection[int] | None,
+        max_loads: int | None,
+        should_pause: Callable[[], bool],
     ) -> list[list[Found]]:
         started = time.perf_counter()
         snapshot = self._shards.snapshot()
         self._allot(snapshot)
         documents = None if document_ids is None else np.fromiter(document_ids, np.int64, len(document_ids))
-        swept = self._sweeper.sweep(snapshot, vectors, limit, documents, self.cold_slack, max_loads)
+        swept = self._sweeper.sweep(snapshot, vectors, limit, documents, self.cold_slack, max_loads, should_pause)
         seconds = time.perf_counter() - started
         self._num_loads += swept.num_loads
         self._scratch_lease.resize(self._kernel.held_bytes())
@@ -326,6 +334,7 @@ class PartitionStore:
         self._table.index_vectors()
         with self._sweeping:
             self._following.forget()
+            self._sweeper.forget()
             self._residency.clear()
             self._kernel.release()
             self._scratch_lease.resize(0)

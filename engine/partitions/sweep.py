@@ -3,13 +3,18 @@
 A partition is scanned by its codes where it has any, else exactly in int8; the best candidates of each query over all
 partitions are then scored again with their exact vectors, which are gathered from the disk. Loading a partition costs
 as much as many queries, so all queries of a batch share each load.
+
+A sweep of a library that memory is too small for takes seconds. Where one is interrupted, by an error or because others
+shall go first, what it has found stays: the same sweep goes on with the partitions that it has not seen.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from engine.partitions.codebook import Codebook
 from engine.partitions.codes import Codes, CodesDamaged
@@ -28,6 +33,8 @@ log = logging.getLogger(__name__)
 
 # Where so few rows are wanted they are looked at one by one: 3 MB of them, and 16 ms for a batch of 16 queries.
 _FEW_ROWS, _FEW_PAIRS = 4096, 65_536
+# Whoever was interrupted has not come again after so many others: what was found is let go.
+_MOST_BETWEEN = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +48,66 @@ class Swept:
     has_lost_codes: bool = False
 
 
+class SweepPaused(Exception):
+    """Others go first; the same sweep, begun again, goes on where it was."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """What a sweep is for: only the same can go on from what another has found."""
+
+    queries: Vectors
+    limit: int
+    documents: Documents | None
+    cold_slack: float | None
+    max_loads: int | None
+
+    def is_same(self, other: _Asked) -> bool:
+        mine, theirs = (self.limit, self.cold_slack, self.max_loads), (other.limit, other.cold_slack, other.max_loads)
+        is_same_scope = (self.documents is None) == (other.documents is None) and (
+            self.documents is None or np.array_equal(np.sort(self.documents), np.sort(other.documents))  # type: ignore[arg-type]
+        )
+        return mine == theirs and is_same_scope and np.array_equal(self.queries, other.queries)
+
+
+@dataclass(slots=True, eq=False)
+class _UnderWay:
+    """A sweep so far: what it looks at, what it has found, and the partitions that it has not seen."""
+
+    asked: _Asked
+    snapshot: Snapshot
+    walk: Walk
+    waiting: list[Wanted]
+    num_left_out: int = 0
+    num_loads: int = 0
+    has_lost_codes: bool = False
+    is_narrowed: bool = False
+
+    def suits(self, asked: _Asked, snapshot: Snapshot) -> bool:
+        """Whether it can go on for this: the partitions that it has looked at are still there."""
+        there = {sealed.partition for sealed in snapshot.sealed}
+        return self.asked.is_same(asked) and all(sealed.partition in there for sealed in self.snapshot.sealed)
+
+    def has_seen(self, parts: Collection[Wanted]) -> None:
+        self.waiting = [part for part in self.waiting if part not in parts]
+
+
 class Sweeper:
-    """Carries sweeps out, one at a time."""
+    """Carries sweeps out, one at a time; remembers the last that was interrupted."""
 
     def __init__(self, kernel: Kernel, prefetcher: Prefetcher, residency: Residency) -> None:
         self._kernel, self._prefetcher, self._residency = kernel, prefetcher, residency
         self._scanners = Scanners()
+        self._interrupted: _UnderWay | None = None
+        self._num_since = 0
 
     def close(self) -> None:
+        self.forget()
         self._scanners.close()
+
+    def forget(self) -> None:
+        """No sweep goes on where one was interrupted."""
+        self._interrupted = None
 
     def sweep(
         self,
@@ -59,8 +117,11 @@ class Sweeper:
         documents: Documents | None = None,
         cold_slack: float | None = None,
         max_loads: int | None = None,
+        should_pause: Callable[[], bool] = lambda: False,
     ) -> Swept:
         """The `limit` nearest rows for each of the (q, d) queries, best first.
+
+        A sweep that was interrupted goes on when the same is asked for, as things were when it began.
 
         Args:
             snapshot: Where to look.
@@ -73,25 +134,29 @@ class Sweeper:
                 arrival are much alike. Measured on SQuAD's paragraphs, a quarter of 20 partitions resident: at 0.4
                 recall@10 is .995 and 2 % of the cold ones are left out, at 0.35 .96 and 7 %, at 0.3 .90 and 17 %.
             max_loads: Reads at most so many cold partitions, the nearest to the queries; None for all.
+            should_pause: Asked after each partition that had to be read: one at least is, between two pauses.
+
+        Raises:
+            SweepPaused: Others go first.
         """
-        wanted = [part for sealed in snapshot.sealed if (part := sealed.wanted(documents)) is not None]
-        self._residency.keep_only({sealed.partition for sealed in snapshot.sealed})
-        self._residency.note_use(part.partition for part in wanted)
-        coded = [part for part in wanted if part.partition.codes is not None]
-        num_coded = sum(part.num_rows for part in coded)
-        walk = Walk(self._kernel, self._scanners, queries, limit, num_coded)
-        for view in snapshot.open:
-            walk.scan_view(view, documents)
-        if documents is not None and num_coded <= min(_FEW_ROWS, _FEW_PAIRS // len(queries)):
-            for part in coded:
-                walk.look_at(part)
-            wanted = [part for part in wanted if part not in coded]
-        left_out = self._left_out(wanted, queries, max_loads)
-        wanted = [part for part in wanted if part not in left_out]
-        cold = self._walk_sealed(walk, wanted, cold_slack if len(queries) == 1 else None)
-        self._residency.fit()
-        num_skipped = walk.num_skipped + len(left_out)
-        swept = Swept(walk.ranked(), tuple(walk.damaged), cold.num_loads, num_skipped, cold.has_lost_codes)
+        asked = _Asked(queries, limit, documents, cold_slack, max_loads)
+        under_way = self._interrupted
+        if under_way is None or not under_way.suits(asked, snapshot):
+            under_way = self._begun(asked, snapshot)
+        else:
+            self._interrupted = None
+        try:
+            self._walk_sealed(under_way, should_pause)
+            found = under_way.walk.ranked()
+        except BaseException:
+            self._interrupted, self._num_since = under_way, 0
+            raise
+        self._num_since += 1
+        if self._num_since >= _MOST_BETWEEN:
+            self._interrupted = None
+        walk = under_way.walk
+        num_skipped = walk.num_skipped + under_way.num_left_out
+        swept = Swept(found, tuple(walk.damaged), under_way.num_loads, num_skipped, under_way.has_lost_codes)
         if all(part.codes is None for part in swept.damaged):
             return swept
         # The others were asked for no more than should have been needed beside it.
@@ -104,6 +169,25 @@ class Sweeper:
             has_lost_codes=swept.has_lost_codes or again.has_lost_codes,
         )
 
+    def _begun(self, asked: _Asked, snapshot: Snapshot) -> _UnderWay:
+        """What takes no reading: rows in memory, and partitions of which few rows are wanted."""
+        queries, documents = asked.queries, asked.documents
+        wanted = [part for sealed in snapshot.sealed if (part := sealed.wanted(documents)) is not None]
+        self._residency.keep_only({sealed.partition for sealed in snapshot.sealed})
+        self._residency.note_use(part.partition for part in wanted)
+        coded = [part for part in wanted if part.partition.codes is not None]
+        num_coded = sum(part.num_rows for part in coded)
+        walk = Walk(self._kernel, self._scanners, queries, asked.limit, num_coded)
+        for view in snapshot.open:
+            walk.scan_view(view, documents)
+        if documents is not None and num_coded <= min(_FEW_ROWS, _FEW_PAIRS // len(queries)):
+            for part in coded:
+                walk.look_at(part)
+            wanted = [part for part in wanted if part not in coded]
+        left_out = self._left_out(wanted, queries, asked.max_loads)
+        waiting = [part for part in wanted if part not in left_out]
+        return _UnderWay(asked, snapshot, walk, waiting, len(left_out))
+
     def _left_out(self, wanted: Sequence[Wanted], queries: Vectors, max_loads: int | None) -> list[Wanted]:
         """The cold partitions beyond `max_loads`, those whose middle is nearest to a query first."""
         if max_loads is None:
@@ -111,8 +195,9 @@ class Sweeper:
         cold = [part for part in wanted if self._residency.slot_of(part.partition) is None]
         return sorted(cold, key=lambda part: -float((queries @ part.partition.centroid).max()))[max_loads:]
 
-    def _walk_sealed(self, walk: Walk, wanted: Sequence[Wanted], cold_slack: float | None) -> _Cold:
+    def _walk_sealed(self, sweep: _UnderWay, should_pause: Callable[[], bool]) -> None:
         """Scans resident partitions, then the others as they arrive."""
+        walk, wanted = sweep.walk, sweep.waiting
         slots = {part: slot for part in wanted if (slot := self._residency.slot_of(part.partition)) is not None}
         # The least used first: its room is the first to be read into.
         resident = sorted(slots, key=lambda part: self._residency.use_of(part.partition.number))
@@ -121,23 +206,32 @@ class Sweeper:
             cold.begin(needed=list(slots.values()))
             _scan_codes(walk, [(part, slots[part]) for part in resident])
             in_int8 = [part for part in resident if slots[part].codes is None]
+            sweep.has_seen([part for part in resident if part not in in_int8])
             for place, part in enumerate(in_int8):
                 cold.begin(needed=[slots[other] for other in in_int8[place:]])
                 walk.scan_block(part, slots[part].block())
-            cold.pending = walk.likely(cold.pending, cold_slack)
+                sweep.has_seen([part])
+            if not sweep.is_narrowed and len(sweep.asked.queries) == 1:
+                cold.pending = walk.likely(cold.pending, sweep.asked.cold_slack)
+                sweep.waiting, sweep.is_narrowed = cold.waiting, True
             while (arrival := cold.next()) is not None:
                 part, slot = arrival
                 if slot is None:
                     walk.damaged.append(part.partition)
-                    continue
-                cold.begin(needed=[slot])
-                if slot.codes is None:
-                    walk.scan_block(part, slot.block())
                 else:
-                    _scan_codes(walk, [(part, slot)])
+                    cold.begin(needed=[slot])
+                    if slot.codes is None:
+                        walk.scan_block(part, slot.block())
+                    else:
+                        _scan_codes(walk, [(part, slot)])
+                sweep.has_seen([part])
+                if sweep.waiting and should_pause():
+                    raise SweepPaused
         finally:
             cold.cancel()
-        return cold
+            self._residency.fit()
+            sweep.num_loads += cold.num_loads
+            sweep.has_lost_codes |= cold.has_lost_codes
 
 
 def _scan_codes(walk: Walk, resident: Sequence[tuple[Wanted, Slot]]) -> None:
@@ -157,6 +251,11 @@ class _Cold:
         self.pending, self.num_loads, self.has_lost_codes = pending, 0, False
         self._residency, self._prefetcher = residency, prefetcher
         self._reading: tuple[Wanted, Slot, Reading] | None = None
+
+    @property
+    def waiting(self) -> list[Wanted]:
+        """Those that have not arrived, the one that is being read as well."""
+        return self.pending if self._reading is None else [self._reading[0], *self.pending]
 
     def begin(self, needed: Sequence[Slot], *, at_any_cost: bool = False) -> None:
         """Begins to read the next one if there is room beside the slots that are `needed`."""
@@ -181,6 +280,9 @@ class _Cold:
             return part, None
         except CodesDamaged as error:
             self._read_rows_instead(part, slot, error)
+        except BaseException:
+            self._residency.drop(slot)
+            raise
         else:
             slot.loaded()
             self.num_loads += 1

@@ -6,7 +6,7 @@ knows is dropped here, so a removed document can never be cited, whatever the in
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -58,6 +58,7 @@ class Index(Protocol):
         limit: int,
         document_ids: Collection[int] | None = None,
         max_loads: int | None = None,
+        should_pause: Callable[[], bool] = ...,
     ) -> list[list[Found]]: ...
 
 
@@ -114,22 +115,25 @@ class Searcher:
         self._table, self._index, self._documents = table, index, documents
         self._settings, self._room, self._reranker = settings, room, reranker
 
-    def search(self, queries: Sequence[Query]) -> list[SearchResult]:
+    def search(self, queries: Sequence[Query], should_pause: Callable[[], bool] = lambda: False) -> list[SearchResult]:
         """Answers all queries of a batch together, in their order.
 
         What a query's own words confine it to is given up where nothing is found there; its scope says so.
+        `should_pause` is asked between partitions that have to be read: the same search goes on where it was.
 
         Raises:
+            SweepPaused: It was told to.
             NothingThere: A query names a collection that does not exist.
             BadRequest: A date of a filter is none.
             EmbedderUnavailable: The embedding model cannot be loaded.
             LibraryError: The index cannot be read.
         """
         confinements = [self._confined(query) for query in queries]
-        results = self._searched(queries, confinements)
+        results = self._searched(queries, confinements, should_pause)
         in_vain = [n for n, result in enumerate(results) if confinements[n].recognised and not result.passages]
         again = [confinements[n].without_recognised(queries[n], self._documents) for n in in_vain]
-        for n, result in zip(in_vain, self._searched([queries[n] for n in in_vain], again), strict=True):
+        wider = self._searched([queries[n] for n in in_vain], again, should_pause)
+        for n, result in zip(in_vain, wider, strict=True):
             results[n] = result
         return results
 
@@ -149,10 +153,12 @@ class Searcher:
         asked = confined(replace(query, text=query.asked), self._documents, self._settings.reads_filters)
         return replace(asked, text=query.text)
 
-    def _searched(self, queries: Sequence[Query], confinements: Sequence[Confinement]) -> list[SearchResult]:
+    def _searched(
+        self, queries: Sequence[Query], confinements: Sequence[Confinement], should_pause: Callable[[], bool]
+    ) -> list[SearchResult]:
         if not queries:
             return []
-        by_meaning = self._by_meaning(queries, confinements)
+        by_meaning = self._by_meaning(queries, confinements, should_pause)
         # What BM25 knows of how rare a word is it has from all chunks, wherever a query is confined to.
         num_chunks = self._documents.extent(None, ANYWHERE).chunks
         return [
@@ -163,7 +169,9 @@ class Searcher:
     def _by_words(self, query: Query, confinement: Confinement) -> list[Found]:
         return self._table.matching(confinement.text, self._candidates(query), confinement.document_ids)
 
-    def _by_meaning(self, queries: Sequence[Query], confinements: Sequence[Confinement]) -> list[list[Found]]:
+    def _by_meaning(
+        self, queries: Sequence[Query], confinements: Sequence[Confinement], should_pause: Callable[[], bool]
+    ) -> list[list[Found]]:
         """The dense ranking of each query; empty where the embedder cannot read the query's language."""
         ranked: list[list[Found]] = [[] for _ in queries]
         readable = [index for index, query in enumerate(queries) if self._can_embed(query.text)]
@@ -175,7 +183,7 @@ class Searcher:
             groups.setdefault((confinements[index].document_ids, max_loads), []).append(row)
         for (document_ids, max_loads), rows in groups.items():
             limit = max(self._candidates(queries[readable[row]]) for row in rows)
-            found = self._index.search(vectors[rows], limit, document_ids, max_loads)
+            found = self._index.search(vectors[rows], limit, document_ids, max_loads, should_pause)
             for row, nearest in zip(rows, found, strict=True):
                 ranked[readable[row]] = nearest[: self._candidates(queries[readable[row]])]
         return ranked

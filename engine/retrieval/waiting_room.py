@@ -44,6 +44,11 @@ class WaitingRoom(Generic[Other]):
     def __len__(self) -> int:
         return len(self._people) + len(self._others)
 
+    @property
+    def has_people(self) -> bool:
+        """Whether somebody at the window waits."""
+        return bool(self._people)
+
     def put(self, item: QuestionInFlight | Other) -> bool:
         """Whether it was taken in; not once it is closed."""
         with self._changed:

@@ -19,6 +19,7 @@ from engine.errors import RagdollError
 from engine.events import AnswerStateChanged, Event, PassagesFound, Publish
 from engine.inflight import QuestionInFlight
 from engine.looking_again import LookAgain, TellFound
+from engine.partitions.sweep import SweepPaused
 from engine.retrieval.batching import MAX_BATCH
 from engine.retrieval.breadth import LookCosts, first_stage
 from engine.retrieval.confining import searched_without
@@ -200,13 +201,29 @@ class RetrievalWorker:
         """The results of those whose search went well; where the batch fails, each is tried alone."""
         try:
             self._expect_early(searcher, batch)
-            results = searcher.search([_query(in_flight) for in_flight in batch])
+            results = self._swept(searcher, batch)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to each question
             if len(batch) > 1:
                 return [found for in_flight in batch for found in self._searched_alone(in_flight)]
             self._fail(batch, error)
             return []
         return [(searcher, in_flight, result) for in_flight, result in zip(batch, results, strict=True)]
+
+    def _swept(self, searcher: Searcher, batch: Sequence[QuestionInFlight]) -> list[SearchResult]:
+        """Searches for all of them; scripts let people by, and a second try goes on with what is not read yet."""
+        queries = [_query(in_flight) for in_flight in batch]
+        is_for_people = any(in_flight.question.priority == "interactive" for in_flight in batch)
+        has_failed = False
+        while True:
+            try:
+                return searcher.search(queries, lambda: not is_for_people and self._waiting.has_people)
+            except SweepPaused:
+                self._let_people_by(batch[0])
+            except OSError as error:
+                if has_failed:
+                    raise
+                has_failed = True
+                log.warning("a search goes on after an error: %s", error)
 
     def _expect_early(self, searcher: Searcher, batch: Sequence[QuestionInFlight]) -> None:
         """What memory alone has for a question that nobody waits behind, while the rest of the index is being read."""

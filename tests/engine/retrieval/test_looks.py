@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -47,7 +47,7 @@ class FakeSearcher:
     def following(self, _: Passage) -> tuple[Passage, ...]:
         return ()
 
-    def search(self, queries: Sequence[Query]) -> list[SearchResult]:
+    def search(self, queries: Sequence[Query], should_pause: Callable[[], bool] = lambda: False) -> list[SearchResult]:
         self.batches.append(list(queries))
         self.began.release()
         self.yielding.append(is_yielding())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import pytest
 
@@ -13,6 +14,7 @@ from engine.errors import EmbedderUnavailable, LibraryError, RagdollError
 from engine.events import AnswerCancelled, AnswerStateChanged, Event, PassagesFound
 from engine.inflight import QuestionInFlight
 from engine.memory.ledger import Ledger
+from engine.partitions.sweep import SweepPaused
 from engine.retrieval import worker as worker_module
 from engine.retrieval.breadth import Breadth, breadths
 from engine.retrieval.calibration import Strength
@@ -38,7 +40,7 @@ class FakeSearcher:
     def breadths(self) -> tuple[Breadth, ...]:
         return breadths(40, self.num_cold, can_rerank=False)
 
-    def search(self, queries: Sequence[Query]) -> list[SearchResult]:
+    def search(self, queries: Sequence[Query], should_pause: Callable[[], bool] = lambda: False) -> list[SearchResult]:
         self.batches.append(list(queries))
         self.began.release()
         assert self.gate.wait(TIMEOUT)
@@ -62,6 +64,7 @@ class Desk:
     ended: dict[str, str | RagdollError] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
+    asked: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.worker = RetrievalWorker(
@@ -86,6 +89,7 @@ class Desk:
             self.changed.notify_all()
 
     def ask(self, text: str, **options: object) -> QuestionInFlight:
+        self.asked.add(text)
         in_flight = QuestionInFlight(Question(text, text, **options))  # type: ignore[arg-type]
         self.worker.submit(in_flight)
         return in_flight
@@ -215,7 +219,7 @@ class ConfinedSearcher(FakeSearcher):
     there: str = "Nothing of the kind."
     elsewhere: str = "Nothing of the kind."
 
-    def search(self, queries: Sequence[Query]) -> list[SearchResult]:
+    def search(self, queries: Sequence[Query], should_pause: Callable[[], bool] = lambda: False) -> list[SearchResult]:
         self.batches.append(list(queries))
         return [self._found(query) for query in queries]
 
@@ -366,6 +370,68 @@ def test_somebody_who_comes_while_the_passages_of_scripts_are_read_is_next(desk:
     desk.worker.start()
     desk.wait(4)
     assert [question_id for question_id, _ in desk.handed] == ["script 0", "a person", "script 1", "script 2"]
+
+
+class PausingSearcher(FakeSearcher):
+    """Reads one partition after the other, and asks between two of them."""
+
+    def search(self, queries: Sequence[Query], should_pause: Callable[[], bool] = lambda: False) -> list[SearchResult]:
+        for number in range(3):
+            self.between(number)
+            if should_pause():
+                self.pauses.append(number)
+                raise SweepPaused
+        return super().search(queries)
+
+    pauses: ClassVar[list[int]] = []
+    between: Callable[[int], None] = staticmethod(lambda number: None)
+
+
+def test_somebody_who_comes_while_partitions_are_read_for_a_script_is_next():
+    searcher = PausingSearcher()
+    searcher.gate.set()
+    searcher.pauses.clear()
+    desk = Desk(searcher)
+
+    def between(number: int) -> None:
+        if number == 1 and "a person" not in desk.asked:
+            desk.ask("a person")
+
+    searcher.between = between
+    desk.ask("a script", priority="batch")
+    desk.worker.start()
+    desk.wait(2)
+    assert [question_id for question_id, _ in desk.handed] == ["a person", "a script"]
+    assert searcher.pauses == [1]
+    desk.worker.stop()
+
+
+@pytest.mark.expects_warnings
+def test_a_search_that_the_disk_fails_goes_on_once():
+    class FailingSearcher(FakeSearcher):
+        num_failures = 1
+
+        def search(
+            self, queries: Sequence[Query], should_pause: Callable[[], bool] = lambda: False
+        ) -> list[SearchResult]:
+            if self.num_failures:
+                self.num_failures -= 1
+                raise OSError("the disk did not answer")
+            return super().search(queries)
+
+    for num_failures, how in ((1, "handed over"), (2, None)):
+        searcher = FailingSearcher()
+        searcher.num_failures = num_failures
+        searcher.gate.set()
+        desk = Desk(searcher)
+        desk.ask("a question")
+        desk.worker.start()
+        desk.wait(1)
+        if how is None:
+            assert isinstance(desk.ended["a question"], RagdollError)
+        else:
+            assert desk.ended["a question"] == how
+        desk.worker.stop()
 
 
 def test_scripts_are_not_searched_far_ahead_of_their_answers(desk: Desk):

@@ -1,0 +1,143 @@
+"""Tests for engine.partitions.sweep: a sweep that was interrupted goes on where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.partitions import open_rows
+from engine.partitions.partition import Partition
+from engine.partitions.store import PartitionStore
+from engine.partitions.sweep import SweepPaused
+from tests.helpers.partitions import FakeTable, exact, filled_table, open_store, queries
+
+LIMIT = 10
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_rows, "ROWS_PER_BLOCK", 16)
+
+
+@pytest.fixture
+def table() -> FakeTable:
+    return filled_table(4)
+
+
+@pytest.fixture
+def store(table: FakeTable, tmp_path: Path) -> Iterator[PartitionStore]:
+    """One whose partitions are all read from the disk at each sweep."""
+    store = open_store(table, tmp_path / "shards", budget_bytes=0)
+    store.maintain()
+    assert store.num_cold >= 3
+    yield store
+    store.close()
+
+
+class Reads:
+    """Which partitions were read; `fails` are the numbers of those that are not there the next time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.numbers: list[int] = []
+        self.fails: set[int] = set()
+        really_read = Partition.read_block
+
+        def read(partition: Partition, *arguments: Any) -> None:
+            if partition.number in self.fails:
+                self.fails.discard(partition.number)
+                raise OSError("the disk did not answer")
+            self.numbers.append(partition.number)
+            really_read(partition, *arguments)
+
+        monkeypatch.setattr(Partition, "read_block", read)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
+    return Reads(monkeypatch)
+
+
+def assert_found(table: FakeTable, vectors: Any, found: Any) -> None:
+    wanted = [[row.score for row in exact(list(table.rows.values()), query, LIMIT)] for query in vectors]
+    assert [[row.score for row in line] for line in found] == [pytest.approx(line, abs=1e-3) for line in wanted]
+
+
+def test_what_was_read_before_an_error_is_not_read_again(store: PartitionStore, table: FakeTable, reads: Reads) -> None:
+    vectors = queries(3)
+    reads.fails = {max(sealed.number for sealed in store._sealed())}
+    with pytest.raises(OSError, match="did not answer"):
+        store.search(vectors, LIMIT)
+    before = list(reads.numbers)
+    assert before
+    found = store.search(vectors, LIMIT)
+    assert sorted(reads.numbers) == sorted(sealed.number for sealed in store._sealed())
+    assert len(set(reads.numbers)) == len(reads.numbers)
+    assert_found(table, vectors, found)
+
+
+def test_a_sweep_lets_others_by_between_partitions_and_goes_on(
+    store: PartitionStore, table: FakeTable, reads: Reads
+) -> None:
+    vectors, others, num_pauses = queries(3), queries(2, seed=7), 0
+    while True:
+        try:
+            found = store.search(vectors, LIMIT, should_pause=lambda: True)
+        except SweepPaused:
+            num_pauses += 1
+            assert_found(table, others, store.search(others, LIMIT))
+        else:
+            break
+    num_partitions = len(store._sealed())
+    assert num_pauses == num_partitions - 1
+    # Each once for the sweep that was paused, and all of them for each that went between.
+    assert len(reads.numbers) == num_partitions + num_pauses * num_partitions
+    assert_found(table, vectors, found)
+
+
+@pytest.mark.parametrize("other", ["queries", "limit", "documents", "loads"])
+def test_only_the_same_sweep_goes_on(store: PartitionStore, table: FakeTable, reads: Reads, other: str) -> None:
+    vectors = queries(3)
+    with pytest.raises(SweepPaused):
+        store.search(vectors, LIMIT, should_pause=lambda: True)
+    num_read = len(reads.numbers)
+    everything = {row.document_id for row in table.rows.values()}
+    store.search(
+        queries(3, seed=1) if other == "queries" else vectors,
+        LIMIT + 1 if other == "limit" else LIMIT,
+        everything if other == "documents" else None,
+        99 if other == "loads" else None,
+    )
+    assert len(reads.numbers) == num_read + len(store._sealed())
+
+
+def test_a_sweep_of_partitions_that_were_written_anew_begins_anew(
+    store: PartitionStore, table: FakeTable, reads: Reads
+) -> None:
+    vectors = queries(3)
+    with pytest.raises(SweepPaused):
+        store.search(vectors, LIMIT, should_pause=lambda: True)
+    document_id = next(iter(table.rows.values())).document_id
+    gone = {row.document_id for row in table.rows.values() if row.document_id <= document_id + 2}
+    table.delete_documents(gone)
+    for _ in range(3):
+        store.maintain()
+    assert_found(table, vectors, store.search(vectors, LIMIT))
+
+
+def test_an_interrupted_sweep_is_let_go_when_nobody_comes_again(store: PartitionStore) -> None:
+    with pytest.raises(SweepPaused):
+        store.search(queries(1), LIMIT, should_pause=lambda: True)
+    assert store._sweeper._interrupted is not None
+    for _ in range(64):
+        store.search(queries(1, seed=1), LIMIT)
+    assert store._sweeper._interrupted is None
+
+
+def test_room_of_a_reading_that_failed_is_given_back(store: PartitionStore, reads: Reads) -> None:
+    reads.fails = {sealed.number for sealed in store._sealed()}
+    with pytest.raises(OSError, match="did not answer"):
+        store.search(queries(1), LIMIT)
+    assert not store._residency.numbers
