@@ -359,7 +359,7 @@ class Engine:
         self._check_scope(collection, filters)
         documents = self._catalog.stored_documents(collection, filters)
         if not documents:
-            raise NothingThere("No file that could be read is there to be asked.", "Add files first: ragdoll add.")
+            raise NothingThere("There is no file to ask here.", "Add files first, or ask with fewer filters.")
 
         def ask(document: Document, question_id: str) -> Question:
             return Question(question_id, text, filters=confined_to(document), priority="batch", **options)

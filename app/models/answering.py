@@ -52,6 +52,8 @@ class Answering(QObject):
         add_variant: AddVariant | None = None,
         parent: QObject | None = None,
         is_reading: Callable[[], bool] = lambda: False,
+        *,
+        keeps_partial: bool = True,
     ) -> None:
         """Nothing is open yet.
 
@@ -61,11 +63,13 @@ class Answering(QObject):
             add_variant: Keeps a further answer, in the place of the turn that is named; None: there is one answer each.
             parent: As Qt has it.
             is_reading: Whether files are being read for the library just now.
+            keeps_partial: Whether the words of an answer that is not complete are of use: saved as they come, and kept
+                when the engine dies. Else it is asked again then.
         """
         super().__init__(parent)
         self._client = client
         self._record_turn, self._add_variant = record, add_variant
-        self._is_reading = is_reading
+        self._is_reading, self._keeps_partial = is_reading, keeps_partial
         self._open: dict[str, _Open] = {}
         self._unsaved: dict[str, TurnView] = {}
         self._beside: dict[str, str] = {}  # of turns that the store does not have yet: the one whose place they share
@@ -164,11 +168,11 @@ class Answering(QObject):
         view = question.view
         if question.is_stopping:
             self._put(view.turn_id, cancelled(view))
-        elif view.text or question.was_sent_again:
+        elif (view.text and self._keeps_partial) or question.was_sent_again:
             self._put(view.turn_id, failed(view, sentence))
         else:
             question.is_sent, question.was_sent_again = False, True
-            self._put(view.turn_id, replace(view, state="queued", ahead=0))
+            self._put(view.turn_id, replace(view, state="queued", ahead=0, text=""))
 
     def _closed_sentence(self) -> str:
         return self.tr("Ragdoll was closed before this answer was complete.")
@@ -229,6 +233,8 @@ class Answering(QObject):
             del self._beside[view.turn_id]
 
     def _save_soon(self, view: TurnView) -> None:
+        if not (view.has_ended or self._keeps_partial):
+            return
         self._unsaved[view.turn_id] = view
         if view.has_ended:
             self.save()

@@ -67,14 +67,14 @@ class EachFileModel(QAbstractTableModel):
     ) -> None:
         super().__init__(parent)
         self._client, self._store, self._clock = client, store, clock
-        self._answering = Answering(client, store.record, parent=self)
+        self._answering = Answering(client, store.record, parent=self, keeps_partial=False)
         self._answering.turn_changed.connect(self._on_file_changed)
         self._answering.text_appended.connect(lambda view, _piece: self._show_view(view))
         self._answering.store_failed.connect(self.request_failed)
         self._files: list[RunFile] = []
         self._views: list[TurnView] = []
         self._places: dict[str, int] = {}
-        self._open: set[str] = set()
+        self._open: dict[str, None] = {}  # in the order they were asked
         self._waiting: deque[int] = deque()
         self._listed: list[tuple[int, str]] = []
         self._began_at, self._num_before = 0.0, 0
@@ -109,6 +109,13 @@ class EachFileModel(QAbstractTableModel):
 
     def view(self, row: int) -> TurnView | None:
         return self._views[row] if 0 <= row < len(self._views) else None
+
+    def answer(self, view: TurnView) -> str:
+        """What a file says, as Markdown: its answer, or why there is none; "" while nothing is written."""
+        if view.state == "failed":
+            return view.error_sentence
+        nothing = self.tr("Nothing found in this file.") if view.state == "finished" else ""
+        return view.text if view.text.strip() else nothing
 
     def path(self, row: int) -> str:
         """Where a row's file lies."""
@@ -283,7 +290,7 @@ class EachFileModel(QAbstractTableModel):
 
     def _ask(self, row: int) -> None:
         file, view = self._files[row], self._views[row]
-        self._open.add(file.file_id)
+        self._open[file.file_id] = None
         ask = protocol.Ask(
             question_id=file.file_id,
             text=view.question,
@@ -295,7 +302,7 @@ class EachFileModel(QAbstractTableModel):
 
     def _on_file_changed(self, view: TurnView) -> None:
         if view.has_ended:
-            self._open.discard(view.turn_id)
+            self._open.pop(view.turn_id, None)
         if view.state == "cancelled":
             # Nobody cancels one file: it was a pause, or the engine was on its way out.
             view = TurnView(view.turn_id, view.question)
@@ -318,8 +325,7 @@ class EachFileModel(QAbstractTableModel):
         if column == FILE:
             return shown(self.path(row).rstrip("/").rpartition("/")[2])
         if column == ANSWER:
-            text = view.error_sentence if view.state == "failed" else _MARKUP.sub("", view.text)
-            return " ".join(text.split())[:_ANSWER_CHARACTERS]
+            return " ".join(_MARKUP.sub("", self.answer(view)).split())[:_ANSWER_CHARACTERS]
         if column == FOUND_AT:
             return ", ".join(places_of(view))
         words: dict[TurnState, str] = {

@@ -74,6 +74,7 @@ class EveryFilePage(Page):
         self.question = QLineEdit()
         self.question.setPlaceholderText(self.tr("A question for each file"))
         self.question.setAccessibleName(self.tr("A question for each file"))
+        self.setFocusProxy(self.question)
         self.collection = CollectionPicker()
         self.ask = bits.button(self.tr("Ask every file"), "primary", "send", self._on_ask)
         self.ask.setEnabled(False)
@@ -154,7 +155,7 @@ class EveryFilePage(Page):
         if view is None or not view.passages:
             self.side.hide()
         if view is not None:
-            self.answer.show_text(view.text or view.error_sentence or self.tr("No answer yet."))
+            self.answer.show_text(self._model.answer(view) or self.tr("No answer yet."))
 
     def _on_row_changed(self, row: int) -> None:
         if row == self.table.current_row:

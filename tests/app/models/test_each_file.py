@@ -81,7 +81,8 @@ def test_each_file_is_a_question_of_its_own_behind_those_of_people(desk: Desk) -
     desk.finish(0, "# End\nIn **May** [1].")
     assert desk.cells(0) == ["0.pdf", "End In May [1].", "page 1", "answered"]
     assert (desk.model.num_answered, desk.model.num_files, desk.model.state) == (1, 2, "running")
-    desk.finish(1)
+    desk.finish(1, " ")
+    assert desk.cells(1)[1] == "Nothing found in this file."
     assert desk.model.state == "finished"
 
 
@@ -137,10 +138,17 @@ def test_a_killed_window_loses_no_answer(desk: Desk) -> None:
 
 def test_after_a_death_of_the_engine_the_questions_are_sent_again(desk: Desk) -> None:
     desk.begin(2)
+    desk.client.tell(tokens(desk.asked()[0].question_id, "In Ju"))
     desk.client.die()
+    assert desk.cells(0) == ["0.pdf", "", "", "searching"]
     desk.client.become_ready()
     assert len(desk.asked()) == 4
     assert desk.model.state == "running"
+    desk.client.tell(tokens(desk.asked()[2].question_id, "In May"))
+    assert desk.cells(0)[1] == "In May"
+    # Not for ever: whatever kills the engine may be the question.
+    desk.client.die()
+    assert desk.states() == ["failed", "failed"]
 
 
 def test_an_engine_that_gave_up_pauses_the_rest(desk: Desk) -> None:
