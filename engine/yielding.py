@@ -13,6 +13,7 @@ import sys
 import threading
 from contextlib import suppress
 
+_NICEST = 19
 _THREAD_PRIORITY_IDLE = -15
 _QOS_CLASS_BACKGROUND = 0x09
 # One busy Python thread makes a token 3-6 times slower at the default of 5 ms.
@@ -37,8 +38,10 @@ def yield_to_others() -> None:
         elif sys.platform == "darwin":
             ctypes.CDLL(None).pthread_set_qos_class_self_np(_QOS_CLASS_BACKGROUND, 0)
         else:
-            # Of the thread, not of the process: Linux means threads by it.
-            os.sched_setscheduler(threading.get_native_id(), os.SCHED_IDLE, os.sched_param(0))
+            # Linux means the thread by both; where the policy is refused, the niceness holds.
+            thread = threading.get_native_id()
+            os.setpriority(os.PRIO_PROCESS, thread, _NICEST)
+            os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
 
 
 def is_yielding() -> bool:

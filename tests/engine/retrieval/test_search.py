@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,6 +95,7 @@ class Exact:
         limit: int,
         document_ids: Collection[int] | None = None,
         max_loads: int | None = None,
+        should_pause: Callable[[], bool] = lambda: False,
     ) -> list[list[Found]]:
         self.sweeps.append(len(vectors))
         self.max_loads.append(max_loads)
