@@ -215,10 +215,14 @@ class Answering(QObject):
         self.others_added.emit(view.turn_id, added)
 
     def _put(self, turn_id: str, view: TurnView) -> None:
-        """Makes `view` the turn's newest value: shown, saved soon, and at once when it is the last."""
-        if view == self._open[turn_id].view:
+        """Makes `view` the turn's newest value: shown, saved soon, and at once when it is the last.
+
+        Nothing for a turn that has ended: who hears of one end may have stopped others.
+        """
+        question = self._open.get(turn_id)
+        if question is None or view == question.view:
             return
-        self._open[turn_id].view = view
+        question.view = view
         if view.has_ended:
             del self._open[turn_id]
         self._save_soon(view)

@@ -10,11 +10,12 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
-from app.chats.records import Run, RunFile, Turn
+from app.chats.records import Outcome, Run, RunFile, Turn
 from app.models.answering import Answering
 from app.models.documents import shown
 from app.models.turn_records import view_of
@@ -67,7 +68,7 @@ class EachFileModel(QAbstractTableModel):
     ) -> None:
         super().__init__(parent)
         self._client, self._store, self._clock = client, store, clock
-        self._answering = Answering(client, store.record, parent=self, keeps_partial=False)
+        self._answering = Answering(client, self._record, parent=self, keeps_partial=False)
         self._answering.turn_changed.connect(self._on_file_changed)
         self._answering.text_appended.connect(lambda view, _piece: self._show_view(view))
         self._answering.store_failed.connect(self.request_failed)
@@ -76,7 +77,9 @@ class EachFileModel(QAbstractTableModel):
         self._places: dict[str, int] = {}
         self._open: dict[str, None] = {}  # in the order they were asked
         self._waiting: deque[int] = deque()
-        self._listed: list[tuple[int, str]] = []
+        self._listed: dict[int, str] = {}
+        # Replies to a list that was asked for before the last begin or pause are no answer to it.
+        self._generation = 0
         self._began_at, self._num_before = 0.0, 0
         self.run: Run | None = None
         self.state: RunState = "none"
@@ -129,13 +132,14 @@ class EachFileModel(QAbstractTableModel):
 
     def begin(self, question: str, collection: str | None) -> None:
         """Puts a question to all files of a collection that were read; None: of all. What runs is paused."""
-        if not question.strip():
+        if not question.strip() or not self._has_engine():
             return
         self.pause()
         self._show(None, ())
-        self._listed = []
+        self._listed = {}
+        self._generation += 1
         self._set_state("listing")
-        self._list(question.strip(), collection)
+        self._list(question.strip(), collection, 0)
 
     def open(self, run_id: str) -> None:
         """Shows an earlier run; what runs is paused."""
@@ -149,6 +153,7 @@ class EachFileModel(QAbstractTableModel):
 
     def pause(self) -> None:
         """Asks no more files; those that are being written end, the others wait."""
+        self._generation += 1
         if self.state == "listing":
             self._show(None, ())
         elif self.state == "running":
@@ -159,12 +164,12 @@ class EachFileModel(QAbstractTableModel):
 
     def resume(self) -> None:
         """Goes on with the files that have not answered."""
-        if self.state == "paused":
+        if self.state == "paused" and self._has_engine():
             self._run()
 
     def ask_failed_again(self) -> None:
         """Has those that failed wait again, and goes on."""
-        if self.run is None or self.state in ("none", "listing"):
+        if self.run is None or self.state in ("none", "listing") or not self._has_engine():
             return
         for view in self._views.copy():
             if view.state == "failed":
@@ -216,23 +221,28 @@ class EachFileModel(QAbstractTableModel):
 
     # --- listing ---
 
-    def _list(self, question: str, collection: str | None) -> None:
+    def _list(self, question: str, collection: str | None, offset: int) -> None:
         wanted = protocol.ListDocuments(
-            collection=collection, states=("indexed", "offline"), offset=len(self._listed), limit=_PAGE_ROWS
+            collection=collection, states=("indexed", "offline"), offset=offset, limit=_PAGE_ROWS
         )
+        generation = self._generation
         self._client.request(
             protocol.DOCUMENTS,
             wanted,
-            lambda reply: self._on_documents(question, collection, reply),
-            self._on_list_failed,
+            lambda reply: self._on_documents(generation, question, collection, offset, reply),
+            lambda error: self._on_list_failed(generation, error),
         )
 
-    def _on_documents(self, question: str, collection: str | None, reply: protocol.DocumentsReply) -> None:
-        if self.state != "listing":
+    def _on_documents(
+        self, generation: int, question: str, collection: str | None, offset: int, reply: protocol.DocumentsReply
+    ) -> None:
+        if generation != self._generation:
             return
-        self._listed += [(document.document_id, document.path) for document in reply.documents]
-        if reply.documents and len(self._listed) < reply.total:
-            self._list(question, collection)
+        # While files are read, those behind an offset move. One that was never read has nothing to say.
+        self._listed |= {one.document_id: one.path for one in reply.documents if one.num_chunks}
+        offset += len(reply.documents)
+        if reply.documents and offset < reply.total:
+            self._list(question, collection, offset)
             return
         if not self._listed:
             self._set_state("none")
@@ -240,7 +250,7 @@ class EachFileModel(QAbstractTableModel):
                 self.tr("There is no file here that could be read."), self.tr("Add files to the library first.")
             )
             return
-        run = self._try(lambda: self._store.create(question, collection, self._listed))
+        run = self._try(lambda: self._store.create(question, collection, [*self._listed.items()]))
         files = self._try(lambda: self._store.files(run.run_id)) if run is not None else None
         if run is None or files is None:
             self._set_state("none")
@@ -249,12 +259,21 @@ class EachFileModel(QAbstractTableModel):
         self._show(run, files)
         self._run()
 
-    def _on_list_failed(self, error: WireError) -> None:
-        if self.state == "listing":
+    def _on_list_failed(self, generation: int, error: WireError) -> None:
+        if generation == self._generation:
             self._set_state("none")
             # A dead engine is told elsewhere, once.
             if error.kind != "EngineDied":
                 self.request_failed.emit(error.sentence, error.way_out)
+
+    def _has_engine(self) -> bool:
+        """Whether there is one to ask, now or soon; said where not."""
+        if self._client.state == "failed":
+            self.request_failed.emit(
+                self.tr("The engine is not running, so nothing can be answered."),
+                self.tr("Start it again, then retry."),
+            )
+        return self._client.state != "failed"
 
     # --- running ---
 
@@ -263,7 +282,7 @@ class EachFileModel(QAbstractTableModel):
         self.run = run
         self._files = list(files)
         question = run.question if run is not None else ""
-        self._views = [_view(file, question) for file in self._files]
+        self._views = [self._newest(file, question) for file in self._files]
         self._places = {file.file_id: row for row, file in enumerate(self._files)}
         self._waiting.clear()
         self.endResetModel()
@@ -286,6 +305,11 @@ class EachFileModel(QAbstractTableModel):
         while self.state == "running" and self._waiting and len(self._open) < OPEN_AT_ONCE:
             self._ask(self._waiting.popleft())
         if self.state == "running" and not self._open:
+            self._set_state("finished")
+
+    def _end_pause(self) -> None:
+        """What was being written has ended meanwhile, and it was the last."""
+        if self.state == "paused" and self.num_answered == self.num_files:
             self._set_state("finished")
 
     def _ask(self, row: int) -> None:
@@ -312,6 +336,12 @@ class EachFileModel(QAbstractTableModel):
         if view.turn_id not in self._open:
             self.progress_changed.emit()
             self._feed()
+            self._end_pause()
+
+    def _newest(self, file: RunFile, question: str) -> TurnView:
+        """What is known of a file: it may be answering, or the disk may not have taken its answer yet."""
+        known = self._answering.view(file.file_id)
+        return known if known is not None and known.state != "cancelled" else _view(file, question)
 
     def _show_view(self, view: TurnView) -> None:
         row = self._places.get(view.turn_id)
@@ -320,6 +350,10 @@ class EachFileModel(QAbstractTableModel):
             self._on_row_changed(row)
 
     # --- inside ---
+
+    def _record(self, file_id: str, outcome: Outcome) -> None:
+        # No conversation goes on from the answer of a file.
+        self._store.record(file_id, replace(outcome, segments=()))
 
     def _cell(self, row: int, view: TurnView, column: int) -> str:
         if column == FILE:

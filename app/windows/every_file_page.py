@@ -166,7 +166,8 @@ class EveryFilePage(Page):
     def _on_ask(self) -> None:
         if self.question.text().strip():
             self._model.begin(self.question.text(), self.collection.current)
-            self.question.clear()
+            if self._model.state == "listing":
+                self.question.clear()
 
     def _open_source(self, index: int) -> None:
         self.side.show()

@@ -25,10 +25,12 @@ class Reading:
 
 
 class Prefetcher:
-    """Used by whoever sweeps, one sweep at a time. The thread starts with the first reading."""
+    """Used by whoever sweeps, one sweep at a time."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
+        # Its thread starts now: started by one that yields, it would yield for ever (see yielding.py).
+        self._pool.submit(lambda: None)
 
     def read(self, fill: Callable[[threading.Event], None]) -> Reading:
         """Begins to `fill` some room, which ends early when the event is set."""

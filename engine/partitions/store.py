@@ -197,6 +197,9 @@ class PartitionStore:
             rest = self._table.nearest(vectors, limit, document_ids, missing)
             return [_merged(here, there, limit) for here, there in zip(swept.found, rest, strict=True)]
         num_sealed, is_bounded = len(snapshot.sealed), max_loads is not None
+        if swept.is_resumed:
+            # What it took in all is not known.
+            return swept.found
         self.on_sweep(Sweep(swept.num_loads, len(vectors), num_sealed, swept.num_skipped, seconds, is_bounded))
         return swept.found
 

@@ -39,13 +39,17 @@ _MOST_BETWEEN = 64
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep found, and what it could not look at: damaged partitions' rows are not in `found`."""
+    """What a sweep found, and what it could not look at: damaged partitions' rows are not in `found`.
+
+    `is_resumed`: some of its loads were made before it was interrupted.
+    """
 
     found: list[list[Found]]
     damaged: tuple[Partition, ...]
     num_loads: int
     num_skipped: int
     has_lost_codes: bool = False
+    is_resumed: bool = False
 
 
 class SweepPaused(Exception):
@@ -84,12 +88,17 @@ class _UnderWay:
     is_narrowed: bool = False
 
     def suits(self, asked: _Asked, snapshot: Snapshot) -> bool:
-        """Whether it can go on for this: the partitions that it has looked at are still there."""
-        there = {sealed.partition for sealed in snapshot.sealed}
-        return self.asked.is_same(asked) and all(sealed.partition in there for sealed in self.snapshot.sealed)
+        """Whether it can go on for this: there are no other partitions than when it began."""
+        before, now = self.snapshot, snapshot
+        is_as_before = before.missing == now.missing and _files(before) == _files(now)
+        return is_as_before and self.asked.is_same(asked)
 
     def has_seen(self, parts: Collection[Wanted]) -> None:
         self.waiting = [part for part in self.waiting if part not in parts]
+
+
+def _files(snapshot: Snapshot) -> set[Partition]:
+    return {sealed.partition for sealed in snapshot.sealed}
 
 
 class Sweeper:
@@ -121,7 +130,7 @@ class Sweeper:
     ) -> Swept:
         """The `limit` nearest rows for each of the (q, d) queries, best first.
 
-        A sweep that was interrupted goes on when the same is asked for, as things were when it began.
+        A sweep that was interrupted goes on when the same is asked for and no partition has come or gone.
 
         Args:
             snapshot: Where to look.
@@ -141,10 +150,14 @@ class Sweeper:
         """
         asked = _Asked(queries, limit, documents, cold_slack, max_loads)
         under_way = self._interrupted
-        if under_way is None or not under_way.suits(asked, snapshot):
+        is_resumed = under_way is not None and under_way.suits(asked, snapshot)
+        if under_way is None or not is_resumed:
             under_way = self._begun(asked, snapshot)
         else:
             self._interrupted = None
+            under_way.walk.forget_views()
+        for view in snapshot.open:
+            under_way.walk.scan_view(view, documents)
         try:
             self._walk_sealed(under_way, should_pause)
             found = under_way.walk.ranked()
@@ -156,7 +169,9 @@ class Sweeper:
             self._interrupted = None
         walk = under_way.walk
         num_skipped = walk.num_skipped + under_way.num_left_out
-        swept = Swept(found, tuple(walk.damaged), under_way.num_loads, num_skipped, under_way.has_lost_codes)
+        swept = Swept(
+            found, tuple(walk.damaged), under_way.num_loads, num_skipped, under_way.has_lost_codes, is_resumed
+        )
         if all(part.codes is None for part in swept.damaged):
             return swept
         # The others were asked for no more than should have been needed beside it.
@@ -170,7 +185,7 @@ class Sweeper:
         )
 
     def _begun(self, asked: _Asked, snapshot: Snapshot) -> _UnderWay:
-        """What takes no reading: rows in memory, and partitions of which few rows are wanted."""
+        """What it looks at; partitions of which few rows are wanted take no reading."""
         queries, documents = asked.queries, asked.documents
         wanted = [part for sealed in snapshot.sealed if (part := sealed.wanted(documents)) is not None]
         self._residency.keep_only({sealed.partition for sealed in snapshot.sealed})
@@ -178,8 +193,6 @@ class Sweeper:
         coded = [part for part in wanted if part.partition.codes is not None]
         num_coded = sum(part.num_rows for part in coded)
         walk = Walk(self._kernel, self._scanners, queries, asked.limit, num_coded)
-        for view in snapshot.open:
-            walk.scan_view(view, documents)
         if documents is not None and num_coded <= min(_FEW_ROWS, _FEW_PAIRS // len(queries)):
             for part in coded:
                 walk.look_at(part)

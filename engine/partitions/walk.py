@@ -57,6 +57,10 @@ class Walk:
         packed = view.packed
         self._scan(view, packed.ids, packed.rows, packed.scales, mask)
 
+    def forget_views(self) -> None:
+        """Lets go of what was found in rows that are in no file yet, which change."""
+        self._candidates = [found for found in self._candidates if not isinstance(found.source, View)]
+
     def scan_block(self, part: Wanted, block: Block) -> None:
         self._scan(part.partition, block.ids, block.rows, block.scales, part.mask)
 

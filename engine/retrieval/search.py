@@ -7,8 +7,8 @@ knows is dropped here, so a removed document can never be cited, whatever the in
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeAlias
 
 from engine.catalog.scopes import Located
 from engine.config import RetrievalSettings
@@ -32,6 +32,10 @@ _MIN_READ = 24
 _MAX_RERANKED = 24
 # A passage is a few chunks at most, of which its ordinal may be the first; the next one is among so many.
 _CHUNKS_AHEAD = 5
+
+
+# The documents that some queries are confined to, and how many partitions they may have read.
+Scoped: TypeAlias = tuple[Collection[int] | None, int | None]
 
 
 class Texts(Protocol):
@@ -96,6 +100,18 @@ class SearchResult:
     recognised: tuple[str, ...] = ()
 
 
+@dataclass(slots=True)
+class Pauses:
+    """Of one search: when others go first, and what was done before, so that the next try does not do it again.
+
+    `vectors` are those of some texts, `found` the dense rankings of the texts that share a scope.
+    """
+
+    should_pause: Callable[[], bool] = lambda: False
+    vectors: dict[tuple[str, ...], Vectors] = field(default_factory=dict)
+    found: dict[tuple[Scoped, tuple[str, ...]], list[list[Found]]] = field(default_factory=dict)
+
+
 class Searcher:
     """Searches one library with one embedder. Used by the retrieval thread and by that of the looks."""
 
@@ -115,11 +131,11 @@ class Searcher:
         self._table, self._index, self._documents = table, index, documents
         self._settings, self._room, self._reranker = settings, room, reranker
 
-    def search(self, queries: Sequence[Query], should_pause: Callable[[], bool] = lambda: False) -> list[SearchResult]:
+    def search(self, queries: Sequence[Query], pauses: Pauses | None = None) -> list[SearchResult]:
         """Answers all queries of a batch together, in their order.
 
         What a query's own words confine it to is given up where nothing is found there; its scope says so.
-        `should_pause` is asked between partitions that have to be read: the same search goes on where it was.
+        A search that was paused goes on where it was when the same queries come with the same `pauses`.
 
         Raises:
             SweepPaused: It was told to.
@@ -129,10 +145,11 @@ class Searcher:
             LibraryError: The index cannot be read.
         """
         confinements = [self._confined(query) for query in queries]
-        results = self._searched(queries, confinements, should_pause)
+        pauses = pauses or Pauses()
+        results = self._searched(queries, confinements, pauses)
         in_vain = [n for n, result in enumerate(results) if confinements[n].recognised and not result.passages]
         again = [confinements[n].without_recognised(queries[n], self._documents) for n in in_vain]
-        wider = self._searched([queries[n] for n in in_vain], again, should_pause)
+        wider = self._searched([queries[n] for n in in_vain], again, pauses)
         for n, result in zip(in_vain, wider, strict=True):
             results[n] = result
         return results
@@ -154,11 +171,11 @@ class Searcher:
         return replace(asked, text=query.text)
 
     def _searched(
-        self, queries: Sequence[Query], confinements: Sequence[Confinement], should_pause: Callable[[], bool]
+        self, queries: Sequence[Query], confinements: Sequence[Confinement], pauses: Pauses
     ) -> list[SearchResult]:
         if not queries:
             return []
-        by_meaning = self._by_meaning(queries, confinements, should_pause)
+        by_meaning = self._by_meaning(queries, confinements, pauses)
         # What BM25 knows of how rare a word is it has from all chunks, wherever a query is confined to.
         num_chunks = self._documents.extent(None, ANYWHERE).chunks
         return [
@@ -170,21 +187,26 @@ class Searcher:
         return self._table.matching(confinement.text, self._candidates(query), confinement.document_ids)
 
     def _by_meaning(
-        self, queries: Sequence[Query], confinements: Sequence[Confinement], should_pause: Callable[[], bool]
+        self, queries: Sequence[Query], confinements: Sequence[Confinement], pauses: Pauses
     ) -> list[list[Found]]:
         """The dense ranking of each query; empty where the embedder cannot read the query's language."""
         ranked: list[list[Found]] = [[] for _ in queries]
         readable = [index for index, query in enumerate(queries) if self._can_embed(query.text)]
-        vectors = self.embedder.embed_questions([confinements[index].text for index in readable])
-        groups: dict[tuple[Collection[int] | None, int | None], list[int]] = {}
+        texts = tuple(confinements[index].text for index in readable)
+        if texts not in pauses.vectors:
+            pauses.vectors[texts] = self.embedder.embed_questions(texts)
+        vectors = pauses.vectors[texts]
+        groups: dict[Scoped, list[int]] = {}
         for row, index in enumerate(readable):
             breadth = queries[index].breadth
             max_loads = breadth.max_loads if breadth is not None else None
             groups.setdefault((confinements[index].document_ids, max_loads), []).append(row)
-        for (document_ids, max_loads), rows in groups.items():
-            limit = max(self._candidates(queries[readable[row]]) for row in rows)
-            found = self._index.search(vectors[rows], limit, document_ids, max_loads, should_pause)
-            for row, nearest in zip(rows, found, strict=True):
+        for scoped, rows in groups.items():
+            key = scoped, tuple(texts[row] for row in rows)
+            if key not in pauses.found:
+                limit = max(self._candidates(queries[readable[row]]) for row in rows)
+                pauses.found[key] = self._index.search(vectors[rows], limit, *scoped, pauses.should_pause)
+            for row, nearest in zip(rows, pauses.found[key], strict=True):
                 ranked[readable[row]] = nearest[: self._candidates(queries[readable[row]])]
         return ranked
 

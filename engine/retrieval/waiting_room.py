@@ -21,43 +21,47 @@ Other = TypeVar("Other")
 
 # As many as are ever written at once, and as many again, so that the model never waits for a search.
 MOST_AHEAD = 128
-# A question that is cancelled raises a flag and wakes nobody.
-_LOOK_SECONDS = 0.1
+# A question that is cancelled raises a flag and wakes nobody: so often scripts' are looked through that have no room.
+_LOOK_SECONDS = 0.5
 
 
 class WaitingRoom(Generic[Other]):
     """Questions and other work, put in from any thread and taken out by one.
 
-    Questions of people come first, but never twice in a row while others wait. `num_at_once`: the most questions that
-    are taken together; `most_ahead`: so many questions of scripts at most are searched and not yet answered.
+    Questions of people come first, but never twice in a row while others can go; other work and scripts' questions take
+    turns. `num_at_once`: the most questions that are taken together; `most_ahead`: so many questions of scripts at most
+    are searched and not yet answered.
     """
 
     def __init__(self, num_at_once: Callable[[], int] = lambda: MAX_BATCH, most_ahead: int = MOST_AHEAD) -> None:
         self._num_at_once, self._most_ahead = num_at_once, most_ahead
         self._changed = threading.Condition()
-        self._people = deque[QuestionInFlight]()
-        self._others = deque[QuestionInFlight | Other]()
+        self._people, self._scripts = deque[QuestionInFlight](), deque[QuestionInFlight]()
+        self._others = deque[Other]()
         self._ahead = set[str]()
-        self._were_people_last = False
+        self._were_people_last = self._was_other_last = False
         self.is_closed = False
 
     def __len__(self) -> int:
-        return len(self._people) + len(self._others)
+        return len(self._people) + len(self._scripts) + len(self._others)
 
     @property
     def has_people(self) -> bool:
-        """Whether somebody at the window waits."""
-        return bool(self._people)
+        """Whether somebody at the window waits, and will be let by."""
+        return bool(self._people) and not self.is_closed
+
+    def num_before(self, item: QuestionInFlight) -> int:
+        """How much waits that goes before a question which comes now."""
+        return len(self._people) if _is_of_people(item) else len(self)
 
     def put(self, item: QuestionInFlight | Other) -> bool:
         """Whether it was taken in; not once it is closed."""
         with self._changed:
             if not self.is_closed:
-                is_urgent = isinstance(item, QuestionInFlight) and item.question.priority == "interactive"
-                if is_urgent:
-                    self._people.append(item)  # type: ignore[arg-type]  # as was just asked
-                else:
+                if not isinstance(item, QuestionInFlight):
                     self._others.append(item)
+                else:
+                    (self._people if _is_of_people(item) else self._scripts).append(item)
                 self._changed.notify_all()
             return not self.is_closed
 
@@ -65,12 +69,15 @@ class WaitingRoom(Generic[Other]):
         """Waits for what comes next: questions to search together, or one other item; None once it is closed."""
         with self._changed:
             while not self.is_closed:
-                if self._people and not (self._were_people_last and self._may_go_on()):
+                can_go = bool(self._others) or self._has_room_for_scripts
+                if self._people and not (self._were_people_last and can_go):
                     return self._first_people()
-                if self._may_go_on():
-                    self._were_people_last = False
-                    return self._next_others()
-                self._changed.wait(_LOOK_SECONDS if self._others else None)
+                if can_go:
+                    return self._next_other()
+                if not self._changed.wait(_LOOK_SECONDS if self._scripts else None):
+                    unwanted = self._without_cancelled()
+                    if unwanted:
+                        return unwanted
             return None
 
     def take_people(self) -> list[QuestionInFlight]:
@@ -94,39 +101,39 @@ class WaitingRoom(Generic[Other]):
     def drain(self) -> list[QuestionInFlight | Other]:
         """Takes all that is left."""
         with self._changed:
-            left = [*self._people, *self._others]
+            left: list[QuestionInFlight | Other] = [*self._people, *self._others, *self._scripts]
             self._people.clear()
             self._others.clear()
+            self._scripts.clear()
             return left
+
+    @property
+    def _has_room_for_scripts(self) -> bool:
+        return bool(self._scripts) and len(self._ahead) < self._most_ahead
 
     def _first_people(self) -> list[QuestionInFlight]:
         self._were_people_last = True
         return [self._people.popleft() for _ in range(min(len(self._people), self._num_at_once()))]
 
-    def _may_go_on(self) -> bool:
-        """Whether one of the others can be taken."""
-        return any(self._can_be_taken(item) for item in self._others)
-
-    def _can_be_taken(self, item: QuestionInFlight | Other) -> bool:
-        # What is cancelled, or no question, gets nothing that takes room.
-        is_wanted = isinstance(item, QuestionInFlight) and not item.cancelled.is_set()
-        return not is_wanted or len(self._ahead) < self._most_ahead
-
-    def _next_others(self) -> list[QuestionInFlight] | Other:
-        """The next questions, up to the first item that is none; or that item."""
-        batch, left = list[QuestionInFlight](), deque[QuestionInFlight | Other]()
-        while self._others and len(batch) < self._num_at_once():
-            item = self._others.popleft()
-            if not self._can_be_taken(item):
-                left.append(item)
-            elif isinstance(item, QuestionInFlight):
-                self._ahead.add(item.question.question_id)
-                batch.append(item)
-            elif batch:
-                left.append(item)
-                break
-            else:
-                self._others.extendleft(reversed(left))
-                return item
-        self._others.extendleft(reversed(left))
+    def _next_other(self) -> list[QuestionInFlight] | Other:
+        self._were_people_last = False
+        if self._others and not (self._was_other_last and self._has_room_for_scripts):
+            self._was_other_last = True
+            return self._others.popleft()
+        self._was_other_last = False
+        room = min(len(self._scripts), self._num_at_once(), self._most_ahead - len(self._ahead))
+        batch = [self._scripts.popleft() for _ in range(room)]
+        self._ahead |= {in_flight.question.question_id for in_flight in batch}
         return batch
+
+    def _without_cancelled(self) -> list[QuestionInFlight]:
+        """Takes out whom nobody wants any more: those need no room."""
+        unwanted = [in_flight for in_flight in self._scripts if in_flight.cancelled.is_set()]
+        if unwanted:
+            gone = set(map(id, unwanted))
+            self._scripts = deque(in_flight for in_flight in self._scripts if id(in_flight) not in gone)
+        return unwanted
+
+
+def _is_of_people(in_flight: QuestionInFlight) -> bool:
+    return in_flight.question.priority == "interactive"

@@ -27,7 +27,7 @@ from engine.retrieval.cost import CostModel
 from engine.retrieval.look_thread import LookThread
 from engine.retrieval.reader import Reader
 from engine.retrieval.reported import reported
-from engine.retrieval.search import ANYWHERE, Query, Searcher, SearchResult
+from engine.retrieval.search import ANYWHERE, Pauses, Query, Searcher, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.waiting_room import WaitingRoom
 
@@ -98,7 +98,7 @@ class RetrievalWorker:
 
     def submit(self, in_flight: QuestionInFlight) -> None:
         """Queues a question; it is handed over, cancelled or failed."""
-        self._publish(AnswerStateChanged(in_flight.question.question_id, "queued", len(self._waiting)))
+        self._publish(AnswerStateChanged(in_flight.question.question_id, "queued", self._waiting.num_before(in_flight)))
         if not self._waiting.put(in_flight):
             self._on_cancelled(in_flight)
 
@@ -213,10 +213,11 @@ class RetrievalWorker:
         """Searches for all of them; scripts let people by, and a second try goes on with what is not read yet."""
         queries = [_query(in_flight) for in_flight in batch]
         is_for_people = any(in_flight.question.priority == "interactive" for in_flight in batch)
+        pauses = Pauses(lambda: not is_for_people and self._waiting.has_people)
         has_failed = False
         while True:
             try:
-                return searcher.search(queries, lambda: not is_for_people and self._waiting.has_people)
+                return searcher.search(queries, pauses)
             except SweepPaused:
                 self._let_people_by(batch[0])
             except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -194,6 +195,83 @@ def test_where_there_are_no_files_it_says_so(desk: Desk) -> None:
     assert desk.model.state == "none"
     desk.model.begin("  ", None)
     assert desk.model.state == "none"
+
+
+def documents(*numbers: int, total: int = 0) -> protocol.DocumentsReply:
+    return protocol.DocumentsReply(
+        documents=tuple(map(document, numbers)), total=total or len(numbers), by_state={"indexed": len(numbers)}
+    )
+
+
+def test_a_list_that_comes_late_starts_nothing(desk: Desk) -> None:
+    desk.model.begin("First?", "Contracts")
+    desk.model.begin("Second?", "Contracts")
+    desk.client.answer(protocol.DOCUMENTS, documents(1, 2))
+    assert desk.model.state == "listing"
+    desk.client.answer(protocol.DOCUMENTS, documents(1, 2, 3))
+    assert (desk.model.run.question, desk.model.num_files) == ("Second?", 3)
+    desk.model.begin("Third?", "Contracts")
+    desk.model.pause()
+    desk.client.answer(protocol.DOCUMENTS, documents(1))
+    assert desk.model.state == "none"
+    assert len(desk.model.runs) == 1
+
+
+def test_files_that_move_while_they_are_listed_are_asked_once(desk: Desk) -> None:
+    desk.model.begin(QUESTION, None)
+    desk.client.answer(protocol.DOCUMENTS, documents(1, 2, total=4))
+    desk.client.answer(protocol.DOCUMENTS, documents(2, 3, total=4))
+    assert [file.document_id for file in desk.model._files] == [1, 2, 3]
+
+
+def test_a_file_that_was_never_read_is_not_asked(desk: Desk) -> None:
+    desk.model.begin(QUESTION, None)
+    unread = replace(document(1), state="offline", num_chunks=0)
+    reply = protocol.DocumentsReply(documents=(unread, document(2)), total=2, by_state={})
+    desk.client.answer(protocol.DOCUMENTS, reply)
+    assert [file.document_id for file in desk.model._files] == [2]
+
+
+def test_without_an_engine_it_says_so_and_keeps_what_is_shown(desk: Desk) -> None:
+    desk.begin(1)
+    desk.finish(0)
+    desk.client.give_up()
+    desk.model.begin("Another?", None)
+    assert desk.told == ["The engine is not running, so nothing can be answered."]
+    assert desk.model.run.question == QUESTION
+
+
+def test_an_engine_that_dies_again_and_again_ends_nothing_twice(desk: Desk) -> None:
+    desk.begin(3)
+    desk.client.die()
+    desk.client.give_up()
+    assert desk.model.state == "paused"
+    assert sorted(desk.states()) == ["failed", "waiting", "waiting"]
+
+
+def test_a_pause_in_which_the_last_file_answers_is_an_end(desk: Desk) -> None:
+    desk.begin(1)
+    desk.client.tell(tokens(desk.asked()[0].question_id, "In"))
+    desk.model.pause()
+    assert desk.model.state == "paused"
+    desk.finish(0)
+    assert desk.model.state == "finished"
+
+
+def test_an_answer_that_the_disk_refused_is_shown_when_its_run_is_opened_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.begin(1)
+
+    def full(*_: object) -> None:
+        raise protocol.RagdollError("The disk is full.", "Free some space.")
+
+    with monkeypatch.context() as context:
+        context.setattr(desk.store.runs, "record", full)
+        desk.finish(0)
+    desk.begin(1, "Another?")
+    desk.model.open(desk.model.runs[1].run_id)
+    assert desk.states() == ["answered"]
 
 
 def test_a_list_that_is_refused_is_told(desk: Desk) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from engine.partitions import open_rows
 from engine.partitions.partition import Partition
 from engine.partitions.store import PartitionStore
 from engine.partitions.sweep import SweepPaused
-from tests.helpers.partitions import FakeTable, exact, filled_table, open_store, queries
+from tests.helpers.partitions import FakeTable, document, exact, filled_table, open_store, queries
 
 LIMIT = 10
 
@@ -125,6 +126,37 @@ def test_a_sweep_of_partitions_that_were_written_anew_begins_anew(
     for _ in range(3):
         store.maintain()
     assert_found(table, vectors, store.search(vectors, LIMIT))
+
+
+def test_what_came_while_a_sweep_was_interrupted_is_found(
+    store: PartitionStore, table: FakeTable, reads: Reads
+) -> None:
+    vectors = queries(1)
+    with pytest.raises(SweepPaused):
+        store.search(vectors, LIMIT, should_pause=lambda: True)
+    newest = max(row.shard for row in table.rows.values())
+    [new] = document(900, 1, newest)[900]
+    table.put_documents({900: [replace(new, vector=vectors[0])]})
+    found = store.search(vectors, LIMIT)
+    assert found[0][0].document_id == 900
+    assert_found(table, vectors, found)
+    # Of what is in files nothing was read twice.
+    assert len(set(reads.numbers)) == len(reads.numbers)
+
+
+def test_a_sweep_begins_anew_where_a_partition_was_missing_before(
+    table: FakeTable, tmp_path: Path, reads: Reads
+) -> None:
+    store = open_store(table, tmp_path / "shards", budget_bytes=0)
+    store.maintain()
+    lost = store._sealed()[0]
+    store._shards.mark_missing((lost,))
+    vectors = queries(2)
+    with pytest.raises(SweepPaused):
+        store.search(vectors, LIMIT, should_pause=lambda: True)
+    store.maintain()
+    assert_found(table, vectors, store.search(vectors, LIMIT))
+    store.close()
 
 
 def test_an_interrupted_sweep_is_let_go_when_nobody_comes_again(store: PartitionStore) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -16,7 +16,7 @@ from engine.memory.ledger import Ledger
 from engine.retrieval.breadth import Breadth, LookCosts, breadths
 from engine.retrieval.calibration import Strength
 from engine.retrieval.looks import Looks
-from engine.retrieval.search import Query, SearchResult
+from engine.retrieval.search import Pauses, Query, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
 from engine.yielding import is_yielding
@@ -47,7 +47,7 @@ class FakeSearcher:
     def following(self, _: Passage) -> tuple[Passage, ...]:
         return ()
 
-    def search(self, queries: Sequence[Query], should_pause: Callable[[], bool] = lambda: False) -> list[SearchResult]:
+    def search(self, queries: Sequence[Query], pauses: Pauses | None = None) -> list[SearchResult]:
         self.batches.append(list(queries))
         self.began.release()
         self.yielding.append(is_yielding())

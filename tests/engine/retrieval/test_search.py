@@ -15,10 +15,11 @@ from engine.core import Filters, Scope
 from engine.errors import NothingThere
 from engine.memory.ledger import Ledger
 from engine.partitions.rows import Found, Vectors
+from engine.partitions.sweep import SweepPaused
 from engine.partitions.table import ChunkTable
 from engine.retrieval.breadth import Breadth
 from engine.retrieval.joining import Room
-from engine.retrieval.search import Query, Searcher
+from engine.retrieval.search import Pauses, Query, Searcher
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY, HashEmbedder, chunk_row
 
 TEXTS = {
@@ -230,6 +231,34 @@ def test_queries_of_one_scope_share_a_sweep(table: ChunkTable, documents: Docume
     searcher = Searcher(table, index, HashEmbedder(), documents, RetrievalSettings(), Room(720, 4000))  # type: ignore[arg-type]
     searcher.search([Query("threads"), Query("flour", collection="Kitchen"), Query("dough"), Query("mutex")])
     assert sorted(index.sweeps) == [1, 3]
+
+
+def test_a_search_that_was_paused_does_again_nothing_that_was_done(table: ChunkTable, documents: Documents):
+    class Pausing(Exact):
+        def search(self, vectors: Vectors, *arguments: object) -> list[list[Found]]:  # type: ignore[override]
+            should_pause = arguments[-1]
+            if len(self.sweeps) == 1 and should_pause():  # type: ignore[operator]
+                raise SweepPaused
+            return super().search(vectors, *arguments)  # type: ignore[arg-type]
+
+    class Counting(HashEmbedder):
+        num_embedded = 0
+
+        def embed_questions(self, texts: Sequence[str]) -> Vectors:
+            self.num_embedded += len(texts)
+            return super().embed_questions(texts)
+
+    index, embedder, somebody_waits = Pausing(table), Counting(), [True]
+    searcher = Searcher(table, index, embedder, documents, RetrievalSettings(), Room(720, 4000))  # type: ignore[arg-type]
+    queries = [Query("threads"), Query("flour", collection="Kitchen"), Query("mutex")]
+    pauses = Pauses(lambda: somebody_waits.pop())
+    with pytest.raises(SweepPaused):
+        searcher.search(queries, pauses)
+    somebody_waits.append(False)
+    found = searcher.search(queries, pauses)
+    assert sorted(index.sweeps) == [1, 2]
+    assert embedder.num_embedded == 3
+    assert found == searcher.search(queries)
 
 
 def test_a_passage_says_where_it_stands_and_whether_its_file_is_out_of_reach(

@@ -38,11 +38,18 @@ def test_people_go_before_scripts_but_not_for_ever() -> None:
     assert names(room.take()) == ["next person"]
 
 
-def test_other_work_keeps_its_place_among_questions() -> None:
-    room = room_with(in_flight("1"), in_flight("2"), "a list of queries", in_flight("3"))
-    assert names(room.take()) == ["1", "2"]
+def test_other_work_and_scripts_take_turns() -> None:
+    room = room_with(in_flight("1"), in_flight("2"), "a list of queries", "more of it", in_flight("3"), num_at_once=2)
     assert room.take() == "a list of queries"
+    assert names(room.take()) == ["1", "2"]
+    assert room.take() == "more of it"
     assert names(room.take()) == ["3"]
+
+
+def test_only_what_goes_before_a_question_is_counted() -> None:
+    room = room_with(in_flight("1"), in_flight("2"), "a list of queries", in_flight("person", "interactive"))
+    assert room.num_before(in_flight("next person", "interactive")) == 1
+    assert room.num_before(in_flight("next script")) == 4
 
 
 def test_as_many_are_taken_together_as_the_batch_holds() -> None:
@@ -51,8 +58,9 @@ def test_as_many_are_taken_together_as_the_batch_holds() -> None:
 
 
 def test_scripts_are_searched_so_far_ahead_and_no_further() -> None:
-    room = room_with(*(in_flight(str(number)) for number in range(4)), "a list of queries", most_ahead=2)
+    room = room_with(*(in_flight(str(number)) for number in range(4)), most_ahead=2)
     assert names(room.take()) == ["0", "1"]
+    room.put("a list of queries")
     assert room.take() == "a list of queries"
     room.put(in_flight("person", "interactive"))
     assert names(room.take()) == ["person"]
@@ -85,7 +93,9 @@ def test_who_is_busy_with_scripts_lets_people_by() -> None:
 
 def test_a_closed_room_takes_nothing_in_and_gives_up_what_it_has() -> None:
     room = room_with(in_flight("script"), in_flight("person", "interactive"))
+    assert room.has_people
     room.close()
+    assert not room.has_people
     assert not room.put(in_flight("late"))
     assert room.take() is None
     assert room.take_people() == []

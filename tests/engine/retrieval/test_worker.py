@@ -18,7 +18,7 @@ from engine.partitions.sweep import SweepPaused
 from engine.retrieval import worker as worker_module
 from engine.retrieval.breadth import Breadth, breadths
 from engine.retrieval.calibration import Strength
-from engine.retrieval.search import Query, SearchResult
+from engine.retrieval.search import Pauses, Query, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
 from tests.helpers.chunk_rows import HashEmbedder
@@ -40,7 +40,7 @@ class FakeSearcher:
     def breadths(self) -> tuple[Breadth, ...]:
         return breadths(40, self.num_cold, can_rerank=False)
 
-    def search(self, queries: Sequence[Query], should_pause: Callable[[], bool] = lambda: False) -> list[SearchResult]:
+    def search(self, queries: Sequence[Query], pauses: Pauses | None = None) -> list[SearchResult]:
         self.batches.append(list(queries))
         self.began.release()
         assert self.gate.wait(TIMEOUT)
@@ -219,7 +219,7 @@ class ConfinedSearcher(FakeSearcher):
     there: str = "Nothing of the kind."
     elsewhere: str = "Nothing of the kind."
 
-    def search(self, queries: Sequence[Query], should_pause: Callable[[], bool] = lambda: False) -> list[SearchResult]:
+    def search(self, queries: Sequence[Query], pauses: Pauses | None = None) -> list[SearchResult]:
         self.batches.append(list(queries))
         return [self._found(query) for query in queries]
 
@@ -375,10 +375,10 @@ def test_somebody_who_comes_while_the_passages_of_scripts_are_read_is_next(desk:
 class PausingSearcher(FakeSearcher):
     """Reads one partition after the other, and asks between two of them."""
 
-    def search(self, queries: Sequence[Query], should_pause: Callable[[], bool] = lambda: False) -> list[SearchResult]:
+    def search(self, queries: Sequence[Query], pauses: Pauses | None = None) -> list[SearchResult]:
         for number in range(3):
             self.between(number)
-            if should_pause():
+            if pauses is not None and pauses.should_pause():
                 self.pauses.append(number)
                 raise SweepPaused
         return super().search(queries)
@@ -411,9 +411,7 @@ def test_a_search_that_the_disk_fails_goes_on_once():
     class FailingSearcher(FakeSearcher):
         num_failures = 1
 
-        def search(
-            self, queries: Sequence[Query], should_pause: Callable[[], bool] = lambda: False
-        ) -> list[SearchResult]:
+        def search(self, queries: Sequence[Query], pauses: Pauses | None = None) -> list[SearchResult]:
             if self.num_failures:
                 self.num_failures -= 1
                 raise OSError("the disk did not answer")
