@@ -75,12 +75,16 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """One file of a run and what it answered; until its outcome is finished or failed, it waits."""
+    """One file of a run and what it answered, as far as a table shows it; until it is finished or failed, it waits.
+
+    `places` are where in the file the answer was found. What it rests on is read on its own (`RunStore.outcome`).
+    """
 
     file_id: str
     document_id: int
     path: str
     outcome: Outcome = Outcome()
+    places: tuple[str, ...] = ()
 
 
 # In the order of the table's columns.

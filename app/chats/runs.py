@@ -12,8 +12,10 @@ from uuid import uuid4
 
 from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, storable
 from app.chats.errors import telling
-from app.chats.records import OUTCOME_FIELDS, Outcome, Run, RunFile
+from app.chats.records import JSON_FIELDS, OUTCOME_FIELDS, Outcome, Run, RunFile
 
+# Of an outcome, what a table of thousands shows.
+_SHOWN = ("state", "text", "error_sentence", "timings", "model", "finish_reason")
 Change = Callable[[], AbstractContextManager[None]]
 
 
@@ -36,10 +38,17 @@ class RunStore:
         """The files of a run in the order in which they are asked; none where it has been deleted."""
         with telling():
             rows = self._connection.execute(
-                f"SELECT file_id, document_id, path, {OUTCOME} FROM run_files WHERE run_id = ? ORDER BY number",
+                f"SELECT file_id, document_id, path, places, {', '.join(_SHOWN)} FROM run_files"
+                " WHERE run_id = ? ORDER BY number",
                 (run_id,),
             ).fetchall()
         return tuple(_file(row) for row in rows)
+
+    def outcome(self, file_id: str) -> Outcome | None:
+        """All that a file answered, with what it rests on; None where its run has been deleted."""
+        with telling():
+            row = self._connection.execute(f"SELECT {OUTCOME} FROM run_files WHERE file_id = ?", (file_id,)).fetchone()
+        return None if row is None else outcome_from(row)
 
     def create(self, question: str, collection: str | None, files: Sequence[tuple[int, str]]) -> Run:
         """A question to these files, each the document's id and its path; none of them has answered."""
@@ -57,11 +66,12 @@ class RunStore:
             )
         return run
 
-    def record(self, file_id: str, outcome: Outcome) -> None:
-        """What has become of the question to one file so far."""
+    def record(self, file_id: str, outcome: Outcome, places: Sequence[str] = ()) -> None:
+        """What has become of the question to one file so far, and where in it the answer was found."""
         with self._change():
             self._connection.execute(
-                f"UPDATE run_files SET {OUTCOME_PLACES} WHERE file_id = ?", (*columns_of(outcome), file_id)
+                f"UPDATE run_files SET {OUTCOME_PLACES}, places = ? WHERE file_id = ?",
+                (*columns_of(outcome), json.dumps(places), file_id),
             )
 
     def delete(self, run_id: str) -> None:
@@ -71,5 +81,8 @@ class RunStore:
 
 
 def _file(row: tuple[Any, ...]) -> RunFile:
-    file_id, document_id, path = row[:3]
-    return RunFile(file_id, document_id, json.loads(path), outcome_from(row[3:]))
+    file_id, document_id, path, places, *shown = row
+    values = {
+        name: json.loads(value) if name in JSON_FIELDS else value for name, value in zip(_SHOWN, shown, strict=True)
+    }
+    return RunFile(file_id, document_id, json.loads(path), Outcome(**values), tuple(json.loads(places)))

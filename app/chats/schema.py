@@ -155,7 +155,8 @@ def _m004_runs(connection: sqlite3.Connection) -> None:
             timings TEXT NOT NULL,
             model TEXT,
             finish_reason TEXT,
-            refreshes TEXT NOT NULL
+            refreshes TEXT NOT NULL,
+            places TEXT NOT NULL DEFAULT '[]'  -- where the answer was found, for people
         )"""
     )
     connection.execute("CREATE INDEX files_of_run ON run_files (run_id, number)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -46,6 +46,8 @@ _NOT_BEGUN: frozenset[TurnState] = frozenset({"queued", "searching", "reading"})
 class EachFileModel(QAbstractTableModel):
     """Columns FILE, ANSWER, FOUND_AT, STATE; `VIEW_ROLE` gives the `TurnView` of a row.
 
+    Of files that have answered it holds what the table shows; `whole_view` has what an answer rests on.
+
     Attributes:
         run: The question that is shown, None for none.
         state: "listing" while its files are being asked for.
@@ -75,6 +77,7 @@ class EachFileModel(QAbstractTableModel):
         self._files: list[RunFile] = []
         self._views: list[TurnView] = []
         self._places: dict[str, int] = {}
+        self._found_at: dict[str, tuple[str, ...]] = {}
         self._open: dict[str, None] = {}  # in the order they were asked
         self._waiting: deque[int] = deque()
         self._listed: dict[int, str] = {}
@@ -113,6 +116,15 @@ class EachFileModel(QAbstractTableModel):
     def view(self, row: int) -> TurnView | None:
         return self._views[row] if 0 <= row < len(self._views) else None
 
+    def whole_view(self, row: int) -> TurnView | None:
+        """A row with the passages that its answer rests on, read from the disk where it has answered."""
+        view = self.view(row)
+        if view is None or view.state != "finished":
+            return view
+        unsaved = self._answering.view(view.turn_id)
+        outcome = None if unsaved is not None else self._try(lambda: self._store.outcome(view.turn_id))
+        return unsaved or (view if outcome is None else _view(view.turn_id, view.question, outcome))
+
     def answer(self, view: TurnView) -> str:
         """What a file says, as Markdown: its answer, or why there is none; "" while nothing is written."""
         if view.state == "failed":
@@ -124,9 +136,14 @@ class EachFileModel(QAbstractTableModel):
         """Where a row's file lies."""
         return self._files[row].path
 
-    def rows(self) -> Iterable[tuple[str, TurnView]]:
-        """Each file's path and what it answered, in the order of the table."""
-        return zip((file.path for file in self._files), self._views, strict=True)
+    def rows(self) -> Iterable[tuple[str, TurnView, Sequence[str]]]:
+        """Each file's path, what it answered and where that was found, in the order of the table."""
+        for file, view in zip(self._files, self._views, strict=True):
+            yield file.path, view, self.found_at(view)
+
+    def found_at(self, view: TurnView) -> Sequence[str]:
+        """Where in its file an answer was found."""
+        return self._found_at.get(view.turn_id, ())
 
     # --- wishes ---
 
@@ -284,6 +301,7 @@ class EachFileModel(QAbstractTableModel):
         question = run.question if run is not None else ""
         self._views = [self._newest(file, question) for file in self._files]
         self._places = {file.file_id: row for row, file in enumerate(self._files)}
+        self._found_at = {file.file_id: file.places for file in self._files if file.places}
         self._waiting.clear()
         self.endResetModel()
         is_finished = all(view.state in _HAS_ANSWERED for view in self._views)
@@ -341,11 +359,20 @@ class EachFileModel(QAbstractTableModel):
     def _newest(self, file: RunFile, question: str) -> TurnView:
         """What is known of a file: it may be answering, or the disk may not have taken its answer yet."""
         known = self._answering.view(file.file_id)
-        return known if known is not None and known.state != "cancelled" else _view(file, question)
+        if known is None or known.state == "cancelled":
+            return _view(file.file_id, question, file.outcome)
+        if known.has_ended:
+            self._found_at[file.file_id] = tuple(places_of(known))
+        return _as_shown(known)
 
     def _show_view(self, view: TurnView) -> None:
         row = self._places.get(view.turn_id)
-        if row is not None and self._views[row] != view:
+        if row is None:
+            return
+        if view.has_ended:
+            self._found_at[view.turn_id] = tuple(places_of(view))
+            view = _as_shown(view)
+        if self._views[row] != view:
             self._views[row] = view
             self._on_row_changed(row)
 
@@ -353,7 +380,8 @@ class EachFileModel(QAbstractTableModel):
 
     def _record(self, file_id: str, outcome: Outcome) -> None:
         # No conversation goes on from the answer of a file.
-        self._store.record(file_id, replace(outcome, segments=()))
+        view = _view(file_id, "", outcome)
+        self._store.record(file_id, replace(outcome, segments=()), places_of(view))
 
     def _cell(self, row: int, view: TurnView, column: int) -> str:
         if column == FILE:
@@ -361,7 +389,7 @@ class EachFileModel(QAbstractTableModel):
         if column == ANSWER:
             return " ".join(_MARKUP.sub("", self.answer(view)).split())[:_ANSWER_CHARACTERS]
         if column == FOUND_AT:
-            return ", ".join(places_of(view))
+            return ", ".join(self.found_at(view))
         words: dict[TurnState, str] = {
             "queued": self.tr("searching") if view.turn_id in self._open else self.tr("waiting"),
             "searching": self.tr("searching"),
@@ -403,6 +431,11 @@ def places_of(view: TurnView) -> list[str]:
     return [place for place in dict.fromkeys(places) if place]
 
 
-def _view(file: RunFile, question: str) -> TurnView:
-    view = view_of(Turn(file.file_id, "", None, question, 0.0, file.outcome))
-    return view if view.state in _HAS_ANSWERED else TurnView(file.file_id, question)
+def _view(file_id: str, question: str, outcome: Outcome) -> TurnView:
+    view = view_of(Turn(file_id, "", None, question, 0.0, outcome))
+    return view if view.state in _HAS_ANSWERED else TurnView(file_id, question)
+
+
+def _as_shown(view: TurnView) -> TurnView:
+    """Without what the table does not show: of ten thousand files that would be hundreds of megabytes."""
+    return replace(view, passages=(), quotes=(), citations=(), segments=(), scope=None) if view.has_ended else view

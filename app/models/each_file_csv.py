@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from app.models.documents import shown
-from app.models.each_file import places_of
 from app.models.turns import TurnView
 
 HEADER = ("file", "state", "answer", "found at", "seconds", "model")
@@ -15,16 +14,16 @@ HEADER = ("file", "state", "answer", "found at", "seconds", "model")
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
-def csv_of(rows: Iterable[tuple[str, TurnView]]) -> str:
+def csv_of(rows: Iterable[tuple[str, TurnView, Sequence[str]]]) -> str:
     """A line for each file, waiting ones as well; a cell that could be a formula has an apostrophe before it."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(HEADER)
-    for path, view in rows:
+    for path, view, places in rows:
         has_failed = view.state == "failed"
         state = view.state if view.state in ("finished", "failed") else "waiting"
         seconds = f"{view.timings.total_s:.1f}" if view.timings is not None else ""
-        cells = (shown(path), state, view.error_sentence if has_failed else view.text, "; ".join(places_of(view)))
+        cells = (shown(path), state, view.error_sentence if has_failed else view.text, "; ".join(places))
         writer.writerow([*map(_harmless, cells), seconds, view.model or ""])
     return text.getvalue()
 

@@ -149,7 +149,7 @@ class EveryFilePage(Page):
         self.earlier.setVisible(bool(self._model.runs))
 
     def _show_row(self, row: int) -> None:
-        view = self._model.view(row)
+        view = self._model.whole_view(row)
         self._reading.setVisible(view is not None)
         self._sources.show_turn(view)
         if view is None or not view.passages:

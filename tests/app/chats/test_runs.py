@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from app.chats import ChatStore
@@ -15,11 +16,15 @@ def test_a_run_comes_back_with_what_its_files_answered(store: ChatStore, tmp_pat
     first, second = store.runs.files(run.run_id)
     assert [(file.document_id, file.path) for file in (first, second)] == FILES
     answered = Outcome(state="finished", text="In May. [1]", passages=({"document": "/docs/a.pdf"},), model="tiny")
-    store.runs.record(first.file_id, answered)
+    store.runs.record(first.file_id, answered, ["page 3"])
     store.close()
     again = ChatStore(tmp_path / "chats.sqlite")
     assert again.runs.runs() == (run,)
-    assert [file.outcome for file in again.runs.files(run.run_id)] == [answered, Outcome()]
+    shown = again.runs.files(run.run_id)
+    assert [file.outcome for file in shown] == [replace(answered, passages=()), Outcome()]
+    assert [file.places for file in shown] == [("page 3",), ()]
+    assert again.runs.outcome(first.file_id) == answered
+    assert again.runs.outcome("gone") is None
     again.close()
 
 

@@ -125,6 +125,9 @@ def test_what_was_answered_is_there_after_the_window_was_closed_and_the_rest_goe
     model.open(model.runs[0].run_id)
     assert (model.state, model.num_answered) == ("paused", 1)
     assert desk.states() == ["answered", "waiting", "waiting"]
+    assert desk.cells(0)[:3] == ["0.pdf", "In May [1].", "page 1"]
+    assert [one.place for one in model.whole_view(0).passages] == ["page 1"]
+    assert not model.view(0).passages
     model.resume()
     assert len(desk.asked()) == 5
 
@@ -296,10 +299,12 @@ def test_answers_become_lines_that_a_spreadsheet_reads_as_text() -> None:
         "1", QUESTION, "finished", text='=HYPERLINK("x")\nsecond line', timings=None, model="tiny", citations=()
     )
     failed = TurnView("2", QUESTION, "failed", error_sentence="It is gone.")
-    lines = list(csv.reader(io.StringIO(csv_of([("/d/a.pdf", answered), ("/d/b\udcef.pdf", failed)]))))
+    lines = list(
+        csv.reader(io.StringIO(csv_of([("/d/a.pdf", answered, ["p. 1", "p. 2"]), ("/d/b\udcef.pdf", failed, [])])))
+    )
     assert lines == [
         list(HEADER),
-        ["/d/a.pdf", "finished", '\'=HYPERLINK("x")\nsecond line', "", "", "tiny"],
+        ["/d/a.pdf", "finished", '\'=HYPERLINK("x")\nsecond line', "p. 1; p. 2", "", "tiny"],
         ["/d/b�.pdf", "failed", "It is gone.", "", "", ""],
     ]
 
