@@ -155,11 +155,15 @@ def _m004_runs(connection: sqlite3.Connection) -> None:
             timings TEXT NOT NULL,
             model TEXT,
             finish_reason TEXT,
-            refreshes TEXT NOT NULL,
-            places TEXT NOT NULL DEFAULT '[]'  -- where the answer was found, for people
+            refreshes TEXT NOT NULL
         )"""
     )
     connection.execute("CREATE INDEX files_of_run ON run_files (run_id, number)")
+
+
+def _m005_places(connection: sqlite3.Connection) -> None:
+    """Where in its file an answer was found, for people."""
+    connection.execute("ALTER TABLE run_files ADD COLUMN places TEXT NOT NULL DEFAULT '[]'")
 
 
 _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
@@ -167,6 +171,7 @@ _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m002_filters,
     _m003_refreshes,
     _m004_runs,
+    _m005_places,
 )
 
 

@@ -143,7 +143,7 @@ class EachFileModel(QAbstractTableModel):
 
     def found_at(self, view: TurnView) -> Sequence[str]:
         """Where in its file an answer was found."""
-        return self._found_at.get(view.turn_id, ())
+        return self._found_at.get(view.turn_id, ()) if view.has_ended else ()
 
     # --- wishes ---
 
@@ -299,9 +299,9 @@ class EachFileModel(QAbstractTableModel):
         self.run = run
         self._files = list(files)
         question = run.question if run is not None else ""
+        self._found_at = {file.file_id: file.places for file in self._files if file.places}
         self._views = [self._newest(file, question) for file in self._files]
         self._places = {file.file_id: row for row, file in enumerate(self._files)}
-        self._found_at = {file.file_id: file.places for file in self._files if file.places}
         self._waiting.clear()
         self.endResetModel()
         is_finished = all(view.state in _HAS_ANSWERED for view in self._views)

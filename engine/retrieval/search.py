@@ -109,7 +109,7 @@ class Pauses:
 
     should_pause: Callable[[], bool] = lambda: False
     vectors: dict[tuple[str, ...], Vectors] = field(default_factory=dict)
-    found: dict[tuple[Scoped, tuple[str, ...]], list[list[Found]]] = field(default_factory=dict)
+    found: dict[tuple[Scoped, int, tuple[str, ...]], list[list[Found]]] = field(default_factory=dict)
 
 
 class Searcher:
@@ -202,9 +202,9 @@ class Searcher:
             max_loads = breadth.max_loads if breadth is not None else None
             groups.setdefault((confinements[index].document_ids, max_loads), []).append(row)
         for scoped, rows in groups.items():
-            key = scoped, tuple(texts[row] for row in rows)
+            limit = max(self._candidates(queries[readable[row]]) for row in rows)
+            key = scoped, limit, tuple(texts[row] for row in rows)
             if key not in pauses.found:
-                limit = max(self._candidates(queries[readable[row]]) for row in rows)
                 pauses.found[key] = self._index.search(vectors[rows], limit, *scoped, pauses.should_pause)
             for row, nearest in zip(rows, pauses.found[key], strict=True):
                 ranked[readable[row]] = nearest[: self._candidates(queries[readable[row]])]

@@ -9,6 +9,7 @@ bounded queue between the two pipelines), and others overtake them.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -33,8 +34,13 @@ class WaitingRoom(Generic[Other]):
     are searched and not yet answered.
     """
 
-    def __init__(self, num_at_once: Callable[[], int] = lambda: MAX_BATCH, most_ahead: int = MOST_AHEAD) -> None:
-        self._num_at_once, self._most_ahead = num_at_once, most_ahead
+    def __init__(
+        self,
+        num_at_once: Callable[[], int] = lambda: MAX_BATCH,
+        most_ahead: int = MOST_AHEAD,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._num_at_once, self._most_ahead, self._clock = num_at_once, most_ahead, clock
         self._changed = threading.Condition()
         self._people, self._scripts = deque[QuestionInFlight](), deque[QuestionInFlight]()
         self._others = deque[Other]()
@@ -68,15 +74,17 @@ class WaitingRoom(Generic[Other]):
     def take(self) -> list[QuestionInFlight] | Other | None:
         """Waits for what comes next: questions to search together, or one other item; None once it is closed."""
         with self._changed:
+            look_at = self._clock() + _LOOK_SECONDS
             while not self.is_closed:
                 can_go = bool(self._others) or self._has_room_for_scripts
                 if self._people and not (self._were_people_last and can_go):
                     return self._first_people()
                 if can_go:
                     return self._next_other()
-                if not self._changed.wait(_LOOK_SECONDS if self._scripts else None):
-                    unwanted = self._without_cancelled()
-                    if unwanted:
+                self._changed.wait(_LOOK_SECONDS if self._scripts else None)
+                if self._clock() >= look_at:
+                    look_at = self._clock() + _LOOK_SECONDS
+                    if unwanted := self._without_cancelled():
                         return unwanted
             return None
 
@@ -112,8 +120,9 @@ class WaitingRoom(Generic[Other]):
         return bool(self._scripts) and len(self._ahead) < self._most_ahead
 
     def _first_people(self) -> list[QuestionInFlight]:
-        self._were_people_last = True
-        return [self._people.popleft() for _ in range(min(len(self._people), self._num_at_once()))]
+        batch = [self._people.popleft() for _ in range(min(len(self._people), self._num_at_once()))]
+        self._were_people_last = self._were_people_last or bool(batch)
+        return batch
 
     def _next_other(self) -> list[QuestionInFlight] | Other:
         self._were_people_last = False

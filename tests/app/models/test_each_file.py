@@ -15,7 +15,7 @@ from app.models.each_file_csv import HEADER, csv_of
 from app.models.turns import TurnView
 from engine import protocol
 from engine.protocol import Document, Filters
-from tests.helpers.answers import finished, passage, tokens
+from tests.helpers.answers import finished, found, passage, tokens
 from tests.helpers.fake_engine_client import FakeEngineClient
 
 QUESTION = "When does it end?"
@@ -169,6 +169,7 @@ def test_an_engine_that_gave_up_pauses_the_rest(desk: Desk) -> None:
 
 def test_a_file_that_fails_says_why_and_can_be_asked_again(desk: Desk) -> None:
     desk.begin(1)
+    desk.client.tell(found(desk.asked()[0].question_id, passage(place="page 1")))
     failure = protocol.AnswerFailed(
         question_id=desk.asked()[0].question_id, kind="NothingThere", sentence="It is gone.", way_out="Add it."
     )
@@ -176,6 +177,7 @@ def test_a_file_that_fails_says_why_and_can_be_asked_again(desk: Desk) -> None:
     assert desk.cells(0) == ["0.pdf", "It is gone. Add it.", "", "failed"]
     assert desk.model.state == "finished"
     desk.model.ask_failed_again()
+    assert desk.cells(0) == ["0.pdf", "", "", "searching"]
     desk.finish(1)
     assert desk.states() == ["answered"]
 
@@ -275,6 +277,7 @@ def test_an_answer_that_the_disk_refused_is_shown_when_its_run_is_opened_again(
     desk.begin(1, "Another?")
     desk.model.open(desk.model.runs[1].run_id)
     assert desk.states() == ["answered"]
+    assert desk.cells(0)[2] == "page 1"
 
 
 def test_a_list_that_is_refused_is_told(desk: Desk) -> None:

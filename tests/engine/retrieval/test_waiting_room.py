@@ -91,6 +91,14 @@ def test_who_is_busy_with_scripts_lets_people_by() -> None:
     assert names(room.take()) == ["script"]
 
 
+def test_letting_nobody_by_is_no_turn_of_people() -> None:
+    room = room_with(in_flight("script 1"), in_flight("script 2"), num_at_once=1)
+    assert names(room.take()) == ["script 1"]
+    assert room.take_people() == []
+    room.put(in_flight("person", "interactive"))
+    assert names(room.take()) == ["person"]
+
+
 def test_a_closed_room_takes_nothing_in_and_gives_up_what_it_has() -> None:
     room = room_with(in_flight("script"), in_flight("person", "interactive"))
     assert room.has_people
