@@ -25,11 +25,13 @@ class Reading:
 
 
 class Prefetcher:
-    """Used by whoever sweeps, one sweep at a time."""
+    """Used by whoever sweeps, one sweep at a time. The thread starts with the first reading, or before."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
-        # Its thread starts now: started by one that yields, it would yield for ever (see yielding.py).
+
+    def start(self) -> None:
+        """Starts the thread now: started by one that yields, it would yield for ever (see yielding.py)."""
         self._pool.submit(lambda: None)
 
     def read(self, fill: Callable[[threading.Event], None]) -> Reading:

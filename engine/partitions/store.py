@@ -123,6 +123,7 @@ class PartitionStore:
 
     def start(self) -> None:
         """Starts to look after the files in the background."""
+        self._prefetcher.start()
         self._caretaker.start()
         self._caretaker.wake()
 
