@@ -29,7 +29,9 @@ def _every_file(window: MainWindow, models: AppModels) -> QWidget:
     from app.models.standings import Standings
     from app.windows.every_file_page import EveryFilePage
 
-    sources = SourcesModel(models.client, Standings(models.client, models.library, models), models)
+    standings = Standings(models.client, models.library, models)
+    sources = SourcesModel(models.client, standings, models)
+    sources.passages_changed.connect(lambda: standings.watch(sources.passages))
     page = EveryFilePage(models.each_file, models.library, sources)
     page.message_told.connect(window.notices.tell)
     return page

@@ -79,6 +79,22 @@ def test_the_answer_of_a_row_is_read_and_its_citation_opens_the_page(page, clien
     assert not page.side.isVisible()
 
 
+def test_a_source_whose_file_has_left_the_library_says_so(page, client, qtbot) -> None:
+    first, _ = ask_all(page, client, qtbot)
+    source = passage(3, document="/docs/a.pdf", place="page 4")
+    client.tell(finished(first, "In May [1].", passages=(source,)))
+    page.table.selectRow(0)
+    asked = next(
+        one
+        for one in client.open
+        if isinstance(one.params, protocol.ListDocuments) and one.params.document_ids == (source.document_id,)
+    )
+    asked.on_result(protocol.DocumentsReply(documents=(), total=0, by_state={}))
+    num_pages = len(client.asked(protocol.PAGE))
+    page.answer.citation_clicked.emit(1)
+    assert len(client.asked(protocol.PAGE)) == num_pages
+
+
 def test_it_is_paused_and_goes_on(page, client, qtbot) -> None:
     ask_all(page, client, qtbot)
     page.run.pause.click()
