@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from app.chats.records import JSON_FIELDS, OUTCOME_FIELDS, Outcome
@@ -21,11 +22,11 @@ def columns_of(outcome: Outcome) -> tuple[object, ...]:
     )
 
 
-def outcome_from(row: tuple[Any, ...]) -> Outcome:
-    """Of columns in that order."""
+def outcome_from(row: Sequence[Any], names: Sequence[str] = OUTCOME_FIELDS) -> Outcome:
+    """Of columns in that order, or of those that are named; the others are as at the beginning."""
     values = {
         name: _tupled(json.loads(value)) if name in JSON_FIELDS else value
-        for name, value in zip(OUTCOME_FIELDS, row, strict=True)
+        for name, value in zip(names, row, strict=True)
     }
     return Outcome(**values)
 

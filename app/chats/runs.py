@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, storable
 from app.chats.errors import telling
-from app.chats.records import JSON_FIELDS, OUTCOME_FIELDS, Outcome, Run, RunFile
+from app.chats.records import OUTCOME_FIELDS, Outcome, Run, RunFile
 
 # Of an outcome, what a table of thousands shows.
 _SHOWN = ("state", "text", "error_sentence", "timings", "model", "finish_reason")
@@ -82,7 +82,4 @@ class RunStore:
 
 def _file(row: tuple[Any, ...]) -> RunFile:
     file_id, document_id, path, places, *shown = row
-    values = {
-        name: json.loads(value) if name in JSON_FIELDS else value for name, value in zip(_SHOWN, shown, strict=True)
-    }
-    return RunFile(file_id, document_id, json.loads(path), Outcome(**values), tuple(json.loads(places)))
+    return RunFile(file_id, document_id, json.loads(path), outcome_from(shown, _SHOWN), tuple(json.loads(places)))

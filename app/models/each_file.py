@@ -6,6 +6,7 @@ answered is stored as it comes; what has not goes on after a pause, after a dead
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections import deque
@@ -44,7 +45,7 @@ _NOT_BEGUN: frozenset[TurnState] = frozenset({"queued", "searching", "reading"})
 
 
 class EachFileModel(QAbstractTableModel):
-    """Columns FILE, ANSWER, FOUND_AT, STATE; `VIEW_ROLE` gives the `TurnView` of a row.
+    """Columns FILE, ANSWER, FOUND_AT, STATE; `view` gives the `TurnView` of a row.
 
     Of files that have answered it holds what the table shows; `whole_view` has what an answer rests on.
 
@@ -53,8 +54,6 @@ class EachFileModel(QAbstractTableModel):
         state: "listing" while its files are being asked for.
         runs: All that are kept, the newest first.
     """
-
-    VIEW_ROLE = int(Qt.ItemDataRole.UserRole) + 1
 
     run_changed = Signal()  # run or state
     progress_changed = Signal()  # how many have answered
@@ -228,8 +227,6 @@ class EachFileModel(QAbstractTableModel):
         view = self.view(index.row())
         if view is None:
             return None
-        if role == self.VIEW_ROLE:
-            return view
         if role == Qt.ItemDataRole.ToolTipRole and index.column() == FILE:
             return shown(self.path(index.row()))
         if role == Qt.ItemDataRole.DisplayRole:
@@ -385,7 +382,7 @@ class EachFileModel(QAbstractTableModel):
 
     def _cell(self, row: int, view: TurnView, column: int) -> str:
         if column == FILE:
-            return shown(self.path(row).rstrip("/").rpartition("/")[2])
+            return shown(os.path.basename(self.path(row)))
         if column == ANSWER:
             return " ".join(_MARKUP.sub("", self.answer(view)).split())[:_ANSWER_CHARACTERS]
         if column == FOUND_AT:
