@@ -31,7 +31,7 @@ from engine.memory.room import Held
 from engine.observing import Observer
 from engine.protocol import PressureLevel
 from engine.shortage import SETTLING_SECONDS, TOLERANCE, Shortage
-from engine.sight import Hands, InForce, Plan, Senses, ShouldChange
+from engine.sight import GangOf, Hands, InForce, Plan, Senses, ShouldChange
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ class Adapting:
         gauge: PressureGauge | None = None,
         clock: Callable[[], float] = time.monotonic,
         observer: Observer | None = None,
+        gang_of: GangOf | None = None,
     ) -> None:
         """Prepares the thread.
 
@@ -68,7 +69,10 @@ class Adapting:
             gauge: Tells pressure.
             clock: Seconds that never go back.
             observer: Learns from what is done anyway; None: nobody does.
+            gang_of: How many of a backlog to answer at once; None: as many as have cells.
         """
+        self._gang_of = gang_of
+        self._gang: int | None = None
         self._senses, self._hands, self._ledger = senses, hands, ledger
         self._plan, self._should_change = plan, should_change
         self._clock, self._observer = clock, observer
@@ -183,6 +187,7 @@ class Adapting:
         must = is_told or has_moved or self._must_shrink(in_force.here, wanted, over)
         self._aim(in_force, wanted, now, must=must, is_said=has_moved)
         self._hand_over(in_force, now)
+        self._limit(in_force)
         if self._observer is not None:
             self._observer.look(demand.shape, in_force.here.placement, self._senses.backlog(), now)
 
@@ -280,6 +285,15 @@ class Adapting:
             then < now and (tier in over or (tier != "disk" and now > self._allowance.of(tier) * TOLERANCE))
             for tier, (now, then) in planned.items()
         )
+
+    def _limit(self, in_force: InForce) -> None:
+        """A backlog is answered in gangs of the size that has all wait least; that costs nobody a pause."""
+        if self._gang_of is None:
+            return
+        gang = self._gang_of(in_force.here.placement, self._senses.backlog(), in_force.demand)
+        if gang != self._gang:
+            self._gang = gang
+            self._hands.answer_at_once(gang)
 
     # --- handing over ---
 

@@ -12,6 +12,7 @@ from engine.catalog import Catalog
 from engine.closing import close_all
 from engine.competing import Competitors
 from engine.config import Home, Settings
+from engine.cores import Cores
 from engine.events import LibraryChanged
 from engine.foreseen import Foreseen
 from engine.generation.commands import UseModel
@@ -30,11 +31,15 @@ from engine.memory.backlog import BacklogWatch
 from engine.memory.demand import Demand
 from engine.memory.known_profile import KnownProfile
 from engine.memory.ledger import Ledger
+from engine.memory.measured import table_key
 from engine.memory.profile_file import profile_file
 from engine.memory.runtime import Runtime
+from engine.memory.sharing import UNMEASURED, Sharing, chosen, ways
+from engine.memory.terms import split_of
 from engine.observing import Observer
 from engine.phases import Phases
 from engine.profiled import ProfiledPlanner
+from engine.rehearsing import Rehearsing
 from engine.retrieval.batching import SweepCosts
 from engine.retrieval.breadth import LookCosts
 from engine.retrieval.reader import extractive_answer
@@ -44,6 +49,7 @@ from engine.searching import SearcherOpener
 from engine.senses import EngineHands, EngineSenses
 from engine.sight import Senses
 from engine.stores import StoresOpener
+from engine.yielding import available_cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,7 @@ class Parts:
     backlog: BacklogWatch
     adapting: Adapting
     profile: KnownProfile
+    rehearsing: Rehearsing
     # A model's demand, with all that would compete with it here.
     beside: Callable[[Demand], Demand]
 
@@ -88,6 +95,7 @@ class Parts:
         """Stops the workers: those that ask others first."""
         close_all(
             self.adapting.stop,
+            self.rehearsing.close,
             self.watcher.stop,
             self.indexer.stop,
             self.retrieval.stop,
@@ -132,6 +140,7 @@ def assemble(
     )
     sweep_costs = SweepCosts()
     look_costs = LookCosts(sweep_costs.predict)
+    cores = Cores(lambda: sharing())
     generation = GenerationWorker(
         loader,
         lambda document_ids: catalog.paths_of(document_ids).keys(),
@@ -144,10 +153,23 @@ def assemble(
             lambda look: retrieval.look_again(look),
             look_costs.expected,
         ),
+        cores=cores,
     )
 
     def beside(demand: Demand) -> Demand:
         return senses.beside(demand, adapting.budgets())
+
+    def sharing() -> Sharing:
+        loaded = loader.loaded_now
+        if loaded is None:
+            return UNMEASURED
+        return chosen(
+            profile().table(table_key(loaded.plan.demand.shape)), split_of(loaded.plan.placement), ways(*threads())
+        )
+
+    def threads() -> tuple[int, int]:
+        loaded, num_cores = loader.loaded_now, available_cores()
+        return (loaded.plan.spec.num_threads if loaded is not None else num_cores), num_cores
 
     competitors = Competitors(
         stores,
@@ -168,10 +190,19 @@ def assemble(
             profile.note,
             lambda: generation.counters,
             lambda: sweep_costs.model,
-            profile.start,
+            lambda: measure(),
             is_free=lambda: indexer.is_idle,
         ),
+        gang_of=planner.gang,
     )
+
+    def measure() -> None:
+        """Once nobody has asked anything for a while: bandwidths first, the model after them."""
+        if not rehearsing.is_under_way:
+            profile.start()
+        if not profile.is_measuring:
+            rehearsing.start()
+
     told.subscribe(backlog.note)
     told.subscribe(adapting.note)
     told.subscribe(lambda event: generation.forget_removed() if isinstance(event, LibraryChanged) else None)
@@ -188,6 +219,18 @@ def assemble(
         reads_ahead=lambda: generation.reads_ahead,
         look_costs=look_costs,
         found_again=generation.found_again,
+        cores=cores,
+    )
+    rehearsing = Rehearsing(
+        profile,
+        generation,
+        retrieval,
+        senses.in_force,
+        threads,
+        told.publish,
+        is_busy=lambda: bool(backlog.now().waiting or backlog.now().running),
+        can_spare=has_power_to_spare,
+        tell=lambda sentence: adapting.decisions.say("measured", sentence),
     )
     told.subscribe(retrieval.note)
     indexer = IndexWorker(catalog, pool, stores, settings, told.publish, moving=stores, reserve=reserve)
@@ -216,6 +259,7 @@ def assemble(
         backlog=backlog,
         adapting=adapting,
         profile=profile,
+        rehearsing=rehearsing,
         beside=beside,
     )
 

@@ -10,7 +10,7 @@ One engine holds a data folder at a time. Calls are safe from any thread; events
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -36,7 +36,7 @@ from engine.core import (
 from engine.each_file import FileAnswer, ask_each, confined_to
 from engine.embedder import resolve
 from engine.errors import BadRequest, NothingThere, RagdollError
-from engine.events import AnswerEnded, AnswerFailed, AnswerFinished, IndexFinished, Publish
+from engine.events import AnswerEnded, AnswerFailed, AnswerFinished, IndexFinished, MeasuringProgressed, Publish
 from engine.generation.sampling import check_sampling
 from engine.inflight import QuestionInFlight
 from engine.library.reserve import Reserve
@@ -406,6 +406,23 @@ class Engine:
     def choose_model(self, name: str) -> None:
         """Uses a model by its file, its name among the known ones, or "none". Raises ModelError."""
         self._choice.use(self._choice.named(name))
+
+    def measure_model(self) -> Iterator[MeasuringProgressed]:
+        """Measures how fast the chosen model is here, as far as that is not known, and tells how far it is.
+
+        It ends sooner where somebody asks something meanwhile; what was measured until then is kept.
+
+        Raises:
+            BadRequest: No model is chosen.
+            ModelError: It cannot be loaded.
+        """
+        if not self._parts.generation.load_now().result():
+            raise BadRequest("No model is in use.", "Choose one first: ragdoll models use FILE.")
+        yield from self._parts.rehearsing.points()
+
+    def measured(self) -> str:
+        """What is known by measurement of the model that is loaded, in a sentence; "" where nothing is."""
+        return self._parts.rehearsing.sentence()
 
     def memory(self) -> MemoryReply:
         """Who holds what, now."""

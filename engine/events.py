@@ -162,6 +162,14 @@ class MemoryChanged:
     """Somebody took or gave back bytes; the ledger holds the figures."""
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuringProgressed:
+    """The loaded model is being measured (rehearsing.py): so many points are done; 0 of 0 once nothing is."""
+
+    done: int
+    total: int
+
+
 AnswerEnded = AnswerFinished | AnswerCancelled | AnswerFailed
 Event = (
     PhaseChanged
@@ -180,5 +188,6 @@ Event = (
     | PlacementSettled
     | MemoryShort
     | MemoryChanged
+    | MeasuringProgressed
 )
 Publish = Callable[[Event], None]

@@ -22,6 +22,8 @@ def notice_of(event: events.Event) -> protocol.Notice | None:
             return protocol.LibraryChanged()
         case events.ModelStateChanged():
             return protocol.ModelState(**asdict(event))
+        case events.MeasuringProgressed(done, total):
+            return protocol.Measuring(done=done, total=total)
         case events.MemoryChanged() | events.PlacementSettled() | events.MemoryShort():
             return None
         case _:

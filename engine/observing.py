@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from engine.core import ModelShape
 from engine.memory.cost_model import decode_work
 from engine.memory.demand import Backlog
+from engine.memory.measured import table_key
 from engine.memory.placement import Placement
 from engine.memory.profile import Observation, PassObserved, PauseObserved, ReadsObserved, SweepsLearnt
-from engine.memory.terms import homes_of
+from engine.memory.terms import homes_of, split_of
 from engine.retrieval.cost import CostModel
 
 # The figures of steps are half a second old at times.
@@ -113,7 +114,17 @@ class Observer:
         if PURE[0] <= (steps.num_tokens - begun.num_tokens) / num_steps / setting.running <= PURE[1]:
             length = backlog.prompt_tokens + backlog.answer_tokens // 2
             work = decode_work(homes_of(shape, setting.placement), setting.running, length)
-            self._note(PassObserved(work, seconds / num_steps, reading_seconds / num_steps))
+            split = split_of(setting.placement)
+            self._note(
+                PassObserved(
+                    work,
+                    seconds / num_steps,
+                    reading_seconds / num_steps,
+                    table_key(shape),
+                    split,
+                    setting.running,
+                )
+            )
 
     def _measure_when_idle(self, backlog: Backlog, now: float) -> None:
         if backlog.waiting or backlog.running or not self._is_free():

@@ -10,7 +10,7 @@ from engine.memory.demand import Backlog, Demand, losing_nothing
 from engine.memory.hardware import Hardware
 from engine.memory.hysteresis import Hysteresis, pause_seconds
 from engine.memory.placement import Placement
-from engine.memory.planner import plan, predicted
+from engine.memory.planner import gang_of, plan, predicted
 from engine.memory.profile import Profile
 
 
@@ -30,9 +30,17 @@ class ProfiledPlanner:
         self._newest = backlog, demand
         return plan(hardware, self._profile(), backlog, demand)
 
+    def gang(self, placement: Placement, backlog: Backlog, demand: Demand) -> int | None:
+        """How many of scripts' questions to answer at once, with a model placed like this; None where few are there."""
+        if backlog.num_answers < 2 or not demand.shape.layer_bytes:
+            return None
+        return gang_of(placement, self._profile(), backlog, demand)
+
     def should_change(self, current: Placement, wanted: Placement, now: float, *, must: bool = False) -> bool:
         """Whether to leave a placement for what was planned last, at `now` in seconds."""
-        return self._hysteresis.should_change(current, wanted, now, must=must)
+        backlog = self._newest[0] if self._newest is not None else None
+        is_idle = backlog is not None and not (backlog.waiting or backlog.running)
+        return self._hysteresis.should_change(current, wanted, now, must=must, is_idle=is_idle)
 
     def _renewed(self, placement: Placement) -> Placement:
         """With what it is expected to give at the backlog of now."""

@@ -103,6 +103,9 @@ class EngineHands:
         self.move_embedder(to_gpu=False)
         return False
 
+    def answer_at_once(self, most: int | None) -> None:
+        self._generation.answer_at_once(most)
+
     def keep_in_cells(self, may_lie: bool) -> None:
         self._generation.keep_in_cells(may_lie)
 

@@ -58,6 +58,9 @@ class Senses:
 class Hands(Movers, Protocol):
     """Who does what is decided; each call returns soon, whatever it takes."""
 
+    def answer_at_once(self, most: int | None) -> None:
+        """Has so many of scripts' questions answered at once; None: as many as have cells."""
+
     def rest_model(self) -> None:
         """Frees the model, which nobody uses; the next question loads it again."""
 
@@ -68,6 +71,8 @@ class Hands(Movers, Protocol):
         """Whether answers that wait for cells are kept on the disk meanwhile, and not in memory."""
 
 
+# How many of scripts' questions are answered at once, of a model placed so; None for as many as have cells.
+GangOf = Callable[[Placement, Backlog, Demand], int | None]
 Plan = Callable[[Hardware, Backlog, Demand], Placement]
 
 

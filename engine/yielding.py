@@ -1,4 +1,4 @@
-"""Threads that yield: work that nobody waits for takes of the cores what all others leave.
+"""Threads that yield: work that nobody waits for takes of the cores what all others leave; other work takes its share.
 
 A low priority is not enough: beside llama.cpp's threads, which never sleep within a pass, a thread of the lowest
 niceness still gets its turn, and the answer pays for it (14 % of the time of a search, 2 % this way; see
@@ -11,7 +11,8 @@ import ctypes
 import os
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 _NICEST = 19
 _THREAD_PRIORITY_IDLE = -15
@@ -47,3 +48,24 @@ def yield_to_others() -> None:
 def is_yielding() -> bool:
     """Whether the calling thread asked to yield: threads that it has work done by do not."""
     return getattr(_this_thread, "is_yielding", False)
+
+
+@contextmanager
+def at_most_threads(most: int | None) -> Iterator[None]:
+    """Has the calling thread's work done by at most so many threads, itself among them; None: as many as there are."""
+    before = threads_allowed()
+    _this_thread.most_threads = most
+    try:
+        yield
+    finally:
+        _this_thread.most_threads = before
+
+
+def threads_allowed() -> int | None:
+    """How many threads may do the calling thread's work; None for as many as there are."""
+    return 1 if is_yielding() else getattr(_this_thread, "most_threads", None)
+
+
+def available_cores() -> int:
+    """How many of the processor's cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Facts:
     """All that the sentence depends on.
 
-    `refusal` is why a running engine does nothing (its library is held), `answering` the questions under way.
+    `refusal` is why a running engine does nothing (its library is held), `answering` the questions under way;
+    `measuring` how many points of how many are done while the loaded model is measured.
     """
 
     state: str = "stopped"
@@ -31,6 +32,7 @@ class Facts:
     share: Share = NOTHING_DONE
     model: ModelState | None = None
     answering: frozenset[str] = frozenset()
+    measuring: tuple[int, int] = (0, 0)
 
 
 def sentence_of(facts: Facts) -> str:
@@ -62,7 +64,7 @@ def _phase_sentence(phase: str) -> str:
 def _work_sentence(facts: Facts) -> str:
     progress = facts.progress
     if progress is None:
-        return _answering_sentence(len(facts.answering))
+        return _answering_sentence(len(facts.answering)) or _measuring_sentence(*facts.measuring) or _tr("Ready")
     if progress.is_paused:
         return _tr("Indexing is paused")
     if facts.share.fraction is None:
@@ -73,7 +75,11 @@ def _work_sentence(facts: Facts) -> str:
 def _answering_sentence(num_questions: int) -> str:
     if num_questions > 1:
         return _tr("Answering %1 questions…").replace("%1", str(num_questions))
-    return _tr("Answering…") if num_questions else _tr("Ready")
+    return _tr("Answering…") if num_questions else ""
+
+
+def _measuring_sentence(done: int, total: int) -> str:
+    return _tr("Measuring how fast the model is here, %1 %").replace("%1", str(100 * done // total)) if total else ""
 
 
 def _tr(text: str) -> str:
@@ -138,6 +144,8 @@ class EngineStatusModel(QObject):
                 self._set(replace(self._facts, progress=None, share=NOTHING_DONE))
             case protocol.ModelState():
                 self._set(replace(self._facts, model=notice))
+            case protocol.Measuring():
+                self._set(replace(self._facts, measuring=(notice.done, notice.total)))
             case protocol.AnswerState():
                 self._set(replace(self._facts, answering=self._facts.answering | {notice.question_id}))
             case protocol.AnswerFinished() | protocol.AnswerCancelled() | protocol.AnswerFailed():

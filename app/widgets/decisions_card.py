@@ -22,6 +22,7 @@ _ICONS: dict[DecisionKind, tuple[str, str]] = {
     "refused": ("skipped", "muted"),
     "budget": ("settings", "muted"),
     "failure": ("warning", "bad"),
+    "measured": ("memory", "muted"),
 }
 
 

@@ -6,12 +6,14 @@ import argparse
 from pathlib import Path
 
 from engine.cli.output import Output
+from engine.cli.progress import bar
 from engine.engine import Engine
 from engine.errors import BadRequest
 
 
 def models(options: argparse.Namespace, out: Output) -> None:
     with Engine.open() as engine:
+        measured = _measured(engine, out) if options.action == "measure" else ""
         if options.action == "add":
             engine.add_model(Path(_named_model(options)))
         elif options.action == "use":
@@ -19,8 +21,11 @@ def models(options: argparse.Namespace, out: Output) -> None:
         current = engine.settings.models.current
         entries = engine.models()
     if out.is_json:
-        out.json({"models": [entry.model_dump() for entry in entries], "current": current or None})
+        told = {"measured": measured} if measured else {}
+        out.json({"models": [entry.model_dump() for entry in entries], "current": current or None, **told})
         return
+    if measured:
+        out.line(measured)
     for entry in entries:
         mark = "*" if entry.path == current else " "
         out.line(
@@ -28,6 +33,14 @@ def models(options: argparse.Namespace, out: Output) -> None:
         )
     if not current:
         out.line("No model is in use: answers are quotes from your files.")
+
+
+def _measured(engine: Engine, out: Output) -> str:
+    """How fast the model in use is here, in words; what was measured before is not measured again."""
+    with bar("Measuring", out.is_json) as show:
+        for progress in engine.measure_model():
+            show(progress.done, progress.total, "")
+    return engine.measured()
 
 
 def _named_model(options: argparse.Namespace) -> str:

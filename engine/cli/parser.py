@@ -92,7 +92,7 @@ def _declare_library(command: AddCommand) -> None:
 
 def _declare_models(command: AddCommand) -> None:
     shelf = command("models", models.models, "The GGUF models that can answer.")
-    shelf.add_argument("action", nargs="?", choices=("list", "use", "add"), default="list")
+    shelf.add_argument("action", nargs="?", choices=("list", "use", "add", "measure"), default="list")
     shelf.add_argument("file", nargs="?", metavar="FILE", help='a GGUF file, a known name, or "none" (for use)')
 
 

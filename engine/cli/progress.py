@@ -1,10 +1,10 @@
-"""A bar on a terminal while files are read."""
+"""A bar on a terminal while files are read, or anything else takes its time."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from engine.engine import Engine
@@ -12,24 +12,31 @@ from engine.events import IndexProgressed
 
 
 @contextmanager
-def progress(engine: Engine, is_json: bool, title: str = "Indexing") -> Iterator[None]:
-    """A bar on a terminal's stderr; nothing where no person is watching."""
+def bar(title: str, is_json: bool) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on a terminal's stderr, told how much of how much is done, and at what; nothing where no person watches."""
     if is_json or not sys.stderr.isatty():
-        yield
+        yield lambda done, total, what: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=None)
+    with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True)) as shown:
+        task = shown.add_task("", total=None)
+        yield lambda done, total, what: shown.update(task, completed=done, total=total, description=what)
 
-        def show(event: object) -> None:
+
+@contextmanager
+def progress(engine: Engine, is_json: bool, title: str = "Indexing") -> Iterator[None]:
+    """A bar that follows the indexing."""
+    with bar(title, is_json) as show:
+
+        def hear(event: object) -> None:
             if isinstance(event, IndexProgressed):
                 name = os.path.basename(event.current).encode("utf-8", "replace").decode()
-                bar.update(task, completed=event.documents_done, total=event.documents_total, description=name)
+                show(event.documents_done, event.documents_total, name)
 
-        unsubscribe = engine.subscribe(show)
+        unsubscribe = engine.subscribe(hear)
         try:
             yield
         finally:

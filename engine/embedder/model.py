@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -31,6 +31,8 @@ from engine.memory.ledger import Growth, Lease, Ledger
 log = logging.getLogger(__name__)
 
 BATCHES = "batches being computed"
+# Questions of a search, whose vectors their passages are read with: a hundred kilobytes.
+_REMEMBERED = 64
 AroundLoading = Callable[[], AbstractContextManager[None]]
 
 
@@ -66,6 +68,7 @@ class Embedder:
         self._beside = Growth()
         self._place: Place = "memory"
         self._is_refused = False
+        self._questions: Mapping[str, Vectors] = {}
         self._loading = threading.Lock()
         self._turnstile = Turnstile()
 
@@ -212,10 +215,18 @@ class Embedder:
     def embed_questions(self, texts: Sequence[str]) -> Vectors:
         """Vectors (n, d) of questions, in the order of `texts`; goes before any waiting documents.
 
+        Those of the last call are remembered: what was searched for is read for right afterwards.
+
         Raises:
             EmbedderUnavailable: The model cannot be loaded.
         """
-        return self._embed(texts, is_question=True, is_urgent=True)
+        known = self._questions
+        if texts and all(text in known for text in texts):
+            return np.stack([known[text] for text in texts])
+        vectors = self._embed(texts, is_question=True, is_urgent=True)
+        # Replaced whole, because others may be reading it.
+        self._questions = dict(zip(texts[:_REMEMBERED], vectors[:_REMEMBERED].copy(), strict=True))
+        return vectors
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """Of each text, in tokens; a guess before the model is loaded. Texts of like length are embedded fastest."""

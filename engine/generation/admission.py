@@ -49,6 +49,8 @@ class Admission:
         self._step_tokens = step_tokens
         self._queue = Queueing(groups, keeper, residence.can_share, clock)
         self.lacks_cells = self._is_held_back = False
+        self._gang: int | None = None
+        self._is_filling = False
         self._num_steps_to_skip = 0
 
     def make_room(self, max_tokens: int) -> SequenceGroup | None:
@@ -86,7 +88,8 @@ class Admission:
             self._num_steps_to_skip -= 1
             return None
         while self._groups.waiting and not (self._is_held_back and self._groups.running):
-            chosen = self._queue.next()
+            # However long scripts have waited, somebody at the window does not wait for their gang.
+            chosen = self._queue.next(of_people=self._is_gang_full())
             if chosen is None or (self._groups.running and not self._is_time_for(chosen)):
                 break
             if not self._has_room_for(chosen):
@@ -96,8 +99,19 @@ class Admission:
             if self._queue.is_ready(chosen):
                 self._queue.note_passed(chosen)
                 self._settle(chosen)
+        self._is_filling = self._is_filling and bool(self._groups.waiting)
         self.lacks_cells = False
         return None
+
+    def limit(self, gang: int | None) -> None:
+        """Has what nobody sits in front of begin in gangs; None: as soon as there are cells.
+
+        Prompts are read until twice as many run, and the next ones when no more than that are left: so steps are
+        written for many, and those that wait hold up few (RAGDoll's gangs, with answers that come and go).
+        """
+        if gang != self._gang:
+            self._gang = gang
+            self.look_again()
 
     def look_again(self) -> None:
         """Somebody came or went: whoever found no room may find some now."""
@@ -196,6 +210,14 @@ class Admission:
         num_unread = sum(other.num_unread for other in before)
         num_to_read = 0 if group.is_swapped else group.num_tokens - (group.found.num_tokens if group.found else 0)
         return is_read_soon(num_to_read, num_unread, self._step_tokens)
+
+    def _is_gang_full(self) -> bool:
+        """Whether what nobody sits in front of waits until others have ended."""
+        if self._gang is None:
+            return False
+        running = _num_sequences(self._groups.running)
+        self._is_filling = running <= self._gang or (self._is_filling and running < 2 * self._gang)
+        return not self._is_filling
 
     def _has_room_for(self, group: SequenceGroup) -> bool:
         """Whether a group fits now, after everything left that may leave for it: nothing does in vain."""

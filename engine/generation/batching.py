@@ -10,8 +10,20 @@ from engine.generation.cells import Cells
 from engine.generation.context import Stretch
 from engine.generation.groups import Groups, SequenceGroup
 from engine.generation.prefill_profile import PrefillProfile
-from engine.generation.scheduler import MIN_ALONE_TOKENS, Demand, answers_share, chunk_tokens, pack, whose_turn
+from engine.generation.scheduler import (
+    ANSWERS_SHARE,
+    MIN_ALONE_TOKENS,
+    Demand,
+    are_answers_owed,
+    chunk_tokens,
+    pack,
+    rank,
+    whose_turn,
+)
 from engine.generation.sequence import TokenSequence
+
+# The last token of an answer that has ended is computed to be kept, and nobody waits for it.
+_RANK_OF_ENDED = rank("idle", 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +78,7 @@ class Batching:
         if not self._groups.suspects:
             for group in self._groups.closing:
                 works.append((group, group.lead))
-                demands.append(Demand(1, 0, group.arrival))
+                demands.append(Demand(1, _RANK_OF_ENDED, group.arrival, is_watched=False))
         granted = self._granted(demands)
         self._has_read = all(demand.num_tokens > 1 for demand, num in zip(demands, granted, strict=True) if num)
         return [
@@ -88,8 +100,9 @@ class Batching:
         granted = self._packed(demands, chunk)
         if not self._takes_turns:
             return granted
-        self._owed_share = answers_share(demands)
-        turns = whose_turn(demands, granted, answers_first=self._answers_first)
+        is_owed = are_answers_owed(demands)
+        self._owed_share = ANSWERS_SHARE if is_owed else 0.0
+        turns = whose_turn(demands, granted, answers_first=is_owed and self._answers_first)
         packed = iter(self._packed([demand for demand, its in zip(demands, turns, strict=True) if its], chunk))
         return [next(packed) if its else 0 for its in turns]
 
@@ -101,22 +114,29 @@ class Batching:
         demands: list[Demand] = []
         draft_room = self._room // max(1, len(groups))
         for group in groups:
-            rank = self._admission.rank(group)
+            urgency = self._admission.rank(group)
             for sequence, num_tokens in group.due():
                 works.append((group, sequence))
-                demands.append(Demand(num_tokens, rank, group.arrival, _draft(sequence, num_tokens, draft_room)))
+                num_drafted, is_watched = _draft(sequence, num_tokens, draft_room), _is_watched(group)
+                demands.append(Demand(num_tokens, urgency, group.arrival, num_drafted, is_watched))
         return works, demands
 
     def _chunk(self, demands: Sequence[Demand]) -> int:
-        num_writing = sum(demand.num_tokens == 1 for demand in demands)
-        if num_writing == len(demands):
+        writing = [demand for demand in demands if demand.num_tokens == 1]
+        if len(writing) == len(demands):
             # There is no prompt to read.
             return self._room
-        if not num_writing and (self._costs_a_pass or not self._profile.is_measured):
+        num_watched = sum(demand.is_watched for demand in writing)
+        if not num_watched and (self._costs_a_pass or not self._profile.is_measured):
             return self._room
-        chunk = chunk_tokens(self._room, num_writing, self._profile.seconds(0, self._room) / self._room)
+        chunk = chunk_tokens(self._room, num_watched, self._profile.seconds(0, self._room) / self._room)
         # While layers are read from the disk, some tokens more are computed for nothing.
         return max(chunk, min(MIN_ALONE_TOKENS, self._room)) if self._costs_a_pass else chunk
+
+
+def _is_watched(group: SequenceGroup) -> bool:
+    """Whether somebody may be looking at the answer being written."""
+    return group.request.priority == "interactive"
 
 
 def _draft(sequence: TokenSequence, num_tokens: int, room: int) -> int:

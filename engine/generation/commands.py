@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core import Evidence, Passage
+from engine.generation.rehearsal import Rehearsed
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain
+from engine.memory.measured import Kind
 from engine.memory.placement import Placement
 
 
@@ -75,6 +79,27 @@ class SetAsideOnDisk:
     is_on_disk: bool
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Rehearse:
+    """Passes are to be timed, if nobody asks anything: `reply` is what came of it, None where nothing could be.
+
+    Of a point, or of steps beside something else that is not over before `until` is set, with `num_threads`.
+    """
+
+    kind: Kind
+    size: int
+    reply: Future[Rehearsed | None]
+    until: threading.Event | None = None
+    num_threads: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadNow:
+    """The chosen model is to be loaded, if it is not; `reply` is whether there is one, or why it cannot be."""
+
+    reply: Future[bool]
+
+
 class LookAtDevices:
     """What is free on a device may have changed: other programs take of it and give back."""
 
@@ -93,4 +118,6 @@ AtOnce = (
     | KeepInCells
     | SetAsideOnDisk
     | LookAtDevices
+    | Rehearse
+    | LoadNow
 )

@@ -125,6 +125,7 @@ class Context:
         self.num_sequences = int(params.n_seq_max)
         self._batch = _Batch(self.n_batch)
         self._is_spoilt = False
+        self._num_threads = spec.num_threads
 
     @property
     def handle(self) -> Any:
@@ -175,6 +176,13 @@ class Context:
         if heap_bytes is None:
             heap_bytes = max(0, in_memory_bytes - sum(end - start for start, end in self._ranges))
         return min(in_memory_bytes, resident_bytes(self._ranges) + heap_bytes)
+
+    def use_threads(self, num_threads: int | None) -> None:
+        """Computes with so many threads from the next pass on; None: with those it was made with."""
+        wanted = num_threads or self.spec.num_threads
+        if wanted != self._num_threads:
+            llama.llama_set_n_threads(self._handle, wanted, wanted)
+            self._num_threads = wanted
 
     def decode(self, stretches: Sequence[Stretch]) -> list[int]:
         """Computes a batch of at most `n_batch` tokens of one or more sequences.

@@ -32,9 +32,12 @@ class Queueing:
             waited += self._clock() - group.waiting_since
         return rank(group.request.priority, waited)
 
-    def next(self) -> SequenceGroup | None:
-        """Whose turn it is, of those whose kept KV has been read from disk."""
-        groups = {group.request_id: group for group in self._near()}
+    def next(self, *, of_people: bool = False) -> SequenceGroup | None:
+        """Whose turn it is, of those whose kept KV has been read from disk.
+
+        `of_people`: of questions that somebody sits in front of alone, and of what has begun already.
+        """
+        groups = {group.request_id: group for group in self._near(of_people=of_people)}
         candidates = [self._candidate(group, asks_keeper=len(groups) > 1) for group in groups.values()]
         self.awaits_disk = False
         while (chosen := next_admission(candidates, LOOKAHEAD)) is not None:
@@ -81,12 +84,15 @@ class Queueing:
         pinned = [group for group in self._groups.waiting if group is not but]
         return sum(self.let_go(group) for group in pinned) > 0
 
-    def _near(self) -> list[SequenceGroup]:
+    def _near(self, *, of_people: bool) -> list[SequenceGroup]:
         """The first ones of each priority, and everybody preempted: nobody else can be next."""
         near, counts = list[SequenceGroup](), dict.fromkeys(get_args(Priority), 0)
         for group in self._groups.waiting:
+            has_begun = group.status is SequenceStatus.PREEMPTED
+            if of_people and group.request.priority != "interactive" and not has_begun:
+                continue
             counts[group.request.priority] += 1
-            if counts[group.request.priority] <= LOOKAHEAD + 1 or group.status is SequenceStatus.PREEMPTED:
+            if counts[group.request.priority] <= LOOKAHEAD + 1 or has_begun:
                 near.append(group)
         return near
 

@@ -114,6 +114,7 @@ class StepLoop:
         self._tally, self._groups = Tally(), Groups()
         self._events: list[StepEvent] = []
         self._is_second_try = False
+        self._gang: int | None = None
         # The last batch found no room: whoever moves the loop before the next step to where there is saves everybody.
         self.shortage: NoRoomToCompute | None = None
         self._vocabulary = Vocabulary(model)
@@ -128,7 +129,7 @@ class StepLoop:
         self._context, self._cells = context, cells
         self._keeper: Keeper = keeper if keeper is not None and self._can_share else KeepsNothing()
         self._room = min(context.n_batch, context.n_ubatch)
-        max_running = most_running(context.num_sequences, self._room)
+        max_running = self.most_running
         self._intake.resize(cells.num_cells, max_running)
         self._residence = Residence(context, cells, self._keeper, clock)
         self._postprocess = Postprocess(context, self._residence, self._vocabulary, tally, self._events)
@@ -145,6 +146,7 @@ class StepLoop:
             self._room,
             self._swap_budget_bytes,
         )
+        self._admission.limit(self._gang)
         # Where each pass costs reading layers, prompts and answers share it, whatever attention takes.
         takes_turns = context.attends_by_tiles and not context.is_streamed
         self._batching = Batching(
@@ -167,6 +169,21 @@ class StepLoop:
         """Whether `step` has something to do or to tell."""
         groups = self._groups
         return bool(groups.running or groups.waiting or groups.closing or self._events)
+
+    @property
+    def cells(self) -> Cells:
+        """All cells of its context; what takes some while there is nothing to do gives them back."""
+        return self._cells
+
+    @property
+    def most_running(self) -> int:
+        """How many sequences may write side by side."""
+        return most_running(self._context.num_sequences, self._room)
+
+    def answer_at_once(self, most: int | None) -> None:
+        """Has scripts' questions answered in gangs of so many; None: as many at once as have cells."""
+        self._gang = most
+        self._admission.limit(most)
 
     @property
     def running(self) -> list[str]:

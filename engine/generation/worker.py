@@ -13,10 +13,12 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
 from engine.core import Evidence, Passage
+from engine.cores import Cores
 from engine.errors import LoadAbandoned, ModelError, RagdollError
 from engine.events import (
     AnswerCancelled,
@@ -36,7 +38,9 @@ from engine.generation.commands import (
     ForgetRemoved,
     InTurn,
     KeepInCells,
+    LoadNow,
     LookAtDevices,
+    Rehearse,
     RestModel,
     SetAsideOnDisk,
     Stop,
@@ -48,10 +52,12 @@ from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
 from engine.generation.places import Places
 from engine.generation.refreshes import EvidenceSource
+from engine.generation.rehearsal import Rehearsal, Rehearsed
 from engine.generation.turns import Turns
 from engine.generation.under_way import KnownDocuments, UnderWay, reported_as
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain
+from engine.memory.measured import Kind
 from engine.memory.placement import Placement
 
 log = logging.getLogger(__name__)
@@ -77,6 +83,7 @@ class GenerationWorker:
         reorder_loss: Callable[[], float] = lambda: 0.0,
         has_power_to_spare: Callable[[], bool] = lambda: False,
         more_evidence: EvidenceSource | None = None,
+        cores: Cores | None = None,
     ) -> None:
         """Prepares the thread.
 
@@ -88,15 +95,21 @@ class GenerationWorker:
             reorder_loss: How much of its worth the order of the passages may lose for what is kept (ordering.py).
             has_power_to_spare: Whether what nobody has asked for may be computed now (spare_power.py).
             more_evidence: Where long answers get more passages from (refreshes.py); None: nowhere.
+            cores: What steps share with searches.
         """
+        self._cores = cores or Cores()
+        self._gang: int | None = None
         self._loader, self._publish = loader, publish
         self._known_documents, self._quote_answer = known_documents, quote_answer
         self._under_way = UnderWay(known_documents, reorder_loss, publish, more_evidence)
         self._idle_time = IdleTime(loader, self._under_way, has_power_to_spare)
         self._inbox: queue.SimpleQueue[InTurn | AtOnce] = queue.SimpleQueue()
+        # A token for each of them that others wait for.
+        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._turns = Turns()
         self._places = Places(publish)
         self._placement: ApplyPlacement | None = None
+        self._unasked: list[LoadNow] = []
         self._num_put_off = 0
         self._is_stopped = False
         loader.tell_when_scanned(self.forget_removed)
@@ -114,11 +127,11 @@ class GenerationWorker:
         ahead = self._inbox.qsize()
         if ahead:
             self._publish(AnswerStateChanged(in_flight.question.question_id, "queued", ahead))
-        self._inbox.put(Task(in_flight, evidence))
+        self._put(Task(in_flight, evidence))
 
     def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage]) -> None:
         """Says what a question will probably come with, so that its prompt can be read while its search goes on."""
-        self._inbox.put(Expected(in_flight, tuple(passages)))
+        self._put(Expected(in_flight, tuple(passages)))
 
     @property
     def reads_ahead(self) -> bool:
@@ -128,24 +141,24 @@ class GenerationWorker:
 
     def found_again(self, found: FoundAgain) -> None:
         """Hands in what was found for an answer that is being written, if it still is."""
-        self._inbox.put(found)
+        self._put(found)
 
     def use(self, command: UseModel) -> None:
         """Queues a change of model; how it went comes as ModelStateChanged."""
         self._loader.abandon_loading()
-        self._inbox.put(command)
+        self._put(command)
 
     def rest(self, path: Path) -> None:
         """Has this model freed until a question needs it, unless somebody does by then or has chosen another."""
-        self._inbox.put(RestModel(path))
+        self._put(RestModel(path))
 
     def forget_removed(self) -> None:
         """Has everything forgotten that is kept of documents which are no longer in the library, between two steps."""
-        self._inbox.put(ForgetRemoved())
+        self._put(ForgetRemoved())
 
     def apply_settings(self) -> None:
         """Has what is kept bounded by the settings in force, between two steps."""
-        self._inbox.put(ApplySettings())
+        self._put(ApplySettings())
 
     def apply(self, placement: Placement, path: Path | None = None) -> None:
         """Has the loaded model live as this says, between two steps; every answer goes on.
@@ -153,26 +166,50 @@ class GenerationWorker:
         Of several the newest counts, and how it went comes as PlacementSettled. `path` is the model that it was planned
         for, None: whichever is loaded.
         """
-        self._inbox.put(ApplyPlacement(placement, path))
+        self._put(ApplyPlacement(placement, path))
 
     def keep_in_cells(self, may_lie: bool) -> None:
         """Whether what was read may lie in cells that no answer needs, from the next step on."""
-        self._inbox.put(KeepInCells(may_lie))
+        self._put(KeepInCells(may_lie))
+
+    def answer_at_once(self, most: int | None) -> None:
+        """How many of scripts' questions are answered at once from the next step on; None: as many as have cells."""
+        self._gang = most
+
+    def load_now(self) -> Future[bool]:
+        """Has the chosen model loaded before anybody asks; whether there is one."""
+        command = LoadNow(Future())
+        self._put(command)
+        return command.reply
+
+    def rehearse(
+        self, kind: Kind, size: int, until: threading.Event | None = None, num_threads: int = 0
+    ) -> Future[Rehearsed | None]:
+        """Has passes of the loaded model timed, unless somebody asks something; see `Rehearse`."""
+        command = Rehearse(kind, size, Future(), until, num_threads)
+        self._put(command)
+        return command.reply
 
     def look_at_devices(self) -> None:
         """Has it asked, between two steps, how much of the devices is free."""
-        self._inbox.put(LookAtDevices())
+        self._put(LookAtDevices())
 
     def set_aside_on_disk(self, is_on_disk: bool) -> None:
         """Whether what was computed of answers that wait for cells is kept on the disk, and not in memory."""
-        self._inbox.put(SetAsideOnDisk(is_on_disk))
+        self._put(SetAsideOnDisk(is_on_disk))
 
     def stop(self) -> None:
         """Ends the thread after the questions it has; call it once all of them are cancelled."""
         self._loader.close()
-        self._inbox.put(Stop())
+        self._put(Stop())
         if self._thread.is_alive():
             self._thread.join()
+
+    def _put(self, item: InTurn | AtOnce) -> None:
+        """Hands something in; all but what is only looked at ends a rehearsal."""
+        if not isinstance(item, LookAtDevices | Rehearse):
+            self._news.put(None)
+        self._inbox.put(item)
 
     # --- the thread ---
 
@@ -186,6 +223,7 @@ class GenerationWorker:
             self._withdraw_unseen()
             self._cancel_unwanted()
             self._begin_waiting()
+            self._load_unasked()
             self._place()
             self._step()
             # Also where the model was taken away instead: what has been read of it by then is kept.
@@ -223,6 +261,8 @@ class GenerationWorker:
         return has_come
 
     def _take(self, item: InTurn | AtOnce) -> None:
+        if not isinstance(item, LookAtDevices | Rehearse):
+            self._news.get_nowait()
         if isinstance(item, InTurn):
             self._turns.add(item)
         else:
@@ -249,12 +289,44 @@ class GenerationWorker:
             guarded(lambda: self._loader.keep_in_cells(command.may_lie))
         elif isinstance(command, LookAtDevices):
             guarded(self._loader.look_at_devices)
+        elif isinstance(command, Rehearse):
+            self._rehearse(command)
+        elif isinstance(command, LoadNow):
+            self._unasked.append(command)
         elif isinstance(command, SetAsideOnDisk):
             guarded(lambda: self._loader.set_aside_on_disk(command.is_on_disk))
         else:
             guarded(self._loader.apply_settings)
             # What is over a bound leaves as it is written.
             self._idle_time.note_change()
+
+    def _load_unasked(self) -> None:
+        """Loads for whoever wants to measure; what they wait for is of the model that was chosen last."""
+        while self._unasked and self._turns.change is None:
+            reply = self._unasked.pop(0).reply
+            try:
+                reply.set_result(self._loader.loaded() is not None)
+            except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
+                reply.set_exception(reported_as(error))
+
+    def _rehearse(self, command: Rehearse) -> None:
+        """Times passes where there is nothing else to do; whoever wanted it is told in any case."""
+        loaded = self._loader.loaded_now
+        if not command.reply.set_running_or_notify_cancel():
+            return
+        if loaded is None or self._has_work or self._turns:
+            command.reply.set_result(None)
+            return
+        rehearsal = Rehearsal(loaded, self._news.empty)
+        try:
+            if command.until is None:
+                command.reply.set_result(rehearsal.measured(command.kind, command.size))
+            else:
+                command.reply.set_result(rehearsal.kept_up(command.size, command.num_threads, command.until.is_set))
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
+            command.reply.set_exception(reported_as(error))
+            if loaded.context.is_spoilt:
+                self._start_over(error)
 
     def _forget_kept(self) -> None:
         self._loader.forget_removed(self._known_documents)
@@ -410,8 +482,13 @@ class GenerationWorker:
     def _step(self) -> None:
         loaded = self._loader.loaded_now
         if loaded is None or not self._has_work:
+            self._cores.rest()
+            return
+        if not self._cores.may_step():
             return
         try:
+            loaded.loop.answer_at_once(self._gang)
+            loaded.context.use_threads(self._cores.begin_step())
             self._under_way.step(loaded)
             if loaded.loop.shortage is not None:
                 self._loader.take_less(loaded.loop.shortage)

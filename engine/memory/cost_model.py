@@ -1,9 +1,10 @@
 """What a placement costs, in seconds: a step that writes, reading a prompt, a search, and a question from end to end.
 
 Pure. A pass reads what lies where it lies (bytes / bandwidth) and computes it for each of its tokens; what is streamed
-comes once a pass and hides behind the rest. So four answers in a step cost little more than one where the disk
+comes once a pass and hides behind the rest; where passes of the model were measured, those are believed (measured.py).
+So four answers in a step cost little more than one where the disk
 dominates, and a prompt is read in passes of `n_ubatch` tokens, each of which streams every layer once (memory.md,
-sections 2 and 3; the mean over k gangs is eq. 6 of RAGDoll, arXiv 2504.15302).
+sections 2 and 3; gangs.py has the mean over k of them).
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from engine.memory.demand import Backlog
+from engine.memory.gangs import mean_latency
+from engine.memory.measured import NOTHING, Corrections
 from engine.memory.placement import Prediction
-from engine.memory.profile import MAPPED_SHARE, Profile, Work, overlapped
+from engine.memory.profile import MAPPED_SHARE, Profile, overlapped
+from engine.memory.work import Work
 
 # Below this many tokens llama.cpp computes layers where they are; from there on it may copy them to the device.
 OFFLOADED_FROM_TOKENS = 32
@@ -22,6 +26,7 @@ IDLE_TOKENS = 128
 WAITED_SHARE = 0.5
 # A byte of keys and values is two query heads' work and more, where a byte of 4-bit weights is two products.
 ATTENTION_WEIGHT = 2.0
+UNCORRECTED = Corrections(NOTHING, lambda work: 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +132,28 @@ class Course:
     overhead_s: float
 
     @classmethod
-    def of(cls, homes: Homes, profile: Profile, backlog: Backlog, num_slots: int, n_ubatch: int) -> Course:
+    def of(
+        cls,
+        homes: Homes,
+        profile: Profile,
+        backlog: Backlog,
+        num_slots: int,
+        n_ubatch: int,
+        corrections: Corrections = UNCORRECTED,
+    ) -> Course:
         """The course of a backlog, in gangs of at most `num_slots` and passes of `n_ubatch` tokens."""
         at_once = min(num_slots, backlog.num_answers)
         cached = backlog.cached_tokens
         new_tokens = max(1, backlog.prompt_tokens - cached)
         step = decode_work(homes, at_once, backlog.prompt_tokens + backlog.answer_tokens // 2)
+        slower = corrections.factor("write", at_once, is_repacked=homes.is_repacked)
         return cls(
             wanted=backlog.num_answers,
             at_once=at_once,
             new_tokens=new_tokens,
             answer_tokens=backlog.answer_tokens,
-            writing=Passes(1, profile.computing_seconds(step), homes.touched(at_once)),
-            reading=_reading(homes, profile, new_tokens, n_ubatch, cached),
+            writing=Passes(1, slower * profile.computing_seconds(step), homes.touched(at_once)),
+            reading=_reading(homes, profile, new_tokens, n_ubatch, cached, corrections),
             overhead_s=profile.step_s,
         )
 
@@ -149,9 +163,15 @@ class Course:
         reading = disk.restoring
         for passes, seconds in zip(self.reading, waits, strict=True):
             reading += passes.count * (self.overhead_s + seconds)
-        gang = self.at_once * reading + self.answer_tokens * self.step_seconds(disk)
-        gangs = -(-self.wanted // self.at_once)
-        return retrieval_s + (gangs + 1) / 2 * gang + WAITED_SHARE * max(waits)
+        gang = self._gang_seconds(disk, reading)
+        return retrieval_s + mean_latency(-(-self.wanted // self.at_once), gang) + WAITED_SHARE * max(waits)
+
+    def gang_seconds(self, disk: Disk) -> float:
+        """T(B): from the first prompt to the last token of so many answers as are written in a step."""
+        return self._gang_seconds(disk, disk.restoring + self.reading_seconds(disk))
+
+    def _gang_seconds(self, disk: Disk, reading_s: float) -> float:
+        return self.at_once * reading_s + self.answer_tokens * self.step_seconds(disk)
 
     def prediction(self, disk: Disk, retrieval_s: float) -> Prediction:
         """The same in all figures."""
@@ -202,13 +222,20 @@ class Disk:
         return passes.computing + self.mapped * passes.touched
 
 
-def _reading(homes: Homes, profile: Profile, num_tokens: int, n_ubatch: int, cached_tokens: int) -> tuple[Passes, ...]:
+def _reading(
+    homes: Homes, profile: Profile, num_tokens: int, n_ubatch: int, cached_tokens: int, corrections: Corrections
+) -> tuple[Passes, ...]:
     """Full passes, all at their middle, and what is left."""
     full, rest = divmod(num_tokens, n_ubatch)
     behind = cached_tokens + (full - 1) * n_ubatch // 2
     kinds = ((full, n_ubatch, behind), (1, rest, cached_tokens + full * n_ubatch))
     return tuple(
-        Passes(count, _pass_seconds(homes, profile, tokens, before), homes.touched(tokens))
+        Passes(
+            count,
+            corrections.factor("read", tokens, is_repacked=homes.is_repacked)
+            * _pass_seconds(homes, profile, tokens, before),
+            homes.touched(tokens),
+        )
         for count, tokens, before in kinds
         if count and tokens
     )

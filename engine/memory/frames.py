@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from engine.core import KVType
 from engine.memory.demand import Backlog, Demand
+from engine.memory.gangs import gang_sizes
 from engine.memory.profile import Profile
 from engine.memory.room import Room
 from engine.memory.terms import Frame, Terms
@@ -92,9 +93,8 @@ def _kv_types(demand: Demand) -> tuple[KVType, ...]:
 
 
 def _slots(demand: Demand, backlog: Backlog) -> tuple[int, ...]:
-    """Powers of four, as far as answers are wanted, and all of them."""
-    most = max(1, min(demand.parallel_answers, backlog.num_answers))
-    return tuple(sorted({most, *(1 << power for power in range(0, most.bit_length(), 2))}))
+    """As gangs of what is wanted, of which no more can be had at once than the user said."""
+    return gang_sizes(backlog.num_answers, demand.parallel_answers)
 
 
 def _slots_and_cells(demand: Demand, backlog: Backlog) -> tuple[tuple[int, int], ...]:

@@ -1,7 +1,8 @@
 """Hysteresis: another placement is worth moving to only when it is enough better, for long enough, and not too often.
 
 Moving costs a pause, in which nobody gets a token: it is charged against the gain, over the time for which a placement
-stays at least. What does not fit any more is left at once.
+stays at least. While nobody asks anything nobody pauses, and less of a gain is enough: so what a burst of questions had
+moved comes back. What does not fit any more is left at once.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from engine.memory.room import Room
 # Of the expected latency.
 LEAST_GAIN = 0.10
 HELD_SECONDS = 3.0
+# The same while nobody has asked anything for so long.
+IDLE_GAIN, IDLE_HELD_SECONDS = 0.002, 10.0
 # At most so many changes within so many seconds, and so the least time to earn a pause back.
 MOST_CHANGES, WITHIN_SECONDS = 2, 60.0
 HORIZON_SECONDS = WITHIN_SECONDS / MOST_CHANGES
@@ -39,7 +42,14 @@ class Patience:
 
 
 def judged(
-    patience: Patience, current: Placement, wanted: Placement, now: float, pause_s: float = 0.0, *, must: bool = False
+    patience: Patience,
+    current: Placement,
+    wanted: Placement,
+    now: float,
+    pause_s: float = 0.0,
+    *,
+    must: bool = False,
+    is_idle: bool = False,
 ) -> tuple[Patience, bool]:
     """Whether to change now, and the patience from then on.
 
@@ -50,13 +60,15 @@ def judged(
         now: Seconds of a clock that never goes back.
         pause_s: How long answers stand still for the change.
         must: What is in force does not fit any more.
+        is_idle: Nobody asks anything, so nobody would pause.
     """
     if must:
         return patience.after(now), True
-    if gain_of(current, wanted) < LEAST_GAIN + pause_s / HORIZON_SECONDS:
+    least = IDLE_GAIN if is_idle else LEAST_GAIN + pause_s / HORIZON_SECONDS
+    if gain_of(current, wanted) < least:
         return replace(patience, better_since=None), False
     since = now if patience.better_since is None else patience.better_since
-    if now - since < HELD_SECONDS or not patience.may_change(now):
+    if now - since < (IDLE_HELD_SECONDS if is_idle else HELD_SECONDS) or not patience.may_change(now):
         return replace(patience, better_since=since), False
     return patience.after(now), True
 
@@ -99,14 +111,18 @@ class Hysteresis:
         """Prepares.
 
         Args:
-            renewed: The placement with what it is expected to give now.
+            renewed: A placement with what it is expected to give now, by what is known of the machine by now.
             pause_seconds: What the way from one to another costs.
         """
         self._renewed, self._pause_seconds = renewed, pause_seconds
         self._patience = Patience()
 
-    def should_change(self, current: Placement, wanted: Placement, now: float, *, must: bool = False) -> bool:
-        """Whether to leave `current` for `wanted` at `now` (seconds)."""
+    def should_change(
+        self, current: Placement, wanted: Placement, now: float, *, must: bool = False, is_idle: bool = False
+    ) -> bool:
+        """Whether to leave `current` for `wanted` at `now` (seconds); `is_idle` while nobody asks anything."""
         pause_s = self._pause_seconds(current, wanted)
-        self._patience, is_time = judged(self._patience, self._renewed(current), wanted, now, pause_s, must=must)
+        self._patience, is_time = judged(
+            self._patience, self._renewed(current), self._renewed(wanted), now, pause_s, must=must, is_idle=is_idle
+        )
         return is_time

@@ -9,10 +9,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
 from engine.memory.bandwidth import measured
+from engine.memory.measured import Measured
 from engine.memory.profile import Observation, Profile, refined
 from engine.memory.profile_file import load_profile, save_profile
 
@@ -56,6 +58,11 @@ class KnownProfile:
     def __call__(self) -> Profile:
         return self._profile
 
+    @property
+    def is_measuring(self) -> bool:
+        """Whether bandwidths are being measured."""
+        return self._thread is not None and self._thread.is_alive()
+
     def start(self) -> None:
         """Has the bandwidths measured a little later, unless they have been, on a thread of its own."""
         if not self._profile.is_measured and self._thread is None:
@@ -69,6 +76,12 @@ class KnownProfile:
             is_time = self._clock() - self._saved_at >= SAVED_EVERY_SECONDS
         if is_time:
             self._save()
+
+    def note_table(self, key: str, change: Callable[[Measured], Measured]) -> None:
+        """Takes in a measurement of a model, and keeps it at once: whoever is killed goes on behind it."""
+        with self._lock:
+            self._profile = self._profile.with_table(key, change(self._profile.table(key)))
+        self._save()
 
     def close(self) -> None:
         """Gives up a measurement, and keeps what was learnt. A second call does nothing."""
@@ -88,7 +101,7 @@ class KnownProfile:
             log.exception("the bandwidths of this machine could not be measured")
             return
         with self._lock:
-            self._profile = profile
+            self._profile = replace(profile, tables=self._profile.tables)
         self._save()
 
     def _save(self) -> None:

@@ -12,9 +12,11 @@ from dataclasses import replace
 from engine.memory.cost_model import Course, Disk
 from engine.memory.demand import Backlog, Demand
 from engine.memory.frames import cells_per_answer
+from engine.memory.gangs import best_gang
 from engine.memory.hardware import Hardware
 from engine.memory.leftover import handed_out
 from engine.memory.listing import spans_of, sum_of
+from engine.memory.measured import table_key
 from engine.memory.placement import Placement, Prediction
 from engine.memory.profile import Profile
 from engine.memory.room import Room, room_of
@@ -46,10 +48,23 @@ def predicted(placement: Placement, profile: Profile, backlog: Backlog, demand: 
     homes = homes_of(demand.shape, placement)
     # Those that are being written have found room, however long the plan thought that answers would be.
     num_slots = max(placement.num_slots, backlog.running)
-    course = Course.of(homes, profile, backlog, num_slots, placement.n_ubatch)
+    corrections = profile.corrections(table_key(demand.shape))
+    course = Course.of(homes, profile, backlog, num_slots, placement.n_ubatch, corrections)
     restored = Terms(demand).restored_bytes(placement.kv_type, placement.kv_ram_bytes, backlog.cached_tokens)
     retrieval = profile.retrieval_seconds(loads_of(demand, placement.index_bytes), backlog.num_answers)
     return course.prediction(Disk.of(profile, homes, restored), retrieval)
+
+
+def gang_of(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> int:
+    """How many of a backlog's questions are answered at once, so that all wait least on the average (gangs.py)."""
+    homes, corrections = homes_of(demand.shape, placement), profile.corrections(table_key(demand.shape))
+    restored = Terms(demand).restored_bytes(placement.kv_type, placement.kv_ram_bytes, backlog.cached_tokens)
+    disk = Disk.of(profile, homes, restored)
+
+    def seconds(size: int) -> float:
+        return Course.of(homes, profile, backlog, size, placement.n_ubatch, corrections).gang_seconds(disk)
+
+    return best_gang(backlog.num_answers, demand.parallel_answers, seconds)
 
 
 def _placement(

@@ -2,19 +2,25 @@
 
 A pass of a model is a `Work`: bytes that are read, and tokens times bytes that are computed, by place. The profile says
 what it takes: seconds = bytes / bandwidth + tokens · bytes / rate, where reading ahead from the disk hides behind
-computing (memory.md, section 2). Pure values; profile_file.py keeps them on the disk.
+computing (memory.md, section 2). Of models that were measured themselves, a table corrects that (measured.py). Pure
+values; profile_file.py keeps them on the disk.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
+
+from engine.memory.measured import NOTHING, Corrections, Measured, Split
+from engine.memory.work import Work
 
 # How much of what differs from the expectation an observation corrects: ten of them correct two thirds.
 LEARNING_RATE = 0.1
 # One pass that something held up says little about the next.
 MOST_SURPRISE = 4.0
+# Tables of so many models are kept.
+MOST_TABLES = 16
 # A pass that waits for the disk takes no longer than so many times what its reads do.
 HIDDEN = 1.25
 # A computer that reads pages as they are touched reads few at a time (ring_experiment.py: 1.5 of 1.9 GB/s).
@@ -31,26 +37,6 @@ RATES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What one pass over the layers does, in bytes; `token_bytes` are weights times the tokens they are computed for.
-
-    `streamed_bytes` come through a ring of `ring_slots` slots while others are computed, `mapped_bytes` are read where
-    they are touched, `copied_bytes` go from memory to a device. `hops` are the changes between processor and device.
-    """
-
-    processor_bytes: float = 0.0
-    processor_token_bytes: float = 0.0
-    device_bytes: float = 0.0
-    device_token_bytes: float = 0.0
-    streamed_bytes: float = 0.0
-    mapped_bytes: float = 0.0
-    copied_bytes: float = 0.0
-    hops: int = 0
-    ring_slots: int = 0
-    is_repacked: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Profile:
     """Rates of one machine; the defaults are those of a slow laptop with a small GPU, so that nothing is promised.
 
@@ -58,6 +44,7 @@ class Profile:
     are less by the two gains. Rates are tokens times bytes of weights in a second. `disk_bytes_per_s` are direct reads
     at a depth of 1, 2 and 4. A search takes `retrieval_s` and more for each partition read and each query.
     `context_change_s` is a pause for a new context, `load_bytes_per_s` how fast a model comes from the page cache.
+    `tables` are of models that were measured, the newest last, each under its key (`measured.table_key`).
     """
 
     ram_bytes_per_s: float = 12e9
@@ -76,6 +63,7 @@ class Profile:
     context_change_s: float = 0.5
     load_bytes_per_s: float = 1e9
     is_measured: bool = False
+    tables: tuple[tuple[str, Measured], ...] = ()
 
     @property
     def stream_bytes_per_s(self) -> float:
@@ -93,6 +81,23 @@ class Profile:
     def retrieval_seconds(self, loads: float, queries: int) -> float:
         """A sweep of the index that reads `loads` partitions and answers `queries` queries."""
         return self.retrieval_s + self.retrieval_load_s * loads + self.retrieval_query_s * queries
+
+    def table(self, key: str) -> Measured:
+        """What was measured of a model; empty where nothing was."""
+        return next((measured for known, measured in self.tables if known == key), NOTHING)
+
+    def with_table(self, key: str, measured: Measured) -> Profile:
+        """With another table for a model."""
+        others = tuple(entry for entry in self.tables if entry[0] != key)
+        return replace(self, tables=(*others, (key, measured))[-MOST_TABLES:])
+
+    def corrections(self, key: str) -> Corrections:
+        """How much slower passes of a model are than rates alone expect."""
+        return Corrections(self.table(key), self.expected_seconds)
+
+    def expected_seconds(self, work: Work) -> float:
+        """What a pass is expected to take by rates alone, without the disk."""
+        return self.step_s + self.computing_seconds(work)
 
     def computing_seconds(self, work: Work) -> float:
         """The same without the disk, and without what every step takes."""
@@ -118,11 +123,17 @@ def overlapped(computing: float, streaming: float, ring_slots: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PassObserved:
-    """A pass of the model took so long; weights that are streamed were being read in `reading_seconds` of it."""
+    """A pass of the model took so long; weights that are streamed were being read in `reading_seconds` of it.
+
+    `table` is the key of the model's table, and the pass a step of `num_answers`, computed with layers as in `split`.
+    """
 
     work: Work
     seconds: float
     reading_seconds: float = 0.0
+    table: str = ""
+    split: Split = field(default_factory=Split)
+    num_answers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,16 +181,36 @@ def refined(profile: Profile, observation: Observation) -> Profile:
             return _after_pause(profile, observation)
 
 
+def computing_in(profile: Profile, work: Work, seconds: float, reading_seconds: float) -> float | None:
+    """Of a pass that took so long, what computing did; None where the disk hid it, which tells of itself."""
+    if not work.streamed_bytes:
+        return seconds
+    if not 0 < HIDDEN * reading_seconds < seconds:
+        return None
+    unhidden = reading_seconds / max(1, work.ring_slots) ** 2
+    return seconds - unhidden
+
+
 def _after_pass(profile: Profile, seen: PassObserved) -> Profile:
-    """Each rate takes its share of the blame: as much as its part of the time that was expected."""
+    """A table that has this very pass learns from it; else each rate takes its share of the blame."""
+    taken = computing_in(profile, seen.work, seen.seconds, seen.reading_seconds)
+    if taken is None or taken <= 0:
+        return profile
+    measured = profile.table(seen.table)
+    step = measured.step(seen.split, seen.num_answers)
+    if step is not None and step.seconds is not None:
+        # By the step's own measure: a bound of the corrections would have it drift for ever.
+        expected = step.seconds * profile.expected_seconds(seen.work) / profile.expected_seconds(step.work)
+        return profile.with_table(seen.table, measured.scaled(step, 1 / _change(expected / taken)))
+    return _with_blame(profile, seen, taken)
+
+
+def _with_blame(profile: Profile, seen: PassObserved, taken: float) -> Profile:
+    """Each rate takes as much of it as its part of the time that was expected."""
     parts = profile.computing_parts(seen.work)
-    expected, taken, blamed = profile.seconds(seen.work), seen.seconds, (*parts, profile.step_s)
+    expected, blamed = profile.seconds(seen.work), (*parts, profile.step_s)
     if seen.work.streamed_bytes:
-        if not 0 < HIDDEN * seen.reading_seconds < seen.seconds:
-            # What computing took is hidden behind the disk, of which the reads tell.
-            return profile
-        unhidden = seen.reading_seconds / max(1, seen.work.ring_slots) ** 2
-        expected, taken, blamed = sum(parts), seen.seconds - profile.step_s - unhidden, (*parts, 0.0)
+        expected, taken, blamed = sum(parts), taken - profile.step_s, (*parts, 0.0)
     if taken <= 0 or expected <= 0:
         return profile
     changes: dict[str, float] = {}

@@ -6,19 +6,23 @@ import hashlib
 import json
 import logging
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
 from importlib.metadata import PackageNotFoundError, version
 from math import isfinite
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import psutil
 
 from engine.config import write_atomically
 from engine.memory.hardware import Device
+from engine.memory.measured import Beside, Kind, Measured, Point, Split
 from engine.memory.profile import Profile
+from engine.memory.work import Work
 
 log = logging.getLogger(__name__)
+Number = TypeVar("Number", int, float)
 # These are seconds, and may be none.
 _MAY_BE_ZERO = frozenset({"retrieval_s", "retrieval_load_s", "retrieval_query_s", "hop_s"})
 
@@ -58,12 +62,60 @@ def _profile(content: object) -> Profile:
     known = {field.name: content[field.name] for field in fields(Profile) if field.name in content}
     rates = known.pop("disk_bytes_per_s", Profile().disk_bytes_per_s)
     is_measured = bool(known.pop("is_measured", False))
+    tables = tuple(_tables(known.pop("tables", ())))
     numbers = {name: float(value) for name, value in known.items()}
     depth1, depth2, depth4 = (float(rate) for rate in rates)
     for name, value in (*numbers.items(), *(("disk_bytes_per_s", rate) for rate in (depth1, depth2, depth4))):
         if not isfinite(value) or value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
             raise ValueError(f"{name} cannot be {value}")
-    return Profile(**numbers, disk_bytes_per_s=(depth1, depth2, depth4), is_measured=is_measured)
+    return Profile(**numbers, disk_bytes_per_s=(depth1, depth2, depth4), is_measured=is_measured, tables=tables)
+
+
+def _tables(content: Iterable[Any]) -> Iterator[tuple[str, Measured]]:
+    """One that makes no sense is measured again; the others, and all rates, are as good as before."""
+    for entry in content:
+        try:
+            key, table = entry
+            yield str(key), _measured(table)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            log.warning("what was measured of a model was not readable: %s", error)
+
+
+def _measured(content: dict[str, Any]) -> Measured:
+    points = tuple(
+        Point(
+            Split(**one["split"]),
+            _kind(one["kind"]),
+            _above_zero(one["size"]),
+            Work(**one["work"]),
+            None if one["seconds"] is None else _above_zero(one["seconds"]),
+            bool(one["is_hidden"]),
+        )
+        for one in content["points"]
+    )
+    beside = tuple(
+        Beside(
+            Split(**one["split"]),
+            _above_zero(one["write_threads"]),
+            _above_zero(one["scan_threads"]),
+            _above_zero(one["writing"]),
+            _above_zero(one["searching"]),
+        )
+        for one in content["beside"]
+    )
+    return Measured(points, beside)
+
+
+def _kind(value: str) -> Kind:
+    if value not in ("write", "read"):
+        raise ValueError(f"a pass cannot be of the kind {value}")
+    return cast("Kind", value)
+
+
+def _above_zero(value: Number) -> Number:
+    if not isfinite(value) or value <= 0:
+        raise ValueError(f"{value} was never measured")
+    return value
 
 
 def _llama_version() -> str:

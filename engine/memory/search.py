@@ -15,6 +15,7 @@ from typing import TypeAlias
 from engine.memory.cost_model import Course, Disk, Homes
 from engine.memory.demand import Backlog, Demand
 from engine.memory.frames import frames
+from engine.memory.measured import Corrections, table_key
 from engine.memory.placement import Prediction
 from engine.memory.profile import MAPPED_SHARE, Profile
 from engine.memory.room import Room
@@ -47,8 +48,9 @@ _Key: TypeAlias = tuple[float, ...]
 
 def search(terms: Terms, room: Room, profile: Profile, backlog: Backlog, *, has_device: bool) -> Found:
     """The placement with the least expected latency; where nothing fits, the one that asks for least."""
+    corrections = profile.corrections(table_key(terms.shape))
     prospects = [
-        _Prospect(terms, room, profile, backlog, frame)
+        _Prospect(terms, room, profile, backlog, frame, corrections)
         for frame in frames(terms, room, profile, backlog, has_device=has_device)
     ]
     hopes = sorted((one.hope(), number) for number, one in enumerate(prospects) if one.left >= 0)
@@ -76,8 +78,10 @@ def _least(prospects: list[_Prospect], evaluated: int) -> Found:
 class _Prospect:
     """A frame, and what it could come to."""
 
-    def __init__(self, terms: Terms, room: Room, profile: Profile, backlog: Backlog, frame: Frame) -> None:
-        self.frame, self.evaluated = frame, 0
+    def __init__(
+        self, terms: Terms, room: Room, profile: Profile, backlog: Backlog, frame: Frame, corrections: Corrections
+    ) -> None:
+        self.frame, self.evaluated, self._corrections = frame, 0, corrections
         self._terms, self._demand, self._profile, self._backlog = terms, terms.demand, profile, backlog
         # Bytes of memory for weights, resident partitions and kept KV.
         self.left = room.ram_bytes - terms.framed_ram_bytes(frame)
@@ -233,7 +237,8 @@ class _Prospect:
         return self._slower
 
     def _course_of(self, homes: Homes) -> Course:
-        return Course.of(homes, self._profile, self._backlog, self.frame.num_slots, self.frame.n_ubatch)
+        frame = self.frame
+        return Course.of(homes, self._profile, self._backlog, frame.num_slots, frame.n_ubatch, self._corrections)
 
 
 def loads_of(demand: Demand, index_bytes: int) -> float:

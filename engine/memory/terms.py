@@ -13,6 +13,7 @@ from itertools import accumulate
 from engine.core import KVType, ModelShape
 from engine.memory.cost_model import Homes
 from engine.memory.demand import Demand
+from engine.memory.measured import Split
 from engine.memory.placement import Placement, layers_of
 from engine.memory.spread import Spread
 from engine.memory.workspace import compute_bytes, input_bytes, output_bytes, written_compute_bytes
@@ -233,6 +234,11 @@ def homes_of(shape: ModelShape, placement: Placement) -> Homes:
         ring_slots=placement.ring_slots,
         is_repacked=placement.is_repacked,
     )
+
+
+def split_of(placement: Placement) -> Split:
+    """Under which split of its layers a model that is placed so is measured."""
+    return Split(placement.n_gpu_layers, placement.is_repacked)
 
 
 def _sums(of_layers: tuple[int, ...]) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
@@ -12,7 +11,7 @@ import numpy as np
 from engine.partitions.codes import Codes, Positions, Scores
 from engine.partitions.packed import Mask
 from engine.partitions.rows import Vectors
-from engine.yielding import is_yielding
+from engine.yielding import available_cores, threads_allowed
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -25,8 +24,7 @@ class Scanners:
     """Used by whoever sweeps. The threads start with the first scan."""
 
     def __init__(self) -> None:
-        available = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-        self.num_threads = len(available)
+        self.num_threads = available_cores()
         self._pool = ThreadPoolExecutor(self.num_threads, thread_name_prefix="scan")
 
     def best(
@@ -74,7 +72,7 @@ class Scanners:
 
         # The caller would only wait: it takes its turns as well, and one thread fewer has to wake up. One that yields
         # has no help: threads of the pool do not yield, and one that started for it would for ever.
-        num_helpers = 0 if is_yielding() else min(self.num_threads, len(items)) - 1
+        num_helpers = min(threads_allowed() or self.num_threads, self.num_threads, len(items)) - 1
         turns = [self._pool.submit(take_turns) for _ in range(num_helpers)]
         try:
             take_turns()

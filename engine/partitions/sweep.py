@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 _FEW_ROWS, _FEW_PAIRS = 4096, 65_536
 # Whoever was interrupted has not come again after so many others: what was found is let go.
 _MOST_BETWEEN = 64
+# A script lets a person by, whom the disk interrupts as well, while answers are looked for again beside both.
+_MOST_INTERRUPTED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,10 @@ class _Asked:
 
 @dataclass(slots=True, eq=False)
 class _UnderWay:
-    """A sweep so far: what it looks at, what it has found, and the partitions that it has not seen."""
+    """A sweep so far: what it looks at, what it has found, and the partitions that it has not seen.
+
+    `num_since` others have come to their end since it was interrupted.
+    """
 
     asked: _Asked
     snapshot: Snapshot
@@ -86,6 +91,7 @@ class _UnderWay:
     num_loads: int = 0
     has_lost_codes: bool = False
     is_narrowed: bool = False
+    num_since: int = 0
 
     def suits(self, asked: _Asked, snapshot: Snapshot) -> bool:
         """Whether it can go on for this: there are no other partitions than when it began."""
@@ -102,13 +108,13 @@ def _files(snapshot: Snapshot) -> set[Partition]:
 
 
 class Sweeper:
-    """Carries sweeps out, one at a time; remembers the last that was interrupted."""
+    """Carries sweeps out, one at a time; remembers the last ones that were interrupted."""
 
     def __init__(self, kernel: Kernel, prefetcher: Prefetcher, residency: Residency) -> None:
         self._kernel, self._prefetcher, self._residency = kernel, prefetcher, residency
         self._scanners = Scanners()
-        self._interrupted: _UnderWay | None = None
-        self._num_since = 0
+        # The last one comes last.
+        self._interrupted: list[_UnderWay] = []
 
     def close(self) -> None:
         self.forget()
@@ -116,7 +122,7 @@ class Sweeper:
 
     def forget(self) -> None:
         """No sweep goes on where one was interrupted."""
-        self._interrupted = None
+        self._interrupted.clear()
 
     def sweep(
         self,
@@ -149,28 +155,30 @@ class Sweeper:
             SweepPaused: Others go first.
         """
         asked = _Asked(queries, limit, documents, cold_slack, max_loads)
-        under_way = self._interrupted
-        is_resumed = under_way is not None and under_way.suits(asked, snapshot)
-        if under_way is None or not is_resumed:
-            under_way = self._begun(asked, snapshot)
-        else:
-            self._interrupted = None
-            under_way.walk.forget_views()
+        interrupted = next((one for one in self._interrupted if one.suits(asked, snapshot)), None)
+        if interrupted is not None:
+            self._interrupted.remove(interrupted)
+            interrupted.walk.forget_views()
+        under_way = interrupted or self._begun(asked, snapshot)
         for view in snapshot.open:
             under_way.walk.scan_view(view, documents)
         try:
             self._walk_sealed(under_way, should_pause)
             found = under_way.walk.ranked()
         except BaseException:
-            self._interrupted, self._num_since = under_way, 0
+            under_way.num_since = 0
+            self._interrupted = [*self._interrupted, under_way][-_MOST_INTERRUPTED:]
             raise
-        self._num_since += 1
-        if self._num_since >= _MOST_BETWEEN:
-            self._interrupted = None
+        self._let_go_of_the_forsaken()
         walk = under_way.walk
         num_skipped = walk.num_skipped + under_way.num_left_out
         swept = Swept(
-            found, tuple(walk.damaged), under_way.num_loads, num_skipped, under_way.has_lost_codes, is_resumed
+            found,
+            tuple(walk.damaged),
+            under_way.num_loads,
+            num_skipped,
+            under_way.has_lost_codes,
+            is_resumed=interrupted is not None,
         )
         if all(part.codes is None for part in swept.damaged):
             return swept
@@ -183,6 +191,12 @@ class Sweeper:
             num_loads=swept.num_loads + again.num_loads,
             has_lost_codes=swept.has_lost_codes or again.has_lost_codes,
         )
+
+    def _let_go_of_the_forsaken(self) -> None:
+        """A sweep has come to its end: of those that were interrupted, not all come again."""
+        for one in self._interrupted:
+            one.num_since += 1
+        self._interrupted = [one for one in self._interrupted if one.num_since < _MOST_BETWEEN]
 
     def _begun(self, asked: _Asked, snapshot: Snapshot) -> _UnderWay:
         """What it looks at; partitions of which few rows are wanted take no reading."""
@@ -267,8 +281,8 @@ class _Cold:
 
     @property
     def waiting(self) -> list[Wanted]:
-        """Those that have not arrived, the one that is being read as well."""
-        return self.pending if self._reading is None else [self._reading[0], *self.pending]
+        """Those that have not arrived, the one that is being read as well; a list of the caller's own."""
+        return [*([] if self._reading is None else self._reading[:1]), *self.pending]
 
     def begin(self, needed: Sequence[Slot], *, at_any_cost: bool = False) -> None:
         """Begins to read the next one if there is room beside the slots that are `needed`."""

@@ -54,7 +54,7 @@ class ModelsReply(Message):
 PressureLevel = Literal["none", "some", "full"]
 # What was done: bytes got other homes, something was given up or taken back for want of memory, a step could not be
 # taken, a budget changed, or something failed that was got over.
-DecisionKind = Literal["placement", "given_up", "taken_back", "refused", "budget", "failure"]
+DecisionKind = Literal["placement", "given_up", "taken_back", "refused", "budget", "failure", "measured"]
 
 
 class TierSnapshot(Message):

@@ -32,6 +32,15 @@ class Phase(Notice):
     phase: str
 
 
+class Measuring(Notice):
+    """The loaded model is being measured while nobody asks: so many points are done; 0 of 0 ends it."""
+
+    method: ClassVar[str] = "measuring"
+    coalesces: ClassVar[bool] = True
+    done: int
+    total: int
+
+
 class Log(Notice):
     method: ClassVar[str] = "log"
     level: Literal["debug", "info", "warning", "error"]

@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from engine.core import Evidence, Filters, Passage, Quote
+from engine.cores import Cores
 from engine.errors import RagdollError
 from engine.events import AnswerStateChanged, Event, PassagesFound, Publish
 from engine.inflight import QuestionInFlight
@@ -26,10 +27,12 @@ from engine.retrieval.confining import searched_without
 from engine.retrieval.cost import CostModel
 from engine.retrieval.look_thread import LookThread
 from engine.retrieval.reader import Reader
+from engine.retrieval.rehearsal import Searched, rehearsed
 from engine.retrieval.reported import reported
 from engine.retrieval.search import ANYWHERE, Pauses, Query, Searcher, SearchResult
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.waiting_room import WaitingRoom
+from engine.yielding import at_most_threads
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +48,16 @@ class _Lookup:
 
     queries: Sequence[Query]
     results: Future[list[SearchResult]] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rehearse:
+    """Questions of nobody are to be searched for, by so many threads beside steps, if nobody asks anything."""
+
+    num_questions: int
+    least_seconds: float
+    scan_threads: int | None
+    reply: Future[Searched | None] = field(default_factory=Future)
 
 
 class _WarmUp:
@@ -67,6 +80,7 @@ class RetrievalWorker:
         reads_ahead: Callable[[], bool] = lambda: False,
         look_costs: LookCosts | None = None,
         found_again: TellFound = lambda found: None,
+        cores: Cores | None = None,
     ) -> None:
         """Prepares the thread.
 
@@ -83,14 +97,16 @@ class RetrievalWorker:
             reads_ahead: Whether anything is done with that, so that a search had better be in stages.
             look_costs: Learns what looks take.
             found_again: Is told what each look found.
+            cores: What searches share with steps of the model.
         """
+        self._cores = cores or Cores()
         self._open_searcher, self._hand_over, self._publish = open_searcher, hand_over, publish
         self._on_cancelled, self._on_failed = on_cancelled, on_failed
         self._sentence_vectors, self._lookup_size = sentence_vectors, lookup_size
         self._expect, self._reads_ahead = expect, reads_ahead
         self._costs = look_costs or LookCosts(CostModel().predict)
         self._looks = LookThread(open_searcher, self._costs, found_again)
-        self._waiting: WaitingRoom[_Lookup | _WarmUp] = WaitingRoom(lambda: MAX_BATCH)
+        self._waiting: WaitingRoom[_Lookup | _WarmUp | _Rehearse] = WaitingRoom(lambda: MAX_BATCH)
         self._thread = threading.Thread(target=self._run, name="retrieval", daemon=True)
 
     def start(self) -> None:
@@ -123,6 +139,21 @@ class RetrievalWorker:
             found += [Evidence(result.passages, (), result.scope) for result in lookup.results.result()]
         return found
 
+    def rehearse(
+        self, num_questions: int, least_seconds: float, scan_threads: int | None = None
+    ) -> Future[Searched | None]:
+        """Has questions of nobody searched for and timed, unless somebody asks something; None where nothing was.
+
+        Args:
+            num_questions: Searched for together.
+            least_seconds: For how long this is done again and again.
+            scan_threads: How many threads may scan; None for all.
+        """
+        wish = _Rehearse(num_questions, least_seconds, scan_threads)
+        if not self._waiting.put(wish):
+            wish.reply.set_result(None)
+        return wish.reply
+
     def warm_up(self) -> None:
         """Loads the libraries and the embedder in the background; a failure is told to the first question."""
         self._waiting.put(_WarmUp())
@@ -147,8 +178,11 @@ class RetrievalWorker:
                 self._load()
             elif isinstance(item, _Lookup):
                 self._look_up(item)
+            elif isinstance(item, _Rehearse):
+                self._rehearse(item)
             else:
-                self._answer(item)
+                with self._cores.searching():
+                    self._answer(item)
         self._turn_away()
 
     def _load(self) -> None:
@@ -156,6 +190,18 @@ class RetrievalWorker:
             self._open_searcher().embedder.load()
         except Exception as error:  # noqa: BLE001 - the edge of the thread; the first question is told
             log.info("warming up failed: %s", error)
+
+    def _rehearse(self, wish: _Rehearse) -> None:
+        if not wish.reply.set_running_or_notify_cancel():
+            return
+        try:
+            with at_most_threads(wish.scan_threads):
+                searched = rehearsed(
+                    self._open_searcher(), wish.num_questions, wish.least_seconds, lambda: not len(self._waiting)
+                )
+            wish.reply.set_result(searched)
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
+            wish.reply.set_exception(reported(error))
 
     def _look_up(self, lookup: _Lookup) -> None:
         try:
@@ -295,6 +341,8 @@ class RetrievalWorker:
                 self._on_cancelled(item)
             elif isinstance(item, _Lookup):
                 item.results.set_exception(_closing())
+            elif isinstance(item, _Rehearse):
+                item.reply.cancel()
 
 
 def _query(in_flight: QuestionInFlight) -> Query:

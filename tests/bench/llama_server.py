@@ -27,13 +27,15 @@ _MAX_ANSWER_SECONDS = 1800.0
 class Streamed:
     """One answer as its reader saw it: seconds from the request to each token, and how much was not read again.
 
-    `tokens` is empty where a peer tells only text.
+    `tokens` is empty where a peer tells only text. `prompt_seconds` is what reading the prompt took, 0 where it is not
+    told.
     """
 
     token_seconds: tuple[float, ...]
     cached_tokens: int
     started: float
     tokens: tuple[int, ...] = ()
+    prompt_seconds: float = 0.0
 
     @property
     def first_token_seconds(self) -> float:
@@ -51,12 +53,15 @@ class ServerOptions:
 
     `num_cells` are those of all slots together. `num_slots` None is the server's default: four that share all cells;
     a number gives each slot cells of its own. `cache_mib` is its prompt cache in RAM, as large as by default.
+    `is_repacked`: weights are copied into the order that the processor likes; copies cannot be given up for want of
+    memory, so they would be the end of a model that does not fit.
     """
 
     num_cells: int
     num_threads: int
     num_slots: int | None = None
     cache_mib: int = 8192
+    is_repacked: bool = True
 
     def arguments(self, binary: Path, model: Path, port: int) -> list[str]:
         settings: dict[str, object] = {
@@ -71,8 +76,10 @@ class ServerOptions:
         }
         if self.num_slots is not None:
             settings["-np"] = self.num_slots
+        chosen = [str(part) for pair in settings.items() for part in pair]
+        repacking = () if self.is_repacked else ("--no-repack",)
         # Nothing else is fitted to the machine, so that a second start is like the first.
-        return [str(binary), *(str(part) for pair in settings.items() for part in pair), "--fit", "off", "--no-ui"]
+        return [str(binary), *chosen, *repacking, "--fit", "off", "--no-ui"]
 
 
 class LlamaServer:
@@ -160,7 +167,9 @@ def read_stream(lines: Iterable[bytes], started: float, on_token: Callable[[floa
         if "error" in event:
             raise PeerFailed(f"llama-server gave up: {event['error']}")
         if event.get("stop"):
-            return Streamed(tuple(seconds), int(event["timings"].get("cache_n", 0)), started, tuple(tokens))
+            timings = event["timings"]
+            prompt_seconds = float(timings.get("prompt_ms", 0.0)) / 1000
+            return Streamed(tuple(seconds), int(timings.get("cache_n", 0)), started, tuple(tokens), prompt_seconds)
         for token in event["tokens"]:
             tokens.append(token)
             seconds.append(time.perf_counter() - started)

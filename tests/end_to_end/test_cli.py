@@ -173,6 +173,7 @@ def test_models_are_added_used_and_listed(library, tmp_path: Path):
     assert ragdoll.json("models", "add", model)["models"][-1]["path"] == str(model)
     assert ragdoll.json("models", "use", "shelf")["current"] == str(model)
     assert ragdoll.json("ask", QUESTION, "--max-tokens", "2")["model"] == "tiny-llama"
+    assert "tokens/s with 1 at once" in ragdoll.json("models", "measure")["measured"]
     assert ragdoll.json("models", "use", "none")["current"] is None
 
 
@@ -190,6 +191,7 @@ FAILURES = [
     (["ask", "x", "--model", "/nowhere.gguf"], FAILED),
     (["ask", "x", "--model", __file__], FAILED),
     (["models", "use"], BAD_ARGUMENTS),
+    (["models", "measure"], BAD_ARGUMENTS),
     (["nonsense"], BAD_ARGUMENTS),
     ([], BAD_ARGUMENTS),
 ]

@@ -189,7 +189,7 @@ def test_the_load_of_others_that_comes_and_goes_is_not_run_after():
 
 
 def test_a_backlog_makes_slots_and_takes_partitions_for_them_and_both_come_back():
-    machine = ScriptedMachine(ram_bytes=3_700 * MIB, others_bytes=GIB // 2, backlog=Backlog(running=1))
+    machine = ScriptedMachine(ram_bytes=3_850 * MIB, others_bytes=GIB // 2, backlog=Backlog(running=1))
     machine.run(60)
     at_rest = (machine.placement.num_slots, machine.index_bytes)
     machine.backlog = Backlog(waiting=15, running=1)
@@ -201,6 +201,20 @@ def test_a_backlog_makes_slots_and_takes_partitions_for_them_and_both_come_back(
     assert (machine.placement.num_slots, machine.index_bytes) == at_rest
     slots = [placement.num_slots for placement in machine.applied]
     assert slots == sorted(slots[:-1]) + slots[-1:]
+
+
+def test_a_backlog_is_answered_in_gangs_and_who_asks_alone_is_not_bound():
+    machine = ScriptedMachine(backlog=Backlog(running=1))
+    machine.run(5)
+    assert machine.gangs == []
+    machine.backlog = Backlog(waiting=15, running=1)
+    machine.run(5)
+    machine.backlog = Backlog(running=1)
+    machine.run(5)
+    gang, end = machine.gangs
+    assert gang is not None
+    assert 1 <= gang <= 16
+    assert end is None
 
 
 def test_at_most_two_changes_a_minute_under_a_load_that_swings():

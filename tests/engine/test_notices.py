@@ -31,6 +31,7 @@ EXAMPLES: list[events.Event] = [
     events.AnswerFailed("q", DiskFull("The disk is full.")),
     events.ModelStateChanged("loaded", "/m.gguf", "m", 1.0, "fits"),
     events.MemoryChanged(),
+    events.MeasuringProgressed(3, 12),
     events.PlacementSettled(True, "All layers in memory.", 0.2),
     events.MemoryShort("gpu", "The card is full: keys and values move to main memory."),
 ]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from engine.core import ModelShape, Span
+from engine.memory.cost_model import Homes, decode_work
 from engine.memory.demand import Backlog, Budgets, Demand, Wishes
 from engine.memory.hardware import Device, Hardware
+from engine.memory.measured import Measured, Point, Split
 from engine.memory.profile import Profile
 
 MIB, GIB = 2**20, 2**30
@@ -136,6 +139,18 @@ def random_profile(chance: random.Random) -> Profile:
         disk_bytes_per_s=(disk, disk * 1.3, disk * 1.2),
         retrieval_load_s=chance.uniform(0.001, 0.05),
     )
+
+
+def random_table(chance: random.Random, shape: ModelShape, profile: Profile) -> Measured:
+    """Passes that took less or more than the rates expect, or could not be computed; some sizes, with some splits."""
+    table, homes = Measured(), Homes(processor_bytes=sum(shape.layer_bytes))
+    for _ in range(chance.randint(1, 12)):
+        split = Split(chance.choice((0, 0, shape.num_layers)), chance.random() < 0.7)
+        work = decode_work(replace(homes, is_repacked=split.is_repacked), 1, 0)
+        seconds = None if chance.random() < 0.1 else profile.seconds(work) * 10 ** chance.uniform(-0.5, 0.5)
+        kind = chance.choice(("write", "read"))
+        table = table.with_point(Point(split, kind, 2 ** chance.randint(0, 10), work, seconds))
+    return table
 
 
 def random_backlog(chance: random.Random) -> Backlog:

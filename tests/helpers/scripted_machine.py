@@ -57,10 +57,12 @@ class ScriptedMachine:
     ledger: Ledger = field(default_factory=Ledger)
     settings: Settings = field(default_factory=Settings)
     backlog: Backlog = field(default_factory=Backlog)
+    profile: Profile = field(default_factory=Profile)
     stalls: Stalls = field(default_factory=Stalls)
     applied: list[Placement] = field(default_factory=list)
     index_budgets: list[int] = field(default_factory=list)
     acts: list[str] = field(default_factory=list)
+    gangs: list[int | None] = field(default_factory=list)
     on_tick: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
@@ -81,7 +83,7 @@ class ScriptedMachine:
         self.most_bytes = 0
         self.partition_bytes: int | None = None
         self.ledger.take("runtime", "interpreter and libraries", "ram", RUNTIME_BYTES)
-        self.planner = ProfiledPlanner(Profile)
+        self.planner = ProfiledPlanner(lambda: self.profile)
         self.loop = Adapting(
             Senses(self.hardware, lambda: self.settings, lambda: self.backlog, self.in_force, self.use),
             self,
@@ -90,6 +92,7 @@ class ScriptedMachine:
             self.planner.should_change,
             PressureGauge(lambda: self.stalls),
             clock=lambda: self.now,
+            gang_of=self.planner.gang,
         )
         if self.is_loaded:
             self.load()
@@ -161,6 +164,9 @@ class ScriptedMachine:
 
     def keep_in_cells(self, may_lie: bool) -> None:
         self.acts.append(f"cells {may_lie}")
+
+    def answer_at_once(self, most: int | None) -> None:
+        self.gangs.append(most)
 
     def set_aside_on_disk(self, is_on_disk: bool) -> None:
         self.acts.append(f"set aside on disk {is_on_disk}")

@@ -186,3 +186,27 @@ def test_openvino_makes_the_same_vectors_and_its_export_is_kept(tmp_path: Path):
         assert np.sum(plain * other.encode(texts, is_question=False), axis=1).min() > 0.999
     assert [file.suffix for file in sorted(tmp_path.iterdir())] == [".bin", ".xml"]
     np.testing.assert_array_equal(whole.encode(texts, is_question=False), plain)
+
+
+def test_a_question_that_was_just_searched_for_is_not_computed_again(minilm, monkeypatch: pytest.MonkeyPatch):
+    questions = ["How is data protected by a lock?", "What is a trait object?"]
+    vectors = minilm.embed_questions(questions)
+    computed: list[list[str]] = []
+    encode = minilm._encode
+
+    def counted(texts: list[str], is_question: bool, is_urgent: bool):
+        computed.append(texts)
+        return encode(texts, is_question, is_urgent)
+
+    monkeypatch.setattr(minilm, "_encode", counted)
+    again = minilm.embed_questions(questions[1:])
+    assert computed == []
+    np.testing.assert_array_equal(again, vectors[1:])
+    again[:] = 0
+    np.testing.assert_array_equal(minilm.embed_questions(questions), vectors)
+    minilm.embed_questions(["And another one?"])
+    minilm.embed_questions(questions[:1])
+    assert computed == [["And another one?"], questions[:1]]
+    # A passage is no question, where a model tells them apart.
+    minilm.embed_documents(questions[:1])
+    assert len(computed) == 3

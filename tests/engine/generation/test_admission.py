@@ -6,6 +6,7 @@ import pytest
 
 from engine.errors import NoCells
 from engine.generation.groups import SequenceGroup, SequenceStatus
+from engine.generation.scheduler import AGEING_SECONDS
 from tests.helpers.loop_parts import Parts, prompt
 
 
@@ -154,6 +155,77 @@ def test_where_too_many_less_urgent_ones_run_the_latest_makes_place() -> None:
     assert parts.groups.waiting == [scripts[2], other]
     assert len(parts.keeper.nodes) == 1
     parts.check()
+
+
+def ended(parts: Parts, *groups: SequenceGroup) -> None:
+    for group in groups:
+        parts.residence.leave(group)
+        parts.groups.take(group)
+    parts.admission.note_end()
+
+
+def test_scripts_begin_until_two_gangs_run_and_again_when_one_is_left() -> None:
+    parts = Parts()
+    parts.admission.limit(2)
+    scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(9)]
+    parts.admission.admit()
+    assert parts.groups.running == scripts[:4]
+    ended(parts, scripts[0])
+    parts.admission.admit()
+    assert parts.groups.running == scripts[1:4]
+    ended(parts, scripts[1])
+    parts.admission.admit()
+    assert parts.groups.running == scripts[2:6]
+    parts.admission.limit(None)
+    parts.admission.admit()
+    assert parts.groups.running == scripts[2:]
+
+
+def test_a_script_that_comes_while_more_than_a_gang_run_waits_until_a_gang_is_left() -> None:
+    parts = Parts()
+    parts.admission.limit(2)
+    scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(3)]
+    parts.admission.admit()
+    assert parts.groups.running == scripts
+    late = parts.waiting(prompt(900, 10), priority="batch")
+    parts.admission.look_again()
+    parts.admission.admit()
+    assert late in parts.groups.waiting
+    ended(parts, scripts[0])
+    parts.admission.admit()
+    assert late in parts.groups.running
+
+
+def test_people_begin_at_once_however_many_of_a_gang_run() -> None:
+    parts = Parts()
+    parts.admission.limit(1)
+    scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(3)]
+    parts.admission.admit()
+    people = [parts.waiting(prompt(100 * number + 500, 10)) for number in range(4)]
+    parts.admission.look_again()
+    parts.admission.admit()
+    assert parts.groups.running == [*scripts[:2], *people]
+
+
+def test_people_do_not_wait_for_the_gang_of_scripts_that_have_waited_long() -> None:
+    parts = Parts()
+    parts.admission.limit(1)
+    scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(3)]
+    parts.admission.admit()
+    assert parts.groups.running == scripts[:2]
+    parts.time.now += 10 * AGEING_SECONDS
+    person = parts.waiting(prompt(900, 10))
+    parts.admission.look_again()
+    parts.admission.admit()
+    assert parts.groups.running == [*scripts[:2], person]
+
+
+def test_a_script_of_several_answers_begins_in_a_gang_that_is_smaller() -> None:
+    parts = Parts()
+    parts.admission.limit(1)
+    group = parts.waiting(prompt(1, 10), ((), (), ()), priority="batch")
+    parts.admission.admit()
+    assert parts.groups.running == [group]
 
 
 def test_nobody_makes_place_for_who_is_no_more_urgent() -> None:

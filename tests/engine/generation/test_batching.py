@@ -116,6 +116,37 @@ def test_prompts_and_answers_take_turns_and_answers_have_a_share_of_the_time() -
     assert [took(owed), took(0.0), took(0.0)] == [wrote, read, wrote]
 
 
+def test_answers_that_nobody_watches_wait_for_all_prompts_and_are_written_together() -> None:
+    parts = Parts(num_cells=2048)
+    parts.profile.note(0, 256, 256 * STALL_SECONDS / 48.5)
+    writing = parts.running(prompt(300, 5), ((7,),), priority="batch")
+    ended = parts.running(prompt(500, 5), ((7,),))
+    parts.groups.running.remove(ended)
+    parts.groups.closing.append(ended)
+    ended.lead.finish_reason = "length"
+    reading = parts.running(prompt(1, 100), lacks=100, priority="batch")
+    turns = batching(parts, 64, takes_turns=True)
+
+    def took(seconds: float) -> list[str]:
+        batch = turns.next()
+        for work in batch:
+            parts.compute(work.sequence.held, work.stretch().tokens)
+        turns.note(seconds)
+        return [work.group.request_id for work in batch]
+
+    # Neither does what has ended, and is only kept, hold anybody up; the rest of a prompt shares a tile with them.
+    assert took(60.0) == [reading.request_id]
+    assert set(took(60.0)) == {writing.request_id, reading.request_id, ended.request_id}
+
+
+def test_beside_an_unwatched_answer_a_chunk_is_as_long_as_nobody_notices() -> None:
+    parts = Parts(num_cells=2048)
+    parts.profile.note(0, 512, 512 * STOP_SECONDS / 200)
+    parts.running(prompt(300, 5), ((7,),), priority="batch")
+    parts.running(prompt(1, 1000), lacks=1000, priority="batch")
+    assert [work.num_tokens for work in batching(parts, 512).next()] == [1, 192]
+
+
 def test_what_is_read_ahead_waits_for_who_writes_and_takes_no_turns() -> None:
     parts = Parts(num_cells=2048)
     writing = parts.running(prompt(300, 5), ((7,),))

@@ -8,7 +8,6 @@ import pytest
 
 from engine.generation.scheduler import (
     AGEING_SECONDS,
-    ANSWERS_SHARE,
     MIN_ALONE_TOKENS,
     MIN_CHUNK_TOKENS,
     STALL_SECONDS,
@@ -17,7 +16,7 @@ from engine.generation.scheduler import (
     Candidate,
     Demand,
     Resident,
-    answers_share,
+    are_answers_owed,
     chunk_tokens,
     is_read_soon,
     next_admission,
@@ -101,11 +100,13 @@ def test_prompts_and_answers_take_turns_where_they_would_share_a_tile() -> None:
     assert whose_turn([WRITING] * 70, [1] * 70, answers_first=False) == [True] * 70
 
 
-def test_answers_have_a_share_of_the_time_of_prompts_that_are_no_more_urgent() -> None:
-    batch = replace(WRITING, rank=1)
-    assert answers_share([WRITING, READING]) == answers_share([WRITING, batch, READING]) == ANSWERS_SHARE
-    assert answers_share([WRITING, replace(READING, rank=1)]) == ANSWERS_SHARE
-    assert answers_share([batch, READING]) == 0.0
+def test_answers_go_on_beside_prompts_only_where_somebody_watches_one_of_them() -> None:
+    unwatched = replace(WRITING, rank=1, is_watched=False)
+    assert are_answers_owed([WRITING, READING])
+    assert are_answers_owed([WRITING, unwatched, READING])
+    assert not are_answers_owed([unwatched, READING])
+    # Long waiting makes more urgent, and nobody watch.
+    assert not are_answers_owed([replace(unwatched, rank=0), READING])
 
 
 def test_waiting_makes_everything_urgent_in_the_end() -> None:

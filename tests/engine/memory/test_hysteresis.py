@@ -11,6 +11,7 @@ from engine.memory.demand import Backlog
 from engine.memory.hysteresis import (
     HELD_SECONDS,
     HORIZON_SECONDS,
+    IDLE_HELD_SECONDS,
     MOST_CHANGES,
     WITHIN_SECONDS,
     Hysteresis,
@@ -91,9 +92,18 @@ def test_at_steady_load_with_swinging_free_memory_a_placement_stays():
 
 
 def test_the_current_placement_is_judged_by_what_it_gives_now():
-    hysteresis = Hysteresis(renewed=lambda placement: replace(placement, prediction=Prediction(latency_s=50.0)))
     # It was made for a single question and promised a second.
+    hysteresis = Hysteresis(renewed=lambda placement: placed(50.0) if placement == placed(1.0) else placement)
     assert times_changed(hysteresis, [(float(now), placed(1.0), placed(20.0)) for now in range(5)]) == [3.0]
+
+
+def test_what_is_wanted_is_judged_by_what_is_known_now_as_well():
+    # All takes twice as long as was thought when it was planned, here and there.
+    def renewed(placement: Placement) -> Placement:
+        return placed(2 * placement.prediction.latency_s)
+
+    looks = [(float(now), placed(10.0), placed(9.5)) for now in range(20)]
+    assert times_changed(Hysteresis(renewed=renewed), looks) == []
 
 
 def test_each_way_has_its_pause():
@@ -114,3 +124,18 @@ def test_a_placement_exceeds_a_budget_that_was_lowered():
     assert not exceeds(placement, room)
     assert exceeds(placement, Room(placement.gpu_bytes - 1, room.ram_bytes, room.disk_bytes))
     assert exceeds(placement, Room(room.gpu_bytes, placement.ram_bytes - 1, room.disk_bytes))
+
+
+def test_while_nobody_asks_a_little_better_is_enough_and_no_pause_is_charged():
+    here, better = placed(10.0), placed(9.7)
+
+    def changes(wanted: Placement, pause_s: float, *, is_idle: bool) -> list[int]:
+        patience, found = Patience(), []
+        for second in range(20):
+            patience, is_time = judged(patience, here, wanted, float(second), pause_s, is_idle=is_idle)
+            found += [second] * is_time
+        return found
+
+    assert changes(better, 30.0, is_idle=True)[0] == IDLE_HELD_SECONDS
+    assert changes(placed(9.99), 0.0, is_idle=True) == []
+    assert changes(better, 0.0, is_idle=False) == []

@@ -14,6 +14,7 @@ import engine
 from engine.core import ModelShape, Span, Tier
 from engine.memory.demand import DECIDED_OWNERS, FIXED_OWNERS, Backlog, Budgets, Demand, Wishes, undecided
 from engine.memory.hardware import Hardware
+from engine.memory.measured import table_key
 from engine.memory.placement import Placement
 from engine.memory.planner import plan, predicted
 from engine.memory.profile import Profile
@@ -41,7 +42,14 @@ def case(seed: int) -> tuple[Hardware, Profile, Backlog, Demand]:
     shape = machines.random_shape(chance)
     demand = machines.random_demand(chance, shape)
     demand = replace(demand, budgets=machines.random_budgets(chance))
-    return machines.random_machine(chance), machines.random_profile(chance), machines.random_backlog(chance), demand
+    hardware, profile, backlog = (
+        machines.random_machine(chance),
+        machines.random_profile(chance),
+        machines.random_backlog(chance),
+    )
+    if chance.random() < 0.5:
+        profile = profile.with_table(table_key(shape), machines.random_table(chance, shape, profile))
+    return hardware, profile, backlog, demand
 
 
 # --- equations 1 to 3, on machines that chance made ---

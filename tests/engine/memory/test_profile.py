@@ -11,8 +11,9 @@ import pytest
 
 from engine.memory.hardware import Device
 from engine.memory.known_profile import KnownProfile
-from engine.memory.profile import PassObserved, PauseObserved, Profile, ReadsObserved, SweepsLearnt, Work, refined
+from engine.memory.profile import PassObserved, PauseObserved, Profile, ReadsObserved, SweepsLearnt, refined
 from engine.memory.profile_file import load_profile, profile_file, save_profile
+from engine.memory.work import Work
 
 READING = Work(processor_bytes=1e9)
 STREAMED = Work(processor_bytes=1e9, streamed_bytes=5e9, ring_slots=3)

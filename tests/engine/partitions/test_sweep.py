@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from engine.partitions import open_rows
-from engine.partitions.partition import Partition
 from engine.partitions.store import PartitionStore
 from engine.partitions.sweep import SweepPaused
+from tests.helpers.partition_reads import Reads
 from tests.helpers.partitions import FakeTable, document, exact, filled_table, open_store, queries
 
 LIMIT = 10
@@ -38,24 +38,6 @@ def store(table: FakeTable, tmp_path: Path) -> Iterator[PartitionStore]:
     store.close()
 
 
-class Reads:
-    """Which partitions were read; `fails` are the numbers of those that are not there the next time."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.numbers: list[int] = []
-        self.fails: set[int] = set()
-        really_read = Partition.read_block
-
-        def read(partition: Partition, *arguments: Any) -> None:
-            if partition.number in self.fails:
-                self.fails.discard(partition.number)
-                raise OSError("the disk did not answer")
-            self.numbers.append(partition.number)
-            really_read(partition, *arguments)
-
-        monkeypatch.setattr(Partition, "read_block", read)
-
-
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
     return Reads(monkeypatch)
@@ -66,13 +48,17 @@ def assert_found(table: FakeTable, vectors: Any, found: Any) -> None:
     assert [[row.score for row in line] for line in found] == [pytest.approx(line, abs=1e-3) for line in wanted]
 
 
-def test_what_was_read_before_an_error_is_not_read_again(store: PartitionStore, table: FakeTable, reads: Reads) -> None:
-    vectors = queries(3)
-    reads.fails = {max(sealed.number for sealed in store._sealed())}
+@pytest.mark.parametrize("num_queries", [1, 3])
+@pytest.mark.parametrize("failing", [min, max])
+def test_what_was_read_before_an_error_is_not_read_again_and_nothing_is_left_out(
+    store: PartitionStore, table: FakeTable, reads: Reads, failing: Callable[..., int], num_queries: int
+) -> None:
+    vectors = queries(num_queries)
+    reads.fails = {failing(sealed.number for sealed in store._sealed())}
     with pytest.raises(OSError, match="did not answer"):
         store.search(vectors, LIMIT)
     before = list(reads.numbers)
-    assert before
+    assert bool(before) == (failing is max)
     found = store.search(vectors, LIMIT)
     assert sorted(reads.numbers) == sorted(sealed.number for sealed in store._sealed())
     assert len(set(reads.numbers)) == len(reads.numbers)
@@ -162,10 +148,21 @@ def test_a_sweep_begins_anew_where_a_partition_was_missing_before(
 def test_an_interrupted_sweep_is_let_go_when_nobody_comes_again(store: PartitionStore) -> None:
     with pytest.raises(SweepPaused):
         store.search(queries(1), LIMIT, should_pause=lambda: True)
-    assert store._sweeper._interrupted is not None
+    assert len(store._sweeper._interrupted) == 1
     for _ in range(64):
         store.search(queries(1, seed=1), LIMIT)
-    assert store._sweeper._interrupted is None
+    assert store._sweeper._interrupted == []
+
+
+def test_only_so_many_interrupted_sweeps_are_remembered(store: PartitionStore, reads: Reads) -> None:
+    for seed in range(5):
+        with pytest.raises(SweepPaused):
+            store.search(queries(1, seed=seed), LIMIT, should_pause=lambda: True)
+    num_partitions, reads.numbers = len(store._sealed()), []
+    for seed in reversed(range(5)):
+        store.search(queries(1, seed=seed), LIMIT)
+    # Two of the five begin anew.
+    assert len(reads.numbers) == 5 * num_partitions - 3
 
 
 def test_room_of_a_reading_that_failed_is_given_back(store: PartitionStore, reads: Reads) -> None:

@@ -10,10 +10,12 @@ from typing import ClassVar
 import pytest
 
 from engine.core import Evidence, Filters, Passage, Question, Scope
+from engine.cores import Cores
 from engine.errors import EmbedderUnavailable, LibraryError, RagdollError
 from engine.events import AnswerCancelled, AnswerStateChanged, Event, PassagesFound
 from engine.inflight import QuestionInFlight
 from engine.memory.ledger import Ledger
+from engine.memory.sharing import Sharing
 from engine.partitions.sweep import SweepPaused
 from engine.retrieval import worker as worker_module
 from engine.retrieval.breadth import Breadth, breadths
@@ -65,6 +67,7 @@ class Desk:
     events: list[Event] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
     asked: set[str] = field(default_factory=set)
+    cores: Cores | None = None
 
     def __post_init__(self) -> None:
         self.worker = RetrievalWorker(
@@ -76,6 +79,7 @@ class Desk:
             SentenceVectors(Ledger()),
             expect=lambda in_flight, passages: self.expected.append((len(self.searcher.batches), passages)),
             reads_ahead=lambda: self.reads_ahead,
+            cores=self.cores,
         )
 
     def _hand_over(self, in_flight: QuestionInFlight, evidence: Evidence) -> None:
@@ -519,3 +523,83 @@ def test_after_stopping_everything_is_turned_away(desk: Desk):
     assert desk.ended == {"never even started": "cancelled", "too late": "cancelled"}
     with pytest.raises(RagdollError, match="closing"):
         desk.worker.search(["too late"], 3)
+
+
+# --- rehearsals ---
+
+
+def test_questions_of_nobody_are_timed_and_handed_to_nobody(desk: Desk):
+    desk.worker.start()
+    desk.searcher.gate.set()
+    searched = desk.worker.rehearse(4, 0.0).result(TIMEOUT)
+    assert searched is not None
+    assert searched.num_batches == 1
+    assert [len(batch) for batch in desk.searcher.batches] == [4]
+    assert desk.handed == []
+    assert desk.events == []
+
+
+def test_each_batch_of_a_rehearsal_asks_what_was_not_asked_before(desk: Desk):
+    desk.worker.start()
+    desk.searcher.gate.set()
+    searched = desk.worker.rehearse(2, 0.05).result(TIMEOUT)
+    assert searched is not None
+    texts = [query.text for batch in desk.searcher.batches for query in batch]
+    assert len(set(texts)) == len(texts) == 2 * searched.num_batches
+
+
+def test_a_question_ends_a_rehearsal(desk: Desk):
+    desk.searcher.gate.clear()
+    desk.worker.start()
+    rehearsal = desk.worker.rehearse(1, 1000.0)
+    desk.searcher.began.acquire()
+    desk.ask("the lease ends in May")
+    desk.searcher.gate.set()
+    searched = rehearsal.result(TIMEOUT)
+    assert searched is not None
+    assert searched.num_batches == 1
+    desk.wait(1)
+
+
+def test_a_library_in_which_nothing_is_found_has_nothing_to_time(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    desk.worker.start()
+    nothing = SearchResult((), Scope(0, 0, 0), Strength(0.0, 0.0))
+    monkeypatch.setattr(desk.searcher, "search", lambda queries, pauses=None: [nothing for _ in queries])
+    assert desk.worker.rehearse(1, 0.0).result(TIMEOUT) is None
+
+
+def test_a_rehearsal_that_fails_tells_whoever_waits(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    desk.worker.start()
+
+    def fail(queries: object, pauses: object = None) -> None:
+        raise LibraryError("The index cannot be read.")
+
+    monkeypatch.setattr(desk.searcher, "search", fail)
+    with pytest.raises(LibraryError):
+        desk.worker.rehearse(1, 0.0).result(TIMEOUT)
+
+
+def test_after_the_end_nothing_is_rehearsed(desk: Desk):
+    desk.worker.start()
+    desk.searcher.gate.set()
+    desk.worker.stop()
+    assert desk.worker.rehearse(1, 0.0).result(TIMEOUT) is None
+
+
+def test_while_questions_are_searched_for_steps_know_of_it():
+    during: list[bool] = []
+    cores = Cores(lambda: Sharing(in_turn=True))
+
+    class Watching(FakeSearcher):
+        def search(self, queries: Sequence[Query], pauses: Pauses | None = None) -> list[SearchResult]:
+            during.append(cores.may_step())
+            return super().search(queries, pauses)
+
+    desk = Desk(Watching(), cores=cores)
+    desk.searcher.gate.set()
+    desk.worker.start()
+    desk.ask("the lease ends in May")
+    desk.wait(1)
+    desk.worker.stop()
+    assert during == [False]
+    assert cores.may_step()

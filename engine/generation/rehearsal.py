@@ -1,0 +1,157 @@
+"""Rehearsal: passes of the loaded model over nobody's text, timed while nobody asks anything.
+
+The offline profiler has its points measured by it (rehearsing.py). It computes in the very context that answers, so
+that placement, ring and kernels are those of answers; sequences of its own take free cells and give them back. Whatever
+comes for the generation thread ends it after the pass under way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from engine.errors import DecodeFailed, NoCells, WeightsNotRead
+from engine.generation.cells import CellSequence
+from engine.generation.context import Stretch
+from engine.generation.loaded import LoadedModel
+from engine.memory.measured import Kind
+from engine.memory.placement import Placement
+
+# Of one point: passes are repeated for so long, and so often at most.
+LEAST_SECONDS, MOST_PASSES = 0.5, 24
+# The first pass touches what all others find; where one takes so long, that makes no difference.
+LONG_SECONDS = 1.0
+# Tokens as different as those of a text, for a mixture of experts: a large step through the vocabulary.
+_STRIDE = 7919
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """What one point came to, with the model placed as `placement`.
+
+    `seconds` are of one pass, None where it could not be computed. The passes had `length` tokens before them in the
+    mean, and weights that are streamed were being read in `reading_seconds` of one.
+    """
+
+    placement: Placement
+    seconds: float | None
+    reading_seconds: float = 0.0
+    length: int = 0
+    num_passes: int = 0
+
+
+class Rehearsal:
+    """On the generation thread, with a model that has nothing to compute."""
+
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        is_wanted: Callable[[], bool],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Of a model, for as long as it is wanted; that is asked between two passes."""
+        self._loaded, self._is_wanted, self._clock = loaded, is_wanted, clock
+        self._context, self._cells = loaded.context, loaded.loop.cells
+
+    def measured(self, kind: Kind, size: int) -> Rehearsed | None:
+        """A point; None where there was no room for it beside what is kept, or no time.
+
+        Raises:
+            WeightsNotRead: A layer could not be read.
+        """
+        self._context.use_threads(None)
+        if kind == "read" and size > min(self._context.n_batch, self._context.n_ubatch):
+            return None
+        num_sequences, tokens = (size, 1) if kind == "write" else (1, size)
+        return self._repeated(num_sequences, tokens, self._is_enough)
+
+    def kept_up(self, num_answers: int, num_threads: int, until: Callable[[], bool]) -> Rehearsed | None:
+        """Steps of so many answers, with so many threads, for as long as something else goes on; see `measured`."""
+        self._context.use_threads(num_threads)
+        try:
+            # Beside something else no step is like the other, and what counts is how many there are.
+            return self._repeated(num_answers, 1, lambda taken: until(), fmean)
+        finally:
+            self._context.use_threads(None)
+
+    def _repeated(
+        self,
+        num_sequences: int,
+        num_tokens: int,
+        is_enough: Callable[[list[float]], bool],
+        typical: Callable[[list[float]], float] = median,
+    ) -> Rehearsed | None:
+        loaded, reading_before = self._loaded, self._reading_seconds
+        if loaded.keeper is not None:
+            loaded.keeper.spare_cells()
+        if num_sequences > loaded.loop.most_running or self._cells.num_free < 2 * num_sequences * num_tokens:
+            return None
+        taken: list[float] = []
+        begun = 0
+        try:
+            with self._sequences(num_sequences) as sequences:
+                while not is_enough(taken) and self._is_wanted():
+                    if num_tokens > 1 or self._cells.num_free < num_sequences:
+                        # A prompt is read from its beginning each time.
+                        self._rewind(sequences)
+                    begun += sequences[0].end
+                    taken.append(self._pass(sequences, num_tokens))
+        except NoCells:
+            return None
+        except WeightsNotRead:
+            raise
+        except DecodeFailed:
+            return Rehearsed(loaded.plan.placement, None)
+        if not is_enough(taken) and (len(taken) < 2 or typical is fmean):
+            # Interrupted: the first pass touches what all others find, and nothing went on beside the last ones.
+            return None
+        used = taken[1:] if len(taken) > 1 and taken[0] < LONG_SECONDS else taken
+        reading = (self._reading_seconds - reading_before) / len(taken)
+        return Rehearsed(loaded.plan.placement, typical(used), reading, begun // len(taken), len(taken))
+
+    def _is_enough(self, taken: list[float]) -> bool:
+        if len(taken) >= MOST_PASSES or (taken and taken[0] >= LONG_SECONDS):
+            return True
+        return len(taken) > 2 and sum(taken[1:]) >= LEAST_SECONDS
+
+    def _pass(self, sequences: list[CellSequence], num_tokens: int) -> float:
+        """One pass of all sequences, in seconds."""
+        stretches = [
+            Stretch(sequence.slot, sequence.end, self._tokens(number, sequence.end, num_tokens), 1)
+            for number, sequence in enumerate(sequences)
+        ]
+        since = self._clock()
+        self._context.decode(stretches)
+        seconds = self._clock() - since
+        for sequence in sequences:
+            self._cells.grow(sequence, num_tokens)
+        return seconds
+
+    def _tokens(self, number: int, position: int, count: int) -> tuple[int, ...]:
+        size = self._loaded.model.num_tokens
+        return tuple((number * _STRIDE + (position + place + 1) * _STRIDE) % size for place in range(count))
+
+    def _rewind(self, sequences: list[CellSequence]) -> None:
+        for sequence in sequences:
+            self._context.remove(sequence.slot)
+            self._cells.trim(sequence, 0)
+
+    @contextmanager
+    def _sequences(self, count: int) -> Iterator[list[CellSequence]]:
+        sequences: list[CellSequence] = []
+        try:
+            for _ in range(count):
+                sequences.append(self._cells.open())
+            yield sequences
+        finally:
+            self._rewind(sequences)
+            for sequence in sequences:
+                self._cells.close(sequence)
+
+    @property
+    def _reading_seconds(self) -> float:
+        stream = self._loaded.stream
+        return stream.counters().reading_seconds if stream is not None else 0.0

@@ -1,0 +1,199 @@
+"""Measured: what passes of one model really take here, size by size, beside what the rates of the profile expect.
+
+Rates say how a pass grows with the bytes it touches; kernels that are made for four tokens at once, or for none, make
+steps that no rate knows. So a table of measured passes corrects them: between two sizes along a straight line of their
+logarithms, beyond the last as the nearest. Pure values; profile_file.py keeps them on the disk, rehearsing.py has them
+measured, and what is seen while running refines them (pipeline.md, section 2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from engine.core import ModelShape
+from engine.memory.work import Work
+
+Kind: TypeAlias = Literal["write", "read"]
+# A pass that could not be computed: nothing is gained by planning with its size, and something must be answered.
+INFEASIBLE = 10.0
+# What a measurement may make of an expectation, lest one that something held up rules out a size for good.
+_LEAST, _MOST = 0.1, INFEASIBLE
+# With so much more or less of the layers on a device, what was measured says nothing any more.
+NEAR_SHARE = 1 / 8
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Where layers are when a pass is computed: so many on a device, and whether those in memory are repacked."""
+
+    n_gpu_layers: int = 0
+    is_repacked: bool = True
+
+    def is_near(self, other: Split, num_layers: int) -> bool:
+        """Whether what was measured with one says enough of the other."""
+        if self.is_repacked != other.is_repacked or (self.n_gpu_layers > 0) != (other.n_gpu_layers > 0):
+            return False
+        return abs(self.n_gpu_layers - other.n_gpu_layers) <= NEAR_SHARE * num_layers
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A pass that was measured: a step that writes a token of each of `size` answers, or reads `size` tokens.
+
+    `seconds` are None where it could not be computed, or where the disk hid what computing took (`is_hidden`).
+    """
+
+    split: Split
+    kind: Kind
+    size: int
+    work: Work = field(default_factory=Work)
+    seconds: float | None = None
+    is_hidden: bool = False
+
+    @property
+    def is_infeasible(self) -> bool:
+        return self.seconds is None and not self.is_hidden
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Writing and searching at the same time, each as a share of its speed alone, with so many threads for each.
+
+    Both could do no more than 1 on two machines; taking turns on one makes their sum 1.
+    """
+
+    split: Split
+    write_threads: int
+    scan_threads: int
+    writing: float
+    searching: float
+
+    @property
+    def gain(self) -> float:
+        """How much more is done in the same time than by one after the other."""
+        return self.writing + self.searching
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All points of one model, the newest last; `beside` is one for each way to share the processor's cores out."""
+
+    points: tuple[Point, ...] = ()
+    beside: tuple[Beside, ...] = ()
+
+    def with_point(self, point: Point) -> Measured:
+        """The table after a measurement: it replaces what was measured with layers elsewhere, and its own like."""
+
+        def stays(one: Point) -> bool:
+            is_alike = one.kind == point.kind and one.split.is_repacked == point.split.is_repacked
+            return not is_alike or (one.split == point.split and one.size != point.size)
+
+        return replace(self, points=(*filter(stays, self.points), point))
+
+    def with_beside(self, one: Beside) -> Measured:
+        """The table after both were measured at the same time; what was measured with layers elsewhere is forgotten."""
+        others = (
+            other
+            for other in self.beside
+            if other.split == one.split
+            and (other.write_threads, other.scan_threads) != (one.write_threads, one.scan_threads)
+        )
+        return replace(self, beside=(*others, one))
+
+    def knows(self, split: Split, kind: Kind, size: int, num_layers: int) -> bool:
+        """Whether this need not be measured; an infeasible size answers for all that are larger."""
+        return any(
+            one.kind == kind
+            and one.split.is_near(split, num_layers)
+            and (one.size == size or (one.is_infeasible and one.size <= size))
+            for one in self.points
+        )
+
+    def scaled(self, step: Point, by: float) -> Measured:
+        """With `by` times the seconds of a step that is in the table."""
+        slower = replace(step, seconds=None if step.seconds is None else step.seconds * by)
+        return replace(self, points=tuple(slower if one is step else one for one in self.points))
+
+    def step(self, split: Split, size: int) -> Point | None:
+        """The measured step of `size` answers with layers where they are; None where there is none."""
+        return next(
+            (
+                one
+                for one in self.points
+                if one.kind == "write" and one.size == size and one.split == split and one.seconds is not None
+            ),
+            None,
+        )
+
+
+NOTHING = Measured()
+
+
+class Corrections:
+    """By which factor passes of a model are slower than rates alone expect; made once for a plan.
+
+    Weights that are not repacked are never taken for the faster ones: a plan with more memory would be the slower one
+    then. One of the two that was never measured is corrected as the other.
+    """
+
+    def __init__(self, measured: Measured, expected: Callable[[Work], float]) -> None:
+        """Of a table, and of what rates alone expect of a pass, in seconds."""
+        self._measured, self._expected = measured, expected
+        self._lines: dict[tuple[Kind, bool], _Line] = {}
+        self._known: dict[tuple[Kind, int, bool], float] = {}
+
+    def factor(self, kind: Kind, size: int, *, is_repacked: bool) -> float:
+        """For a step of `size` answers, or a pass over `size` tokens."""
+        if not self._measured.points:
+            return 1.0
+        asked = kind, size, is_repacked
+        if asked not in self._known:
+            self._known[asked] = self._looked_up(kind, size, is_repacked=is_repacked)
+        return self._known[asked]
+
+    def _looked_up(self, kind: Kind, size: int, *, is_repacked: bool) -> float:
+        repacked, plain = self._line(kind, is_repacked=True), self._line(kind, is_repacked=False)
+        fast = (repacked or plain or _STRAIGHT).at(size)
+        return fast if is_repacked else max(fast, (plain or repacked or _STRAIGHT).at(size))
+
+    def _line(self, kind: Kind, *, is_repacked: bool) -> _Line | None:
+        if (kind, is_repacked) not in self._lines:
+            points = [
+                (point.size, self._of(point))
+                for point in self._measured.points
+                if point.kind == kind and point.split.is_repacked == is_repacked and not point.is_hidden
+            ]
+            self._lines[kind, is_repacked] = _Line(tuple(sorted(points)))
+        line = self._lines[kind, is_repacked]
+        return line if line.points else None
+
+    def _of(self, point: Point) -> float:
+        if point.seconds is None:
+            return INFEASIBLE
+        return min(_MOST, max(_LEAST, point.seconds / max(self._expected(point.work), 1e-9)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Sizes with their factors, in order."""
+
+    points: tuple[tuple[int, float], ...]
+
+    def at(self, size: int) -> float:
+        sizes, factors = zip(*self.points, strict=True)
+        return math.exp(float(np.interp(math.log(max(1, size)), np.log(sizes), np.log(factors))))
+
+
+_STRAIGHT = _Line(((1, 1.0),))
+
+
+def table_key(shape: ModelShape) -> str:
+    """Which table holds for a model: models of the same shape are as fast, whatever they have learnt."""
+    sizes = (shape.architecture, shape.layer_bytes, shape.other_bytes, shape.kv_cell_bytes, shape.expert_use)
+    return hashlib.sha256(repr(sizes).encode()).hexdigest()[:16]

@@ -1,0 +1,53 @@
+"""Sharing the processor's cores between writing and searching: how many threads each has, or one after the other.
+
+llama.cpp's threads wait for each other many times in a pass, so a thread of a search on one of their cores holds up all
+of them: where both are bound by the processor, doing them at the same time may take longer than doing one after the
+other. Which it is here was measured (rehearsing.py), and is decided by what both get done in the same time. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from engine.memory.measured import Measured, Split
+
+# Taking turns holds every answer up while somebody searches, so it must be the better way by more than chance.
+LEAST_TOGETHER = 0.97
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Threads of a step, and of a scan, while both go on; `in_turn`: a step waits for the search beside it instead.
+
+    None leaves the number as it is alone. `gain`: how much is done in the same time, as a share of taking turns; None
+    where it was not measured.
+    """
+
+    write_threads: int | None = None
+    scan_threads: int | None = None
+    in_turn: bool = False
+    gain: float | None = None
+
+
+UNMEASURED = Sharing()
+
+
+def ways(num_write_threads: int, num_cores: int) -> tuple[tuple[int, int], ...]:
+    """Threads of a step and of a scan that are worth measuring: all for both, few for the scan, and cores apart."""
+    few = max(1, num_cores // 4)
+    apart = max(1, num_write_threads - few)
+    return tuple(dict.fromkeys(((num_write_threads, num_cores), (num_write_threads, few), (apart, few))))
+
+
+def chosen(measured: Measured, split: Split, possible: Collection[tuple[int, int]]) -> Sharing:
+    """The way that gets most done while layers lie so, by what was measured, of those that are possible now."""
+    known = [
+        one
+        for one in measured.beside
+        if one.split.is_repacked == split.is_repacked and (one.write_threads, one.scan_threads) in possible
+    ]
+    if not known:
+        return UNMEASURED
+    best = max(known, key=lambda one: one.gain)
+    return Sharing(best.write_threads, best.scan_threads, best.gain < LEAST_TOGETHER, best.gain)

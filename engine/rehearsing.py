@@ -1,0 +1,380 @@
+"""Rehearsing: the offline profile of the loaded model, measured point by point while nobody asks anything.
+
+How long a step takes for each number of answers and a pass for each of tokens, what a search costs, and what both do
+to each other when they share the cores (pipeline.md, section 2). Each point is kept as soon as it was measured, so that
+whoever is interrupted goes on behind it; a size that could not be computed bounds all larger ones. What is known for a
+machine, a version of llama.cpp and a shape of model is never measured again, only refined (observing.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future
+from concurrent.futures import TimeoutError as NotYet
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, TypeVar
+
+from engine.core import ModelShape
+from engine.errors import RagdollError
+from engine.events import MeasuringProgressed, Publish
+from engine.generation.rehearsal import Rehearsed
+from engine.memory.cost_model import decode_work, prefill_work
+from engine.memory.known_profile import KnownProfile
+from engine.memory.measured import Beside, Kind, Measured, Point, Split, table_key
+from engine.memory.placement import Placement
+from engine.memory.profile import computing_in
+from engine.memory.sharing import ways
+from engine.memory.terms import homes_of, split_of
+from engine.retrieval.rehearsal import Searched
+from engine.sight import InForce
+
+log = logging.getLogger(__name__)
+Value = TypeVar("Value")
+
+# Sizes of steps, as far as answers are given at once, and of passes that read.
+WRITTEN, READ = (1, 2, 4, 8, 16, 32, 64), (32, 128, 512, 2048)
+# Questions that are searched for together.
+SEARCHED = (1, 4, 16)
+# Answers that are written while a search goes on beside them.
+WRITTEN_BESIDE = 2
+ALONE_SECONDS, BESIDE_SECONDS = 1.0, 2.0
+# A slow machine gets to the rest another time; so long is what "minutes at most" means.
+MOST_SECONDS = 240.0
+# After that, or an error, it is let be for a while.
+PATIENCE_SECONDS = 1800.0
+# Nothing can stop a pass: whoever asks meanwhile waits for it.
+MOST_PASS_SECONDS = 3.0
+_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A step of `size` answers, or a pass that reads `size` tokens."""
+
+    kind: Kind
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """So many questions, searched for together."""
+
+    num_questions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Steps and searches at the same time, with so many threads each."""
+
+    write_threads: int
+    scan_threads: int
+
+
+Wish: TypeAlias = Pass | Search | Together
+
+
+def wishes(
+    measured: Measured, split: Split, num_layers: int, parallel_answers: int, n_ubatch: int, threads: tuple[int, int]
+) -> tuple[Wish, ...]:
+    """What is still to be measured, in the order of its use.
+
+    Args:
+        measured: What is known of the model.
+        split: Where its layers are.
+        num_layers: Of the model.
+        parallel_answers: The most that are given at once.
+        n_ubatch: The most tokens of a pass.
+        threads: Of a step, and the processor's cores.
+    """
+    written = (*(size for size in WRITTEN if size < parallel_answers), parallel_answers)
+    read = (*(size for size in READ if size < n_ubatch), n_ubatch)
+    passes = (*(Pass("write", size) for size in written), *(Pass("read", size) for size in read))
+    missing = [one for one in passes if not measured.knows(split, one.kind, one.size, num_layers)]
+    known = {(one.write_threads, one.scan_threads) for one in measured.beside if one.split.is_near(split, num_layers)}
+    together = [Together(*way) for way in ways(*threads) if way not in known]
+    searches = [Search(count) for count in SEARCHED] if together and not known else []
+    return (*missing, *searches, *together)
+
+
+class Generation(Protocol):
+    """Who times passes of the model."""
+
+    def rehearse(
+        self, kind: Kind, size: int, until: threading.Event | None = None, num_threads: int = 0
+    ) -> Future[Rehearsed | None]: ...
+
+
+class Retrieval(Protocol):
+    """Who times searches."""
+
+    def rehearse(
+        self, num_questions: int, least_seconds: float, scan_threads: int | None = None
+    ) -> Future[Searched | None]: ...
+
+
+class Rehearsing:
+    """Owns what is to be measured next. `start` measures in the background, `points` on the caller's thread."""
+
+    def __init__(
+        self,
+        profile: KnownProfile,
+        generation: Generation,
+        retrieval: Retrieval,
+        in_force: Callable[[], InForce],
+        threads: Callable[[], tuple[int, int]],
+        publish: Publish,
+        *,
+        is_busy: Callable[[], bool] = lambda: False,
+        can_spare: Callable[[], bool] = lambda: True,
+        tell: Callable[[str], None] = lambda sentence: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepares; nothing is measured yet.
+
+        Args:
+            profile: Keeps what was measured.
+            generation: Times passes.
+            retrieval: Times searches.
+            in_force: The model that is loaded, and where it is.
+            threads: Those of a step, and the processor's cores.
+            publish: Is told how far it is.
+            is_busy: Whether somebody asks something.
+            can_spare: Whether the machine has power for it, for what `start` begins.
+            tell: Is told in a sentence what came of it.
+            clock: Seconds.
+        """
+        self._profile, self._generation, self._retrieval = profile, generation, retrieval
+        self._in_force, self._threads, self._publish = in_force, threads, publish
+        self._is_busy, self._can_spare, self._tell, self._clock = is_busy, can_spare, tell, clock
+        self._in_vain: set[tuple[str, Split, Wish]] = set()
+        self._closed = threading.Event()
+        self._under_way = threading.Lock()
+        self._not_before = float("-inf")
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Measures what is missing in the background, if there is anything; harmless while it does."""
+        if self.is_under_way or self._closed.is_set() or self._clock() < self._not_before:
+            return
+        if self._missing() and self._can_spare():
+            self._thread = threading.Thread(target=self._run, name="rehearsing", daemon=True)
+            self._thread.start()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether anything is being measured, on whatever thread."""
+        return self._under_way.locked() or (self._thread is not None and self._thread.is_alive())
+
+    def close(self) -> None:
+        """Ends what is being measured. A second call does nothing."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def points(self) -> Iterator[MeasuringProgressed]:
+        """Measures what is missing; tells before each point how far it is, and at the end that it is over.
+
+        It ends sooner where somebody asks something, the model is placed otherwise meanwhile, or it took too long; it
+        does nothing while somebody else measures.
+
+        Raises:
+            RagdollError: Something could not be computed, or searched.
+        """
+        if not self._under_way.acquire(blocking=False):
+            return
+        try:
+            yield from self._points()
+        finally:
+            self._under_way.release()
+
+    def _points(self) -> Iterator[MeasuringProgressed]:
+        in_force, begun = self._in_force(), self._clock()
+        missing = self._missing()
+        baseline = _Baseline()
+        for number, wish in enumerate(missing):
+            yield MeasuringProgressed(number, len(missing))
+            if self._clock() - begun > MOST_SECONDS:
+                self._not_before = self._clock() + PATIENCE_SECONDS
+                return
+            if self._closed.is_set() or self._is_busy() or not self._is_same(in_force):
+                return
+            self._try(wish, in_force, baseline)
+        if missing:
+            yield MeasuringProgressed(len(missing), len(missing))
+
+    def sentence(self) -> str:
+        """What was measured of the model that is loaded, in words; "" where nothing was."""
+        in_force = self._in_force()
+        shape = in_force.demand.shape
+        table = self._profile().table(table_key(shape))
+        return sentence_of(table, split_of(in_force.here.placement), shape.name) if table.points else ""
+
+    def _try(self, wish: Wish, in_force: InForce, baseline: _Baseline) -> None:
+        """Measures one; what nothing comes of is not tried again by this process."""
+        in_vain = table_key(in_force.demand.shape), split_of(in_force.here.placement), wish
+        try:
+            is_measured = self._measure(wish, in_force, baseline)
+        except Exception:
+            self._in_vain.add(in_vain)
+            self._not_before = self._clock() + PATIENCE_SECONDS
+            raise
+        if not is_measured and not self._is_busy():
+            self._in_vain.add(in_vain)
+
+    def _run(self) -> None:
+        try:
+            is_over = False
+            for progress in self.points():
+                self._publish(progress)
+                is_over = progress.done == progress.total
+            if is_over:
+                self._tell(self.sentence())
+        except RagdollError as error:
+            log.warning("the model could not be measured: %s", error)
+        except Exception:
+            # The edge of the thread: nobody waits for it, and rates alone do as well as before.
+            log.exception("the model could not be measured")
+        finally:
+            self._publish(MeasuringProgressed(0, 0))
+
+    def _missing(self) -> tuple[Wish, ...]:
+        """What is still to be measured of the model that is loaded, and was not tried in vain."""
+        in_force = self._in_force()
+        if not in_force.is_loaded:
+            return ()
+        shape, placement = in_force.demand.shape, in_force.here.placement
+        key, split = table_key(shape), split_of(placement)
+        all_missing = wishes(
+            self._profile().table(key),
+            split,
+            shape.num_layers,
+            in_force.demand.parallel_answers,
+            placement.n_ubatch,
+            self._threads(),
+        )
+        return tuple(wish for wish in all_missing if (key, split, wish) not in self._in_vain)
+
+    def _is_same(self, before: InForce) -> bool:
+        now = self._in_force()
+        return now.path == before.path and split_of(now.here.placement) == split_of(before.here.placement)
+
+    # --- points ---
+
+    def _measure(self, wish: Wish, in_force: InForce, baseline: _Baseline) -> bool:
+        """Whether something came of it."""
+        match wish:
+            case Pass(kind, size):
+                shape, placement = in_force.demand.shape, in_force.here.placement
+                if self._expected_seconds(kind, size, shape, placement) > MOST_PASS_SECONDS:
+                    return False
+                return self._measure_pass(kind, size, shape)
+            case Search(num_questions):
+                return self._waited(self._retrieval.rehearse(num_questions, 0.0)) is not None
+            case Together():
+                return self._measure_together(wish, in_force, baseline)
+
+    def _expected_seconds(self, kind: Kind, size: int, shape: ModelShape, placement: Placement) -> float:
+        """What one pass will take, by all that is known before it."""
+        profile, homes = self._profile(), homes_of(shape, placement)
+        work = decode_work(homes, size, 0) if kind == "write" else prefill_work(homes, size)
+        slower = profile.corrections(table_key(shape)).factor(kind, size, is_repacked=homes.is_repacked)
+        return profile.seconds(work) * slower
+
+    def _measure_pass(self, kind: Kind, size: int, shape: ModelShape) -> bool:
+        rehearsed = self._waited(self._generation.rehearse(kind, size))
+        if rehearsed is None:
+            return False
+        homes, split = homes_of(shape, rehearsed.placement), split_of(rehearsed.placement)
+        work = decode_work(homes, size, rehearsed.length) if kind == "write" else prefill_work(homes, size)
+        if rehearsed.seconds is None:
+            point = Point(split, kind, size, work)
+        else:
+            computing = computing_in(self._profile(), work, rehearsed.seconds, rehearsed.reading_seconds)
+            point = Point(split, kind, size, work, computing, is_hidden=computing is None)
+        self._profile.note_table(table_key(shape), lambda table: table.with_point(point))
+        return True
+
+    def _measure_together(self, way: Together, in_force: InForce, baseline: _Baseline) -> bool:
+        """Steps beside searches, and each alone right before, so that both are of the same minute."""
+        if not baseline.is_known and not self._measure_alone(baseline):
+            return False
+        until = threading.Event()
+        steps = self._generation.rehearse("write", WRITTEN_BESIDE, until, way.write_threads)
+        try:
+            searched = self._waited(self._retrieval.rehearse(1, BESIDE_SECONDS, way.scan_threads))
+        finally:
+            until.set()
+        written = self._waited(steps)
+        if searched is None or written is None or written.seconds is None or self._is_busy():
+            return False
+        one = Beside(
+            split_of(in_force.here.placement),
+            way.write_threads,
+            way.scan_threads,
+            baseline.step_seconds / written.seconds,
+            baseline.search_seconds / searched.seconds,
+        )
+        self._profile.note_table(table_key(in_force.demand.shape), lambda table: table.with_beside(one))
+        return True
+
+    def _measure_alone(self, baseline: _Baseline) -> bool:
+        searched = self._waited(self._retrieval.rehearse(1, ALONE_SECONDS))
+        until = threading.Event()
+        timer = threading.Timer(ALONE_SECONDS, until.set)
+        timer.start()
+        try:
+            written = self._waited(self._generation.rehearse("write", WRITTEN_BESIDE, until, self._threads()[0]))
+        finally:
+            timer.cancel()
+            timer.join()
+        if searched is None or written is None or written.seconds is None:
+            return False
+        baseline.step_seconds, baseline.search_seconds = written.seconds, searched.seconds
+        return True
+
+    def _waited(self, reply: Future[Value | None]) -> Value | None:
+        """The reply once it is there; None where nothing came of it, or the engine closes."""
+        while True:
+            try:
+                return reply.result(_LOOK_SECONDS)
+            except NotYet:
+                if self._closed.is_set():
+                    reply.cancel()
+                    return None
+            except CancelledError:
+                return None
+
+
+@dataclass(slots=True)
+class _Baseline:
+    """What a step and a search take alone, in seconds; 0 until it was measured."""
+
+    step_seconds: float = 0.0
+    search_seconds: float = 0.0
+
+    @property
+    def is_known(self) -> bool:
+        return self.step_seconds > 0
+
+
+def sentence_of(measured: Measured, split: Split, name: str) -> str:
+    """What was measured, in words."""
+    steps = {
+        one.size: one.size / one.seconds
+        for one in measured.points
+        if one.kind == "write" and one.seconds and one.split.is_repacked == split.is_repacked
+    }
+    words = [f"{rate:.0f} tokens/s with {size} at once" for size, rate in sorted(steps.items()) if size in _told(steps)]
+    told = f"Measured {name or 'the model'}: {', '.join(words)}." if words else f"Measured {name or 'the model'}."
+    together = [one.gain for one in measured.beside if one.split.is_repacked == split.is_repacked]
+    if together:
+        told += f" Writing and searching at once do {max(together):.2f} times what they do in turn."
+    return told
+
+
+def _told(steps: dict[int, float]) -> set[int]:
+    return {min(steps), max(steps)}

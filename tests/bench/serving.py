@@ -1,0 +1,487 @@
+"""Whole questions that come over time, answered by our engine and by others: what two pipelines and one plan are for.
+
+    python -m tests.bench.serving [--quick] [--json FILE] [--csv FILE] [--plot FOLDER] [--peers FOLDER]
+                                  [--regime NAME…] [--only NAME…]
+
+The same model file, documents, questions, moments of arrival and lengths for everybody. Documents are real ones with
+many synthetic vectors beside them; questions ask about their places as Zipf has it; how much is read and written
+follows the Azure conversations of 2023, scaled to the machine. They come by a Poisson process whose rate goes
+4 → 16 → 4, or at that trace's moments; on the average 0.9 times as fast as the serial peer answers them one by one,
+which is measured first, and at other rates, overload among them. Every load begins with a process of its own in which
+nothing is kept of earlier ones.
+
+Two regimes: `fits`, where model and index have room, and `oversubscribed`, a control group in which the model is 1.2
+times and the index 4 times what is left for them beside the rest of our engine. The limit is the same for everybody:
+whose libraries take less than ours has more of it for the model. Sides:
+
+- `ours`: the engine as it is. Answers are sampled, so that drafts gain nothing by a random model's repetitions.
+- `serial_batched`: RAGDoll's own baseline, our engine: all that wait, 4 at most, are searched as one gang, answered as
+  one gang, and only then come the next. Nothing is kept of what an earlier one read, as RAGDoll clears it.
+- `serial`: one question at a time, sentence-transformers → LanceDB → llama-cpp-python. `serial_overload`: at 1.2.
+- `llama_server`: with slots (four, and two where their cells are oversubscribed) and its prompt cache; retrieval as
+  `serial` has it, before each request.
+- `llama_server_with_ring`: our generation with streaming weights, and nothing else of ours: four answers at once,
+  memory fixed, nothing kept, no drafts, passages in the order in which they come, questions searched one by one.
+- `langchain`: LangChain, Chroma and llama-cpp-python as their documentation puts them together. It has the documents
+  alone to search, without the synthetic vectors.
+- `accelerate`: transformers with Accelerate's disk offload, of as many layers of as many bytes, one question at a time;
+  it is asked fewer questions, and compared by those.
+- `ondisk_index`: ours, with LanceDB's own index on the disk instead of resident partitions.
+
+Ablations, ours without one thing: `no_pipeline` (the next search waits until all answers are written), `static_batch`
+(memory planned for four answers), `no_tree` (nothing that was read is found again), `no_ring` (the system reads what it
+lacks of the weights), `next_layer_only` (two slots in the ring), `no_residency_control` (the index has its budget),
+`no_speculation` (no prompt is read during its search; where the model runs on the processor it never is, so there this
+is ours again, and says how much two runs of the same differ), `no_drafting`.
+
+Ratios are mean latencies, theirs ÷ ours, paired seed by seed and the median; `<name>_fits` where all has room. And
+`one_at_a_time`: the serial peer's ÷ ours when each question comes after the answer before.
+
+Exit code 1 when a bound does not hold; `--quick` (small models, one seed, few short answers and sides) binds nothing.
+It is 2 where memory cannot be limited, or there are no documents. What was found is written after each load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from engine.config import Home
+from engine.memory.bandwidth import measured
+from engine.memory.measured import Measured, table_key
+from engine.memory.profile import Profile
+from engine.memory.profile_file import load_profile, profile_file
+from engine.models.gguf import read_shape
+from tests.bench import accelerate_peer, peer_environment, peers, report, serving_langchain_side, serving_plot
+from tests.bench.azure import CONVERSATIONS, read_lengths
+from tests.bench.bench_model import QUICK, SIX_HUNDRED_MILLION, Shape, bench_model
+from tests.bench.command_line import parser_of, within_group
+from tests.bench.confined import Group, forget_pages
+from tests.bench.given_text import vocabulary_of
+from tests.bench.heat_map import write_csv
+from tests.bench.joint_library import joint_library
+from tests.bench.llama_weights import comparable, weights_folder
+from tests.bench.our_generation import num_threads, told
+from tests.bench.peers import PeerFailed
+from tests.bench.real_library import DOCUMENTS, Library, read_library
+from tests.bench.serving_figures import (
+    ALONE,
+    BOUNDS,
+    JUDGED,
+    OURS,
+    REGIMES,
+    SERIAL,
+    Key,
+    Regime,
+    Run,
+    bound,
+    by_side,
+    capacity_per_s,
+    figures,
+    named_ratios,
+    table,
+)
+from tests.bench.serving_library import Libraries, fresh, libraries
+from tests.bench.serving_load import Asked, Extent, Load, arrivals_of, places, questions, read_stamps
+from tests.bench.serving_ways import WAYS
+from tests.bench.side_process import Limit, SideProcess
+from tests.bench.simulated_runs import write_runs
+
+MODEL_FACTOR, INDEX_FACTOR = 1.2, 4.0
+# Cells and buffers of the answers, which are no part of the weights; llama-server's prompt cache has as much.
+CONTEXT_BYTES = 128 * 2**20
+# More than any machine of the bench is asked for: to see what the engine takes when it may have it.
+_PLENTY = 64 * 2**30
+NUM_PLACES = 100
+CONTEXT_TOKENS = 2048
+
+PEERS = ("serial_batched", SERIAL, "llama_server", "llama_server_with_ring", "langchain", "accelerate", "ondisk_index")
+ABLATIONS = (
+    "no_pipeline",
+    "static_batch",
+    "no_tree",
+    "no_ring",
+    "next_layer_only",
+    "no_residency_control",
+    "no_speculation",
+    "no_drafting",
+)
+# What means nothing where model and index have room.
+OVERSUBSCRIBED_ONLY = frozenset(
+    {"llama_server_with_ring", "accelerate", "no_ring", "next_layer_only", "no_residency_control"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """`questions` of a load, so many `alone` for the capacity, `few` for whom many would take days.
+
+    `factors` are the rates of the curve; all of them are asked of the sides in `curve`.
+    """
+
+    shapes: Mapping[Regime, Shape]
+    chunks: int
+    vectors: int
+    extent: Extent
+    questions: Mapping[Regime, int]
+    alone: int
+    few: int
+    seeds: tuple[int, ...]
+    factors: tuple[float, ...]
+    sides: Mapping[Regime, tuple[str, ...]]
+    curve: tuple[str, ...]
+    has_azure: bool
+
+
+_EVERYBODY = (OURS, *PEERS, *ABLATIONS)
+FULL = Size(
+    shapes={"fits": SIX_HUNDRED_MILLION, "oversubscribed": SIX_HUNDRED_MILLION},
+    chunks=1_500,
+    vectors=1_000_000,
+    extent=Extent(prompt_tokens_per_passage=512, most_passages=3, answer_divisor=8, most_answer_tokens=48),
+    questions={"fits": 100, "oversubscribed": 100},
+    alone=16,
+    few=6,
+    seeds=(1, 2, 3),
+    factors=(0.5, 0.7, 0.9, 1.2, 1.5),
+    sides={
+        "fits": tuple(side for side in _EVERYBODY if side not in OVERSUBSCRIBED_ONLY),
+        "oversubscribed": _EVERYBODY,
+    },
+    curve=(OURS, SERIAL, "serial_batched", "llama_server"),
+    has_azure=True,
+)
+SMALL = Size(
+    shapes={"fits": QUICK, "oversubscribed": SIX_HUNDRED_MILLION},
+    chunks=300,
+    vectors=200_000,
+    extent=Extent(prompt_tokens_per_passage=1024, most_passages=1, answer_divisor=24, most_answer_tokens=8),
+    questions={"fits": 24, "oversubscribed": 4},
+    alone=3,
+    few=1,
+    seeds=(1,),
+    factors=(0.9,),
+    sides={
+        "fits": (OURS, SERIAL, "serial_batched", "llama_server"),
+        "oversubscribed": (OURS, SERIAL, "serial_batched"),
+    },
+    curve=(),
+    has_azure=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A load that a side is asked to answer."""
+
+    side: str
+    load: Load
+    seed: int
+
+
+def steps(size: Size, sides: Sequence[str]) -> Iterator[Step]:
+    """All that is measured in a regime, in order: first what the rates are made of; all sides of a load together."""
+    for seed in size.seeds:
+        yield from (Step(side, Load("alone"), seed) for side in (SERIAL, OURS))
+    for factor in sorted(size.factors, key=lambda factor: Load("poisson", factor).name != JUDGED):
+        load = Load("poisson", factor)
+        for place, seed in enumerate(size.seeds):
+            yield from (Step(side, load, seed) for side in sides if _is_asked(size, side, load, is_first=not place))
+    if size.has_azure:
+        yield from (Step(side, Load("azure", 0.9), size.seeds[0]) for side in sides if side in size.curve)
+
+
+def sides_of(size: Size, regime: Regime, only: Sequence[str] | None) -> list[str]:
+    """Who is measured; those who are named also where the size leaves them out, unless they mean nothing there."""
+    if not only:
+        return list(size.sides[regime])
+    named = [side for side in only if regime == "oversubscribed" or side not in OVERSUBSCRIBED_ONLY]
+    return list(dict.fromkeys((OURS, SERIAL, *named)))
+
+
+def _is_asked(size: Size, side: str, load: Load, *, is_first: bool) -> bool:
+    """At the rate that is judged everybody is; of ablations a seed is enough, and so it is of the rest of the curve."""
+    if load.name == JUDGED:
+        return is_first or side not in ABLATIONS
+    if load.factor == 1.2:
+        return side in size.curve
+    return side in size.curve and is_first
+
+
+@dataclass(slots=True)
+class Bench:
+    """What is measured, and what was found so far."""
+
+    size: Size
+    options: argparse.Namespace
+    libraries: Libraries
+    library: Library
+    index_bytes: int
+    models: Mapping[Regime, Path]
+    profile: Profile
+    parent: Group
+    interpreters: Mapping[str, Path]
+    server: Path | None
+    limit_bytes: dict[Regime, int] = field(default_factory=lambda: {"fits": _PLENTY})
+    found: dict[Key, list[Run]] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    tables: dict[Regime, Measured] = field(default_factory=dict)
+
+    def run(self, regime: Regime) -> None:
+        if regime not in self.limit_bytes:
+            self._find_limit(regime)
+        self._rehearse(regime)
+        sides = [side for side in sides_of(self.size, regime, self.options.only) if self._is_there(side)]
+        failed: set[str] = set()
+        for step in steps(self.size, sides):
+            if step.side in failed:
+                continue
+            try:
+                self._measure(regime, step)
+            except PeerFailed as error:
+                if step.side in (OURS, SERIAL):
+                    raise
+                print(f"\n  {step.side} is left out from here on: {error}", file=sys.stderr)
+                failed.add(step.side)
+            write(self)
+
+    def capacity_per_s(self, regime: Regime) -> float:
+        """Of the serial peer."""
+        alone = self.found[Key(regime, SERIAL, ALONE)]
+        return statistics.median(capacity_per_s(run) for run in alone)
+
+    def _is_there(self, side: str) -> bool:
+        if side == "llama_server":
+            return self.server is not None
+        return side not in ("langchain", "accelerate") or side in self.interpreters
+
+    def _find_limit(self, regime: Regime) -> None:
+        """What the engine holds without model and index, and of these as much as is to fit."""
+        with told("the engine alone"), self._ours(regime, OURS, has_model=False, limit_bytes=_PLENTY) as side:
+            alone = side.settled["held_bytes"] - side.settled["index_bytes"]
+        model_bytes = self.models[regime].stat().st_size
+        room = CONTEXT_BYTES + self.index_bytes / INDEX_FACTOR + model_bytes / MODEL_FACTOR
+        self.limit_bytes[regime] = int(alone + room)
+
+    def _rehearse(self, regime: Regime) -> None:
+        """The offline profile of the model, which an engine takes once, before anybody asks it anything."""
+        with told(f"{regime}: measuring the model"), self._ours(regime, OURS) as side:
+            side.ask(measures=True)
+        home = Home.under(self.libraries.home(is_on_disk=False))
+        self.profile = load_profile(profile_file(home.data)) or self.profile
+        self.tables[regime] = self.profile.table(table_key(read_shape(self.models[regime])))
+
+    def _measure(self, regime: Regime, step: Step) -> None:
+        asked = self._asked(regime, step)
+        with (
+            told(f"{regime}: {step.side}, {step.load.name}, seed {step.seed}, {len(asked)} questions"),
+            self._opened(regime, step.side) as side,
+        ):
+            heard = side.ask(asked=[one.told() for one in asked], is_alone=step.load.arrivals == "alone")
+        run = Run.heard(heard)
+        self.found.setdefault(Key(regime, step.side, step.load.name), []).append(run)
+        named = {"regime": regime, "side": step.side, "load": step.load.name, "seed": step.seed}
+        self.rows.append({**named, "questions": len(run.served), **figures(run)})
+
+    def _asked(self, regime: Regime, step: Step) -> list[Asked]:
+        is_alone = step.load.arrivals == "alone"
+        count = self.size.alone if is_alone else self.size.questions[regime]
+        stamps, lengths = read_stamps(CONVERSATIONS), read_lengths(CONVERSATIONS)
+        rate = 1.0 if is_alone else self.capacity_per_s(regime)
+        arrivals = arrivals_of(step.load, count, rate, stamps, step.seed)
+        about = places(self.library, NUM_PLACES)
+        asked = list(questions(self.library, about, arrivals, lengths, self.size.extent, step.seed))
+        return asked[: self.size.few] if step.side == "accelerate" else asked
+
+    def _opened(self, regime: Regime, side: str) -> AbstractContextManager[SideProcess]:
+        if side in WAYS:
+            return self._ours(regime, side)
+        return self._peer(regime, side)
+
+    @contextmanager
+    def _ours(self, regime: Regime, way: str, *, has_model: bool = True, limit_bytes: int = 0) -> Iterator[SideProcess]:
+        model, home = self.models[regime], self.libraries.home(is_on_disk=way == "ondisk_index")
+        settings = {
+            "home": str(home),
+            "model": str(model) if has_model else "",
+            "num_threads": num_threads(),
+            "way": way,
+            "index_share": 1.0 if regime == "fits" else 1 / INDEX_FACTOR,
+            "first_question": self._first_question,
+        }
+        limit = Limit(limit_bytes or self.limit_bytes[regime], self.parent)
+        with (
+            fresh(home, model, self.profile),
+            SideProcess.started("tests.bench.serving_our_side", settings, limit) as side,
+        ):
+            yield side
+
+    @contextmanager
+    def _peer(self, regime: Regime, side: str) -> Iterator[SideProcess]:
+        model = self.models[regime]
+        settings: dict[str, Any] = {
+            "model": str(model),
+            "table": str(self.libraries.table),
+            "num_threads": num_threads(),
+            "context_tokens": CONTEXT_TOKENS,
+            "is_repacked": regime == "fits",
+            "first_question": self._first_question,
+        }
+        limit = Limit(self.limit_bytes[regime], self.parent)
+        with ExitStack() as undo:
+            undo.enter_context(fresh(self.libraries.on_disk, model, self.profile))
+            if side == "llama_server":
+                settings |= {"binary": str(self.server), **_SLOTS[regime]}
+            elif side == "langchain":
+                settings |= self._of_langchain()
+            elif side == "accelerate":
+                work = undo.enter_context(tempfile.TemporaryDirectory(dir=self.options.peers))
+                settings |= self._of_accelerate(regime, work)
+            started = SideProcess.started(_MODULES[side], settings, limit, self.interpreters.get(side))
+            yield undo.enter_context(started)
+
+    def _of_langchain(self) -> dict[str, Any]:
+        store = self.options.peers / f"chroma-{self.size.chunks}"
+        texts = store.with_suffix(".json")
+        texts.write_text(json.dumps(self.library.chunks), encoding="utf-8")
+        return {"store": str(store), "texts": str(texts)}
+
+    def _of_accelerate(self, regime: Regime, work: str) -> dict[str, Any]:
+        weights = weights_folder(self.options.peers, comparable(self.size.shapes[regime]))
+        forget_pages(weights / "model.safetensors")
+        return {"folder": str(weights), "limit_bytes": self.limit_bytes[regime], "work": work}
+
+    @property
+    def _first_question(self) -> str:
+        return self.library.texts[0].between(0, 24)
+
+
+# Two slots have the room of most prompts in a few hundred MiB; with four of them it would be killed.
+_SLOTS: Mapping[Regime, Mapping[str, int]] = {
+    "fits": {"num_slots": 4, "num_cells": 8192, "cache_mib": 8192},
+    "oversubscribed": {"num_slots": 2, "num_cells": 2560, "cache_mib": CONTEXT_BYTES // 2**20},
+}
+_MODULES = {
+    SERIAL: "tests.bench.serving_serial_side",
+    "llama_server": "tests.bench.serving_server_side",
+    "langchain": "tests.bench.serving_langchain_side",
+    "accelerate": "tests.bench.serving_accelerate_side",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = parser_of("serving", __doc__, quick="small models, few short answers and sides, within five minutes")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write a line for each load there")
+    parser.add_argument("--runs", type=Path, metavar="FILE", help="also keep every question there, for the simulator")
+    parser.add_argument("--plot", type=Path, metavar="FOLDER", help="also draw our loads over time there (PNG and CSV)")
+    parser.add_argument("--regime", nargs="+", choices=REGIMES, default=REGIMES, help="measure only these")
+    names = sorted({*PEERS, *ABLATIONS} - {SERIAL})
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="beside ours and serial, only these")
+    parser.add_argument("--questions", type=int, metavar="N", help="so many in each load, instead of the size's own")
+    peers.add_folder_option(parser)
+    options = parser.parse_args(arguments)
+    if not DOCUMENTS.is_dir() or not CONVERSATIONS.exists():
+        print(f"There are no documents at {DOCUMENTS}, or no trace at {CONVERSATIONS}.", file=sys.stderr)
+        return 2
+    return within_group(_measure, options)
+
+
+def _measure(options: argparse.Namespace, parent: Group) -> int:
+    size = SMALL if options.quick else FULL
+    if options.questions:
+        size = replace(size, questions=dict.fromkeys(REGIMES, options.questions))
+    with told(f"reading {size.chunks} passages of real documents"):
+        library = read_library(size.chunks)
+    words = vocabulary_of(library)
+    models = {regime: bench_model(options.peers, size.shapes[regime], words) for regime in REGIMES}
+    folder = options.peers / f"joint-{size.chunks}-{size.vectors}"
+    with told(f"indexing them with {size.vectors:,} vectors more, unless they are"):
+        index_bytes = joint_library(folder, library.files, size.vectors)
+        both = libraries(folder)
+    with told("measuring how fast this machine is, as an engine does that nobody asks anything"):
+        profile = measured(Profile(), folder)
+    interpreters = _interpreters(options, size)
+    server = _server(options, size)
+    bench = Bench(size, options, both, library, index_bytes, models, profile, parent, interpreters, server)
+    for regime in options.regime:
+        bench.run(regime)
+    return 0 if tell(bench) or options.quick else 1
+
+
+def _is_asked_for(name: str, options: argparse.Namespace, size: Size) -> bool:
+    """Whether a peer that must be prepared is measured at all."""
+    return any(name in sides_of(size, regime, options.only) for regime in options.regime)
+
+
+def _interpreters(options: argparse.Namespace, size: Size) -> dict[str, Path]:
+    """Of peers with an environment of their own; who cannot be installed is left out, as is told."""
+    found = dict[str, Path | None]()
+    if _is_asked_for("langchain", options, size):
+        folder = options.peers / "langchain"
+        wanted = serving_langchain_side.PACKAGES, serving_langchain_side.IMPORTS
+        found["langchain"] = peer_environment.python(folder, *wanted)
+    if _is_asked_for("accelerate", options, size):
+        found["accelerate"] = accelerate_peer.interpreter(options.peers)
+    return {name: interpreter for name, interpreter in found.items() if interpreter is not None}
+
+
+def _server(options: argparse.Namespace, size: Size) -> Path | None:
+    if not _is_asked_for("llama_server", options, size):
+        return None
+    if options.quick and not peers.built(options.peers).exists():
+        print("llama-server has not been built, so it is left out: `python -m tests.bench.peers` builds it.")
+        return None
+    return peers.llama_server(options.peers)
+
+
+def write(bench: Bench) -> None:
+    """What was found by now, to the files that are wanted."""
+    options = bench.options
+    if options.csv is not None and bench.rows:
+        heads = dict.fromkeys(name for row in bench.rows for name in row)
+        write_csv(options.csv, [{name: row.get(name, "") for name in heads} for row in bench.rows])
+    if options.json is not None:
+        told_of = by_side(bench.found)
+        ours = told_of.pop(OURS, {}) | {f"{regime}_limit_bytes": b for regime, b in bench.limit_bytes.items()}
+        report.write(options.json, ours, told_of, named_ratios(bench.found))
+    if options.runs is not None:
+        write_runs(options.runs, bench.found, bench.tables)
+    if options.plot is not None:
+        _draw(bench)
+
+
+def _draw(bench: Bench) -> None:
+    for key, runs in bench.found.items():
+        if key.side == OURS and key.load != ALONE:
+            name, folder = f"serving-{key.regime}-{key.load}", bench.options.plot
+            serving_plot.write_moments(folder / f"{name}.csv", runs[0])
+            seconds = max(one.ended_s for one in runs[0].served)
+            title = f"{key.regime}, {key.load}: {len(runs[0].served)} questions"
+            serving_plot.draw(folder / f"{name}.png", title, serving_plot.panels(runs[0]), seconds)
+
+
+def tell(bench: Bench) -> bool:
+    """Shows and writes what was found; whether the bounds hold."""
+    write(bench)
+    loads = dict.fromkeys(key.load for key in bench.found)
+    for regime in bench.options.regime:
+        print(f"{regime}: the serial peer answers {60 * bench.capacity_per_s(regime):.1f} questions a minute")
+        for load in loads:
+            print(*table(bench.found, regime, load), sep="\n")
+    named = named_ratios(bench.found)
+    binding = bound(named)
+    for name in named.keys() - binding.keys():
+        print(f"  {name:<32} {named[name]:>12.3f}")
+    return report.show_ratios(binding, BOUNDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,234 @@
+"""What the bench of serving makes of what its sides told: latencies and where they went, ratios and bounds."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self
+
+Regime = Literal["fits", "oversubscribed"]
+REGIMES: tuple[Regime, ...] = ("fits", "oversubscribed")
+OURS, SERIAL = "ours", "serial"
+# At least; the others are told and bind nothing.
+BOUNDS = {
+    "serial_batched": 2.5,
+    "serial_overload": 6.0,
+    "llama_server": 3.0,
+    "llama_server_with_ring": 1.5,
+    "ondisk_index": 1.1,
+    "one_at_a_time": 0.95,
+    "serial_batched_fits": 1.3,
+    "llama_server_fits": 1.2,
+    "one_at_a_time_fits": 0.95,
+}
+# Loads by which ratios are taken: of most sides, of the serial peer, and with one question at a time.
+JUDGED, OVERLOAD, ALONE = "poisson_0.9", "poisson_1.2", "alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What became of a question, in seconds from the beginning of its load, and in tokens."""
+
+    arrival_s: float
+    retrieval_began_s: float
+    retrieval_ended_s: float
+    prefill_began_s: float
+    first_token_s: float
+    ended_s: float
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    answer_tokens: int = 0
+
+    @property
+    def latency_s(self) -> float:
+        return self.ended_s - self.arrival_s
+
+    @property
+    def ttft_s(self) -> float:
+        return self.first_token_s - self.arrival_s
+
+    @property
+    def stages_s(self) -> dict[str, float]:
+        """How long it waited and was worked on; a prompt that was read during its search was not waited for."""
+        before_prefill = max(0.0, self.prefill_began_s - self.retrieval_ended_s)
+        return {
+            "waiting": self.retrieval_began_s - self.arrival_s + before_prefill,
+            "retrieval": self.retrieval_ended_s - self.retrieval_began_s,
+            "prefill": self.first_token_s - max(self.prefill_began_s, self.retrieval_ended_s),
+            "decode": self.ended_s - self.first_token_s,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """How things stood: questions that had come and not ended, answers with cells, slots for them, and bytes."""
+
+    at_s: float
+    backlog: int
+    answers_at_once: int
+    slots: int
+    index_bytes: int
+    pinned_layers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A load and what became of it. `totals` are a side's own counts, `moments` only what ours tells."""
+
+    served: tuple[Served, ...]
+    moments: tuple[Moment, ...] = ()
+    totals: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def mean_latency_s(self) -> float:
+        return statistics.fmean(one.latency_s for one in self.served)
+
+    def first(self, count: int) -> Run:
+        """What became of the first questions."""
+        return Run(self.served[:count])
+
+    def told(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def heard(cls, told: Mapping[str, Any]) -> Self:
+        return cls(
+            tuple(Served(**one) for one in told["served"]),
+            tuple(Moment(**one) for one in told["moments"]),
+            told["totals"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Who answered which load, and where."""
+
+    regime: Regime
+    side: str
+    load: str
+
+
+# Of each key the runs of all seeds, in their order.
+Found = Mapping[Key, Sequence[Run]]
+
+
+def percentile(values: Iterable[float], share: float) -> float:
+    """The least value that so many of all do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def busy_seconds(intervals: Iterable[tuple[float, float]]) -> float:
+    """How long at least one of them was going on."""
+    total, reached = 0.0, -math.inf
+    for began, ended in sorted(intervals):
+        total += max(0.0, ended - max(began, reached))
+        reached = max(reached, ended)
+    return total
+
+
+def shares(served: Sequence[Served]) -> dict[str, float]:
+    """Of all the time that questions took, what went where."""
+    seconds = [one.stages_s for one in served]
+    sums = {stage: math.fsum(each[stage] for each in seconds) for stage in seconds[0]}
+    total = math.fsum(sums.values())
+    return {f"{stage}_share": spent / total for stage, spent in sums.items()}
+
+
+def idle_shares(served: Sequence[Served]) -> dict[str, float]:
+    """Of the time from the first question to the last answer, when nobody searched and when nobody read or wrote."""
+    span = max(one.ended_s for one in served) - min(one.arrival_s for one in served)
+    searched = busy_seconds((one.retrieval_began_s, one.retrieval_ended_s) for one in served)
+    generated = busy_seconds((one.prefill_began_s, one.ended_s) for one in served)
+    return {"retrieval_idle": 1 - searched / span, "generation_idle": 1 - generated / span}
+
+
+def figures(run: Run) -> dict[str, float]:
+    """Of one run."""
+    latencies = [one.latency_s for one in run.served]
+    first_tokens = [one.ttft_s for one in run.served]
+    return {
+        "mean_s": run.mean_latency_s,
+        "p50_s": percentile(latencies, 0.5),
+        "p95_s": percentile(latencies, 0.95),
+        "max_s": max(latencies),
+        "ttft_mean_s": statistics.fmean(first_tokens),
+        "ttft_p95_s": percentile(first_tokens, 0.95),
+        **shares(run.served),
+        **idle_shares(run.served),
+        "prompt_tokens": statistics.fmean(one.prompt_tokens for one in run.served),
+        "cached_tokens": statistics.fmean(one.cached_tokens for one in run.served),
+        "answer_tokens": statistics.fmean(one.answer_tokens for one in run.served),
+        **run.totals,
+    }
+
+
+def medians(runs: Sequence[Run]) -> dict[str, float]:
+    """Of the runs of all seeds, figure by figure."""
+    found = [figures(run) for run in runs]
+    return {name: statistics.median(one[name] for one in found if name in one) for name in found[0]}
+
+
+def capacity_per_s(alone: Run) -> float:
+    """Questions a second that somebody answers who takes one at a time."""
+    return 1 / alone.mean_latency_s
+
+
+def ratio(found: Found, regime: Regime, side: str, load: str) -> float | None:
+    """Their mean latency ÷ ours, seed by seed and the median of these; None where not both were measured.
+
+    Whoever was asked fewer questions is compared by those.
+    """
+    ours, theirs = found.get(Key(regime, OURS, load), ()), found.get(Key(regime, side, load), ())
+    pairs = [(our, their) for our, their in zip(ours, theirs, strict=False) if our.served and their.served]
+    if not pairs:
+        return None
+    return statistics.median(their.mean_latency_s / our.first(len(their.served)).mean_latency_s for our, their in pairs)
+
+
+def named_ratios(found: Found) -> dict[str, float]:
+    """By the names that are promised, of what was measured."""
+    named: dict[str, float | None] = {}
+    for regime in REGIMES:
+        end = "" if regime == "oversubscribed" else "_fits"
+        sides = dict.fromkeys(key.side for key in found if key.regime == regime and key.side not in (OURS, SERIAL))
+        named |= {f"{side}{end}": ratio(found, regime, side, JUDGED) for side in sides}
+        named[f"serial_overload{end}"] = ratio(found, regime, SERIAL, OVERLOAD)
+        named[f"one_at_a_time{end}"] = ratio(found, regime, SERIAL, ALONE)
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def bound(named: Mapping[str, float]) -> dict[str, float]:
+    """Those of the ratios that are promised to be at least so much."""
+    return {name: value for name, value in named.items() if name in BOUNDS}
+
+
+def by_side(found: Found) -> dict[str, dict[str, float]]:
+    """Medians of every side, each figure under its regime and load."""
+    told: dict[str, dict[str, float]] = {}
+    for key, runs in found.items():
+        named = {f"{key.regime}_{key.load}_{name}": value for name, value in medians(runs).items()}
+        told.setdefault(key.side, {}).update(named)
+    return told
+
+
+def table(found: Found, regime: Regime, load: str) -> list[str]:
+    """Lines for the terminal: a side each, ours first, with where the time went."""
+    chosen = {key.side: medians(runs) for key, runs in found.items() if (key.regime, key.load) == (regime, load)}
+    if not chosen:
+        return []
+    columns = ("mean_s", "p50_s", "p95_s", "max_s", "ttft_mean_s", "ttft_p95_s")
+    parts = ("waiting", "retrieval", "prefill", "decode")
+    heads = [name.removesuffix("_s") for name in columns] + [*parts, "idle r/g", "tokens", "kept"]
+    lines = [f"{regime}, {load}:", f"  {'':<24}" + "".join(f"{head:>11}" for head in heads)]
+    for side in sorted(chosen, key=lambda side: side != OURS):
+        of = chosen[side]
+        cells = [f"{of[name]:.3g}" for name in columns]
+        cells += [f"{of[f'{part}_share']:.0%}" for part in parts]
+        cells.append(f"{of['retrieval_idle']:.0%}/{of['generation_idle']:.0%}")
+        kept = of["cached_tokens"] / of["prompt_tokens"] if of["prompt_tokens"] else 0.0
+        cells += [f"{of['prompt_tokens']:.0f}", f"{kept:.0%}"]
+        lines.append(f"  {side:<24}" + "".join(f"{cell:>11}" for cell in cells))
+    return lines

@@ -1,0 +1,232 @@
+"""Our engine under a load: questions are submitted when they come, whoever is being answered then.
+
+Run as a side (side_process.py). Settings: `home`, the engine's folders; `model`; `num_threads`; `way`, by its name
+(serving_ways.py); `index_share`, the index's budget of all of it; `first_question`. Asked with `asked` and `is_alone`,
+it tells when each stage of each question began and ended, by the engine's own clocks, and once a second how things
+stand. Asked with `measures` it measures the model, as an engine does that nobody asks anything; asked nothing, it says
+what it holds.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from engine.config import Home
+from engine.core import Priority, Question, SamplingParams
+from engine.engine import Engine
+from engine.events import (
+    AnswerCancelled,
+    AnswerEnded,
+    AnswerFailed,
+    AnswerFinished,
+    AnswerStateChanged,
+    Event,
+    PassagesFound,
+)
+from engine.memory.heap import few_arenas
+from engine.waiting import finished
+from engine.yielding import switch_often
+from tests.bench import process_marks
+from tests.bench.confined import Group
+from tests.bench.joint_side import NO_MODEL
+from tests.bench.serving_figures import Moment, Run, Served
+from tests.bench.serving_load import Asked
+from tests.bench.serving_turns import Clock
+from tests.bench.serving_ways import DEFAULTS, WAYS, in_force
+from tests.bench.side_process import Said, group_of, serve
+
+CONTEXT_TOKENS = 2048
+MOMENT_SECONDS = 1.0
+_STREAMED = "streamed_bytes_total"
+_HITS = ("kv_found_in_cells_ratio", "kv_found_in_memory_ratio", "kv_found_on_disk_ratio")
+
+Mark = Literal["found", "writing"]
+
+
+@dataclass(slots=True)
+class Open:
+    """A question that has not ended: when it came, when it was submitted, and when it reached what."""
+
+    arrival_s: float
+    submitted_s: float
+    marks: dict[Mark, float] = field(default_factory=dict)
+
+    def ended(self, end: AnswerFinished, at_s: float) -> Served:
+        """Stages as the engine's clock of the question has them."""
+        timings = end.timings
+        first_token_s = self.submitted_s + timings.ttft_s
+        found_s = self.marks.get("found", first_token_s)
+        return Served(
+            arrival_s=self.arrival_s,
+            retrieval_began_s=found_s - timings.retrieval_s,
+            retrieval_ended_s=found_s,
+            prefill_began_s=first_token_s - timings.prefill_s,
+            first_token_s=first_token_s,
+            ended_s=at_s,
+            prompt_tokens=timings.prompt_tokens,
+            cached_tokens=timings.cached_tokens,
+            answer_tokens=timings.generated_tokens,
+        )
+
+
+class Grown:
+    """A count that begins anew whenever what counts is made anew: how much it has grown in all."""
+
+    def __init__(self) -> None:
+        self._last: float | None = None
+        self.total = 0.0
+
+    def see(self, count: float) -> None:
+        if self._last is not None:
+            self.total += count - self._last if count >= self._last else count
+        self._last = count
+
+
+class OurServingSide:
+    """An engine that is open; `close` closes it."""
+
+    def __init__(self, settings: Said, group: Group) -> None:
+        self._group, way = group, WAYS[settings["way"]]
+        self._heard: queue.SimpleQueue[tuple[str, Mark | AnswerEnded, float]] = queue.SimpleQueue()
+        with ExitStack() as undo:
+            undo.enter_context(in_force(way, settings["index_share"]))
+            self.engine = undo.enter_context(Engine(Home.under(Path(settings["home"]))))
+            self.engine.change_settings(
+                {
+                    # What words of a question say of files would confine its search.
+                    "retrieval.reads_filters": False,
+                    "generation.num_threads": settings["num_threads"],
+                    "generation.max_context": CONTEXT_TOKENS,
+                    **DEFAULTS,
+                    **way.settings,
+                }
+            )
+            # Libraries and embedder first: what they take is known then, and no plan gives it to the model.
+            for model in filter(None, (NO_MODEL, settings["model"])):
+                self.engine.use_model(None if model == NO_MODEL else Path(model))
+                self.engine.ask(settings["first_question"], top_k=1, sampling=_sampling(2))
+            undo.callback(self.engine.subscribe(self._note))
+            self._closing = undo.pop_all()
+
+    def answer(self, asked: Sequence[Asked], *, is_alone: bool) -> Run:
+        """All questions, each submitted when it comes; `is_alone`: when the one before has been answered."""
+        before, streamed, computed_before = process_marks.take(self._group), Grown(), time.process_time()
+        self._clock, self._open = Clock(), dict[str, Open]()
+        waiting, served, moments = deque(enumerate(asked)), dict[int, Served](), list[Moment]()
+        while waiting or self._open:
+            while waiting and self._is_due(waiting[0][1], is_alone=is_alone):
+                self._submit(*waiting.popleft(), is_alone=is_alone)
+            if not moments or self._clock.now() >= moments[-1].at_s + MOMENT_SECONDS:
+                moments.append(self._moment())
+                streamed.see(self._counted(_STREAMED))
+            until = moments[-1].at_s + MOMENT_SECONDS
+            if waiting and not is_alone:
+                until = min(until, waiting[0][1].arrival_s)
+            served |= self._hear(until)
+        streamed.see(self._counted(_STREAMED))
+        after = process_marks.take(self._group).since(before)
+        totals = {
+            "cpu_s": time.process_time() - computed_before,
+            "streamed_bytes": streamed.total,
+            "read_bytes": float(after.read_bytes),
+            "limit_hits": float(after.limit_hits),
+            **{name: self._counted(name) for name in _HITS},
+        }
+        return Run(tuple(served[number] for number in range(len(asked))), tuple(moments), totals)
+
+    def settled(self) -> Said:
+        """What is held, and where the model's layers lie."""
+        decisions = self.engine.memory().decisions
+        return {
+            "held_bytes": self._group.usage().held_bytes,
+            "index_bytes": self.engine.ledger.held_bytes("ram", "index"),
+            "sentence": next(iter(decisions), ""),
+        }
+
+    def close(self) -> None:
+        self._closing.close()
+
+    def _is_due(self, asked: Asked, *, is_alone: bool) -> bool:
+        return not self._open if is_alone else asked.arrival_s <= self._clock.now()
+
+    def _submit(self, number: int, asked: Asked, *, is_alone: bool) -> None:
+        now = self._clock.now()
+        self._open[str(number)] = Open(now if is_alone else asked.arrival_s, now)
+        sampling = _sampling(asked.answer_tokens, seed=number)
+        # Nobody sits in front of a load: what counts is when answers end.
+        priority: Priority = "interactive" if is_alone else "batch"
+        question = Question(str(number), asked.text, top_k=asked.passages, sampling=sampling, priority=priority)
+        self.engine.submit(question)
+
+    def _hear(self, until: float) -> dict[int, Served]:
+        """Takes in what happened, waiting for something no longer than `until`; the question that ended, if one did."""
+        try:
+            question_id, news, at = self._heard.get(timeout=max(0.0, until - self._clock.now()))
+        except queue.Empty:
+            return {}
+        at_s = self._clock.of(at)
+        if not isinstance(news, AnswerFinished | AnswerFailed | AnswerCancelled):
+            self._open[question_id].marks.setdefault(news, at_s)
+            return {}
+        return {int(question_id): self._open.pop(question_id).ended(finished(news), at_s)}
+
+    def _moment(self) -> Moment:
+        spans = self.engine.ledger.spans("ram")
+        layers = [span for span in spans if span.owner == "weights" and span.what.startswith("layer ")]
+        placement = self.engine._parts.loader.placement
+        return Moment(
+            at_s=self._clock.now(),
+            backlog=len(self._open),
+            answers_at_once=sum("writing" in one.marks for one in self._open.values()),
+            slots=placement.num_slots if placement is not None else 0,
+            index_bytes=self.engine.ledger.held_bytes("ram", "index"),
+            pinned_layers=sum(span.state == "resident" for span in layers),
+        )
+
+    def _counted(self, name: str) -> float:
+        return float(self.engine._parts.generation.counters.get(name, 0.0))
+
+    def _note(self, event: Event) -> None:
+        now = time.perf_counter()
+        match event:
+            case AnswerStateChanged(question_id=question_id, state="writing"):
+                self._heard.put((question_id, "writing", now))
+            case PassagesFound(question_id=question_id):
+                self._heard.put((question_id, "found", now))
+            case AnswerFinished() | AnswerFailed() | AnswerCancelled():
+                self._heard.put((event.question_id, event, now))
+
+
+def _sampling(num_tokens: int, seed: int = 0) -> SamplingParams:
+    """Sampled, since a random model that is greedy repeats itself and drafts would be right by that alone.
+
+    Of the likeliest tokens none ends an answer.
+    """
+    return SamplingParams(max_tokens=num_tokens, temperature=1.0, top_k=40, repeat_penalty=1.0, seed=seed)
+
+
+def prepare(settings: Said) -> Callable[[Said], Said]:
+    few_arenas()  # as the application does, as below
+    switch_often()
+    side = OurServingSide(settings, group_of(settings))
+
+    def answer(asked: Said) -> Said:
+        if not asked:
+            return side.settled()
+        if asked.get("measures"):
+            return {"num_points": sum(1 for _ in side.engine.measure_model())}
+        questions = [Asked.heard(one) for one in asked["asked"]]
+        return side.answer(questions, is_alone=asked["is_alone"]).told()
+
+    return answer
+
+
+if __name__ == "__main__":
+    serve(prepare)

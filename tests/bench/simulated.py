@@ -1,0 +1,194 @@
+"""A load of questions on a machine that is only described: who waits for what, and for how long. Pure.
+
+Two servers, as pipeline.md has them: one searches, one generates. What each takes is given as functions of how much it
+does at once, measured or planned; what happens when both work at the same time, as shares of their speed alone. Three
+ways to use them: one question at a time, gangs that are searched and then answered, and both at once with answers that
+come and go between two steps.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """When it comes, in seconds; tokens of its prompt that must be read, and of its answer."""
+
+    arrival_s: float
+    new_tokens: int
+    answer_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """Seconds of searching for so many questions together, of reading so many tokens, and of a step of B answers.
+
+    `writing` and `searching` are the speeds of both while they work at the same time, as shares of those alone.
+    """
+
+    search_s: Callable[[int], float]
+    read_s: Callable[[int], float]
+    step_s: Callable[[int], float]
+    writing: float = 1.0
+    searching: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What became of a question, in seconds; it waited for whatever is neither of the other two."""
+
+    latency_s: float
+    search_s: float
+    generation_s: float
+
+    @property
+    def wait_s(self) -> float:
+        return max(0.0, self.latency_s - self.search_s - self.generation_s)
+
+
+def mean_latency_s(served: Sequence[Served]) -> float:
+    """Over all questions."""
+    return statistics.fmean(one.latency_s for one in served)
+
+
+def serial(questions: Sequence[Question], stages: Stages) -> list[Served]:
+    """One question at a time, from its search to its last token."""
+    return gangs(questions, stages, 1)
+
+
+def gangs(questions: Sequence[Question], stages: Stages, most: int) -> list[Served]:
+    """All that wait, `most` at a time, are searched together, then read and written together; then come the next."""
+    served: list[Served] = []
+    now, place = 0.0, 0
+    while place < len(questions):
+        now = max(now, questions[place].arrival_s)
+        gang = [one for one in questions[place : place + most] if one.arrival_s <= now]
+        place += len(gang)
+        search_s, ends = stages.search_s(len(gang)), _written(gang, stages)
+        served += [
+            Served(now + search_s + end - one.arrival_s, search_s, end) for one, end in zip(gang, ends, strict=True)
+        ]
+        now += search_s + max(ends)
+    return served
+
+
+def _written(gang: Sequence[Question], stages: Stages) -> list[float]:
+    """When each of a gang has ended, in seconds from the first prompt's beginning."""
+    now = math.fsum(stages.read_s(one.new_tokens) for one in gang)
+    ends, left = [0.0] * len(gang), {place: one.answer_tokens for place, one in enumerate(gang)}
+    while left:
+        steps = min(left.values())
+        now += steps * stages.step_s(len(left))
+        for place in [place for place, tokens in left.items() if tokens == steps]:
+            ends[place] = now
+        left = {place: tokens - steps for place, tokens in left.items() if tokens > steps}
+    return ends
+
+
+def pipelined(questions: Sequence[Question], stages: Stages, gang_of: Callable[[int], int]) -> list[Served]:
+    """Searching and generating at the same time, in gangs by how many questions there are; see `Pipelines`."""
+    return Pipelines(questions, stages, gang_of).run()
+
+
+@dataclass(slots=True)
+class _Job:
+    """Something that takes so many seconds more, were it alone, and what follows from it."""
+
+    left_s: float
+    end: Callable[[], None]
+
+
+@dataclass(slots=True)
+class Pipelines:
+    """The state of both servers, driven from event to event. Whoever waits is searched for with all that wait.
+
+    Prompts are read until twice as many answers run as a gang has, and the next ones when no more than that are left;
+    nobody's answer goes on meanwhile (admission.py, scheduler.py).
+    """
+
+    questions: Sequence[Question]
+    stages: Stages
+    gang_of: Callable[[int], int]
+    now: float = 0.0
+    _waiting: deque[int] = field(default_factory=deque)
+    _found: deque[int] = field(default_factory=deque)
+    _left: dict[int, int] = field(default_factory=dict)
+    _is_filling: bool = False
+    _search: _Job | None = None
+    _pass: _Job | None = None
+    _search_s: dict[int, float] = field(default_factory=dict)
+    _begun_s: dict[int, float] = field(default_factory=dict)
+    _ended_s: dict[int, float] = field(default_factory=dict)
+
+    def run(self) -> list[Served]:
+        """Until every question has ended; in their order."""
+        coming = deque(range(len(self.questions)))
+        while len(self._ended_s) < len(self.questions):
+            while coming and self.questions[coming[0]].arrival_s <= self.now:
+                self._waiting.append(coming.popleft())
+            self._begin()
+            self._advance(self.questions[coming[0]].arrival_s if coming else math.inf)
+        return [
+            Served(
+                self._ended_s[place] - one.arrival_s, self._search_s[place], self._ended_s[place] - self._begun_s[place]
+            )
+            for place, one in enumerate(self.questions)
+        ]
+
+    def _begin(self) -> None:
+        if self._search is None and self._waiting:
+            batch, since = list(self._waiting), self.now
+            self._waiting.clear()
+            self._search = _Job(self.stages.search_s(len(batch)), lambda: self._end_search(batch, since))
+        if self._pass is None and self._may_read():
+            self._read(self._found.popleft())
+        elif self._pass is None and self._left:
+            self._pass = _Job(self.stages.step_s(len(self._left)), self._write)
+
+    def _may_read(self) -> bool:
+        gang, running = self.gang_of(len(self._waiting) + len(self._found) + len(self._left)), len(self._left)
+        self._is_filling = bool(self._found) and (running <= gang or (self._is_filling and running < 2 * gang))
+        return self._is_filling
+
+    def _advance(self, next_arrival_s: float) -> None:
+        """To the next end or arrival, whichever comes first."""
+        is_both = self._search is not None and self._pass is not None
+        ends = [
+            (job, job.left_s / (speed if is_both else 1.0), speed if is_both else 1.0)
+            for job, speed in ((self._search, self.stages.searching), (self._pass, self.stages.writing))
+            if job is not None
+        ]
+        seconds = min([next_arrival_s - self.now, *(left for _, left, _ in ends)])
+        self.now += seconds
+        for job, left, speed in ends:
+            job.left_s -= seconds * speed
+            if left <= seconds:
+                job.end()
+
+    def _end_search(self, batch: list[int], since: float) -> None:
+        self._search = None
+        for place in batch:
+            self._search_s[place] = self.now - since
+        self._found.extend(batch)
+
+    def _read(self, place: int) -> None:
+        self._begun_s[place] = self.now
+
+        def end() -> None:
+            self._pass = None
+            self._left[place] = self.questions[place].answer_tokens
+
+        self._pass = _Job(self.stages.read_s(self.questions[place].new_tokens), end)
+
+    def _write(self) -> None:
+        self._pass = None
+        for place in list(self._left):
+            self._left[place] -= 1
+            if not self._left[place]:
+                del self._left[place]
+                self._ended_s[place] = self.now

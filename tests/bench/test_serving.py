@@ -1,0 +1,429 @@
+"""Tests for tests.bench.serving: its loads, what it makes of latencies, its order, and the ways of our side."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from engine.core import ModelShape
+from engine.memory.demand import Backlog, Demand
+from engine.memory.measured import Measured
+from engine.memory.placement import Placement
+from tests.bench import serving
+from tests.bench.azure import Length
+from tests.bench.real_library import Library, Text
+from tests.bench.serving import FULL, SMALL, Step, sides_of, steps
+from tests.bench.serving_figures import (
+    BOUNDS,
+    Key,
+    Moment,
+    Run,
+    Served,
+    bound,
+    busy_seconds,
+    by_side,
+    capacity_per_s,
+    figures,
+    idle_shares,
+    medians,
+    named_ratios,
+    percentile,
+    ratio,
+    shares,
+    table,
+)
+from tests.bench.serving_load import (
+    PLACE_TOKENS,
+    Asked,
+    Extent,
+    Load,
+    Place,
+    arrivals_of,
+    moving_poisson,
+    places,
+    questions,
+    read_stamps,
+    recorded,
+)
+from tests.bench.serving_our_side import Grown
+from tests.bench.serving_plot import Line, arrival_rates, panels, stairs, write_moments
+from tests.bench.serving_ways import DEFAULTS, WAYS, Way
+from tests.bench.simulated_runs import read_runs
+
+EXTENT = Extent(prompt_tokens_per_passage=500, most_passages=3, answer_divisor=10, most_answer_tokens=20)
+SHAPE = ModelShape("", "llama", 128, (10, 10), 5, 5, (1, 1), 100, 25, has_chat_template=False)
+
+
+def served(*latencies: float, apart: float = 10.0) -> Run:
+    """Questions that came so far apart; of each a tenth was waiting, searching and reading, the rest was writing."""
+    return Run(
+        tuple(
+            Served(
+                arrival_s=begin,
+                retrieval_began_s=begin + latency / 10,
+                retrieval_ended_s=begin + latency * 2 / 10,
+                prefill_began_s=begin + latency * 2 / 10,
+                first_token_s=begin + latency * 3 / 10,
+                ended_s=begin + latency,
+                prompt_tokens=100,
+                cached_tokens=40,
+                answer_tokens=8,
+            )
+            for begin, latency in zip((apart * place for place in range(len(latencies))), latencies, strict=True)
+        )
+    )
+
+
+def library(**words: int) -> Library:
+    """Documents of so many words each; else two of 200, and one that is too short to be asked about."""
+    texts = []
+    for name, count in (words or {"a": 200, "b": 200, "c": 3}).items():
+        named = [f"{name}{number}" for number in range(count)]
+        text, offsets, start = " ".join(named), [], 0
+        for word in named:
+            offsets.append((start, start + len(word)))
+            start += len(word) + 1
+        texts.append(Text(text, tuple(offsets)))
+    return Library((), (), (), tuple(texts))
+
+
+# --- the load ---
+
+
+def test_a_moving_poisson_process_has_its_rate_on_the_average_and_four_times_as_many_in_the_middle() -> None:
+    count, per_second = 6_000, 2.0
+
+    arrivals = moving_poisson(count, per_second, seed=1)
+
+    assert arrivals == sorted(arrivals)
+    seconds = count / per_second
+    assert arrivals[-1] == pytest.approx(seconds, rel=0.1)
+    middle = sum(seconds / 3 <= arrival < 2 * seconds / 3 for arrival in arrivals)
+    # 16 of 24 parts.
+    assert middle == pytest.approx(count * 2 / 3, rel=0.05)
+
+
+def test_the_same_seed_gives_the_same_moments_at_any_rate() -> None:
+    slow, fast = moving_poisson(50, 1.0, seed=3), moving_poisson(50, 2.0, seed=3)
+
+    assert slow == pytest.approx([2 * moment for moment in fast])
+    assert slow != pytest.approx(moving_poisson(50, 1.0, seed=4))
+
+
+def test_recorded_moments_keep_their_shape_at_another_rate() -> None:
+    stamps = [100.0, 101.0, 103.0, 107.0]
+
+    arrivals = recorded(stamps, 4, per_second=1.0, seed=1)
+
+    # Three gaps of seven seconds in all, at one a second.
+    assert arrivals == pytest.approx([0.0, 3 / 7, 9 / 7, 3.0])
+
+
+def test_stamps_are_read_with_seven_digits_of_a_second(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text(
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+        "2023-11-16 18:15:46.6805900,374,44\n"
+        "2023-11-16 18:15:50.9305900,396,109\n"
+    )
+
+    first, second = read_stamps(file)
+
+    assert second - first == pytest.approx(4.25)
+
+
+def test_questions_that_are_asked_alone_come_when_they_like() -> None:
+    assert arrivals_of(Load("alone"), 3, 1.0, (), seed=1) == [0.0, 0.0, 0.0]
+    assert Load("alone").name == "alone"
+    assert Load("poisson", 0.9).name == "poisson_0.9"
+
+
+def test_lengths_of_the_trace_become_work_within_bounds() -> None:
+    assert (EXTENT.passages(Length(10, 1)), EXTENT.answer_tokens(Length(10, 1))) == (1, 2)
+    assert (EXTENT.passages(Length(1_000, 100)), EXTENT.answer_tokens(Length(1_000, 100))) == (2, 10)
+    assert (EXTENT.passages(Length(9_000, 900)), EXTENT.answer_tokens(Length(9_000, 900))) == (3, 20)
+
+
+def test_places_are_dealt_out_to_the_documents_that_have_room() -> None:
+    assert [place.text for place in places(library(), 5)] == [0, 1, 0, 1, 0]
+
+
+def test_questions_are_words_of_their_places_and_the_same_at_any_rate() -> None:
+    about, lengths = [Place(0, 10), Place(1, 20)], [Length(600, 30), Length(1_600, 300)]
+
+    slow = list(questions(library(), about, [0.0, 5.0, 9.0], lengths, EXTENT, seed=2))
+    fast = list(questions(library(), about, [0.0, 0.5, 0.9], lengths, EXTENT, seed=2))
+
+    assert [one.text for one in slow] == [one.text for one in fast]
+    assert [one.arrival_s for one in fast] == [0.0, 0.5, 0.9]
+    for one in slow:
+        assert any(one.text in text.text for text in library().texts)
+        assert len(one.text) <= 120
+    assert Asked.heard(json.loads(json.dumps(slow[0].told()))) == slow[0]
+
+
+def test_few_places_get_most_of_the_questions() -> None:
+    about = [Place(0, PLACE_TOKENS * number) for number in range(100)]
+    asked = questions(library(a=6_400), about, [0.0] * 400, [Length(1, 1)], EXTENT, seed=5)
+
+    counted = Counter(int(one.text.split()[0][1:]) // PLACE_TOKENS for one in asked)
+    assert sum(count for _, count in counted.most_common(3)) / 400 == pytest.approx(0.6, abs=0.1)
+    assert len(counted) > 20
+
+
+# --- what becomes of it ---
+
+
+def test_a_percentile_is_a_value_that_occurred() -> None:
+    values = [5.0, 1.0, 4.0, 2.0, 3.0]
+    assert percentile(values, 0.5) == 3.0
+    assert percentile(values, 0.95) == 5.0
+    assert percentile([7.0], 0.5) == 7.0
+    random.Random(1).shuffle(values)
+    assert percentile(values, 0.2) == 1.0
+
+
+def test_what_overlaps_is_busy_once() -> None:
+    assert busy_seconds([(0.0, 2.0), (1.0, 3.0), (1.5, 1.6), (5.0, 6.0)]) == pytest.approx(4.0)
+    assert busy_seconds([]) == 0.0
+
+
+def test_shares_say_where_the_time_of_questions_went() -> None:
+    found = shares(served(10.0, 20.0).served)
+
+    assert found == {
+        "waiting_share": pytest.approx(0.1),
+        "retrieval_share": pytest.approx(0.1),
+        "prefill_share": pytest.approx(0.1),
+        "decode_share": pytest.approx(0.7),
+    }
+
+
+def test_a_prompt_that_was_read_during_its_search_did_not_wait() -> None:
+    one = Served(0.0, 1.0, 5.0, 3.0, 6.0, 8.0)
+
+    assert one.stages_s == {"waiting": 1.0, "retrieval": 4.0, "prefill": 1.0, "decode": 2.0}
+    assert sum(one.stages_s.values()) == one.latency_s
+
+
+def test_waiting_is_also_that_for_the_model() -> None:
+    one = Served(0.0, 1.0, 2.0, 5.0, 6.0, 8.0)
+
+    assert one.stages_s["waiting"] == 1.0 + 3.0
+    assert sum(one.stages_s.values()) == one.latency_s
+
+
+def test_stages_are_idle_when_no_question_is_in_them() -> None:
+    found = idle_shares(served(10.0, 10.0).served)
+
+    # From 0 to 20 s; searched from 1 to 2 and 11 to 12, read and written from 2 to 10 and 12 to 20.
+    assert found == {"retrieval_idle": pytest.approx(0.9), "generation_idle": pytest.approx(0.2)}
+
+
+def test_figures_and_medians_of_runs() -> None:
+    first, second, third = served(1.0, 3.0), served(2.0, 4.0), served(9.0, 9.0)
+
+    assert figures(first)["mean_s"] == pytest.approx(2.0)
+    assert figures(first)["max_s"] == pytest.approx(3.0)
+    assert figures(first)["ttft_mean_s"] == pytest.approx(0.6)
+    assert medians([first, second, third])["mean_s"] == pytest.approx(3.0)
+    assert capacity_per_s(first) == pytest.approx(0.5)
+
+
+def test_runs_come_back_as_they_were_told() -> None:
+    run = Run(served(1.0, 2.0).served, (Moment(0.5, 1, 1, 4, 100, 3),), {"streamed_bytes": 7.0})
+
+    assert Run.heard(json.loads(json.dumps(run.told()))) == run
+
+
+def test_ratios_are_paired_by_seed_and_over_as_many_questions_as_both_were_asked() -> None:
+    found = {
+        Key("oversubscribed", "ours", "poisson_0.9"): [served(1.0, 9.0), served(2.0, 2.0)],
+        Key("oversubscribed", "serial_batched", "poisson_0.9"): [served(10.0, 10.0), served(8.0, 8.0)],
+        Key("oversubscribed", "accelerate", "poisson_0.9"): [served(30.0)],
+        Key("oversubscribed", "ours", "alone"): [served(1.0)],
+        Key("oversubscribed", "serial", "alone"): [served(0.98)],
+        Key("fits", "ours", "poisson_1.2"): [served(1.0)],
+        Key("fits", "serial", "poisson_1.2"): [served(5.0)],
+    }
+
+    named = named_ratios(found)
+
+    assert named == {
+        # 10 ÷ 5 and 8 ÷ 2.
+        "serial_batched": pytest.approx(3.0),
+        # Asked one question, of which ours took a second.
+        "accelerate": pytest.approx(30.0),
+        "one_at_a_time": pytest.approx(0.98),
+        "serial_overload_fits": pytest.approx(5.0),
+    }
+    assert bound(named).keys() == {"serial_batched", "one_at_a_time"}
+    assert ratio(found, "fits", "llama_server", "poisson_0.9") is None
+
+
+def test_every_bound_is_of_something_that_a_full_run_measures() -> None:
+    measured = set()
+    for regime, sides in FULL.sides.items():
+        end = "" if regime == "oversubscribed" else "_fits"
+        measured |= {f"{side}{end}" for side in (*sides, "serial_overload", "one_at_a_time")}
+
+    assert measured >= BOUNDS.keys()
+
+
+def test_a_table_has_a_line_for_each_side_and_ours_first() -> None:
+    found = {
+        Key("fits", "serial", "poisson_0.9"): [served(5.0)],
+        Key("fits", "ours", "poisson_0.9"): [served(1.0)],
+        Key("fits", "ours", "alone"): [served(1.0)],
+    }
+
+    title, heads, ours, serial = table(found, "fits", "poisson_0.9")
+
+    assert title == "fits, poisson_0.9:"
+    assert ours.split()[0] == "ours"
+    assert serial.split()[:2] == ["serial", "5"]
+    assert len(heads) == len(ours)
+    assert table(found, "oversubscribed", "alone") == []
+    assert by_side(found)["serial"]["fits_poisson_0.9_max_s"] == pytest.approx(5.0)
+
+
+# --- the order ---
+
+
+def test_what_rates_are_made_of_is_measured_first() -> None:
+    for size in (FULL, SMALL):
+        first = next(steps(size, size.sides["fits"]))
+        assert first == Step("serial", Load("alone"), size.seeds[0])
+
+
+def test_everybody_is_asked_at_the_rate_that_is_judged_and_ablations_once() -> None:
+    asked = list(steps(FULL, FULL.sides["oversubscribed"]))
+    judged = [step for step in asked if step.load.name == "poisson_0.9"]
+
+    assert {step.side for step in judged} == set(FULL.sides["oversubscribed"])
+    assert sum(step.side == "no_tree" for step in asked) == 1
+    assert sum(step.side == "llama_server" for step in judged) == len(FULL.seeds)
+    assert sum(step.side == "serial" and step.load.name == "poisson_1.2" for step in asked) == len(FULL.seeds)
+    assert {step.load.factor for step in asked if step.load.arrivals == "poisson"} == set(FULL.factors)
+
+
+def test_who_is_named_is_measured_where_it_means_anything() -> None:
+    assert sides_of(SMALL, "fits", None) == list(SMALL.sides["fits"])
+    assert sides_of(SMALL, "fits", ["no_tree", "no_ring"]) == ["ours", "serial", "no_tree"]
+    assert sides_of(SMALL, "oversubscribed", ["no_ring"]) == ["ours", "serial", "no_ring"]
+
+
+# --- our side ---
+
+
+def test_ways_differ_from_ours_in_settings_that_are_set_back() -> None:
+    for way in WAYS.values():
+        assert way.settings.keys() <= DEFAULTS.keys()
+    assert WAYS["ours"] == Way()
+
+
+def test_a_fixed_way_plans_for_a_load_that_does_not_change() -> None:
+    demand = Demand(SHAPE, 128, 9, index_bytes=400)
+
+    backlog, wanted = Way(answers=4).wanted(Backlog(waiting=7, running=1), demand, 0.25)
+
+    assert (backlog.waiting, backlog.running, wanted.parallel_answers) == (0, 4, 4)
+    assert wanted.wishes.index_bytes is None
+    _, wanted = Way(has_fixed_index=True).wanted(backlog, demand, 0.25)
+    assert wanted.wishes.index_bytes == 100
+    _, wanted = Way(is_mapped=True).wanted(backlog, demand, 0.25)
+    assert not wanted.is_streamable
+
+
+def test_a_ring_has_two_slots_where_anything_is_streamed() -> None:
+    streaming = Placement(0, 2, 0, 0, "", streamed_layers=(1,), ring_slots=4, is_repacked=False)
+    pinned = Placement(0, 2, 0, 0, "")
+
+    assert Way(ring_slots=2).placed(streaming).ring_slots == 2
+    assert Way(ring_slots=2).placed(pinned) == pinned
+    assert Way().placed(streaming) == streaming
+
+
+def test_a_count_that_begins_anew_goes_on_growing() -> None:
+    grown = Grown()
+    for count in (5.0, 7.0, 1.0, 4.0):
+        grown.see(count)
+
+    # 2 more, then 1 of another counter, then 3 more.
+    assert grown.total == 6.0
+
+
+# --- the picture and the files ---
+
+
+def test_arrivals_are_counted_by_windows_of_time() -> None:
+    run = served(1.0, 1.0, 1.0, apart=30.0)
+
+    assert arrival_rates(run, 2) == [(0.0, 2.0), (30.0, 4.0)]
+
+
+def test_a_line_holds_its_value_until_the_next() -> None:
+    line = Line("backlog", ((0.0, 0.0), (5.0, 2.0)))
+
+    assert stairs(line, seconds=10.0, most=2.0, width=100.0, height=50.0) == [
+        (0.0, 50.0),
+        (50.0, 50.0),
+        (50.0, 0.0),
+        (100.0, 0.0),
+    ]
+    assert stairs(Line("none", ()), 10.0, 1.0, 100.0, 50.0) == []
+
+
+def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    moments = (Moment(0.0, 1, 0, 4, 2**20, 3), Moment(1.0, 2, 1, 4, 2**21, 2))
+    run = Run(served(1.0, 2.0).served, moments, {"streamed_bytes": 7.0})
+    options = argparse.Namespace(
+        json=tmp_path / "figures.json",
+        csv=tmp_path / "loads.csv",
+        runs=tmp_path / "runs.json",
+        plot=tmp_path / "plots",
+        regime=("fits",),
+    )
+    bench = serving.Bench.__new__(serving.Bench)
+    bench.options, bench.limit_bytes = options, {"fits": 9}
+    bench.found = {
+        Key("fits", "ours", "poisson_0.9"): [run],
+        Key("fits", "serial_batched", "poisson_0.9"): [served(2.0, 4.0)],
+        Key("fits", "serial", "alone"): [served(2.0, 2.0)],
+        Key("fits", "ours", "alone"): [served(2.0, 2.0)],
+    }
+    bench.tables = {"fits": Measured()}
+    bench.rows = [{"regime": "fits", "side": "ours", "mean_s": 1.5}, {"regime": "fits", "side": "serial"}]
+
+    assert serving.tell(bench)
+
+    written = json.loads(options.json.read_text())
+    assert written["ratios"]["serial_batched_fits"] == pytest.approx(2.0)
+    assert written["ours"]["fits_poisson_0.9_streamed_bytes"] == 7.0
+    assert written["ours"]["fits_limit_bytes"] == 9
+    assert read_runs(options.runs)[0] == bench.found
+    with options.csv.open(newline="") as stream:
+        assert [row["mean_s"] for row in csv.DictReader(stream)] == ["1.5", ""]
+    assert (options.plot / "serving-fits-poisson_0.9.png").read_bytes().startswith(b"\x89PNG")
+    with (options.plot / "serving-fits-poisson_0.9.csv").open(newline="") as stream:
+        assert [row["backlog"] for row in csv.DictReader(stream)] == ["1", "2"]
+    assert "30.0 questions a minute" in capsys.readouterr().out
+
+
+def test_moments_are_written_line_by_line(tmp_path: Path) -> None:
+    run = Run((), (Moment(0.0, 1, 0, 4, 100, 3),))
+
+    write_moments(tmp_path / "moments.csv", run)
+
+    assert (tmp_path / "moments.csv").read_text().splitlines() == [
+        "at_s,backlog,answers_at_once,slots,index_bytes,pinned_layers",
+        "0.0,1,0,4,100,3",
+    ]
+    run = Run(served(1.0).served, run.moments)
+    assert [panel.most for panel in panels(run)][1:] == [1.0, 4.0, 100 / 2**20, 3.0]

@@ -1,0 +1,180 @@
+"""Tests for tests.bench.simulated and simulate: cases that can be done by hand, and what must hold for all."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.memory.measured import Beside, Point, Split
+from engine.memory.measured import Measured as Table
+from tests.bench.serving_figures import Key, Run
+from tests.bench.serving_figures import Served as Measured
+from tests.bench.simulate import SPEEDUPS, check, piperag, row_of
+from tests.bench.simulated import Question, Served, Stages, gangs, mean_latency_s, pipelined, serial
+from tests.bench.simulated_runs import Steps, compared, read_runs, write_runs
+from tests.helpers.machines import DESKTOP, MODELS
+
+# A search takes two seconds however many it is for, a token is read in a hundredth, and a step takes a second.
+PLAIN = Stages(lambda count: 2.0, lambda tokens: tokens / 100, lambda answers: 1.0)
+
+
+def alone(count: int) -> int:
+    """One answer, and another one beside it where it has been searched for."""
+    return 1
+
+
+AT_ONCE = [Question(0.0, 100, 4), Question(0.0, 100, 4)]
+WAYS: list[Callable[[Sequence[Question], Stages], list[Served]]] = [
+    serial,
+    lambda questions, stages: gangs(questions, stages, 4),
+    lambda questions, stages: pipelined(questions, stages, lambda count: 4),
+]
+
+
+def test_one_at_a_time_waits_for_all_before_it():
+    first, second = serial(AT_ONCE, PLAIN)
+    assert (first.latency_s, second.latency_s) == (7.0, 14.0)
+    assert (second.wait_s, second.search_s, second.generation_s) == (7.0, 2.0, 5.0)
+
+
+def test_a_gang_is_searched_and_written_together():
+    assert [one.latency_s for one in gangs(AT_ONCE, PLAIN, 2)] == [8.0, 8.0]
+
+
+def test_an_answer_of_a_gang_ends_with_its_last_token_and_the_next_gang_waits_for_the_longest():
+    questions = [Question(0.0, 100, 1), Question(0.0, 100, 9), Question(0.0, 100, 1)]
+    short, long, next_one = gangs(questions, PLAIN, 2)
+    assert (short.latency_s, long.latency_s) == (5.0, 13.0)
+    assert next_one.latency_s == 13.0 + 2.0 + 1.0 + 1.0
+
+
+def test_while_one_is_answered_the_next_is_searched():
+    questions = [Question(0.0, 100, 4), Question(1.0, 100, 4)]
+    first, second = pipelined(questions, PLAIN, alone)
+    # The second is searched from 2 to 4, and read from 4 to 5 while one token of the first is there.
+    assert (first.latency_s, second.latency_s) == (pytest.approx(8.0), pytest.approx(9.0 - 1.0))
+    assert second.search_s == pytest.approx(2.0)
+
+
+def test_answers_wait_while_others_are_read_and_go_on_together() -> None:
+    questions = [Question(0.0, 100, 4), Question(2.0, 600, 1)]
+    first, second = pipelined(questions, PLAIN, lambda count: 2)
+    # Read by 3, a step by 4; then a prompt of 6 seconds, and steps of both.
+    assert (first.latency_s, second.latency_s) == (pytest.approx(13.0), pytest.approx(11.0 - 2.0))
+
+
+def test_the_next_are_read_when_a_gang_is_left_and_until_two_run() -> None:
+    questions = [Question(0.0, 100, 2), *(Question(0.0, 100, 9) for _ in range(3))]
+    served = pipelined(questions, PLAIN, lambda count: 1)
+    # Two are read and written until one of them has ended; then one more is read.
+    assert served[0].latency_s == pytest.approx(2.0 + 2.0 + 2.0)
+    assert served[1].latency_s == pytest.approx(6.0 + 1.0 + 7.0)
+
+
+def test_both_at_once_are_as_slow_as_they_make_each_other():
+    questions = [Question(0.0, 100, 8), Question(2.0, 100, 1)]
+    shared = Stages(PLAIN.search_s, PLAIN.read_s, PLAIN.step_s, writing=0.5, searching=0.5)
+    _, second = pipelined(questions, shared, alone)
+    assert second.search_s == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_question_ends_and_none_before_it_came(way):
+    rng = random.Random(3)
+    arrivals = sorted(rng.uniform(0, 60) for _ in range(80))
+    questions = [Question(arrival, rng.randrange(1, 400), rng.randrange(1, 30)) for arrival in arrivals]
+    served = way(questions, PLAIN)
+    assert len(served) == len(questions)
+    for question, one in zip(questions, served, strict=True):
+        assert one.search_s >= 2.0 - 1e-6
+        assert one.latency_s >= 2.0 + question.new_tokens / 100 + question.answer_tokens - 1e-6
+
+
+def test_alone_all_ways_take_the_same():
+    questions = [Question(100.0 * number, 100, 5) for number in range(5)]
+    assert {round(mean_latency_s(way(questions, PLAIN)), 6) for way in WAYS} == {8.0}
+
+
+def test_in_overload_both_at_once_beat_gangs_and_these_beat_one_at_a_time():
+    questions = [Question(0.5 * number, 100, 5) for number in range(60)]
+    one, gang, both = (mean_latency_s(way(questions, PLAIN)) for way in WAYS)
+    assert one > 2 * gang > 2 * both
+
+
+# --- against what was measured ---
+
+
+def served(arrival_s: float, stages: Sequence[float], tokens: tuple[int, int] = (100, 4)) -> Measured:
+    """A question of so many seconds of waiting, searching, reading and writing."""
+    moments = [arrival_s]
+    for seconds in stages:
+        moments.append(moments[-1] + seconds)
+    _, began, found, first, ended = moments
+    return Measured(arrival_s, began, found, found, first, ended, tokens[0], 0, tokens[1])
+
+
+def found() -> dict[Key, list[Run]]:
+    """Two questions one after the other, and both at once as somebody serial answers them."""
+    alone = Run((served(0.0, (0.0, 2.0, 1.0, 4.0)), served(7.0, (0.0, 2.0, 1.0, 4.0))))
+    both = Run((served(0.0, (0.0, 2.0, 1.0, 4.0)), served(0.0, (7.0, 2.0, 1.0, 4.0))))
+    return {Key("fits", "serial", "alone"): [alone], Key("fits", "serial", "poisson_0.9"): [both]}
+
+
+def test_what_went_as_the_stages_alone_say_is_simulated_without_an_error():
+    [one] = compared(found(), {})
+    assert one.key.side == "serial"
+    assert one.simulated_s == pytest.approx(10.5)
+    assert one.error == pytest.approx(0.0)
+
+
+def test_runs_are_read_as_they_were_written(tmp_path: Path):
+    file = tmp_path / "runs.json"
+    split = Split()
+    table = Table().with_point(Point(split, "write", 1, seconds=0.1)).with_point(Point(split, "write", 4, seconds=0.2))
+    write_runs(file, found(), {"fits": table.with_beside(Beside(split, 2, 2, 0.75, 0.5))})
+    runs, steps = read_runs(file)
+    assert runs == found()
+    assert steps == {"fits": Steps({1: 0.1, 4: 0.2}, 0.75, 0.5)}
+
+
+def test_steps_are_as_measured_between_as_on_a_line_and_beyond_in_proportion():
+    steps = Steps({1: 0.1, 4: 0.2})
+    assert [steps.times(count) for count in (1, 2, 4, 8)] == [
+        pytest.approx(1.0),
+        pytest.approx(2**0.5),
+        pytest.approx(2.0),
+        pytest.approx(4.0),
+    ]
+    assert Steps({}).times(5) == 1.0
+
+
+def test_the_check_fails_where_the_simulator_is_far_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file, far = tmp_path / "runs.json", found()
+    write_runs(file, far, {})
+    assert check(file, None) == 0
+    slow = Run(
+        tuple(replace(one, ended_s=one.ended_s * 2) for one in far[Key("fits", "serial", "poisson_0.9")][0].served)
+    )
+    write_runs(file, far | {Key("fits", "serial", "poisson_0.9"): [slow]}, {})
+    assert check(file, tmp_path / "told.json") == 1
+    assert "BROKEN" in capsys.readouterr().out
+    write_runs(file, {}, {})
+    assert check(file, None) == 2
+
+
+# --- the tables ---
+
+
+def test_more_on_a_card_never_makes_a_load_slower():
+    waits = [row_of(MODELS[1], card).pipelined_s for card in (0, 8, 24)]
+    assert waits == sorted(waits, reverse=True)
+
+
+def test_searching_beside_writing_gains_most_where_both_take_as_long():
+    trend = piperag(DESKTOP)
+    assert all(trend[times, times] == pytest.approx(2.0) for times in SPEEDUPS)
+    assert trend[1, 16] < trend[1, 4] < trend[1, 1]

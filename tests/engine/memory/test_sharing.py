@@ -1,0 +1,49 @@
+"""Tests for engine.memory.sharing."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.memory.measured import Beside, Measured, Split
+from engine.memory.sharing import UNMEASURED, chosen, ways
+
+WAYS = ((4, 4), (4, 1), (3, 1), (2, 2), (1, 1))
+
+
+def table(*gains: tuple[int, int, float]) -> Measured:
+    measured = Measured()
+    for write, scan, gain in gains:
+        measured = measured.with_beside(Beside(Split(), write, scan, gain / 2, gain / 2))
+    return measured
+
+
+def test_what_gets_most_done_is_chosen():
+    sharing = chosen(table((4, 4, 1.1), (4, 1, 1.3), (3, 1, 1.2)), Split(), WAYS)
+    assert (sharing.write_threads, sharing.scan_threads, sharing.in_turn) == (4, 1, False)
+    assert sharing.gain == pytest.approx(1.3)
+
+
+def test_where_all_ways_together_get_less_done_they_take_turns():
+    assert chosen(table((2, 2, 0.7), (1, 1, 0.9)), Split(), WAYS).in_turn
+    # By chance it may be as much either way: nobody stands still for that.
+    assert not chosen(table((2, 2, 0.98)), Split(), WAYS).in_turn
+
+
+def test_nothing_is_decided_by_what_was_never_measured():
+    assert chosen(Measured(), Split(), WAYS) == UNMEASURED
+    assert chosen(table((2, 2, 0.5)), Split(is_repacked=False), WAYS) == UNMEASURED
+    # Nor by what this process could not do by now.
+    assert chosen(table((8, 8, 0.5)), Split(), WAYS) == UNMEASURED
+
+
+def test_measured_anew_replaces_and_other_layers_forget():
+    first = table((2, 2, 0.5), (1, 1, 0.6))
+    again = first.with_beside(Beside(Split(), 2, 2, 0.6, 0.6))
+    assert sorted(one.gain for one in again.beside) == pytest.approx([0.6, 1.2])
+    assert len(again.with_beside(Beside(Split(8), 2, 2, 0.5, 0.5)).beside) == 1
+
+
+def test_ways_are_few_and_leave_the_model_a_thread():
+    assert ways(2, 2) == ((2, 2), (2, 1), (1, 1))
+    assert ways(1, 1) == ((1, 1),)
+    assert ways(8, 16) == ((8, 16), (8, 4), (4, 4))
