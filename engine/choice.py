@@ -15,6 +15,9 @@ from engine.models import shelf
 from engine.models.gguf import read_shape
 from engine.protocol import ModelEntry
 
+# Answers are quotes.
+NO_MODEL = "none"
+
 
 class ModelChoice:
     """Keeps the shelf in the settings, and hands the chosen model to whoever answers with it. From any thread."""
@@ -42,6 +45,7 @@ class ModelChoice:
         self._settings, self._change_settings = settings, change_settings
         self._hand_over, self._hardware = hand_over, hardware
         self._lock = threading.RLock()
+        self._checked: set[Path] = set()
 
     def entries(self) -> tuple[ModelEntry, ...]:
         settings, hardware = self._settings(), self._hardware()
@@ -74,8 +78,24 @@ class ModelChoice:
     def _entry(self, path: Path, settings: Settings, hardware: Hardware) -> ModelEntry:
         return shelf.entry(path, settings, hardware, self._planning, self._beside)
 
+    def asked_for(self, name: str) -> str:
+        """The model that a question names, as the generation thread knows it: its file, "none", or "" for the chosen.
+
+        Raises:
+            ModelError: There is no such file, or it is no model.
+        """
+        if name in ("", NO_MODEL):
+            return name
+        path = (self.named(name) or Path(name)).expanduser().absolute()
+        # A script's thousands of questions name the same one, and reading a header takes milliseconds.
+        with self._lock:
+            if path not in self._checked or not path.is_file():
+                read_shape(path)
+                self._checked.add(path)
+        return str(path)
+
     def named(self, name: str) -> Path | None:
         """The file that a file's name, a known model's name or "none" stands for."""
-        if name == "none":
+        if name == NO_MODEL:
             return None
         return shelf.named(self._settings().models.known, name) or Path(name)

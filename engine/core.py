@@ -342,7 +342,8 @@ class Question:
     """What the user asked.
 
     `transcript` is what earlier answers of the same conversation returned, opaque to all but the prompt.
-    `priority` says who waits for the answer.
+    `priority` says who waits for the answer. `model` is the file of the model that is to answer, "" for the chosen one,
+    "none" for quotes.
     """
 
     question_id: str
@@ -354,6 +355,7 @@ class Question:
     sampling: SamplingParams = field(default_factory=SamplingParams)
     filters: Filters = Filters()
     priority: Priority = "interactive"
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

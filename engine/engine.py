@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -305,10 +306,11 @@ class Engine:
         Raises:
             BadRequest: Empty text, a date that is none, sampling that cannot be, or the id of a question still open.
             NothingThere: There is no such collection.
+            ModelError: The question names a model that cannot be used.
         """
         _check_question(question.text, question.sampling)
         self._check_scope(question.collection, question.filters)
-        in_flight = QuestionInFlight(question)
+        in_flight = QuestionInFlight(replace(question, model=self._choice.asked_for(question.model)))
         self._questions.add(in_flight)
         self._parts.retrieval.submit(in_flight)
 

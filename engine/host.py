@@ -126,6 +126,7 @@ def _ask(engine: Engine, params: protocol.Ask) -> None:
         sampling=sampling,
         filters=params.filters,
         priority=params.priority,
+        model=params.model,
     )
     engine.submit(question)
 

@@ -13,7 +13,8 @@ class Ask(Message):
 
     `transcript` is the concatenation of the `segments` that the answers of this conversation returned.
     `sampling` None means the engine's settings; `num_answers` is for who leaves the rest to them. `priority` says who
-    waits for the answer.
+    waits for the answer. `model` is the file of the model that is to answer, "" for the one that is chosen, "none"
+    for quotes.
     """
 
     question_id: str
@@ -26,6 +27,7 @@ class Ask(Message):
     num_answers: int | None = None
     filters: Filters = Filters()
     priority: Priority = "interactive"
+    model: str = ""
 
 
 class CancelQuestion(Message):
