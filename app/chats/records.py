@@ -8,6 +8,8 @@ from typing import Any, Literal
 TurnRecordState = Literal["asked", "writing", "finished", "cancelled", "failed"]
 Json = dict[str, Any]
 
+# What stands for a model where a chat is answered with quotes; also on the wire.
+NO_MODEL = "none"
 # What a turn says that was open when the window's process ended.
 INTERRUPTED = "Ragdoll was closed before this answer was complete."
 

@@ -28,6 +28,7 @@ from app.widgets.turn_sentences import (
     scope_sentence,
     searched_sentence,
     timing_sentence,
+    writer_sentence,
 )
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class TurnWidget(QWidget):
         self.scope.setVisible(bool(turn.passages))
         self.scope.setText(scope_sentence(turn))
         self.scope.setAccessibleName(scope_sentence(turn))
-        details = (timing_sentence(turn), searched_sentence(turn), refreshed_sentence(turn))
+        details = (writer_sentence(turn), timing_sentence(turn), searched_sentence(turn), refreshed_sentence(turn))
         self.scope.setToolTip("\n".join(part for part in details if part))
         words = confined_sentence(turn)
         self.confined.setText(words)

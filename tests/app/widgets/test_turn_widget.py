@@ -29,4 +29,12 @@ def test_the_details_say_when_it_was_looked_again(qtbot, offsets, words):
     widget = TurnWidget(shown)
     qtbot.addWidget(widget)
 
-    assert widget.scope.toolTip() == words
+    assert widget.scope.toolTip() == "\n".join(part for part in ("Written by tiny", words) if part)
+
+
+def test_the_details_say_which_model_wrote_an_answer(qtbot):
+    widget = TurnWidget(turn(1, model="Tiny", passages=(passage(1),)))
+    qtbot.addWidget(widget)
+    assert widget.scope.toolTip() == "Written by Tiny"
+    widget.show_turn(turn(1, model=None, passages=(passage(1),)))
+    assert widget.scope.toolTip() == ""
