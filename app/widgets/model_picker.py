@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QPoint, Qt, Signal
-from PySide6.QtGui import QHideEvent
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app import theme
@@ -75,7 +75,7 @@ class ModelPicker(QPushButton):
             words = self.tr("Loading %1 · %2 %").replace("%1", name)
             return words.replace("%2", str(round(told.fraction * 100))), told.sentence
         if told.state == "loaded" or chat.path:
-            return name, told.sentence or self.tr("Loads with the first question")
+            return name, told.sentence or self.tr("Loads with the next question")
         if not chat.follows:
             return self.tr("No model · quotes only"), self.tr("Answers in this chat are quotes from your files.")
         return self.tr("No model · quotes only"), self.tr("Answers are quotes from your files until a model is chosen.")
@@ -132,12 +132,19 @@ class ModelPopup(QWidget):
         layout.setSpacing(8)
         if fault := fault_of(chat):
             layout.addWidget(self._fault_card(fault))
+        if chat.models:
+            layout.addWidget(self._whose())
         layout.addWidget(self._list() if chat.models else self._no_models())
         self.open_file = bits.button(self.tr("Open a GGUF file…"), "ghost", "plus", self._on_open_file)
         self.use_none = bits.button(self.tr("No model: answer with quotes only"), "ghost", "quote", self._on_none)
         self.use_none.setEnabled(bool(chat.path) or chat.told.state != "none")
         layout.addWidget(self.open_file)
         layout.addWidget(self.use_none)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        # Words that take two lines at this width ask for one as long as nobody names the width.
+        self.resize(self.width(), self.heightForWidth(self.width()))
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
@@ -156,6 +163,12 @@ class ModelPopup(QWidget):
         card.setLayout(column)
         return card
 
+    def _whose(self) -> QWidget:
+        words = self.tr("The model of this chat. New chats begin with what you choose.")
+        label = bits.label(words, "small", wraps=True)
+        label.setContentsMargins(4, 0, 4, 0)
+        return label
+
     def _list(self) -> QWidget:
         from app.widgets.model_row import ModelRow
 
@@ -164,8 +177,10 @@ class ModelPopup(QWidget):
         column = QVBoxLayout(content)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
-        for entry in self._chat.models:
-            row = ModelRow(entry, bool(self._chat.path) and entry.path == self._chat.path, can_forget=False)
+        path = self._chat.path
+        # The one that answers here comes first: the list may be longer than the popup.
+        for entry in sorted(self._chat.models, key=lambda entry: entry.path != path):
+            row = ModelRow(entry, entry.path == path and not entry.problem, can_forget=False)
             row.use_wanted.connect(self._on_use)
             row.unload_wanted.connect(self._on_none)
             column.addWidget(row)

@@ -109,7 +109,7 @@ class ModelsPage(Page):
         if picker.state == "loaded":
             return picker.sentence, "soft", ("done", "good")
         if picker.current_entry is not None:
-            words = self.tr("%1 loads with the first question.").replace("%1", picker.current_entry.name)
+            words = self.tr("%1 loads with the next question.").replace("%1", picker.current_entry.name)
             return words, "notice", ("info", "accent")
         return self.tr("Answers are quotes from your files until a model is chosen."), "notice", ("info", "accent")
 

@@ -208,14 +208,13 @@ def test_a_question_that_the_engine_refuses_for_its_model_says_so_and_the_list_i
     window.lists(ONE, TWO, current=TWO.path)
     window.asks()
     lists = len(window.client.asked(protocol.MODELS))
-    for request in [open_one for open_one in window.client.open if open_one.method is protocol.ASK][:-1]:
+    *earlier, _this = [request for request in window.client.open if request.method is protocol.ASK]
+    for request in earlier:
         window.client.open.remove(request)
-    window.client.refuse(
-        protocol.ASK, "There is no model file at /m/one.gguf.", "ModelNotFound", "Choose another file."
-    )
+    sentence = "There is no model file at /m/one.gguf."
+    window.client.refuse(protocol.ASK, sentence, "ModelNotFound", "Choose another file.")
     turn = window.conversation.turns[-1]
-    sentence = "There is no model file at /m/one.gguf. Choose another file."
-    assert (turn.state, turn.error_sentence, turn.text) == ("failed", sentence, "")
+    assert (turn.state, turn.error_sentence, turn.text) == ("failed", f"{sentence} Choose another file.", "")
     assert len(window.client.asked(protocol.MODELS)) == lists + 1
 
 

@@ -251,7 +251,7 @@ def test_loading_and_failing_are_told_on_the_page_and_the_button(window, client)
 def test_a_chosen_model_that_is_not_loaded_yet_is_no_reason_for_quotes(window, client):
     page = window.go_to("models")
     tell_models(client, TINY, current=TINY.path)
-    assert page.banner_text == "Tiny loads with the first question."
+    assert page.banner_text == "Tiny loads with the next question."
 
 
 def test_the_page_marks_models_that_chats_of_their_own_use(window, client):
@@ -271,9 +271,13 @@ def test_the_picker_shows_the_model_of_the_chat_that_is_open(window, client, mod
     first, picker = models.conversation.conversation_id, window.chat.model_picker
     window.new_chat()
     picker.click()
+    assert [row.entry for row in picker.popup.rows] == [TINY, other]
     picker.popup.rows[1].use.click()
     client.tell(protocol.ModelState(state="loading", path=other.path, name="Other", fraction=0.4))
     assert picker.text().strip() == "Loading Other · 40 %"
+    picker.click()
+    assert [row.entry for row in picker.popup.rows] == [other, TINY]
+    picker.popup.close()
     window.open_chat(first)
     assert picker.text().strip() == "Tiny"
     assert picker.accessibleName() == "Model: Tiny"
@@ -304,6 +308,8 @@ def test_a_chat_whose_model_cannot_be_used_says_why(window, client, models):
     picker.click()
     # Without another model there is nothing to offer but the buttons that are always there.
     assert (picker.popup.fault.text(), picker.popup.use_alternative) == (BROKEN.problem, None)
+    assert [row.entry for row in picker.popup.rows] == [BROKEN, TINY]
+    assert "In use" not in [label.text() for label in picker.popup.findChildren(QLabel)]
     assert picker.popup.use_none.isEnabled()
 
 
