@@ -68,6 +68,8 @@ class TurnWidget(QWidget):
         self.nothing = bits.label("", wraps=True, selectable=True)
         self._note = bits.label("", "small", wraps=True)
         self.scope = bits.button("", "quiet", clicked=self.selected.emit)
+        # Else, in a narrow window, the column would be as wide as this line, and the answer's words cut off.
+        self.scope.setMinimumWidth(1)
         self.copy = bits.tool("copy", self.tr("Copy the answer"), self._on_copy, side=16)
         self.regenerate = bits.tool("regenerate", self.tr("Answer again (Ctrl+R)"), self.retry_wanted.emit, side=16)
         self.more = bits.tool("more-answers", self.tr("Three more answers"), self._on_more, side=16)
