@@ -69,7 +69,8 @@ def test_what_is_chosen_in_a_chat_is_its_own_and_what_new_chats_begin_with(windo
     window.conversation.open(first)
     window.chat.use(TWO.path)
     window.chat.use(ONE.path)
-    assert window.store.conversation(second).model == TWO.path
+    window.conversation.open(second)
+    assert window.chat.path == TWO.path
     window.conversation.new_chat()
     assert window.chat.path == ONE.path
 
@@ -197,7 +198,9 @@ def test_a_model_that_was_taken_off_the_list_is_missed_where_it_answers(window, 
 
 def test_a_model_whose_file_is_gone_is_found_out_when_its_chat_is_opened(window, two_chats):
     gone = ONE.model_copy(update={"problem": "There is no model file at /m/one.gguf."})
+    lists = len(window.client.asked(protocol.MODELS))
     window.conversation.open(two_chats[0])
+    assert len(window.client.asked(protocol.MODELS)) == lists + 1
     window.lists(gone, TWO, current=TWO.path)
     assert window.chat.problem == gone.problem
     assert window.chat.alternative == TWO
@@ -216,6 +219,12 @@ def test_a_question_that_the_engine_refuses_for_its_model_says_so_and_the_list_i
     turn = window.conversation.turns[-1]
     assert (turn.state, turn.error_sentence, turn.text) == ("failed", f"{sentence} Choose another file.", "")
     assert len(window.client.asked(protocol.MODELS)) == lists + 1
+
+
+def test_a_file_that_was_just_chosen_is_not_missed_until_the_list_has_it(window):
+    window.lists(ONE, current=ONE.path)
+    window.chat.use(TWO.path)
+    assert (window.chat.path, window.chat.is_missing) == (TWO.path, False)
 
 
 def test_nothing_is_missed_before_the_engine_has_told_of_its_models(window):
