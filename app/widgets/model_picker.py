@@ -97,7 +97,7 @@ def fault_of(chat: ChatModel) -> Fault | None:
         return Fault(_tr("%1 could not be loaded"), told.sentence)
     if chat.is_missing:
         # As long as its file is there, it answers; but whoever took it off may not want that.
-        words = _tr("This chat is answered by %1, which is no longer on the list of models.")
+        words = _tr("The model of this chat, %1, is no longer on the list of models.")
         sentence = words.replace("%1", file_name(chat.path))
         return Fault(_tr("%1 is not on the list"), sentence, ("warning", "warn"))
     if chat.problem:

@@ -288,7 +288,7 @@ def test_a_chat_whose_model_left_the_list_says_so_and_offers_the_one_of_new_chat
     models.conversation.set_model("/m/other.gguf")
     picker = window.chat.model_picker
     assert picker.text().strip() == "other is not on the list"
-    sentence = "This chat is answered by other.gguf, which is no longer on the list of models."
+    sentence = "The model of this chat, other.gguf, is no longer on the list of models."
     assert picker.toolTip() == sentence
     picker.click()
     assert picker.popup.fault.text() == sentence
