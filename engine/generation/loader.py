@@ -365,16 +365,7 @@ class ModelLoader:
     @property
     def needed_bytes(self) -> int:
         """What `come_back` takes of memory."""
-        if self._loaded is None:
-            return 0
-        context_bytes = self.context_bytes if self.is_folded else 0
-        if self._loaded.model.is_open:
-            return self.missing_bytes + context_bytes
-        return context_bytes + sum(
-            span.num_bytes
-            for span in self._loaded.plan.placement.spans
-            if (span.owner, span.tier) == ("weights", "ram")
-        )
+        return self.missing_bytes + (self.context_bytes if self.is_folded else 0)
 
     @property
     def removable_bytes(self) -> int:
@@ -385,9 +376,14 @@ class ModelLoader:
 
     @property
     def missing_bytes(self) -> int:
-        """What `come_back` takes of memory, the context aside."""
-        stream = self._loaded.stream if self._loaded is not None else None
-        return stream.missing_bytes if stream is not None and self.is_away else 0
+        """Weights that `come_back` reads into memory."""
+        loaded = self._loaded
+        if loaded is None or not (self.is_away or self.is_folded):
+            return 0
+        if loaded.model.is_open:
+            return loaded.stream.missing_bytes if loaded.stream is not None and self.is_away else 0
+        spans = loaded.plan.placement.spans
+        return sum(span.num_bytes for span in spans if (span.owner, span.tier) == ("weights", "ram"))
 
     @property
     def context_bytes(self) -> int:

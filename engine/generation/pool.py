@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.closing import close_all
@@ -23,7 +23,7 @@ from engine.generation.commands import UseModel
 from engine.generation.load_plan import LoadPlan
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
-from engine.generation.rounds import Waiting, is_over, next_turn, quotas
+from engine.generation.rounds import Used, Waiting, is_over, next_turn, quotas
 from engine.generation.scheduler import rank
 from engine.generation.under_way import UnderWay
 from engine.looking_again import FoundAgain
@@ -114,10 +114,9 @@ class _Arrival:
 
 @dataclass(slots=True)
 class _Turn:
-    """Of the model that computes: what it has begun and written in its turn, and for how long it may write."""
+    """Of the model that computes: what it has had of its turn, and how many questions it has begun."""
 
-    quota_seconds: float = 0.0
-    wrote_seconds: float = 0.0
+    used: Used = field(default_factory=Used)
     num_begun: int = 0
     arrival: _Arrival | None = None
 
@@ -342,12 +341,10 @@ class ModelPool:
         wanted = self._wanted(waiting)
         others = [one for path, one in wanted.items() if path != self.front.path]
         current = wanted.get(self.front.path)
-        if others and is_over(current, others, self._turn.wrote_seconds, self._turn.quota_seconds):
+        if is_over(current, others, self._turn.used):
             self._begin_turn(next_turn(others), list(wanted.values()))
         elif current is not None and not self.front.is_in_memory:
             self._bring_in(self.front)
-        elif not wanted:
-            self._turn.quota_seconds = 0.0
 
     def note_begun(self, num_questions: int) -> None:
         """So many questions were begun in this turn."""
@@ -366,15 +363,22 @@ class ModelPool:
             for found in front.found:
                 front.under_way.found_again(found, front.loaded)
             front.found.clear()
-        is_reading, since = front.loaded.loop.num_reading > 0, self._clock()
+        is_reading, since = front.loaded.loop.num_unread > 0, self._clock()
         front.under_way.step(front.loaded)
         self._note_step(self._clock() - since, is_reading=is_reading)
 
     def _note_step(self, seconds: float, *, is_reading: bool) -> None:
         front = self.front
         front.asked_at = self._clock()
+        used = self._turn.used
+        read, wrote = (seconds, 0.0) if is_reading else (0.0, seconds)
+        self._turn.used = replace(
+            used,
+            read_seconds=used.read_seconds + read,
+            wrote_seconds=used.wrote_seconds + wrote,
+            num_steps=used.num_steps + 1,
+        )
         if not is_reading:
-            self._turn.wrote_seconds += seconds
             front.step_seconds = _MEMORY * front.step_seconds + (1 - _MEMORY) * seconds
         self._note_arrival()
 
@@ -408,8 +412,8 @@ class ModelPool:
                 member.path,
                 most_urgent,
                 member.since,
-                num_unread=loop.num_reading if loop is not None else 1,
-                is_writing=member.has_work,
+                num_unread=loop.num_unread if loop is not None else 1,
+                is_writing=loop is not None and loop.is_writing,
                 step_seconds=member.step_seconds,
                 switch_seconds=member.seconds_to_switch,
             )
@@ -421,7 +425,8 @@ class ModelPool:
         left.since = self._clock()
         self._end_arrival()
         self.front = next(member for member in self if member.path == chosen.path)
-        self._turn = _Turn(quotas(wanted, self._tpot_seconds())[chosen.path])
+        is_free = not any(model.switch_seconds for model in wanted)
+        self._turn = _Turn(Used(quotas(wanted, self._tpot_seconds())[chosen.path], is_free=is_free))
         if not self.front.is_in_memory:
             self._bring_in(self.front, left)
 
