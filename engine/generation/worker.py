@@ -52,8 +52,9 @@ from engine.generation.hot_passages import HotPassages
 from engine.generation.idle_time import IdleTime, guarded
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
+from engine.generation.member import Member
 from engine.generation.places import Places
-from engine.generation.pool import Member, ModelPool
+from engine.generation.pool import ModelPool
 from engine.generation.refreshes import EvidenceSource
 from engine.generation.rehearsal import Rehearsed
 from engine.generation.rounds import GROUP_SIZE

@@ -197,7 +197,7 @@ def test_models_that_do_not_fit_together_take_turns_and_write_what_they_do_alone
     assert switches(desk)
     assert most_bytes <= budget_bytes
     [waiting] = [member for member in desk.members.values() if not member.is_in_memory]
-    assert waiting.loader.is_folded == (budget_bytes == FOR_ONE)
+    assert waiting.loader.standby.is_folded == (budget_bytes == FOR_ONE)
     assert waiting.loaded.model.is_open
 
 
@@ -231,7 +231,7 @@ def test_what_leaves_is_no_more_than_what_comes_needs(models, pool_desk):
     desk.worker.use(UseModel(models[0]))
     take_turns(desk, models)
     take_turns(desk, models)
-    waiting = desk.members["a"].loader
+    waiting = desk.members["a"]
     # Half of it stayed.
     assert 8 * MIB < waiting.missing_bytes < 24 * MIB
     assert waiting.removable_bytes > 4 * MIB
