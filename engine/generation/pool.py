@@ -24,7 +24,7 @@ from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
 from engine.generation.making_way import MakingWay
 from engine.generation.member import Member
-from engine.generation.rounds import Used, Waiting, is_over, next_turn, quotas
+from engine.generation.rounds import Targets, Used, Waiting, is_over, next_turn, quotas
 from engine.generation.scheduler import rank
 from engine.generation.under_way import UnderWay
 from engine.memory.demand import Demand
@@ -77,7 +77,7 @@ class ModelPool:
         loader: ModelLoader,
         make_under_way: Callable[[], UnderWay],
         publish: Publish,
-        tpot_seconds: Callable[[], float] = lambda: 0.25,
+        targets: Callable[[], Targets] = Targets,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begins with the chosen model, which need not be any.
@@ -86,11 +86,11 @@ class ModelPool:
             loader: Loads the chosen model; those of others are made of it.
             make_under_way: Makes what answers the questions of one model.
             publish: Where events go.
-            tpot_seconds: What a token may take on the average, as readers are promised.
+            targets: What readers are promised.
             clock: Seconds that never go back.
         """
         self._make_under_way, self._publish = make_under_way, publish
-        self._tpot_seconds, self._clock = tpot_seconds, clock
+        self._targets, self._clock = targets, clock
         self.home = self.front = Member(loader, make_under_way())
         self._others: list[Member] = []
         self._turn, self.figures = _Turn(), Figures()
@@ -162,10 +162,12 @@ class ModelPool:
             return {}
         figures, pool = loaded.counters(), self.figures
         if self.is_shared:
+            rates = (one.loaded.loop.counters().tokens_per_second for one in self if one.loaded is not None)
             figures |= {
+                "tokens_per_s": sum(rates),
                 "models_open": float(sum(member.loaded is not None for member in self)),
-                "model_switches_total": float(pool.num_switches),
-                "model_switching_seconds_total": pool.out_seconds + pool.in_seconds,
+                "model_switches": float(pool.num_switches),
+                "model_switch_s": (pool.out_seconds + pool.in_seconds) / max(1, pool.num_switches),
             }
         return figures
 
@@ -365,7 +367,9 @@ class ModelPool:
         self._end_arrival()
         self.front = next(member for member in self if member.path == chosen.path)
         is_free = not any(model.switch_seconds for model in wanted)
-        self._turn = _Turn(Used(quotas(wanted, self._tpot_seconds())[chosen.path], is_free=is_free))
+        targets = self._targets()
+        quota_seconds = quotas(wanted, targets)[chosen.path]
+        self._turn = _Turn(Used(quota_seconds, targets.ttft_seconds, is_free=is_free))
         if not self.front.is_in_memory:
             self._bring_in(self.front, left)
 

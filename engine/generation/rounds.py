@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 # Prompts that are read in one turn, at most; who comes later waits for the next one, behind the other models.
 GROUP_SIZE = 8
-# The longest that a model writes in one turn while others wait (Aegaeon's QMAX); and reads, while others are writing.
-MOST_WRITING_SECONDS, MOST_READING_SECONDS = 4.0, 8.0
+# The longest that a model writes in one turn while others wait (Aegaeon's QMAX).
+MOST_WRITING_SECONDS = 4.0
 # Of models that are in memory together: one step of reading, and as much writing between two of them.
 WRITING_BESIDE_SECONDS = 0.4
 # Of the time that the tokens of a round are worth, so much may pass (Aegaeon's lower bound of α).
@@ -21,6 +21,14 @@ LEAST_SHARE = 0.5
 # Where tokens are written much faster than they are read, that alone would spend nearly all time on switching. Answers
 # had better end sooner, so switching takes no more than this share of a round.
 MOST_SWITCHING = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What readers are promised on the average: seconds to the first token of an answer, and from one to the next."""
+
+    ttft_seconds: float = 10.0
+    tpot_seconds: float = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,7 @@ class Waiting:
     switch_seconds: float = 0.0
 
 
-def quotas(models: Sequence[Waiting], tpot_seconds: float) -> dict[str, float]:
+def quotas(models: Sequence[Waiting], targets: Targets) -> dict[str, float]:
     """For how many seconds each model writes in its turn.
 
     q_i = c / (n_i (α − Σ 1/n_j)) with n_i = target / step time, c what all switches of a round take, and
@@ -51,9 +59,9 @@ def quotas(models: Sequence[Waiting], tpot_seconds: float) -> dict[str, float]:
 
     Args:
         models: All that take turns.
-        tpot_seconds: What each token may take on the average.
+        targets: What readers are promised.
     """
-    per_token = {model.path: tpot_seconds / max(1e-6, model.step_seconds) for model in models}
+    per_token = {model.path: targets.tpot_seconds / max(1e-6, model.step_seconds) for model in models}
     switching = sum(model.switch_seconds for model in models)
     if switching <= 0 or len(models) < 2:
         return dict.fromkeys(per_token, WRITING_BESIDE_SECONDS)
@@ -72,10 +80,11 @@ def next_turn(models: Sequence[Waiting]) -> Waiting | None:
 class Used:
     """What a turn has come to: seconds of reading and of writing, in so many steps. `is_free`: switching costs nothing.
 
-    `quota_seconds`: for how long it may write.
+    It may write for `quota_seconds`, and read for `reading_seconds` while others have answers that are being written.
     """
 
     quota_seconds: float = 0.0
+    reading_seconds: float = 0.0
     read_seconds: float = 0.0
     wrote_seconds: float = 0.0
     num_steps: int = 0
@@ -99,6 +108,6 @@ def is_over(current: Waiting | None, others: Sequence[Waiting], used: Used) -> b
         # Less urgent ones wait until it has nothing to do; waiting makes anybody urgent in the end.
         return False
     if current.num_unread:
-        most = 0.0 if used.is_free else MOST_READING_SECONDS
+        most = 0.0 if used.is_free else used.reading_seconds
         return any(model.is_writing for model in equals) and used.read_seconds >= most
     return used.wrote_seconds >= used.quota_seconds
