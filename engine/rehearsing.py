@@ -21,13 +21,14 @@ from engine.core import ModelShape
 from engine.errors import RagdollError
 from engine.events import MeasuringProgressed, Publish
 from engine.generation.rehearsal import Rehearsed
-from engine.memory.cost_model import decode_work, prefill_work
+from engine.memory.cost_model import Homes, decode_work, prefill_work
 from engine.memory.known_profile import KnownProfile
 from engine.memory.measured import Beside, Kind, Measured, Point, Split, table_key
 from engine.memory.placement import Placement
 from engine.memory.profile import computing_in
 from engine.memory.sharing import ways
 from engine.memory.terms import homes_of, split_of
+from engine.memory.work import Work
 from engine.retrieval.rehearsal import Searched
 from engine.sight import InForce
 
@@ -280,7 +281,7 @@ class Rehearsing:
     def _expected_seconds(self, kind: Kind, size: int, shape: ModelShape, placement: Placement) -> float:
         """What one pass will take, by all that is known before it."""
         profile, homes = self._profile(), homes_of(shape, placement)
-        work = decode_work(homes, size, 0) if kind == "write" else prefill_work(homes, size)
+        work = _work(homes, kind, size)
         slower = profile.corrections(table_key(shape)).factor(kind, size, is_repacked=homes.is_repacked)
         return profile.seconds(work) * slower
 
@@ -289,7 +290,7 @@ class Rehearsing:
         if rehearsed is None:
             return False
         homes, split = homes_of(shape, rehearsed.placement), split_of(rehearsed.placement)
-        work = decode_work(homes, size, rehearsed.length) if kind == "write" else prefill_work(homes, size)
+        work = _work(homes, kind, size, rehearsed.length)
         if rehearsed.seconds is None:
             point = Point(split, kind, size, work)
         else:
@@ -363,12 +364,13 @@ class _Baseline:
 
 def sentence_of(measured: Measured, split: Split, name: str) -> str:
     """What was measured, in words."""
-    steps = {
-        one.size: one.size / one.seconds
+    steps = sorted(
+        (one.size, one.size / one.seconds)
         for one in measured.points
         if one.kind == "write" and one.seconds and one.split.is_repacked == split.is_repacked
-    }
-    words = [f"{rate:.0f} tokens/s with {size} at once" for size, rate in sorted(steps.items()) if size in _told(steps)]
+    )
+    # The smallest and the largest; of one size alone there is one rate.
+    words = [f"{rate:.0f} tokens/s with {size} at once" for size, rate in dict.fromkeys(steps[:1] + steps[-1:])]
     told = f"Measured {name or 'the model'}: {', '.join(words)}." if words else f"Measured {name or 'the model'}."
     together = [one.gain for one in measured.beside if one.split.is_repacked == split.is_repacked]
     if together:
@@ -376,5 +378,6 @@ def sentence_of(measured: Measured, split: Split, name: str) -> str:
     return told
 
 
-def _told(steps: dict[int, float]) -> set[int]:
-    return {min(steps), max(steps)}
+def _work(homes: Homes, kind: Kind, size: int, length: int = 0) -> Work:
+    """Of a step of `size` answers with `length` tokens before each in the mean, or of a pass that reads `size`."""
+    return decode_work(homes, size, length) if kind == "write" else prefill_work(homes, size)
