@@ -182,6 +182,7 @@ class Course:
             ttft_s=retrieval_s + disk.restoring + reading + step,
             retrieval_s=retrieval_s,
             latency_s=self.latency(disk, retrieval_s),
+            at_once=self.at_once,
         )
 
     def step_seconds(self, disk: Disk) -> float:
