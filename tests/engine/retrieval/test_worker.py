@@ -555,9 +555,8 @@ def test_a_question_ends_a_rehearsal(desk: Desk):
     desk.searcher.began.acquire()
     desk.ask("the lease ends in May")
     desk.searcher.gate.set()
-    searched = rehearsal.result(TIMEOUT)
-    assert searched is not None
-    assert searched.num_batches == 1
+    # It came in the middle of the first batch, so there is nothing to tell.
+    assert rehearsal.result(TIMEOUT) is None
     desk.wait(1)
 
 
