@@ -28,7 +28,7 @@ class Cores:
         self._sharing, self._clock = sharing, clock
         self._changed = threading.Condition()
         self._since: float | None = None
-        # Since when no step was computed that could have been: one search may follow the other at once.
+        # Since when the next step waits: one search may follow the other at once.
         self._held_since: float | None = None
         self._is_writing = False
 
@@ -41,8 +41,6 @@ class Cores:
             return
         with self._changed:
             self._since = self._clock()
-            if self._is_writing and self._held_since is None:
-                self._held_since = self._since
         try:
             most = self._sharing().scan_threads if self._is_writing else None
             with at_most_threads(most):
@@ -54,25 +52,23 @@ class Cores:
 
     def begin_step(self) -> int | None:
         """A step is about to be computed; the threads that it may have, None for as many as it has alone."""
-        with self._changed:
-            self._is_writing = True
-            self._held_since = self._clock() if self._is_searching else None
+        self._is_writing, self._held_since = True, None
         return self._sharing().write_threads if self._is_searching else None
 
     def rest(self) -> None:
         """Nothing is being written."""
-        with self._changed:
-            self._is_writing, self._held_since = False, None
+        self._is_writing, self._held_since = False, None
 
     def may_step(self) -> bool:
         """Whether the next step's turn has come; waits for a moment where it has not, so ask again."""
         if not self._is_searching or not self._sharing().in_turn:
             return True
         with self._changed:
-            if self._since is None:
+            now = self._clock()
+            if self._since is None or now - self._since >= MOST_WAIT_SECONDS:
                 return True
-            begun = self._since if self._held_since is None else min(self._since, self._held_since)
-            if self._clock() - begun >= MOST_WAIT_SECONDS:
+            self._held_since = now if self._held_since is None else self._held_since
+            if now - self._held_since >= MOST_WAIT_SECONDS:
                 return True
             return self._changed.wait_for(lambda: self._since is None, _LOOK_SECONDS)
 
