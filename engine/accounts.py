@@ -35,13 +35,13 @@ class Accounts:
     def memory(self, hardware: Hardware, num_waiting: int) -> MemoryReply:
         """Who holds what, now; `num_waiting` questions have not ended."""
         parts = self._parts
-        placement, decision = parts.loader.placement, parts.loader.decision
+        placement, decision = parts.models.placement, parts.models.decision
         if placement is not None:
             # What was measured since it was placed counts.
             expected = self._expected(placement)
             decision = reworded(decision, placement.prediction, expected)
             placement = replace(placement, prediction=expected)
-        told = tuple(filter(None, (decision, parts.loader.pending, parts.loader.problem)))
+        told = tuple(filter(None, (decision, parts.models.pending, parts.models.problem)))
         counters = self._counters(num_waiting, placement)
         return take_snapshot(self._ledger, hardware, counters, told, self._news(), parts.adapting.decisions.newest)
 
@@ -60,7 +60,7 @@ class Accounts:
         }
 
     def _expected(self, placement: Placement) -> Prediction:
-        demand = self._parts.loader.demand
+        demand = self._parts.models.demand
         if demand is None or demand.shape.num_layers != placement.num_layers:
             # Another model has come meanwhile.
             return placement.prediction
