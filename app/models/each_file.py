@@ -334,7 +334,7 @@ class EachFileModel(QAbstractTableModel):
             question_id=file.file_id,
             text=view.question,
             num_answers=1,
-            filters=Filters(paths=(file.path,), reads_question=False),
+            filters=Filters(document_ids=(file.document_id,), reads_question=False),
             priority="batch",
         )
         self._answering.begin(view, ask)

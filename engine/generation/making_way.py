@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from engine.errors import NotStreamable
-from engine.generation.load_plan import LoadPlan
 from engine.generation.member import Member
+from engine.memory.placement import Placement
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class MakingWay:
             one.enter(is_planned_for=False)
         member.enter(is_planned_for=True)
         is_crowded = any(not one.is_in_memory for one in beside)
-        if beside and (is_crowded or not _is_whole(member.loader.plan(path, n_gpu_layers))):
+        if beside and (is_crowded or not is_whole(member.loader.plan(path, n_gpu_layers).placement)):
             self._have_turns(member, beside, path, n_gpu_layers)
         member.loader.load(path, n_gpu_layers)
 
@@ -61,6 +61,17 @@ class MakingWay:
                 return
             self._fold(one)
 
+    def instead_of(self, member: Member, placement: Placement) -> bool:
+        """Whether others have left memory, so that a model need not live with less than all of it in memory."""
+        beside = [one for one in self._beside(member) if one.is_in_memory]
+        if not beside or is_whole(placement):
+            return False
+        member.loader.takes_turns = True
+        for one in beside:
+            one.loader.takes_turns = True
+            self._leave(one, one.removable_bytes)
+        return True
+
     def for_others(self, principal: Member) -> None:
         """Weights of models that wait leave where their room is wanted by anything else."""
         spare = [one for one in self._members() if one.loader.standby.is_away and one.removable_bytes]
@@ -75,7 +86,7 @@ class MakingWay:
             one.loader.takes_turns = True
             self._leave(one, one.removable_bytes)
         for one in _by_use(beside):
-            if _is_whole(member.loader.plan(path, n_gpu_layers)):
+            if is_whole(member.loader.plan(path, n_gpu_layers).placement):
                 return
             self._fold(one)
 
@@ -108,7 +119,6 @@ def _by_use(members: list[Member]) -> list[Member]:
     return sorted(members, key=lambda one: (one.wants_turn, one.asked_at))
 
 
-def _is_whole(plan: LoadPlan) -> bool:
-    """Whether all of a model has room, and nothing had to be given up for it."""
-    placement = plan.placement
+def is_whole(placement: Placement) -> bool:
+    """Whether all of a model has room in memory."""
     return placement.fits and not (placement.streamed_layers or placement.is_mapped)

@@ -424,6 +424,13 @@ class ModelPool:
             ModelSwitched(member.path, name, arrival.left, arrival.out_seconds, in_seconds, arrival.moved_bytes)
         )
 
+    def make_way(self, member: Member, placement: Placement) -> bool:
+        """Whether other models have left memory instead of a model being placed so, with less of it there than all."""
+        has_made = self._way.instead_of(member, placement)
+        if has_made:
+            self._look_anew()
+        return has_made
+
     def look_after(self) -> None:
         """Has weights of models that wait leave memory where their room is wanted; call it now and then."""
         self._way.for_others(self._principal)

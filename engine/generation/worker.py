@@ -506,6 +506,11 @@ class GenerationWorker:
             # What is left of the time is for what is kept, not for reading weights again.
             self._publish(PlacementSettled(False, "The engine is closing."))
             return
+        if self.models.make_way(member, wanted.placement):
+            self._publish(
+                PlacementSettled(False, "Other models leave memory, and take turns with this one from now on.")
+            )
+            return
         try:
             member.loader.apply(wanted.placement, wanted.path)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns

@@ -73,7 +73,7 @@ def test_each_file_is_a_question_of_its_own_behind_those_of_people(desk: Desk) -
     desk.begin(2)
     first, second = desk.asked()
     assert [ask.filters for ask in (first, second)] == [
-        Filters(paths=(f"/docs/{number}.pdf",), reads_question=False) for number in range(2)
+        Filters(document_ids=(number,), reads_question=False) for number in range(2)
     ]
     assert {ask.priority for ask in (first, second)} == {"batch"}
     assert {ask.text for ask in (first, second)} == {QUESTION}
