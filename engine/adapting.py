@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from engine.core import Tier
-from engine.events import Event, MemoryShort, ModelStateChanged, PlacementSettled
+from engine.events import Event, MemoryShort, ModelStateChanged, ModelSwitched, PlacementSettled
 from engine.handing_over import HandOver, Here, is_free, is_there, step
 from engine.memory import reasons
 from engine.memory.allowance import Allowance, chosen_of
@@ -41,6 +41,8 @@ LOOK_SECONDS, IDLE_LOOK_SECONDS, LEAST_SECONDS = 1.0, 3.0, 0.1
 START_SECONDS = 2.0
 # Bounds that cost no pause move so often at most, unless they must.
 CALM_SECONDS, MAX_CALM_SECONDS = 30.0, 600.0
+# Models that have not taken turns for so long are told of when they do again.
+TURNS_SECONDS = 300.0
 
 
 class Adapting:
@@ -86,7 +88,8 @@ class Adapting:
         self._changed_at = self._refused_at = float("-inf")
         # What was refused is not tried again before that, unless it must be; longer where trying cost something.
         self._calm_s = CALM_SECONDS
-        self._heard: deque[PlacementSettled | MemoryShort | ModelStateChanged] = deque()
+        self._heard: deque[PlacementSettled | MemoryShort | ModelStateChanged | ModelSwitched] = deque()
+        self._turns_told_at = float("-inf")
         self._woken, self._stopped = threading.Event(), threading.Event()
         self._is_failing = self._is_loading = False
         self.decisions, self._allowance = Decisions(), Allowance()
@@ -111,13 +114,15 @@ class Adapting:
 
     def note(self, event: Event) -> None:
         """Hears how a placement went, that an allocation failed, or that another model is there."""
-        if not isinstance(event, PlacementSettled | MemoryShort | ModelStateChanged):
+        if not isinstance(event, PlacementSettled | MemoryShort | ModelStateChanged | ModelSwitched):
             return
         if isinstance(event, ModelStateChanged):
             self._is_loading = event.state == "loading"
         if not (isinstance(event, ModelStateChanged) and event.state == "loading"):
             self._heard.append(event)
-            self.wake()
+            # Models may take turns every second, and that changes no plan.
+            if not isinstance(event, ModelSwitched):
+                self.wake()
 
     @property
     def given_up(self) -> tuple[Rung, ...]:
@@ -197,6 +202,8 @@ class Adapting:
             event = self._heard.popleft()
             if isinstance(event, ModelStateChanged):
                 self._begin_anew(event)
+            elif isinstance(event, ModelSwitched):
+                self._note_turn(event, now)
             elif isinstance(event, MemoryShort):
                 self.decisions.say("failure", event.sentence, event.tier)
             elif event.is_in_force:
@@ -207,6 +214,13 @@ class Adapting:
                 self._over, self._refused_at = None, now
                 if event.pause_seconds:
                     self._back_off(now)
+
+    def _note_turn(self, event: ModelSwitched, now: float) -> None:
+        """That models take turns is news only where they did not of late."""
+        if now - self._turns_told_at >= TURNS_SECONDS:
+            seconds = event.out_seconds + event.in_seconds
+            self.decisions.say("placement", reasons.models_take_turns(event.name, seconds), "ram")
+        self._turns_told_at = now
 
     def _back_off(self, now: float) -> None:
         """What answers paused for could not be had, so it is tried again later each time: it may never be had."""

@@ -32,6 +32,14 @@ def taken_back(tier: Tier) -> str:
     return f"There is room {_PLACES[tier]} again."
 
 
+def models_take_turns(name: str, seconds: float) -> str:
+    """That several models are asked which do not fit into memory together."""
+    return (
+        f"The models that are asked do not fit into memory together, so they take turns: {name} came back "
+        f"in {seconds:.1f} s."
+    )
+
+
 def budget_chosen(tier: Tier, num_bytes: int | None) -> str:
     """That the user changed what we may hold of a tier."""
     if num_bytes is None:

@@ -10,7 +10,7 @@ import pytest
 
 from engine.config import GIB, MIB
 from engine.core import ModelShape
-from engine.events import ModelStateChanged
+from engine.events import ModelStateChanged, ModelSwitched
 from engine.memory.demand import Backlog
 from engine.memory.pressure import Stalls
 from tests.helpers.scripted_machine import PARTITION_BYTES, PARTITIONS, ScriptedMachine
@@ -405,6 +405,20 @@ def test_what_was_planned_for_another_model_is_not_handed_over():
     machine.path = Path("/other.gguf")
     machine.run(60)
     assert len(machine.applied) > num_applied
+
+
+def test_models_that_begin_to_take_turns_are_told_of_once():
+    machine = ScriptedMachine()
+    for _ in range(400):
+        machine.adapting.note(ModelSwitched("/b.gguf", "small", "/a.gguf", 0.1, 0.4, 5))
+        machine.run(1)
+    assert machine.sentences("placement") == [
+        "The models that are asked do not fit into memory together, so they take turns: small came back in 0.5 s."
+    ]
+    machine.run(400)
+    machine.adapting.note(ModelSwitched("/b.gguf", "small", "/a.gguf", 0.0, 0.3, 5))
+    machine.run(1)
+    assert len(machine.sentences("placement")) == 2
 
 
 def test_without_a_model_the_index_follows_the_budget():
