@@ -410,15 +410,15 @@ def test_what_was_planned_for_another_model_is_not_handed_over():
 def test_models_that_begin_to_take_turns_are_told_of_once():
     machine = ScriptedMachine()
     for _ in range(400):
-        machine.adapting.note(ModelSwitched("/b.gguf", "small", "/a.gguf", 0.1, 0.4, 5))
+        machine.loop.note(ModelSwitched("/b.gguf", "small", "/a.gguf", 0.1, 0.4, 5))
         machine.run(1)
-    assert machine.sentences("placement") == [
+    assert machine.sentences("placement")[1:] == [
         "The models that are asked do not fit into memory together, so they take turns: small came back in 0.5 s."
     ]
     machine.run(400)
-    machine.adapting.note(ModelSwitched("/b.gguf", "small", "/a.gguf", 0.0, 0.3, 5))
+    machine.loop.note(ModelSwitched("/b.gguf", "small", "/a.gguf", 0.0, 0.3, 5))
     machine.run(1)
-    assert len(machine.sentences("placement")) == 2
+    assert len(machine.sentences("placement")) == 3
 
 
 def test_without_a_model_the_index_follows_the_budget():
