@@ -121,7 +121,7 @@ FULL = Size(
     pooled=SIX_HUNDRED_MILLION,
     scale=Scale(prompt_divisor=4, answer_divisor=2, most=1500),
     targets=Targets(ttft_s=10.0, tpot_s=0.25),
-    load_share=0.5,
+    load_share=0.7,
     seconds=300.0,
     calibrating=24,
     seeds=(1, 2, 3),
@@ -134,8 +134,8 @@ SMALL = Size(
     pooled=LEANER,
     scale=Scale(prompt_divisor=16, answer_divisor=4, most=500),
     targets=Targets(ttft_s=2.0, tpot_s=0.1),
-    load_share=0.5,
-    seconds=30.0,
+    load_share=0.7,
+    seconds=40.0,
     calibrating=12,
     seeds=(1,),
 )
@@ -183,6 +183,8 @@ class Bench:
     ours: list[list[Reply]] = field(default_factory=list)
     our_switches: list[Switch] = field(default_factory=list)
     router: list[list[Reply]] = field(default_factory=list)
+    # What the router said where it took no question, or ended its answer.
+    refused: list[str] = field(default_factory=list)
     server: Server | None = None
 
     def run(self, parts: Sequence[str]) -> None:
@@ -236,6 +238,7 @@ class Bench:
                 side.ask(warms=list(range(NUM_MODELS)))
                 heard = self._told(f"router, seed {seed}", side, **self._load(seed).told())
             self.router.append([Reply.heard(one) for one in heard["replies"]])
+            self.refused += heard["refused"]
 
     def _rate_of(self, side: SideProcess) -> float:
         """Questions a second, one after the other."""
@@ -400,8 +403,8 @@ def found(bench: Bench) -> tuple[dict[str, float], dict[str, dict[str, float]], 
         ours |= _of_load(bench.ours, bench.size.targets)
         ours |= {f"load_{name}": value for name, value in switch_figures(bench.our_switches).items()}
     if bench.router:
-        others["router"] = _of_load(bench.router, bench.size.targets)
-    if bench.server is not None:
+        others["router"] = {**_of_load(bench.router, bench.size.targets), "refused": float(len(bench.refused))}
+    if bench.router and bench.server is not None:
         others["router"] |= {"server_bytes": bench.server.num_bytes, "server_per_s": bench.server.per_second}
     if bench.ours and bench.router:
         pairs = zip(bench.ours, bench.router, strict=True)

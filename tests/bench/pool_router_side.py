@@ -3,27 +3,33 @@
 Run as a side (side_process.py); router and servers are children, so all share the limit. Settings: `binary`; `folder`
 of the models and their `names`; `most` of them loaded at a time; `num_threads`, `num_slots`, `slot_tokens` and
 `is_repacked` of each server. Asked with `warms`, it has each of these models write two tokens, one after the other;
-asked with `asked`, it hands each question over when it comes, and tells when each of its tokens came, up to `until_s`.
-Asked nothing, it says what it holds.
+asked with `asked`, it hands each question over when it comes, again where it was refused, and tells when each of its
+tokens came, up to `until_s`, and how often one was refused. Asked nothing, it says what it holds.
 
-A router ends no server that is writing, and starts the models that wait in the order in which they were asked for.
+A router ends no server that is writing, and starts the models that wait in the order in which they were asked for. It
+refuses a question whose model it is just ending.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 from tests.bench.confined import Group
 from tests.bench.llama_server import LlamaServer, ServerOptions
+from tests.bench.peers import PeerFailed
 from tests.bench.plain_retrieval import plain_prompt
 from tests.bench.pool_figures import Reply
 from tests.bench.pool_load import Asked
 from tests.bench.serving_turns import Clock
 from tests.bench.side_process import Said, group_of, serve
+
+RETRY_SECONDS = 0.1
 
 
 class RouterSide:
@@ -55,16 +61,15 @@ class RouterSide:
 
     def answer(self, asked: Sequence[Asked], until_s: float) -> list[Reply]:
         """All questions, each handed over when it comes; nobody waits for what comes later than that."""
-        clock, times = Clock(), [list[float]() for _ in asked]
+        clock, times, self.refused = Clock(), [list[float]() for _ in asked], list[str]()
         prompts = [self._tokens(one) for one in asked]
         pool = ThreadPoolExecutor(len(asked))
         answers = [
-            pool.submit(self._answer, one, prompt, clock, noted)
+            pool.submit(self._answer, one, prompt, clock, noted, until_s)
             for one, prompt, noted in zip(asked, prompts, times, strict=True)
         ]
-        done, _ = wait(answers, timeout=until_s - clock.now())
-        pool.shutdown(wait=False, cancel_futures=True)
-        _raise_failures(done)
+        wait(answers, timeout=until_s - clock.now())
+        pool.shutdown(wait=False)
         return [
             Reply(one.model, one.arrival_s, one.answer_tokens, tuple(noted))
             for one, noted in zip(asked, times, strict=True)
@@ -76,21 +81,22 @@ class RouterSide:
     def close(self) -> None:
         self._closing.close()
 
-    def _answer(self, asked: Asked, prompt: Sequence[int], clock: Clock, noted: list[float]) -> None:
+    def _answer(self, asked: Asked, prompt: Sequence[int], clock: Clock, noted: list[float], until_s: float) -> None:
         clock.sleep_until(asked.arrival_s)
-        self._server.complete(
-            prompt, asked.answer_tokens, lambda _: noted.append(clock.now()), self._names[asked.model]
-        )
+        while len(noted) < asked.answer_tokens and clock.now() < until_s:
+            noted.clear()
+            try:
+                self._server.complete(
+                    prompt, asked.answer_tokens, lambda _: noted.append(clock.now()), self._names[asked.model]
+                )
+            except (PeerFailed, OSError, HTTPException) as error:
+                self.refused.append(str(error))
+                time.sleep(RETRY_SECONDS)
 
     def _tokens(self, asked: Asked) -> list[int]:
         prompt = plain_prompt(asked.text, ()).encode()
         tokens: list[int] = self._vocabulary.tokenize(prompt, add_bos=True, special=True)
         return tokens
-
-
-def _raise_failures(done: set[Future[None]]) -> None:
-    for answer in done:
-        answer.result()
 
 
 def prepare(settings: Said) -> Callable[[Said], Said]:
@@ -101,7 +107,8 @@ def prepare(settings: Said) -> Callable[[Said], Said]:
             side.warm(asked["warms"])
         if "asked" in asked:
             questions = [Asked.heard(one) for one in asked["asked"]]
-            return {"replies": [reply.told() for reply in side.answer(questions, asked["until_s"])]}
+            replies = side.answer(questions, asked["until_s"])
+            return {"replies": [reply.told() for reply in replies], "refused": side.refused}
         return {"held_bytes": side.held_bytes()}
 
     return answer

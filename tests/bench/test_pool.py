@@ -33,6 +33,7 @@ from tests.bench.pool_figures import (
     tpot_met,
 )
 from tests.bench.pool_load import WORDS, Asked, arrivals, questions, shares, words
+from tests.bench.pool_router_side import RETRY_SECONDS, RouterSide
 from tests.bench.pool_unload_side import Text, UnloadSide, batches
 from tests.bench.scripted_server import SERVER, program
 from tests.bench.test_bench_model import SMALL
@@ -207,6 +208,35 @@ def test_a_router_is_told_its_folder_and_each_question_its_model(tmp_path: Path)
     arguments = OPTIONS.arguments(Path("llama-server"), {"--models-dir": "models", "--models-max": 2}, 80)
     assert arguments[1:5] == ["--models-dir", "models", "--models-max", "2"]
     assert "-m" not in arguments
+
+
+def test_a_question_that_a_router_refuses_is_handed_over_again(tmp_path: Path) -> None:
+    refusing = SERVER.replace(
+        "        asked = json", "        Handler.asked = getattr(Handler, 'asked', 0) + 1\n        asked = json"
+    ).replace("        self.send_response(200)\n", "        self.send_response(503 if Handler.asked == 1 else 200)\n")
+    model = bench_model(tmp_path / "models", SMALL)
+    settings = {
+        "binary": str(program(tmp_path, refusing)),
+        "folder": str(model.parent),
+        "names": [model.stem],
+        "most": 1,
+        "num_threads": 1,
+        "num_slots": 1,
+        "slot_tokens": 512,
+        "is_repacked": True,
+    }
+    side = RouterSide(settings, GROUP)
+    try:
+        [reply] = side.answer([Asked("ba be", 0, 0.05, 3)], until_s=5.0)
+        refused = list(side.refused)
+        [unanswered] = side.answer([Asked("ba be", 0, 0.05, 300)], until_s=0.2)
+    finally:
+        side.close()
+
+    assert len(refused) == 1
+    assert (len(reply.token_s), reply.arrival_s) == (3, 0.05)
+    assert reply.token_s[0] >= 0.05 + RETRY_SECONDS
+    assert len(unanswered.token_s) < 300
 
 
 def test_what_was_found_is_told_by_the_names_that_are_promised() -> None:
