@@ -33,7 +33,7 @@ import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -103,7 +103,7 @@ class Size:
     pair: Shape
     running: Running
     chat_tokens: int
-    chat_tpot_s: float
+    chat_targets: Targets
     pooled: Shape
     scale: Scale
     targets: Targets
@@ -117,7 +117,7 @@ FULL = Size(
     pair=ONE_BILLION,
     running=Running(at_once=4, prompt_tokens=1000, answer_tokens=1000, switches=8, steps=8, ways=WAYS),
     chat_tokens=400,
-    chat_tpot_s=0.25,
+    chat_targets=Targets(ttft_s=10.0, tpot_s=0.25),
     pooled=SIX_HUNDRED_MILLION,
     scale=Scale(prompt_divisor=4, answer_divisor=2, most=1500),
     targets=Targets(ttft_s=10.0, tpot_s=0.25),
@@ -130,7 +130,7 @@ SMALL = Size(
     pair=LEAN,
     running=Running(at_once=4, prompt_tokens=500, answer_tokens=500, switches=6, steps=8, ways=("repacked",)),
     chat_tokens=150,
-    chat_tpot_s=0.1,
+    chat_targets=Targets(ttft_s=2.0, tpot_s=0.1),
     pooled=LEANER,
     scale=Scale(prompt_divisor=16, answer_divisor=4, most=500),
     targets=Targets(ttft_s=2.0, tpot_s=0.1),
@@ -200,7 +200,8 @@ class Bench:
         """And then the two chats, by the same engine."""
         running, tokens = self.size.running, self.size.chat_tokens
         chats = [Asked(words(32, random.Random(model)), model, 0.0, tokens) for model in range(2)]
-        with self._ours(self.pair, self._room_of_pair, running.tokens // running.at_once) as side:
+        targets = self.size.chat_targets
+        with self._ours(self.pair, self._room_of_pair, running.tokens // running.at_once, targets) as side:
             switched = self._told("switching", side, running=self._running(), switches=running.switches)
             heard = self._told("two chats", side, **Load(tuple(chats), _LONG_S).told())
         self.switches = [Switch.heard(one) for one in switched["switches"]]
@@ -249,7 +250,7 @@ class Bench:
 
     def measure_goodput(self) -> None:
         for seed in self.size.seeds:
-            with self._ours(self.pooled, self._room_of_pool, self._slot_tokens) as side:
+            with self._ours(self.pooled, self._room_of_pool, self._slot_tokens, self.size.targets) as side:
                 heard = self._told(f"ours, seed {seed}", side, **self._load(seed).told())
             self.ours.append([Reply.heard(one) for one in heard["replies"]])
             self.our_switches += [Switch.heard(one) for one in heard["switches"]]
@@ -261,7 +262,7 @@ class Bench:
     @cached_property
     def _alone_bytes(self) -> int:
         """What our engine holds without any model."""
-        with told("the engine alone"), self._engine((), _PLENTY, 1024) as side:
+        with told("the engine alone"), self._engine((), _PLENTY, 1024, self.size.targets) as side:
             return int(side.settled["held_bytes"])
 
     @property
@@ -295,18 +296,19 @@ class Bench:
             return side.ask(**asked)
 
     @contextmanager
-    def _ours(self, models: Sequence[Path], room: int, tokens: int) -> Iterator[SideProcess]:
-        with self._engine(models, self._alone_bytes + room, tokens) as side:
+    def _ours(self, models: Sequence[Path], room: int, tokens: int, targets: Targets) -> Iterator[SideProcess]:
+        with self._engine(models, self._alone_bytes + room, tokens, targets) as side:
             yield side
 
     @contextmanager
-    def _engine(self, models: Sequence[Path], limit_bytes: int, tokens: int) -> Iterator[SideProcess]:
+    def _engine(self, models: Sequence[Path], limit_bytes: int, tokens: int, targets: Targets) -> Iterator[SideProcess]:
         settings = {
             "home": str(self.home),
             "models": [str(path) for path in models],
             "num_threads": num_threads(),
             "max_context": tokens,
             "at_once": SLOTS,
+            **asdict(targets),
         }
         forget_all(models)
         started = SideProcess.started("tests.bench.pool_our_side", settings, Limit(limit_bytes, self.parent))
@@ -397,7 +399,7 @@ def found(bench: Bench) -> tuple[dict[str, float], dict[str, dict[str, float]], 
         if bench.switches:
             named["unload_load"] = min(w["switch_mean_s"] for w in ways.values()) / ours["switch_mean_s"]
     if bench.chats:
-        ours["tpot_met_two_chats"] = tpot_met(bench.chats, bench.size.chat_tpot_s)
+        ours["tpot_met_two_chats"] = tpot_met(bench.chats, bench.size.chat_targets.tpot_s)
         ours["two_chats_ttft_max_s"] = max((one.ttft_s for one in bench.chats if one.ttft_s is not None), default=0.0)
     if bench.ours:
         ours |= _of_load(bench.ours, bench.size.targets)

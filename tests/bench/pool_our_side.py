@@ -1,10 +1,10 @@
 """Our engine with several models: questions name the model that is to answer, and the pool has the models come and go.
 
 Run as a side (side_process.py). Settings: `home`, the engine's folders; `models`; `num_threads`; `max_context` tokens
-of an answer with its prompt, `at_once` of them. Each model answers a short question first, so that all are open. Asked
-with `asked` questions it submits each when it comes, and tells when each of its tokens came, up to `until_s`, and of
-each switch. Asked with `switches`, it has the answers to `running` questions written all at once until there were so
-many switches, and tells of these. Asked nothing, it says what it holds.
+of an answer with its prompt, `at_once` of them; `ttft_s` and `tpot_s`, the targets. Each model answers a short question
+first, so that all are open. Asked with `asked` questions it submits each when it comes, and tells when each of its
+tokens came, up to `until_s`, and of each switch. Asked with `switches`, it has the answers to `running` questions
+written all at once until there were so many switches, and tells of these. Asked nothing, it says what it holds.
 """
 
 from __future__ import annotations
@@ -79,6 +79,8 @@ class OurPoolSide:
                     "generation.num_threads": settings["num_threads"],
                     "generation.max_context": settings["max_context"],
                     "generation.parallel_answers": settings["at_once"],
+                    "generation.ttft_target_seconds": settings["ttft_s"],
+                    "generation.tpot_target_seconds": settings["tpot_s"],
                 }
             )
             # Libraries and embedder first: what they take is known then, and no plan gives it to a model.
