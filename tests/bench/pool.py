@@ -201,7 +201,7 @@ class Bench:
         running, tokens = self.size.running, self.size.chat_tokens
         chats = [Asked(words(32, random.Random(model)), model, 0.0, tokens) for model in range(2)]
         targets = self.size.chat_targets
-        with self._ours(self.pair, self._room_of_pair, running.tokens // running.at_once, targets) as side:
+        with self._ours(self.pair, self._room_of_pair, self._pair_tokens, targets) as side:
             switched = self._told("switching", side, running=self._running(), switches=running.switches)
             heard = self._told("two chats", side, **Load(tuple(chats), _LONG_S).told())
         self.switches = [Switch.heard(one) for one in switched["switches"]]
@@ -262,7 +262,7 @@ class Bench:
     @cached_property
     def _alone_bytes(self) -> int:
         """What our engine holds without any model."""
-        with told("the engine alone"), self._engine((), _PLENTY, 1024, self.size.targets) as side:
+        with told("the engine alone"), self._engine((), _PLENTY, self._pair_tokens, self.size.targets) as side:
             return int(side.settled["held_bytes"])
 
     @property
@@ -275,6 +275,10 @@ class Bench:
     def _room_of_pool(self) -> int:
         assert self.server is not None
         return int(MODELS_THAT_FIT * self.server.num_bytes)
+
+    @property
+    def _pair_tokens(self) -> int:
+        return self.size.running.tokens // self.size.running.at_once
 
     @property
     def _slot_tokens(self) -> int:

@@ -1,15 +1,17 @@
 """Our engine with several models: questions name the model that is to answer, and the pool has the models come and go.
 
 Run as a side (side_process.py). Settings: `home`, the engine's folders; `models`; `num_threads`; `max_context` tokens
-of an answer with its prompt, `at_once` of them; `ttft_s` and `tpot_s`, the targets. Each model answers a short question
-first, so that all are open. Asked with `asked` questions it submits each when it comes, and tells when each of its
-tokens came, up to `until_s`, and of each switch. Asked with `switches`, it has the answers to `running` questions
-written all at once until there were so many switches, and tells of these. Asked nothing, it says what it holds.
+of an answer with its prompt, `at_once` of them; `ttft_s` and `tpot_s`, the targets. Quotes answer some long questions
+first, so that searching takes all that it ever will, and then each model a short one, so that all are open. Asked with
+`asked` questions it submits each when it comes, and tells when each of its tokens came, up to `until_s`, and of each
+switch. Asked with `switches`, it has the answers to `running` questions written all at once until there were so many
+switches, and tells of these. Asked nothing, it says what it holds.
 """
 
 from __future__ import annotations
 
 import queue
+import random
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -34,7 +36,7 @@ from engine.yielding import switch_often
 from tests.bench.confined import Group
 from tests.bench.joint_side import NO_MODEL
 from tests.bench.pool_figures import Reply, Switch, token_times
-from tests.bench.pool_load import Asked
+from tests.bench.pool_load import Asked, words
 from tests.bench.serving_turns import Clock
 from tests.bench.side_process import Said, group_of, serve
 
@@ -85,7 +87,8 @@ class OurPoolSide:
             )
             # Libraries and embedder first: what they take is known then, and no plan gives it to a model.
             self.engine.use_model(None)
-            for model in (NO_MODEL, *self._models):
+            self.engine.ask_many(_long_questions(settings["max_context"], 2 * settings["at_once"]), model=NO_MODEL)
+            for model in self._models:
                 self.engine.ask(FIRST_QUESTION, sampling=_sampling(2), model=model)
             undo.callback(self.engine.subscribe(self._note))
             self._closing = undo.pop_all()
@@ -166,6 +169,11 @@ class OurPoolSide:
                 self._heard.put((Switch(event.out_seconds, event.in_seconds, event.moved_bytes), now))
             case TokensGenerated() | AnswerFinished() | AnswerFailed() | AnswerCancelled():
                 self._heard.put((event, now))
+
+
+def _long_questions(num_tokens: int, count: int) -> list[str]:
+    random_ = random.Random(0)
+    return [words(num_tokens // 2, random_) for _ in range(count)]
 
 
 def _sampling(num_tokens: int, seed: int = 0) -> SamplingParams:
