@@ -31,7 +31,7 @@ class Accounts:
     def memory(self, hardware: Hardware, num_waiting: int) -> MemoryReply:
         """Who holds what, now; `num_waiting` questions have not ended."""
         parts = self._parts
-        told = tuple(filter(None, (parts.loader.decision, parts.loader.pending, parts.loader.problem)))
+        told = tuple(filter(None, (parts.models.decision, parts.models.pending, parts.models.problem)))
         counters = self._counters(num_waiting)
         return take_snapshot(self._ledger, hardware, counters, told, self._news(), parts.adapting.decisions.newest)
 
@@ -66,7 +66,7 @@ class Accounts:
 
 def _of_placement(parts: Parts) -> dict[str, float]:
     """How the model lies, and what is expected of that."""
-    placement, backlog = parts.loader.placement, parts.backlog.now()
+    placement, backlog = parts.models.placement, parts.backlog.now()
     running = {"answers_running": float(backlog.running)}
     if placement is None:
         return running

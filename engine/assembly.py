@@ -17,6 +17,7 @@ from engine.events import LibraryChanged
 from engine.foreseen import Foreseen
 from engine.generation.commands import UseModel
 from engine.generation.loader import ModelLoader
+from engine.generation.pool import ModelPool
 from engine.generation.refresh_policy import RefreshPolicy
 from engine.generation.refreshes import EvidenceSource
 from engine.generation.spare_power import has_power_to_spare
@@ -61,7 +62,7 @@ class Parts:
     pool: ParserPool
     viewer: ParserPool
     stores: StoresOpener
-    loader: ModelLoader
+    models: ModelPool
     generation: GenerationWorker
     sweep_costs: SweepCosts
     searching: SearcherOpener
@@ -154,13 +155,15 @@ def assemble(
             look_costs.expected,
         ),
         cores=cores,
+        tpot_seconds=lambda: settings().generation.tpot_target_seconds,
     )
+    models = generation.models
 
     def beside(demand: Demand) -> Demand:
         return senses.beside(demand, adapting.budgets())
 
     def sharing() -> Sharing:
-        loaded = loader.loaded_now
+        loaded = models.loaded_now
         if loaded is None:
             return UNMEASURED
         return chosen(
@@ -168,7 +171,7 @@ def assemble(
         )
 
     def threads() -> tuple[int, int]:
-        loaded, num_cores = loader.loaded_now, available_cores()
+        loaded, num_cores = models.loaded_now, available_cores()
         return (loaded.plan.spec.num_threads if loaded is not None else num_cores), num_cores
 
     competitors = Competitors(
@@ -178,8 +181,8 @@ def assemble(
         Foreseen(home.data / "libraries-take.json"),
         runtime,
     )
-    senses = EngineSenses(home.data, loader, generation, stores, competitors, backlog)
-    hands = EngineHands(loader, generation, stores)
+    senses = EngineSenses(home.data, models, generation, stores, competitors, backlog)
+    hands = EngineHands(models, generation, stores)
     adapting = Adapting(
         Senses(senses.hardware, settings, backlog.now, senses.in_force, senses.use),
         hands,
@@ -249,7 +252,7 @@ def assemble(
         pool=pool,
         viewer=viewer,
         stores=stores,
-        loader=loader,
+        models=models,
         generation=generation,
         sweep_costs=sweep_costs,
         searching=searching,

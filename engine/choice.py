@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from engine.config import Settings
+from engine.core import QUOTES_ONLY
 from engine.generation.commands import UseModel
 from engine.memory.demand import Demand
 from engine.memory.hardware import Hardware
 from engine.models import shelf
 from engine.models.gguf import read_shape
 from engine.protocol import ModelEntry
-
-# Answers are quotes.
-NO_MODEL = "none"
 
 
 class ModelChoice:
@@ -84,7 +82,7 @@ class ModelChoice:
         Raises:
             ModelError: There is no such file, or it is no model.
         """
-        if name in ("", NO_MODEL):
+        if name in ("", QUOTES_ONLY):
             return name
         path = (self.named(name) or Path(name)).expanduser().absolute()
         # A script's thousands of questions name the same one, and reading a header takes milliseconds.
@@ -96,6 +94,6 @@ class ModelChoice:
 
     def named(self, name: str) -> Path | None:
         """The file that a file's name, a known model's name or "none" stands for."""
-        if name == NO_MODEL:
+        if name == QUOTES_ONLY:
             return None
         return shelf.named(self._settings().models.known, name) or Path(name)

@@ -118,6 +118,9 @@ class GenerationSettings(_Table):
     reorder_loss: float = Field(0.1, ge=0, le=1)
     read_ahead: bool | None = None
     refresh: Literal["off", "auto", "always"] = "off"
+    # What readers are promised where several models take turns: how soon an answer begins, and how fast it is written.
+    ttft_target_seconds: float = Field(10.0, gt=0)
+    tpot_target_seconds: float = Field(0.25, gt=0)
     num_threads: int = Field(0, ge=0)
     n_gpu_layers: int | None = Field(None, ge=0)
     temperature: float = Field(0.2, ge=0, le=5)

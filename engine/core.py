@@ -337,6 +337,10 @@ class SamplingParams:
     length_penalty: float = 1.0
 
 
+# The model of questions that are answered by quotes.
+QUOTES_ONLY = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """What the user asked.

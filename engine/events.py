@@ -136,6 +136,22 @@ class ModelStateChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelSwitched:
+    """Between two tokens, the weights of one model came into memory where those of another had been.
+
+    `path` and `name` are of the one that came, `left` is the path of the one that computed before. To make room took
+    `out_seconds`; what came, of `moved_bytes`, held its first steps up for `in_seconds`.
+    """
+
+    path: str
+    name: str
+    left: str
+    out_seconds: float
+    in_seconds: float
+    moved_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementSettled:
     """A placement that was asked for is in force, or cannot be: then everything stays as it was, and `sentence` why.
 
@@ -185,6 +201,7 @@ Event = (
     | AnswerCancelled
     | AnswerFailed
     | ModelStateChanged
+    | ModelSwitched
     | PlacementSettled
     | MemoryShort
     | MemoryChanged

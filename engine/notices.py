@@ -24,7 +24,7 @@ def notice_of(event: events.Event) -> protocol.Notice | None:
             return protocol.ModelState(**asdict(event))
         case events.MeasuringProgressed(done, total):
             return protocol.Measuring(done=done, total=total)
-        case events.MemoryChanged() | events.PlacementSettled() | events.MemoryShort():
+        case events.MemoryChanged() | events.PlacementSettled() | events.MemoryShort() | events.ModelSwitched():
             return None
         case _:
             return _answer_notice(event)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.competing import Competitors, nothing_but_index
 from engine.embedder.backends import Place
-from engine.generation.loader import ModelLoader
+from engine.generation.pool import ModelPool
 from engine.generation.worker import GenerationWorker
 from engine.handing_over import Here
 from engine.memory.backlog import BacklogWatch
@@ -25,18 +25,18 @@ class EngineSenses:
     def __init__(
         self,
         data_folder: Path,
-        loader: ModelLoader,
+        models: ModelPool,
         generation: GenerationWorker,
         stores: StoresOpener,
         competitors: Competitors,
         backlog: BacklogWatch,
     ) -> None:
-        self._data_folder, self._loader, self._generation = data_folder, loader, generation
+        self._data_folder, self._models, self._generation = data_folder, models, generation
         self._stores, self._competitors, self._backlog = stores, competitors, backlog
 
     def hardware(self) -> Hardware:
         """The machine now, with its devices as they were at the look before: only their own thread may ask them."""
-        devices = self._loader.devices
+        devices = self._models.devices
         if devices:
             self._generation.look_at_devices()
         return probe(self._data_folder, devices)
@@ -44,7 +44,8 @@ class EngineSenses:
     def in_force(self) -> InForce:
         """What the loaded model wants and where it lies; where none is, the index alone."""
         # Which model it is comes first: should another come meanwhile, what is planned for it is refused.
-        loaded, demand = self._loader.loaded_now, self._loader.demand
+        loader = self._models.principal.loader
+        loaded, demand = loader.loaded_now, loader.demand
         index_bytes = self._stores.partition_bytes or 0
         stores = self._stores.opened()
         on_gpu = stores is not None and stores.embedder.place == "card"
@@ -58,7 +59,7 @@ class EngineSenses:
 
     def beside(self, demand: Demand, budgets: Budgets) -> Demand:
         """A model's demand with all that competes with it, within what may be held."""
-        backlog, has_device = self._backlog.now(), bool(self._loader.devices)
+        backlog, has_device = self._backlog.now(), bool(self._models.devices)
         full = self._competitors.beside(demand, num_questions=backlog.waiting + backlog.running, has_device=has_device)
         return replace(full, budgets=budgets)
 
@@ -75,8 +76,8 @@ class EngineSenses:
 class EngineHands:
     """Carries out what the loop decides; implements `adapting.Hands`."""
 
-    def __init__(self, loader: ModelLoader, generation: GenerationWorker, stores: StoresOpener) -> None:
-        self._loader, self._generation, self._stores = loader, generation, stores
+    def __init__(self, models: ModelPool, generation: GenerationWorker, stores: StoresOpener) -> None:
+        self._models, self._generation, self._stores = models, generation, stores
         self._moving = threading.Thread()
 
     def apply(self, placement: Placement, path: Path) -> None:
@@ -113,6 +114,6 @@ class EngineHands:
         self._generation.set_aside_on_disk(is_on_disk)
 
     def rest_model(self) -> None:
-        loaded = self._loader.loaded_now
+        loaded = self._models.loaded_now
         if loaded is not None:
             self._generation.rest(loaded.plan.path)

@@ -8,6 +8,8 @@ from typing import Any, Literal
 TurnRecordState = Literal["asked", "writing", "finished", "cancelled", "failed"]
 Json = dict[str, Any]
 
+# What stands for a model where a chat is answered with quotes; also on the wire.
+NO_MODEL = "none"
 # What a turn says that was open when the window's process ended.
 INTERRUPTED = "Ragdoll was closed before this answer was complete."
 
@@ -16,7 +18,8 @@ INTERRUPTED = "Ragdoll was closed before this answer was complete."
 class Conversation:
     """One chat. Times are seconds since 1970; `collection` None searches all; `leaf_id` is the last turn shown.
 
-    `filters` confine its next questions.
+    `filters` confine its next questions. `model` is the file of the model that answers them, "" the one that is chosen
+    at the time, "none" quotes.
     """
 
     conversation_id: str
@@ -27,6 +30,7 @@ class Conversation:
     collection: str | None = None
     leaf_id: str | None = None
     filters: Json = field(default_factory=dict)
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

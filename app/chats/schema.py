@@ -166,12 +166,18 @@ def _m005_places(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE run_files ADD COLUMN places TEXT NOT NULL DEFAULT '[]'")
 
 
+def _m006_model_of_a_chat(connection: sqlite3.Connection) -> None:
+    """As JSON, since the names of files hold anything; chats from before follow the choice."""
+    connection.execute("""ALTER TABLE conversations ADD COLUMN model TEXT NOT NULL DEFAULT '""'""")
+
+
 _MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m001_conversations_and_turns,
     _m002_filters,
     _m003_refreshes,
     _m004_runs,
     _m005_places,
+    _m006_model_of_a_chat,
 )
 
 

@@ -16,7 +16,7 @@ from app.chats.errors import telling
 from app.chats.records import INTERRUPTED, OUTCOME_FIELDS, Conversation, Json, Outcome, Turn
 from app.chats.runs import RunStore
 
-_CONVERSATION = "conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters"
+_CONVERSATION = "conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters, model"
 _TURN = "turn_id, conversation_id, parent_id, question, created, filters"
 
 
@@ -70,15 +70,17 @@ class ChatStore:
         return None if row is None else _conversation(row)
 
     def create_conversation(
-        self, title: str, collection: str | None = None, filters: Json | None = None
+        self, title: str, collection: str | None = None, filters: Json | None = None, model: str = ""
     ) -> Conversation:
-        now = time.time()
-        made = Conversation(uuid4().hex, storable(title), now, now, collection=collection, filters=filters or {})
+        made_id, now = uuid4().hex, time.time()
+        made = Conversation(
+            made_id, storable(title), now, now, collection=collection, filters=filters or {}, model=model
+        )
         with self._change():
             self._connection.execute(
-                "INSERT INTO conversations (conversation_id, title, created, updated, collection, filters) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                (made.conversation_id, made.title, now, now, collection, json.dumps(made.filters)),
+                "INSERT INTO conversations (conversation_id, title, created, updated, collection, filters, model) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (made_id, made.title, now, now, collection, json.dumps(made.filters), json.dumps(model)),
             )
         return made
 
@@ -94,6 +96,10 @@ class ChatStore:
     def set_filters(self, conversation_id: str, filters: Json) -> None:
         """What the next questions of a conversation are confined to."""
         self._set(conversation_id, "filters", json.dumps(filters))
+
+    def set_model(self, conversation_id: str, model: str) -> None:
+        """Which model answers the next questions of a conversation; see `Conversation`."""
+        self._set(conversation_id, "model", json.dumps(model))
 
     def set_leaf(self, conversation_id: str, leaf_id: str) -> None:
         """Remembers which branch is shown."""
@@ -182,9 +188,17 @@ class ChatStore:
 
 
 def _conversation(row: tuple[Any, ...]) -> Conversation:
-    conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters = row
+    conversation_id, title, created, updated, is_pinned, collection, leaf_id, filters, model = row
     return Conversation(
-        conversation_id, title, created, updated, bool(is_pinned), collection, leaf_id, json.loads(filters)
+        conversation_id,
+        title,
+        created,
+        updated,
+        bool(is_pinned),
+        collection,
+        leaf_id,
+        json.loads(filters),
+        json.loads(model),
     )
 
 

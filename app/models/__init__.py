@@ -14,6 +14,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.models.answering import Answering
 from app.models.chat_list import ChatListModel
+from app.models.chat_model import ChatModel
 from app.models.conversation import ConversationModel
 from app.models.each_file import EachFileModel
 from app.models.engine_status import EngineStatusModel
@@ -41,8 +42,8 @@ class AppModels(QObject):
         settings: The window's own settings.
         answering: The questions under way in all chats.
         each_file: The question that is put to every file.
-        conversation, chat_list, library, model_picker, memory, remark, sources, standings, engine_status: What is
-            shown.
+        conversation, chat_list, chat_model, library, model_picker, memory, remark, sources, standings, engine_status:
+            What is shown.
     """
 
     message_told = Signal(str, str, str)  # severity (notice, warning, error), a sentence, a way out: for the bar
@@ -61,12 +62,17 @@ class AppModels(QObject):
             is_reading=lambda: self.library.progress is not None,
         )
         self.conversation = ConversationModel(
-            self.answering, chat_store, self, answers_wanted=lambda: settings.settings.answers_per_question
+            self.answering,
+            chat_store,
+            self,
+            answers_wanted=lambda: settings.settings.answers_per_question,
+            chosen_model=lambda: self.model_picker.chosen_or_unknown,
         )
         self.each_file = EachFileModel(client, chat_store.runs, self)
         self.chat_list = ChatListModel(chat_store, self)
         self.library = LibraryModel(client, self)
         self.model_picker = ModelPickerModel(client, self)
+        self.chat_model = ChatModel(self.conversation, self.model_picker, self)
         self.memory = MemoryModel(client, self, name_of=self._chat_of)
         # Until somebody reads it as a table.
         self.memory.table.sleep()
@@ -90,6 +96,10 @@ class AppModels(QObject):
     def _connect_chats(self) -> None:
         self.conversation.conversation_saved.connect(self.chat_list.refresh)
         self.conversation.collection_changed.connect(self._on_collection_changed)
+        self.model_picker.models_changed.connect(self.conversation.settle_models)
+        # The file of a chat's model may be gone since it was last looked at.
+        self.conversation.model_changed.connect(self.model_picker.refresh)
+        self.answering.refused.connect(self.model_picker.refresh)
         self.chat_list.chat_renamed.connect(self.conversation.take_title)
         self.chat_list.chat_deleted.connect(self._on_chat_deleted)
         self.chat_list.chat_restored.connect(self.conversation.open)

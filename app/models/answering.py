@@ -42,6 +42,7 @@ class Answering(QObject):
 
     turn_changed = Signal(object)  # the TurnView as it is now
     text_appended = Signal(object, str)  # the TurnView, and the piece that its text has got
+    refused = Signal()  # the engine did not take a question
     others_added = Signal(str, object)  # a turn id, and the TurnViews of the further answers in its place
     store_failed = Signal(str, str)  # a sentence, a way out; said once until a save succeeds again
 
@@ -182,6 +183,7 @@ class Answering(QObject):
         # A death is told by `engine_died`, for all questions alike.
         if question is not None and error.kind != "EngineDied":
             self._put(turn_id, failed(question.view, f"{error.sentence} {error.way_out}".strip()))
+            self.refused.emit()
 
     # --- inside ---
 

@@ -29,6 +29,7 @@ class ConversationModel(QObject):
         title: Its title, "" for a new one.
         collection: Where questions are searched; None searches all collections.
         filters: What they are confined to besides.
+        model: The file of the model that answers them, "none" for quotes; "" for the one that is chosen at the time.
     """
 
     turn_added = Signal(str)  # turn id; at the end of `turns`
@@ -38,6 +39,7 @@ class ConversationModel(QObject):
     title_changed = Signal(str)  # the new title
     collection_changed = Signal()  # collection
     filters_changed = Signal()  # filters
+    model_changed = Signal()  # model
     conversation_saved = Signal(str)  # conversation id; lists of chats should look again
     store_failed = Signal(str, str)  # a sentence, a way out
 
@@ -47,10 +49,20 @@ class ConversationModel(QObject):
         store: ChatStore,
         parent: QObject | None = None,
         answers_wanted: Callable[[], int] = lambda: 1,
+        chosen_model: Callable[[], str | None] = lambda: "",
     ) -> None:
-        """`answers_wanted` tells how many answers a question gets, if nobody says otherwise."""
+        """An empty chat.
+
+        Args:
+            answering: Asks.
+            store: Keeps chats.
+            parent: As Qt has it.
+            answers_wanted: How many answers a question gets, if nobody says otherwise.
+            chosen_model: The model that a new chat begins with and keeps; "" for none, None while that is not known.
+        """
         super().__init__(parent)
-        self._answers_wanted = answers_wanted
+        self._answers_wanted, self._chosen_model = answers_wanted, chosen_model
+        self._without_model: list[str] = []  # new chats, from before it was known what they begin with
         self._answering = answering
         self._store = store
         self._tree = TurnTree()
@@ -59,6 +71,7 @@ class ConversationModel(QObject):
         self.title = ""
         self.collection: str | None = None
         self.filters = Filters()
+        self.model = ""
         answering.turn_changed.connect(self._on_turn_changed)
         answering.text_appended.connect(self._on_text_appended)
         answering.others_added.connect(self._on_others_added)
@@ -80,7 +93,7 @@ class ConversationModel(QObject):
     # --- which chat ---
 
     def new_chat(self) -> None:
-        """An empty chat; the collection stays chosen, filters do not."""
+        """An empty chat; the collection stays chosen, filters and the model do not."""
         self._take(None, ())
 
     def open(self, conversation_id: str) -> None:
@@ -112,6 +125,24 @@ class ConversationModel(QObject):
             conversation_id = self.conversation_id
             self._try(lambda: self._store.set_filters(conversation_id, stored_filters(filters)))
         self.filters_changed.emit()
+
+    def set_model(self, model: str) -> None:
+        """Which model answers the next questions of this chat; "none" for quotes."""
+        if model == self.model:
+            return
+        self.model = model
+        if self.conversation_id is not None:
+            conversation_id = self.conversation_id
+            self._try(lambda: self._store.set_model(conversation_id, model))
+        self.model_changed.emit()
+
+    def settle_models(self) -> None:
+        """Gives new chats that were asked in before it was known which model is chosen the one they began with."""
+        if (chosen := self._chosen_model()) is None:
+            return
+        waiting, self._without_model = self._without_model, []
+        for conversation_id in waiting if chosen else ():
+            self._settle_model(conversation_id, chosen)
 
     def rename(self, title: str) -> None:
         title = " ".join(title.split())
@@ -175,13 +206,14 @@ class ConversationModel(QObject):
     # --- inside ---
 
     def _take(self, conversation: Conversation | None, turns: tuple[Turn, ...]) -> None:
-        was_collection, was_filters = self.collection, self.filters
+        was_collection, was_filters, was_model = self.collection, self.filters, self.model
         self._tree = TurnTree(turns)
         self.conversation_id = conversation.conversation_id if conversation else None
         self.title = conversation.title if conversation else ""
         if conversation is not None:
             self.collection = conversation.collection
         self.filters = filters_of(conversation.filters) if conversation else Filters()
+        self.model = conversation.model if conversation else ""
         self._show(conversation.leaf_id if conversation else None)
         self.conversation_changed.emit()
         self.title_changed.emit(self.title)
@@ -189,6 +221,8 @@ class ConversationModel(QObject):
             self.collection_changed.emit()
         if self.filters != was_filters:
             self.filters_changed.emit()
+        if self.model != was_model:
+            self.model_changed.emit()
 
     def _show(self, leaf_id: str | None) -> None:
         self._views = {turn.turn_id: self._view(turn) for turn in self._tree.branch(leaf_id)}
@@ -226,16 +260,36 @@ class ConversationModel(QObject):
                 transcript=self._tree.transcript(parent_id),
                 num_answers=num_answers,
                 filters=filters,
+                model=self.model,
             ),
         )
 
     def _stored_conversation(self, question: str) -> str:
         if self.conversation_id is None:
             filters = stored_filters(self.filters)
-            made = self._store.create_conversation(title_from(question), self.collection, filters)
+            chosen = self._chosen_model()
+            model = self.model or chosen or ""
+            made = self._store.create_conversation(title_from(question), self.collection, filters, model)
+            if not model and chosen is None:
+                self._without_model.append(made.conversation_id)
             self.conversation_id, self.title = made.conversation_id, made.title
             self.title_changed.emit(self.title)
+            if model != self.model:
+                self.model = model
+                self.model_changed.emit()
         return self.conversation_id
+
+    def _settle_model(self, conversation_id: str, model: str) -> None:
+        def settle() -> None:
+            conversation = self._store.conversation(conversation_id)
+            # What was chosen for it meanwhile counts.
+            if conversation is not None and not conversation.model:
+                self._store.set_model(conversation_id, model)
+
+        if conversation_id == self.conversation_id:
+            self.set_model(self.model or model)
+        else:
+            self._try(settle)
 
     def _try(self, change: Callable[[], None]) -> bool:
         try:

@@ -56,6 +56,12 @@ def _model_sentence(model: ModelState | None) -> str:
     return _tr("Loading %1, %2 %").replace("%2", percent).replace("%1", name)
 
 
+def _loading_longest(was: ModelState | None, notice: ModelState) -> ModelState:
+    """What matters of two models: how one was loaded, or let go, is no news of another that is still being loaded."""
+    is_loading_on = was is not None and was.state == "loading" and notice.state != "loading"
+    return was if was is not None and is_loading_on and notice.path not in ("", was.path) else notice
+
+
 def _phase_sentence(phase: str) -> str:
     known = {"loading libraries": _tr("Loading libraries…"), "loading model": _tr("Loading the model…")}
     return known.get(phase, phase[:1].upper() + phase[1:] + "…" if phase else "")
@@ -143,7 +149,7 @@ class EngineStatusModel(QObject):
             case protocol.IndexFinished() | protocol.IndexFailed():
                 self._set(replace(self._facts, progress=None, share=NOTHING_DONE))
             case protocol.ModelState():
-                self._set(replace(self._facts, model=notice))
+                self._set(replace(self._facts, model=_loading_longest(self._facts.model, notice)))
             case protocol.Measuring():
                 self._set(replace(self._facts, measuring=(notice.done, notice.total)))
             case protocol.AnswerState():

@@ -1,4 +1,4 @@
-"""Which model answers, which others could, and how far the loading is."""
+"""Which model new chats begin with, which others could answer, and how far each is loaded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from engine import protocol
-from engine.protocol import ModelEntry, Notice
+from engine.protocol import ModelEntry, ModelState, Notice
 from engine.wire import WireError
 
 if TYPE_CHECKING:
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 
 class ModelPickerModel(QObject):
-    """`models` are offered, `current` is the chosen one's path ("" when quotes are the answer).
+    """`models` are offered; `current` is the path of the one new chats begin with ("" when quotes are the answer).
 
     `state` is none, loading, loaded or failed; `fraction` (0 to 1) says how far the loading is, `sentence`
-    why it failed or what was decided (layers on the GPU), `name` the model that is loading or loaded.
+    why it failed or what was decided (layers on the GPU), `name` the model that is loading or loaded. These four are
+    of the chosen model; `told_of` has them of any. `is_known` once the engine has said which models there are.
     """
 
-    models_changed = Signal()  # models or current
-    state_changed = Signal()  # state, name, fraction or sentence
+    models_changed = Signal()  # models, current or is_known
+    state_changed = Signal()  # what was told of any model
     added = Signal(object)  # the ModelEntry of a file that was opened
     request_failed = Signal(str, str)  # a sentence, a way out
 
@@ -32,32 +33,57 @@ class ModelPickerModel(QObject):
         self._client = client
         self.models: tuple[ModelEntry, ...] = ()
         self.current = ""
-        # What was asked for last; "" is no model, None where nothing was asked of this engine.
+        self.is_known = False
+        # What was asked for last, until the engine says the same; "" is no model, None where nothing was asked.
         self._asked: str | None = None
-        self._truth = protocol.ModelState(state="none")
+        self._told: dict[str, ModelState] = {}
+        self._newest = ModelState(state="none")
         client.became_ready.connect(self.refresh)
         client.notice_received.connect(self._on_notice)
         client.state_changed.connect(self._on_engine_state)
 
     @property
+    def chosen(self) -> str:
+        """The model that new chats begin with, as it was wished or else as the engine says; "" for quotes."""
+        return self.current if self._asked is None else self._asked
+
+    @property
+    def chosen_or_unknown(self) -> str | None:
+        """The same; None until somebody has said."""
+        return self.chosen if self.is_known or self._asked is not None else None
+
+    @property
     def state(self) -> str:
-        return self._truth.state
+        return self.told_of_chosen.state
 
     @property
     def name(self) -> str:
-        return self._truth.name
+        return self.told_of_chosen.name
 
     @property
     def fraction(self) -> float:
-        return self._truth.fraction
+        return self.told_of_chosen.fraction
 
     @property
     def sentence(self) -> str:
-        return self._truth.sentence
+        return self.told_of_chosen.sentence
 
     @property
     def current_entry(self) -> ModelEntry | None:
-        return next((entry for entry in self.models if entry.path == self.current), None)
+        return self.entry(self.current)
+
+    def entry(self, path: str) -> ModelEntry | None:
+        """The model on the list whose file this is."""
+        return next((entry for entry in self.models if entry.path == path), None)
+
+    @property
+    def told_of_chosen(self) -> ModelState:
+        """What the engine said last of the chosen model; before it has said which that is, what it said last."""
+        return self._newest if self.chosen_or_unknown is None else self.told_of(self.chosen)
+
+    def told_of(self, path: str) -> ModelState:
+        """What the engine said last of a model."""
+        return self._told.get(path) or ModelState(state="none", path=path)
 
     # --- wishes ---
 
@@ -67,14 +93,14 @@ class ModelPickerModel(QObject):
         self._client.request(protocol.MODELS_ADD, wanted, self._on_added, self._on_error)
 
     def use(self, path: str, n_gpu_layers: int | None = None) -> None:
-        """Answers with this model from the next question on; `n_gpu_layers` None lets the plan choose."""
+        """Answers with this model where a chat has none of its own; `n_gpu_layers` None lets the plan choose."""
         wanted = protocol.ModelFile(path=path, n_gpu_layers=n_gpu_layers)
-        self._asked = path
+        self._ask_for(path)
         self._client.request(protocol.MODELS_USE, wanted, self._on_done, self._on_error)
 
     def use_none(self) -> None:
-        """Answers with quotes only."""
-        self._asked = ""
+        """Answers with quotes only where a chat has no model of its own."""
+        self._ask_for("")
         self._client.request(protocol.MODELS_UNLOAD, protocol.Nothing(), self._on_done, self._on_error)
 
     def forget(self, path: str) -> None:
@@ -86,28 +112,39 @@ class ModelPickerModel(QObject):
 
     # --- what the engine says ---
 
-    def _on_notice(self, notice: Notice) -> None:
-        if isinstance(notice, protocol.ModelState) and not self._is_of_another(notice):
-            was, self._truth = self._truth, notice
-            self.state_changed.emit()
-            if was.state != notice.state:
-                self.refresh()
+    def _ask_for(self, path: str) -> None:
+        self._asked = path
+        self.state_changed.emit()
 
-    def _is_of_another(self, notice: protocol.ModelState) -> bool:
-        """Whether it tells of a model that was given up because another one was chosen: that it failed is no news."""
-        return notice.state in ("loading", "failed") and self._asked is not None and notice.path != self._asked
+    def _on_notice(self, notice: Notice) -> None:
+        if not isinstance(notice, ModelState):
+            return
+        was = self.told_of(notice.path)
+        self._newest = notice
+        if notice.state == "none" and not notice.path:
+            self._told.clear()
+        elif notice.state == "loading":
+            # One is loaded after the other: what was given up for this one is not told of again.
+            self._told = {path: told for path, told in self._told.items() if told.state != "loading"}
+        if notice.path:
+            self._told[notice.path] = notice
+        self.state_changed.emit()
+        if was.state != notice.state or not notice.path:
+            self.refresh()
 
     def _on_engine_state(self, state: str) -> None:
         if state not in ("restarting", "failed", "stopped"):
             return
         self._asked = None
-        if self._truth.state != "none":
-            self._truth = protocol.ModelState(state="none")
+        if self._told or self._newest.state != "none":
+            self._told, self._newest = {}, ModelState(state="none")
             self.state_changed.emit()
 
     def _on_models(self, reply: protocol.ModelsReply) -> None:
-        if (reply.models, reply.current) != (self.models, self.current):
-            self.models, self.current = reply.models, reply.current
+        if reply.current == self._asked:
+            self._asked = None
+        if not self.is_known or (reply.models, reply.current) != (self.models, self.current):
+            self.models, self.current, self.is_known = reply.models, reply.current, True
             self.models_changed.emit()
 
     def _on_added(self, entry: ModelEntry) -> None:
@@ -120,4 +157,5 @@ class ModelPickerModel(QObject):
     def _on_error(self, error: WireError) -> None:
         self._asked = None
         self.request_failed.emit(error.sentence, error.way_out)
+        self.state_changed.emit()
         self.refresh()

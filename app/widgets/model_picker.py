@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtGui import QHideEvent
-from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import QCoreApplication, QPoint, Qt, Signal
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app import theme
 from app.widgets import bits
+from app.widgets.figures import file_name, printable
 
 if TYPE_CHECKING:
-    from app.models.model_picker import ModelPickerModel
+    from app.models.chat_model import ChatModel
     from app.widgets.model_row import ModelRow
 
 _POPUP_WIDTH_PX = 540
@@ -21,13 +23,13 @@ _NAME_CHARS = 36
 
 
 class ModelPicker(QPushButton):
-    """Shows a ModelPickerModel's state in words; before there is one it says that the engine is starting."""
+    """Shows a ChatModel in words; before there is one it says that the engine is starting."""
 
     open_file_wanted = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._picker: ModelPickerModel | None = None
+        self._chat: ChatModel | None = None
         self._popup: ModelPopup | None = None
         self.setProperty("kind", "picker")
         self.setAutoDefault(False)
@@ -40,16 +42,15 @@ class ModelPicker(QPushButton):
     def popup(self) -> ModelPopup | None:
         return self._popup
 
-    def attach(self, picker: ModelPickerModel) -> None:
-        self._picker = picker
-        picker.state_changed.connect(self._show)
-        picker.models_changed.connect(self._show)
+    def attach(self, chat: ChatModel) -> None:
+        self._chat = chat
+        chat.changed.connect(self._show)
         self._show()
 
     def open_popup(self) -> None:
-        if self._picker is None:
+        if self._chat is None:
             return
-        self._popup = ModelPopup(self._picker, self)
+        self._popup = ModelPopup(self._chat, self)
         self._popup.open_file_wanted.connect(self.open_file_wanted)
         self._popup.closed.connect(lambda: bits.unhover(self))
         self._popup.move(self.mapToGlobal(QPoint(0, self.height() + 4)))
@@ -60,37 +61,65 @@ class ModelPicker(QPushButton):
         self.setText(f" {text}")
         self.setToolTip(tip)
         self.setAccessibleName(self.tr("Model: %1").replace("%1", text))
-        is_failed = self._picker is not None and self._picker.state == "failed"
-        theme.dress(self, "failed" if is_failed else "models", "bad" if is_failed else "muted")
+        fault = fault_of(self._chat) if self._chat is not None else None
+        theme.dress(self, *(("models", "muted") if fault is None else fault.icon))
 
     def _words(self) -> tuple[str, str]:
-        picker = self._picker
-        if picker is None:
+        chat = self._chat
+        if chat is None:
             return self.tr("No model · quotes only"), self.tr("The engine is starting.")
-        name = _short(picker.name or (picker.current_entry.name if picker.current_entry else ""))
-        if picker.state == "loading":
+        told, name = chat.told, _short(chat.name)
+        if fault := fault_of(chat):
+            return fault.words.replace("%1", name or self.tr("Model")), fault.sentence
+        if told.state == "loading":
             words = self.tr("Loading %1 · %2 %").replace("%1", name)
-            return words.replace("%2", str(round(picker.fraction * 100))), picker.sentence
-        if picker.state == "failed":
-            return self.tr("%1 could not be loaded").replace("%1", name or self.tr("Model")), picker.sentence
-        if picker.state == "loaded" or picker.current:
-            return name, picker.sentence or self.tr("Loads with the first question")
+            return words.replace("%2", str(round(told.fraction * 100))), told.sentence
+        if told.state == "loaded" or chat.path:
+            return name, told.sentence or self.tr("Loads with the next question")
+        if not chat.follows:
+            return self.tr("No model · quotes only"), self.tr("Answers in this chat are quotes from your files.")
         return self.tr("No model · quotes only"), self.tr("Answers are quotes from your files until a model is chosen.")
 
 
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with the model of a chat: in a few words with %1 for its name, and in a sentence."""
+
+    words: str
+    sentence: str
+    icon: tuple[str, str] = ("failed", "bad")
+
+
+def fault_of(chat: ChatModel) -> Fault | None:
+    """Why the model of a chat may not answer; None where nothing is known to be wrong with it."""
+    told = chat.told
+    if told.state == "failed":
+        return Fault(_tr("%1 could not be loaded"), told.sentence)
+    if chat.is_missing:
+        # As long as its file is there, it answers; but whoever took it off may not want that.
+        words = _tr("The model of this chat, %1, is no longer on the list of models.")
+        sentence = words.replace("%1", file_name(chat.path))
+        return Fault(_tr("%1 is not on the list"), sentence, ("warning", "warn"))
+    if chat.problem:
+        return Fault(_tr("%1 cannot be used"), chat.problem)
+    return None
+
+
 class ModelPopup(QWidget):
-    """The known models, a way to open another, and a way to use none; closes with the choice."""
+    """The known models, a way to open another, and a way to use none; closes with the choice, which is the chat's."""
 
     open_file_wanted = Signal()
     closed = Signal()
 
-    def __init__(self, picker: ModelPickerModel, parent: QWidget) -> None:
+    def __init__(self, chat: ChatModel, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
         self.setAccessibleName(self.tr("Choose a model"))
         self.setFixedWidth(_POPUP_WIDTH_PX)
-        self._picker = picker
+        self._chat = chat
+        self.fault: QLabel | None = None
+        self.use_alternative: QPushButton | None = None
         self.rows: list[ModelRow] = []
         # A frame inside: a translucent top-level widget has no background of its own to round.
         frame = QFrame()
@@ -101,16 +130,44 @@ class ModelPopup(QWidget):
         layout = QVBoxLayout(frame)
         layout.setContentsMargins(12, 12, 12, 12)
         layout.setSpacing(8)
-        layout.addWidget(self._list() if picker.models else self._no_models())
+        if fault := fault_of(chat):
+            layout.addWidget(self._fault_card(fault))
+        if chat.models:
+            layout.addWidget(self._whose())
+        layout.addWidget(self._list() if chat.models else self._no_models())
         self.open_file = bits.button(self.tr("Open a GGUF file…"), "ghost", "plus", self._on_open_file)
         self.use_none = bits.button(self.tr("No model: answer with quotes only"), "ghost", "quote", self._on_none)
-        self.use_none.setEnabled(bool(picker.current) or picker.state != "none")
+        self.use_none.setEnabled(bool(chat.path) or chat.told.state != "none")
         layout.addWidget(self.open_file)
         layout.addWidget(self.use_none)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        # Words that take two lines at this width ask for one as long as nobody names the width.
+        self.resize(self.width(), self.heightForWidth(self.width()))
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
         self.closed.emit()
+
+    def _fault_card(self, fault: Fault) -> QWidget:
+        """What is wrong with the model of the chat, and the one that could answer instead."""
+        card = bits.card("error" if fault.icon[1] == "bad" else "warning")
+        self.fault = bits.label(fault.sentence, wraps=True)
+        column = bits.column(self.fault, spacing=8)
+        if (other := self._chat.alternative) is not None:
+            words = self.tr("Answer with %1 in this chat").replace("%1", _short(other.name))
+            self.use_alternative = bits.button(words, "primary", clicked=self._on_alternative)
+            column.addLayout(bits.row(self.use_alternative, None))
+        column.setContentsMargins(14, 12, 14, 12)
+        card.setLayout(column)
+        return card
+
+    def _whose(self) -> QWidget:
+        words = self.tr("The model of this chat. New chats begin with what you choose.")
+        label = bits.label(words, "small", wraps=True)
+        label.setContentsMargins(4, 0, 4, 0)
+        return label
 
     def _list(self) -> QWidget:
         from app.widgets.model_row import ModelRow
@@ -120,9 +177,10 @@ class ModelPopup(QWidget):
         column = QVBoxLayout(content)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
-        for entry in self._picker.models:
-            is_current = bool(self._picker.current) and entry.path == self._picker.current
-            row = ModelRow(entry, is_current, can_forget=False)
+        path = self._chat.path
+        # The one that answers here comes first: the list may be longer than the popup.
+        for entry in sorted(self._chat.models, key=lambda entry: entry.path != path):
+            row = ModelRow(entry, entry.path == path and not entry.problem, can_forget=False)
             row.use_wanted.connect(self._on_use)
             row.unload_wanted.connect(self._on_none)
             column.addWidget(row)
@@ -143,11 +201,15 @@ class ModelPopup(QWidget):
         return label
 
     def _on_use(self, path: str, layers: int | None) -> None:
-        self._picker.use(path, layers)
+        self._chat.use(path, layers)
         self.close()
 
     def _on_none(self) -> None:
-        self._picker.use_none()
+        self._chat.use_none()
+        self.close()
+
+    def _on_alternative(self) -> None:
+        self._chat.use_alternative()
         self.close()
 
     def _on_open_file(self) -> None:
@@ -155,5 +217,10 @@ class ModelPopup(QWidget):
         self.open_file_wanted.emit()
 
 
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("ModelPicker", text)
+
+
 def _short(name: str) -> str:
-    return name if len(name) <= _NAME_CHARS else f"{name[: _NAME_CHARS - 1]}…"
+    shown = printable(name)
+    return shown if len(shown) <= _NAME_CHARS else f"{shown[: _NAME_CHARS - 1]}…"

@@ -20,7 +20,7 @@ _FLUENT_PER_S, _SLOW_PER_S = 7.0, 1.5
 
 
 class ModelRow(QFrame):
-    """A card for one `ModelEntry`; `is_current` is the one that answers."""
+    """A card for one `ModelEntry`; `is_current` is the one that answers, `state` what else is to be said of it."""
 
     use_wanted = Signal(str, object)  # path, n_gpu_layers as llama.cpp counts or None for the plan's
     forget_wanted = Signal(str)
@@ -33,7 +33,7 @@ class ModelRow(QFrame):
         name = ElidedLabel(entry.name or printable(entry.path), "strong")
         head = bits.row(name, spacing=8)
         head.setStretch(0, 1)
-        if is_current:
+        if is_current or state:
             head.addWidget(bits.chip(state or self.tr("In use"), "good" if not state else "accent"))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 12, 12, 12)

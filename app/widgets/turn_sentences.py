@@ -25,6 +25,11 @@ def scope_sentence(turn: TurnView) -> str:
     return words
 
 
+def writer_sentence(turn: TurnView) -> str:
+    """`Written by Qwen3 4B`: the model that answered, whichever the chat has now; "" for quotes."""
+    return _tr("Written by %1").replace("%1", turn.model) if turn.model else ""
+
+
 def searched_sentence(turn: TurnView) -> str:
     """`Searched 5,801 chunks in 112 files`: what the filters had left; "" where nobody counted."""
     scope = turn.scope

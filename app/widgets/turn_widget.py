@@ -28,6 +28,7 @@ from app.widgets.turn_sentences import (
     scope_sentence,
     searched_sentence,
     timing_sentence,
+    writer_sentence,
 )
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class TurnWidget(QWidget):
         self.nothing = bits.label("", wraps=True, selectable=True)
         self._note = bits.label("", "small", wraps=True)
         self.scope = bits.button("", "quiet", clicked=self.selected.emit)
+        # Else, in a narrow window, the column would be as wide as this line, and the answer's words cut off.
+        self.scope.setMinimumWidth(1)
         self.copy = bits.tool("copy", self.tr("Copy the answer"), self._on_copy, side=16)
         self.regenerate = bits.tool("regenerate", self.tr("Answer again (Ctrl+R)"), self.retry_wanted.emit, side=16)
         self.more = bits.tool("more-answers", self.tr("Three more answers"), self._on_more, side=16)
@@ -199,7 +202,7 @@ class TurnWidget(QWidget):
         self.scope.setVisible(bool(turn.passages))
         self.scope.setText(scope_sentence(turn))
         self.scope.setAccessibleName(scope_sentence(turn))
-        details = (timing_sentence(turn), searched_sentence(turn), refreshed_sentence(turn))
+        details = (writer_sentence(turn), timing_sentence(turn), searched_sentence(turn), refreshed_sentence(turn))
         self.scope.setToolTip("\n".join(part for part in details if part))
         words = confined_sentence(turn)
         self.confined.setText(words)

@@ -112,7 +112,7 @@ class ChatPage(QWidget):
         self._models = models
         self.filter_choices = FilterChoices(self.filters, models)
         conversation, library = models.conversation, models.library
-        self.model_picker.attach(models.model_picker)
+        self.model_picker.attach(models.chat_model)
         self.sources.attach(models.sources)
         conversation.conversation_changed.connect(self._show_conversation)
         conversation.turn_added.connect(lambda _turn_id: self._show_conversation())

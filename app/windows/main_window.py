@@ -332,7 +332,9 @@ class MainWindow(QMainWindow):
 
         dialog = ModelDialog(entry, self)
         if self._models is not None:
-            dialog.use_wanted.connect(self._models.model_picker.use)
+            # Opened beside a chat, it is for that chat; elsewhere for those to come.
+            user = self._models.chat_model if self._place == "chats" else self._models.model_picker
+            dialog.use_wanted.connect(user.use)
         dialog.open()
 
     def _show_problems(self) -> None:

@@ -25,7 +25,9 @@ class ModelsPage(Page):
 
     def __init__(self, picker: ModelPickerModel, parent: QWidget | None = None) -> None:
         super().__init__(self.tr("Models"), parent=parent)
-        self.subtitle.setText(self.tr("GGUF files on this computer that can write answers."))
+        self.subtitle.setText(
+            self.tr("GGUF files that can write answers. New chats begin with the one in use; a chat keeps its own.")
+        )
         self._picker = picker
         self._rows: list[ModelRow] = []
         self._shown: object = None
@@ -80,7 +82,7 @@ class ModelsPage(Page):
         self._show_banner()
         self._scroll.setVisible(bool(picker.models))
         self.empty.setVisible(not picker.models)
-        state = (picker.models, picker.current, picker.state)
+        state = (picker.models, picker.current, [picker.told_of(entry.path).state for entry in picker.models])
         if state != self._shown:
             self._shown = state
             self._rebuild()
@@ -106,6 +108,9 @@ class ModelsPage(Page):
             return picker.sentence, "error", ("failed", "bad")
         if picker.state == "loaded":
             return picker.sentence, "soft", ("done", "good")
+        if picker.current_entry is not None:
+            words = self.tr("%1 loads with the next question.").replace("%1", picker.current_entry.name)
+            return words, "notice", ("info", "accent")
         return self.tr("Answers are quotes from your files until a model is chosen."), "notice", ("info", "accent")
 
     def _rebuild(self) -> None:
@@ -116,13 +121,17 @@ class ModelsPage(Page):
         self._rows = []
         for position, entry in enumerate(self._picker.models):
             is_current = entry.path == self._picker.current and bool(self._picker.current)
-            row = ModelRow(entry, is_current, self._state_word() if is_current else "")
+            row = ModelRow(entry, is_current, self._state_word(entry.path, is_current))
             row.use_wanted.connect(self._picker.use)
             row.forget_wanted.connect(self._picker.forget)
             row.unload_wanted.connect(self._picker.use_none)
             self._column.insertWidget(position, row)
             self._rows.append(row)
 
-    def _state_word(self) -> str:
-        words = {"loading": self.tr("Loading"), "failed": self.tr("Failed"), "none": self.tr("Chosen")}
-        return words.get(self._picker.state, "")
+    def _state_word(self, path: str, is_current: bool) -> str:
+        """How the chosen model stands, "" while it is in use, or one that a chat of its own uses."""
+        state = self._picker.told_of(path).state
+        words = {"loading": self.tr("Loading"), "failed": self.tr("Failed")}
+        if is_current:
+            return words.get(state, self.tr("Chosen") if state == "none" else "")
+        return words.get(state, self.tr("Loaded") if state == "loaded" else "")

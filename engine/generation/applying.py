@@ -16,7 +16,7 @@ from pathlib import Path
 
 from engine.config import MIB
 from engine.core import Tier
-from engine.errors import ModelError, NotStreamable
+from engine.errors import ModelError, ModelLoadFailed, NotStreamable
 from engine.generation.building import OpenContext, cells_of, keeper_over, open_context, open_stream
 from engine.generation.cells import Cells
 from engine.generation.changing import Change, change_of, weights_differ
@@ -118,6 +118,39 @@ def take_less(loaded: LoadedModel, means: Means) -> Applied | None:
     return Applied(moved, change, _sentence(change, None, moved, loaded, pause_s), pause_s)
 
 
+def fold(loaded: LoadedModel, means: Means, *, keeps_weights: bool) -> None:
+    """Has the room of a model be another's: everybody leaves the cells, and the context is closed; nobody has ended.
+
+    Args:
+        loaded: Nothing is computed with it until `unfold`.
+        means: See there.
+        keeps_weights: Whether the model stays open; else what it was loaded with has to be read again.
+    """
+    _set_aside(loaded, loaded.plan, means)
+    _close_context(loaded)
+    if not keeps_weights:
+        loaded.close_weights()
+        means.leases.release_weights()
+
+
+def unfold(loaded: LoadedModel, plan: LoadPlan, means: Means) -> Applied:
+    """Has a folded model live as planned, or with less where there is no room for that; everybody goes on.
+
+    Raises:
+        ModelError: It could not be had in any way; it is closed.
+    """
+    since = time.perf_counter()
+    if refusal := _refusal_of_the_file(loaded):
+        loaded.close_weights()
+        raise ModelLoadFailed(refusal, "Ask again.")
+    change = change_of(loaded.plan.placement, plan.placement)
+    with means.trials.of(plan.path):
+        moved, problem = _opened(loaded, chain([plan], plan.rungs(means.hardware, means.planning)), means)
+    pause_s = time.perf_counter() - since
+    sentence = _sentence(change, problem, moved, loaded, pause_s)
+    return Applied(moved, change, sentence, pause_s, is_as_wanted=moved.plan.placement == plan.placement)
+
+
 def _in_place(loaded: LoadedModel, plan: LoadPlan, change: Change) -> Applied:
     """Nobody's answer pauses: layers move between the next passes, and what is over a bound leaves as it is written."""
     try:
@@ -191,9 +224,14 @@ def _instead(loaded: LoadedModel, ways: Iterator[LoadPlan], means: Means) -> tup
     wanted = next(ways)
     _set_aside(loaded, wanted, means)
     _close_context(loaded)
+    return _opened(loaded, chain([wanted], ways), means)
+
+
+def _opened(loaded: LoadedModel, ways: Iterator[LoadPlan], means: Means) -> tuple[LoadedModel, ModelError | None]:
+    """Opens the first that can be had of `ways` for everybody that was set aside; with why not the first, if so."""
     problem: ModelError | None = None
     try:
-        for plan in chain([wanted], ways):
+        for plan in ways:
             try:
                 # A model that turns out to be none that can be streamed lies otherwise than was wanted.
                 loaded = _with_weights(loaded, plan, means)

@@ -95,17 +95,17 @@ def build(
 def open_stream(
     model: Model, plan: LoadPlan, ledger: Ledger, leases: ModelLeases
 ) -> tuple[LayerStream | None, LoadPlan]:
-    """Has layers read at each pass, where that was planned; with the plan as it is in force then.
+    """Has layers come and go in memory of ours, where that was planned; with the plan as it is in force then.
 
     A model that cannot be streamed is left to the system, which reads of its file what is touched, and says so.
     """
     placement = plan.placement
-    if not placement.streamed_layers:
+    if not placement.is_held:
         leases.note_copied(plan.shape, placement, model.copied_bytes)
         return None, plan
     leases.note_streamed(plan.shape, placement)
     try:
-        stream = LayerStream(model, plan.path, placement.streamed_layers, placement.ring_slots, ledger)
+        stream = LayerStream(model, plan.path, placement.streamed_layers, max(1, placement.ring_slots), ledger)
     except NotStreamable as error:
         plan = plan.unstreamed(f"{error.sentence} The system reads of its file what is needed, which may be slow.")
         leases.note_copied(plan.shape, plan.placement, model.copied_bytes)

@@ -63,13 +63,13 @@ def change_of(current: Placement, wanted: Placement) -> Change:
 
 
 def weights_differ(current: Placement, wanted: Placement) -> bool:
-    """Whether the weights have to be read again: also where the first layers are to be streamed.
+    """Whether the weights have to be read again: also where the first layers are to be streamed, or to leave at times.
 
     Memory of ours is laid under a model before anything was computed with it, and stays there until it is closed.
     """
-    begins_to_stream = bool(wanted.streamed_layers) and not current.streamed_layers
+    is_to_be_held = wanted.is_held and not current.is_held
     is_loaded_so = (current.n_gpu_layers, current.is_repacked) == (wanted.n_gpu_layers, wanted.is_repacked)
-    return begins_to_stream or not is_loaded_so
+    return is_to_be_held or not is_loaded_so
 
 
 def _contexts_differ(current: Placement, wanted: Placement) -> bool:

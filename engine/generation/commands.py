@@ -20,6 +20,11 @@ class Task:
     in_flight: QuestionInFlight
     evidence: Evidence
 
+    @property
+    def model(self) -> str:
+        """The model that is to answer; "" for the chosen one."""
+        return self.in_flight.question.model
+
 
 @dataclass(frozen=True, slots=True)
 class UseModel:

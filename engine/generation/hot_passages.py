@@ -21,13 +21,14 @@ MAX_PASSAGES = 512
 
 
 class HotPassages:
-    """Counts what the prompts of one model's questions held; on the generation thread."""
+    """Counts what the prompts of questions held, whichever model answers; on the generation thread."""
 
     def __init__(self) -> None:
         self._uses: Counter[EvidencePassage] = Counter()
         self._tried: dict[EvidencePassage, int] = {}
         self._offered: EvidencePassage | None = None
-        self._opening: Segment | None = None
+        # Of each model, by its fingerprint.
+        self._openings: dict[str, Segment] = {}
         self._has_changed = False
 
     def restore(self, uses: Mapping[EvidencePassage, int]) -> None:
@@ -41,10 +42,10 @@ class HotPassages:
         self._has_changed = False
         return dict(self._uses.most_common(MAX_PASSAGES))
 
-    def note(self, prompt: Prompt) -> None:
-        """A question was asked with this prompt."""
+    def note(self, prompt: Prompt, speaker: Speaker) -> None:
+        """A question was asked with this prompt, of this model."""
         if prompt.segments and prompt.segments[0].kind == "instructions":
-            self._opening = prompt.segments[0]
+            self._openings[speaker.fingerprint] = prompt.segments[0]
         self._uses.update(prompt.passages)
         self._has_changed |= bool(prompt.passages)
         if len(self._uses) > 2 * MAX_PASSAGES:
@@ -84,8 +85,9 @@ class HotPassages:
         return frozenset(passage.document_id for passage in self._uses)
 
     def clear(self) -> None:
-        """Another model begins: its prompts begin otherwise."""
-        self._opening, self._offered = None, None
+        """What was read has gone with its model."""
+        self._openings.clear()
+        self._offered = None
         self._tried.clear()
 
     def _hot(self) -> Iterator[EvidencePassage]:
@@ -95,4 +97,5 @@ class HotPassages:
             yield passage
 
     def _beginning(self, passage: EvidencePassage, speaker: Speaker) -> tuple[Segment, ...]:
-        return () if self._opening is None else (self._opening, speaker.segment(passage.block(1)))
+        opening = self._openings.get(speaker.fingerprint)
+        return () if opening is None else (opening, speaker.segment(passage.block(1)))

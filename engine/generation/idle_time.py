@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from engine.generation.loaded import LoadedModel
-from engine.generation.loader import ModelLoader
-from engine.generation.under_way import UnderWay
+from engine.generation.hot_passages import HotPassages
+from engine.generation.pool import Member, ModelPool
 
 log = logging.getLogger(__name__)
 
@@ -20,15 +19,15 @@ SPARE_POWER_SECONDS = 60.0
 class IdleTime:
     """On the generation thread. `seconds` are how long to wait for a question before more is done; None: for ever."""
 
-    def __init__(self, loader: ModelLoader, under_way: UnderWay, has_power_to_spare: Callable[[], bool]) -> None:
+    def __init__(self, models: ModelPool, hot: HotPassages, has_power_to_spare: Callable[[], bool]) -> None:
         """Begins with nothing to do.
 
         Args:
-            loader: Has the model, and the place for what is hot.
-            under_way: Knows what is hot, and reads it.
+            models: Have what is to be written, read what is hot, and know the place for that.
+            hot: Knows what is.
             has_power_to_spare: Whether what nobody has asked for may be computed now (spare_power.py).
         """
-        self._loader, self._under_way, self._has_power_to_spare = loader, under_way, has_power_to_spare
+        self._models, self._hot, self._has_power_to_spare = models, hot, has_power_to_spare
         self.seconds: float | None = None
 
     def note_step(self) -> None:
@@ -41,29 +40,34 @@ class IdleTime:
 
     def use(self) -> None:
         """Does a small portion; call it when there is nothing to compute."""
-        if (loaded := self._loader.loaded_now) is None:
+        open_models = [member for member in self._models if member.loaded is not None and not member.loader.is_folded]
+        if not open_models:
             self.seconds = None
             return
         self.seconds = FLUSH_PAUSE_SECONDS
-        is_behind = guarded(loaded.flush)
+        is_behind = False
+        for member in open_models:
+            is_behind |= member.loaded is not None and guarded(member.loaded.flush)
         guarded(self.keep_hot)
-        if not is_behind and not guarded(lambda: self._read_hot(loaded)):
+        if not is_behind and not guarded(lambda: self._read_hot(self._models.principal)):
             self.seconds = None
 
     def recall_hot(self) -> None:
         """Takes up what was hot before the last restart."""
-        self._under_way.hot.restore(self._loader.hot_passages())
+        self._hot.restore(self._models.home.loader.hot_passages())
 
     def keep_hot(self) -> None:
         """What is hot is so after a restart too, and a removed document leaves that file at once."""
-        if (uses := self._under_way.hot.changed()) is not None:
-            self._loader.keep_hot(uses)
+        if (uses := self._hot.changed()) is not None:
+            self._models.home.loader.keep_hot(uses)
 
-    def _read_hot(self, loaded: LoadedModel) -> bool:
+    def _read_hot(self, member: Member) -> bool:
         """Whether there is something hot to read, now or when the machine has power to spare."""
-        beginning = self._under_way.next_hot(loaded)
+        if member.loaded is None or not member.is_in_memory:
+            return False
+        beginning = member.under_way.next_hot(member.loaded)
         if beginning is not None and self._has_power_to_spare():
-            self._under_way.read_hot(beginning, loaded)
+            member.under_way.read_hot(beginning, member.loaded)
         elif beginning is not None:
             self.seconds = SPARE_POWER_SECONDS
         return beginning is not None

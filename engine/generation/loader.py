@@ -20,7 +20,7 @@ from engine.config import Settings
 from engine.errors import LoadAbandoned, ModelError, ModelLoadFailed, NoRoomToCompute
 from engine.events import MemoryShort, ModelStateChanged, PlacementSettled, Publish
 from engine.generation import cache_io, hot_file
-from engine.generation.applying import Applied, Means, apply, take_less
+from engine.generation.applying import Applied, Means, apply, fold, take_less, unfold
 from engine.generation.building import build
 from engine.generation.cache_files import CacheFiles
 from engine.generation.changing import weights_differ
@@ -33,11 +33,15 @@ from engine.generation.loaded import LoadedModel
 from engine.generation.loading import Attempts, load
 from engine.generation.model import start_backend
 from engine.generation.model_leases import ModelLeases
+from engine.generation.premises import Premises
 from engine.generation.step_loop import StepLoop
-from engine.memory.demand import Budgets, Demand
+from engine.memory.demand import SPARE_OWNER, Budgets, Demand
 from engine.memory.hardware import Device, Hardware, probe, probe_devices
+from engine.memory.ladder import constrained
 from engine.memory.ledger import Ledger
+from engine.memory.ledger_share import LedgerShare
 from engine.memory.placement import Placement
+from engine.memory.room import room_of
 from engine.phases import Phases
 
 __all__ = ["UBATCH_OF_PROCESSOR", "ModelLoader"]
@@ -69,6 +73,7 @@ class ModelLoader:
         planning: Planning | None = None,
         beside: Callable[[Demand], Demand] = lambda demand: demand,
         make_room: MakeRoom = lambda placement, is_given_up: None,
+        premises: Premises | None = None,
     ) -> None:
         """Prepares; files of kept KV are looked at when they are first needed.
 
@@ -82,21 +87,25 @@ class ModelLoader:
             planning: Places a model; None: without anything measured.
             beside: Adds to what a model wants what competes with it.
             make_room: Has what competes with a model be as its plan says, before it is loaded.
+            premises: What is shared with the loaders of other models.
         """
         self._settings, self._data_folder, self._kept_folder = settings, data_folder, kept_folder
-        self._ledger, self._publish = ledger, publish
+        self._premises = premises or Premises(kept_folder, ledger)
+        self._ledger, self.share, self._publish = ledger, LedgerShare(ledger), publish
         self._phases = Phases(publish) if phases is None else phases
         self._planning, self._beside, self._make_room = planning, beside, make_room
         self._loaded: LoadedModel | None = None
         self._in_force: InForce | None = None
         self._wanted: tuple[Path, int | None] | None = None
-        self._files: CacheFiles | None = None
-        self._leases = ModelLeases(ledger)
+        self._leases = ModelLeases(self.share)
         self._trials = LoadTrials(data_folder / "model-on-trial.json")
         self._abandoned, self._is_closing = threading.Event(), threading.Event()
         self._closes_by = float("inf")
-        self._tell_when_scanned: Callable[[], None] = lambda: None
-        self.devices: tuple[Device, ...] = ()
+        # Whether its memory may be another model's between two tokens; and what of it is just now: of the weights at
+        # least, or of the context as well.
+        self.takes_turns = self.is_away = self.is_folded = False
+        # Whether it is the model of all questions that name none.
+        self.is_chosen = True
         self.decision = self.pending = ""
 
     @property
@@ -109,22 +118,26 @@ class ModelLoader:
     def demand(self) -> Demand | None:
         """What the loaded model wants by the settings in force, and what competes with it; None without one."""
         loaded = self._loaded
-        return self._beside(loaded.plan.demand_by(self._settings())) if loaded is not None else None
+        return self._with_all(loaded.plan.demand_by(self._settings())) if loaded is not None else None
 
     @property
     def problem(self) -> str:
         """Why less is kept of what is read than could be, in a sentence; "" where nothing is wrong."""
-        files = self._files
-        return files.problem if files is not None else ""
+        return self._premises.problem
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The graphics cards, and what was free of them at the last look."""
+        return self._premises.devices
 
     def tell_when_scanned(self, tell: Callable[[], None]) -> None:
         """Has `tell` called, on another thread, once all is known that was kept by earlier runs."""
-        self._tell_when_scanned = tell
+        self._premises.tell_when_scanned = tell
 
     def look_at_devices(self) -> None:
         """Asks ggml which GPUs there are and how much of them is free."""
         start_backend()
-        self.devices = probe_devices()
+        self._premises.devices = probe_devices()
 
     def loaded(self) -> LoadedModel | None:
         """What answers now: the loaded model, or None for extractive answers.
@@ -185,17 +198,17 @@ class ModelLoader:
             close_all(broken.abandon, self._free)
 
     def unload(self) -> None:
-        """Frees the model; answers are quotes from then on."""
+        """Frees the model; answers are quotes from then on. Of one that nobody has chosen, nobody is told."""
         was_wanted, self._wanted = self._wanted is not None, None
         if self._loaded is not None:
             self._free()
-        if was_wanted:
+        if was_wanted and self.is_chosen:
             # Also after a load that failed: its sentence would otherwise stay on show.
             self._publish(ModelStateChanged("none"))
 
     def forget_removed(self, known: Callable[[Collection[int]], Collection[int]]) -> None:
         """Nothing is kept any longer, in memory or on disk, of documents that are not in the library."""
-        if self._files is None and not self._kept_folder.is_dir():
+        if not self._premises.has_files:
             return
         held = self._cache_files().documents()
         if self._loaded is not None:
@@ -208,14 +221,14 @@ class ModelLoader:
 
     def apply_settings(self) -> None:
         """Has bounds of what is kept, and reading ahead, follow the settings; the rest waits for the next load."""
-        if self._loaded is not None and self._in_force is not None:
+        if self._loaded is not None and self._in_force is not None and not self.is_folded:
             settings = self._settings()
             self.pending = self._in_force.pending(settings)
             if (room := self._in_force.bounds(settings, self._hardware)) is not None:
                 self._loaded.apply(room.ram_bytes, room.disk_bytes)
             self._loaded = replace(self._loaded, wants_ahead=self._in_force.plan.reads_ahead(settings))
-        elif self._files is not None:
-            self._files.set_budget(self._disk_room())
+        elif (files := self._premises.opened_files) is not None:
+            files.set_budget(self._disk_room())
 
     def apply(self, placement: Placement, path: Path | None = None) -> None:
         """Has the loaded model live as this says; how that went is published.
@@ -265,11 +278,11 @@ class ModelLoader:
         self._in_force.note_placed(applied.loaded.plan, settings)
         self.decision, self.pending = applied.loaded.plan.sentence, self._in_force.pending(self._settings())
         if applied.change.moves_answers:
-            self.devices = probe_devices()
+            self._premises.devices = probe_devices()
 
     def keep_in_cells(self, may_lie: bool) -> None:
         """Whether what was read may lie in cells that no answer needs; else it leaves them for memory."""
-        if self._loaded is not None and self._in_force is not None:
+        if self._loaded is not None and self._in_force is not None and not self.is_folded:
             self._loaded = replace(self._loaded, keeps_in_cells=may_lie)
             room = self._in_force.room
             self._loaded.apply(room.ram_bytes, room.disk_bytes)
@@ -293,6 +306,166 @@ class ModelLoader:
         """What memory and disk hold of answers that had to leave their cells for others is in the ledger."""
         self._leases.note_set_aside(loop.saved_bytes, loop.spilled_bytes)
 
+    # --- turns with other models (pool.py) ---
+
+    def another(self) -> ModelLoader:
+        """A loader of one more model, that shares with this one what all models do."""
+        other = ModelLoader(
+            self._settings,
+            self._data_folder,
+            self._kept_folder,
+            self._ledger,
+            self._publish,
+            self._phases,
+            self._planning,
+            self._beside,
+            self._make_room,
+            self._premises,
+        )
+        other.is_chosen = False
+        return other
+
+    @property
+    def wanted(self) -> Path | None:
+        """The model that answers, loaded or not; None for quotes."""
+        return self._wanted[0] if self._wanted is not None else None
+
+    def wanted_with_layers(self) -> tuple[Path, int | None]:
+        """The same with the layers that were chosen for a device. Raises ValueError where there is none."""
+        if self._wanted is None:
+            raise ValueError("no model is wanted here")
+        return self._wanted
+
+    def plan(self, path: Path, n_gpu_layers: int | None) -> LoadPlan:
+        """How a model would be loaded now.
+
+        Raises:
+            ModelError: Its header cannot be read.
+        """
+        planning = self._planning or unmeasured
+        return plan_load(path, self._settings(), self._hardware(), n_gpu_layers, planning, self._with_all)
+
+    def tell(self) -> None:
+        """Says how the model stands, to whoever has chosen it while it was there already."""
+        if self._loaded is None:
+            self._publish(ModelStateChanged("none"))
+        else:
+            path, name = str(self._loaded.plan.path), self._loaded.shape.name
+            self._publish(ModelStateChanged("loaded", path, name, fraction=1.0, sentence=self.decision))
+
+    @property
+    def room_bytes(self) -> int:
+        """What is free of memory for more of this model, within the budget; below 0 where others take too much."""
+        if self._loaded is None:
+            return 0
+        demand = self._with_all(self._loaded.plan.demand_by(self._settings()))
+        spare_bytes = self._ledger.held_bytes("ram", SPARE_OWNER)
+        return room_of(self._hardware(), demand).ram_bytes - self._ledger.counted_bytes("ram") - spare_bytes
+
+    @property
+    def needed_bytes(self) -> int:
+        """What `come_back` takes of memory."""
+        if self._loaded is None:
+            return 0
+        context_bytes = self.context_bytes if self.is_folded else 0
+        if self._loaded.model.is_open:
+            return self.missing_bytes + context_bytes
+        return context_bytes + sum(
+            span.num_bytes
+            for span in self._loaded.plan.placement.spans
+            if (span.owner, span.tier) == ("weights", "ram")
+        )
+
+    @property
+    def removable_bytes(self) -> int:
+        """What `leave` gives back of memory at most."""
+        stream = self._loaded.stream if self._loaded is not None else None
+        can_leave = stream is not None and self._loaded is not None and self._loaded.plan.placement.can_leave
+        return stream.removable_bytes if stream is not None and can_leave else 0
+
+    @property
+    def missing_bytes(self) -> int:
+        """What `come_back` takes of memory, the context aside."""
+        stream = self._loaded.stream if self._loaded is not None else None
+        return stream.missing_bytes if stream is not None and self.is_away else 0
+
+    @property
+    def context_bytes(self) -> int:
+        """What cells and buffers of the context take of memory, or did before it was folded."""
+        if self._loaded is None:
+            return 0
+        spans = self._loaded.plan.placement.spans
+        return sum(
+            span.num_bytes
+            for span in spans
+            if span.tier == "ram" and (span.owner == "workspace" or (span.owner, span.what[-5:]) == ("kv", "cells"))
+        )
+
+    def leave(self, num_bytes: int) -> None:
+        """Has weights leave memory, so much at least where there is as much; nothing is computed until `come_back`.
+
+        Raises:
+            NotStreamable: They cannot.
+        """
+        if self._loaded is not None and self._loaded.stream is not None:
+            self.is_away = True
+            self._loaded.stream.go_away(num_bytes)
+
+    def fold(self, *, keeps_what_was_read: bool = True) -> None:
+        """Has the context leave memory as well; the weights are closed where they cannot leave it otherwise.
+
+        Args:
+            keeps_what_was_read: Whether what is kept of prompts stays in memory; else only what is on the disk stays.
+        """
+        loaded = self._loaded
+        if loaded is None or self.is_folded:
+            return
+        keeps_weights = loaded.plan.placement.can_leave and loaded.stream is not None
+        self.is_folded = True
+        fold(loaded, self._means(), keeps_weights=keeps_weights)
+        if keeps_weights and not self.is_away:
+            self.leave(self.removable_bytes)
+        if not keeps_what_was_read and loaded.keeper is not None:
+            loaded.keeper.set_budgets(0, 0, loaded.plan.room.disk_bytes)
+
+    def rest(self) -> None:
+        """Frees the model; the next question loads it again."""
+        if self._loaded is not None:
+            self._free()
+
+    def come_back(self) -> None:
+        """Has all of the model be where it was, or where there is room for it now. Harmless where nothing left.
+
+        Raises:
+            ModelError: It could not be had in any way any more; it is closed.
+            RagdollError: What left could not be read; another try may succeed.
+        """
+        loaded = self._loaded
+        if loaded is None or not (self.is_away or self.is_folded):
+            return
+        is_open = loaded.model.is_open
+        if is_open and loaded.stream is not None:
+            loaded.stream.come_back()
+            self.is_away = False
+        if self.is_folded:
+            plan = loaded.plan if is_open else self._placed_anew(loaded)
+            with nullcontext() if is_open else self._phases.during("loading model"):
+                applied = unfold(loaded, plan, self._means())
+            self.is_away = self.is_folded = False
+            self._have(applied, self._settings() if applied.is_as_wanted else None)
+            self.apply_settings()
+
+    def _placed_anew(self, loaded: LoadedModel) -> LoadPlan:
+        """The plan of now of a model that has to be read again."""
+        demand = self._with_all(loaded.plan.demand_by(self._settings()))
+        placement = (self._planning or unmeasured)(self._hardware(), constrained(demand, loaded.plan.given_up))
+        return replace(loaded.plan.placed(placement), demand=demand)
+
+    def _with_all(self, demand: Demand) -> Demand:
+        """What the model wants, with what competes with it."""
+        full = self._beside(demand)
+        return replace(full, wishes=replace(full.wishes, can_leave=self.takes_turns))
+
     def abandon_loading(self) -> None:
         """Makes a load that is under way give up (from any thread)."""
         self._abandoned.set()
@@ -315,9 +488,7 @@ class ModelLoader:
         """Frees the model; waits a while for what is kept of it to be written, and does not keep the rest."""
         self.close()
         self.unload()
-        if self._files is not None:
-            self._files.close(self._keeping_seconds)
-            self._files = None
+        self._premises.close(self._keeping_seconds)
 
     @property
     def _keeping_seconds(self) -> float:
@@ -334,7 +505,7 @@ class ModelLoader:
             raise ModelLoadFailed(f"{path.name} was not loaded: it is not wanted any more.")
         settings = self._settings()
         planning = self._planning or unmeasured
-        plan = plan_load(path, settings, self._hardware(), n_gpu_layers, planning, self._beside)
+        plan = plan_load(path, settings, self._hardware(), n_gpu_layers, planning, self._with_all)
         loaded = load(
             plan,
             Attempts(
@@ -343,13 +514,13 @@ class ModelLoader:
                 planning,
                 self._publish,
                 self._begin_attempt,
-                lambda plan: build(plan, self._cache_files(), self._ledger, self._leases, self._progress(plan)),
+                lambda plan: build(plan, self._cache_files(), self.share, self._leases, self._progress(plan)),
                 lambda: self._is_given_up,
             ),
         )
         self._in_force = InForce(loaded.plan, has_own_layers=n_gpu_layers is not None)
         self.decision = loaded.plan.sentence
-        self.devices = probe_devices()
+        self._premises.devices = probe_devices()
         return loaded
 
     def _begin_attempt(self, plan: LoadPlan) -> None:
@@ -360,7 +531,7 @@ class ModelLoader:
     def _means(self) -> Means:
         planning, memory = self._planning or unmeasured, self._settings().memory
         return Means(
-            self._ledger,
+            self.share,
             self._leases,
             self._hardware,
             planning,
@@ -371,16 +542,7 @@ class ModelLoader:
         )
 
     def _cache_files(self) -> CacheFiles:
-        if self._files is None:
-            self._files = CacheFiles(
-                self._kept_folder,
-                self._ledger,
-                # As an error, because the command line tells of nothing less.
-                lambda error: log.error("%s", error),
-                on_scanned=lambda: self._tell_when_scanned(),
-            )
-            self._files.set_budget(self._disk_room())
-        return self._files
+        return self._premises.files(self._disk_room)
 
     def _disk_room(self) -> int:
         return disk_room(self._settings().generation, self._hardware())
@@ -405,6 +567,6 @@ class ModelLoader:
             self._loaded.close(self._keeping_seconds)
             self._loaded = None
         self._leases.release()
-        self._in_force = None
+        self._in_force, self.is_away, self.is_folded = None, False, False
         self.decision = self.pending = ""
-        self.devices = probe_devices()
+        self._premises.devices = probe_devices()

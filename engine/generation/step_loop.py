@@ -171,6 +171,11 @@ class StepLoop:
         return bool(groups.running or groups.waiting or groups.closing or self._events)
 
     @property
+    def is_asked(self) -> bool:
+        """Whether a request has not ended."""
+        return bool(self._groups.running or self._groups.waiting)
+
+    @property
     def cells(self) -> Cells:
         """All cells of its context; what takes some while there is nothing to do gives them back."""
         return self._cells
@@ -189,6 +194,11 @@ class StepLoop:
     def running(self) -> list[str]:
         """Requests that have cells, in order of arrival."""
         return [group.request_id for group in self._groups.running]
+
+    @property
+    def num_reading(self) -> int:
+        """Requests that have cells, and whose prompt is still being read."""
+        return sum(not group.has_read_prompt for group in self._groups.running)
 
     @property
     def num_steps(self) -> int:
@@ -259,7 +269,7 @@ class StepLoop:
         batch = self._schedule()
         rows = self._run(batch)
         self._write(batch, rows)
-        return self._take_events()
+        return self.take_events()
 
     @property
     def needs(self) -> Needs:
@@ -313,9 +323,10 @@ class StepLoop:
         for group in [*self._groups.running, *self._groups.waiting]:
             self._ending.cancel(group)
         self._admission.drop_closing()
-        return self._take_events()
+        return self.take_events()
 
-    def _take_events(self) -> list[StepEvent]:
+    def take_events(self) -> list[StepEvent]:
+        """What happened since the last step; for whoever computes nothing just now."""
         # The list is shared with those who add to it.
         events = self._events.copy()
         self._events.clear()

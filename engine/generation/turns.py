@@ -1,15 +1,16 @@
 """What waits for its turn on the generation thread: questions, and the change of the model that comes before them.
 
-A change of the model is for every question of which nobody has seen any text, also when it was asked before: the
-worker takes those back from the loop, and the new model answers them, the most urgent first. So a change waits for no
-more than the answers that have begun to appear, however many a script has asked for. Of several changes only the
-newest is carried out. A model that nobody uses rests only while nothing waits: a choice always overrules it.
+A change of the model is for every question that names none and of which nobody has seen any text, also when it was
+asked before: the worker takes those back from the loop, and the new model answers them, the most urgent first. So a
+change waits for no more than the answers that have begun to appear, however many a script has asked for; and who names
+a model waits for no change. Of several changes only the newest is carried out. A model that nobody uses rests only
+while nothing waits: a choice always overrules it.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import get_args
 
 from engine.core import Priority
@@ -57,14 +58,32 @@ class Turns:
             self._tasks = sorted([*returned, *self._tasks], key=_urgency)
             self.num_moves += len(returned)
 
-    def take(self, most: int | None = None) -> list[Task]:
-        """The next questions, at most so many of them; none while the model is to be changed first."""
-        if self.change is not None:
-            return []
-        most = len(self._tasks) if most is None else most
-        taken, self._tasks = self._tasks[:most], self._tasks[most:]
+    @property
+    def models(self) -> dict[str, Priority]:
+        """What the questions that can begin name as their model, "" for the chosen one: how urgent they are at most."""
+        found: dict[str, Priority] = {}
+        for task in self._tasks:
+            if self._can_begin(task):
+                found.setdefault(task.model, task.in_flight.question.priority)
+        return found
+
+    def take(self, most: int | None = None, models: Collection[str] | None = None) -> list[Task]:
+        """The next questions that can begin, at most so many of them.
+
+        Those that are for the chosen model wait while that is to be changed. `models`: only those that name one of
+        these; None: all.
+        """
+        taken, left = list[Task](), list[Task]()
+        for task in self._tasks:
+            is_wanted = self._can_begin(task) and (models is None or task.model in models)
+            is_taken = is_wanted and (most is None or len(taken) < most)
+            (taken if is_taken else left).append(task)
+        self._tasks = left
         self.num_moves += len(taken)
         return taken
+
+    def _can_begin(self, task: Task) -> bool:
+        return self.change is None or bool(task.model)
 
     def take_change(self) -> UseModel | None:
         """The change that waits; its turn has come."""

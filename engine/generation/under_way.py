@@ -37,7 +37,7 @@ _URGENCY: tuple[Priority, ...] = ("interactive", "batch", "idle")
 
 
 class UnderWay:
-    """On the generation thread; all of them are answered by the one model that is loaded.
+    """On the generation thread; all of them are answered by one model.
 
     `num_moves` counts how often one came, began or ended.
     """
@@ -48,12 +48,13 @@ class UnderWay:
         reorder_loss: Callable[[], float],
         publish: Publish,
         more_evidence: EvidenceSource | None = None,
+        hot: HotPassages | None = None,
     ) -> None:
         self._known_documents, self._reorder_loss, self._publish = known_documents, reorder_loss, publish
         self._refreshes = Refreshes(more_evidence, known_documents)
         self._answering: dict[str, Answering] = {}
         self._ahead = ReadingAhead()
-        self._hot = HotPassages()
+        self._hot = hot or HotPassages()
         self._reads_hot = False
         self._withdrawn: set[str] = set()
         self._stale: set[str] = set()
@@ -75,6 +76,10 @@ class UnderWay:
     def hot(self) -> HotPassages:
         """What answers keep resting on, which is kept over a restart."""
         return self._hot
+
+    def answers(self, question_id: str) -> bool:
+        """Whether this question is one of them."""
+        return question_id in self._answering
 
     def waiting(self) -> Iterator[QuestionInFlight]:
         """Those that have not begun, the most urgent first."""
@@ -99,7 +104,7 @@ class UnderWay:
             loaded.loop.submit(answering.request)
         self._answering[question.question_id] = answering
         self.num_moves += 1
-        self._hot.note(prompt)
+        self._hot.note(prompt, loaded.speaker)
 
     def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage], loaded: LoadedModel) -> None:
         """Has a question's prompt read while its search goes on, if nobody else waits."""
@@ -145,12 +150,27 @@ class UnderWay:
         self._stale -= ended
         return bool(ended)
 
-    def withdraw(self) -> list[Task]:
-        """Gives back the questions of which nobody has seen any text; here they have not ended, but are no more.
+    @property
+    def has_followers(self) -> bool:
+        """Whether any of them is for whichever model is chosen."""
+        return any(not answering.in_flight.question.model for answering in self._answering.values())
 
-        The loop is rid of them with the next `cancel_unwanted`.
+    @property
+    def urgency(self) -> Priority | None:
+        """That of the most urgent; None where there are none."""
+        priorities = (answering.in_flight.question.priority for answering in self._answering.values())
+        return min(priorities, key=_URGENCY.index, default=None)
+
+    def withdraw(self) -> list[Task]:
+        """Gives back the questions for the chosen model of which nobody has seen any text; another may be chosen.
+
+        Here they have not ended, but are no more; the loop is rid of them with the next `cancel_unwanted`.
         """
-        unseen = [answering for answering in self._answering.values() if not answering.has_text]
+        unseen = [
+            answering
+            for answering in self._answering.values()
+            if not (answering.has_text or answering.in_flight.question.model)
+        ]
         for answering in unseen:
             del self._answering[answering.question_id]
             self._refreshes.end(answering.question_id)
@@ -189,7 +209,16 @@ class UnderWay:
             return
         since = time.perf_counter()
         events = loaded.loop.step()
-        seconds = time.perf_counter() - since
+        self._take_in(events, loaded, time.perf_counter() - since)
+        self.is_stalled = not events and loaded.loop.num_steps == self._num_steps
+        self._num_steps = loaded.loop.num_steps
+
+    def tell(self, loaded: LoadedModel) -> None:
+        """What there is to tell without a step, while another model computes: who was cancelled."""
+        if events := loaded.loop.take_events():
+            self._take_in(events, loaded, 0.0)
+
+    def _take_in(self, events: Sequence[StepEvent], loaded: LoadedModel, seconds: float) -> None:
         for request_id in loaded.loop.running:
             answering = self._answering.get(request_id)
             if answering is not None and not answering.has_begun:
@@ -204,8 +233,6 @@ class UnderWay:
                 self._tell(event)
         self._refreshes.go_on(events, self._answering, loaded, seconds)
         self._closing = loaded.loop.closing
-        self.is_stalled = not events and loaded.loop.num_steps == self._num_steps
-        self._num_steps = loaded.loop.num_steps
 
     def fail_all(self, error: Exception) -> None:
         """The loop has broken."""

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from engine.core import Evidence, Passage
@@ -47,13 +48,17 @@ from engine.generation.commands import (
     Task,
     UseModel,
 )
+from engine.generation.hot_passages import HotPassages
 from engine.generation.idle_time import IdleTime, guarded
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
 from engine.generation.places import Places
+from engine.generation.pool import Member, ModelPool
 from engine.generation.refreshes import EvidenceSource
-from engine.generation.rehearsal import Rehearsal, Rehearsed
+from engine.generation.rehearsal import Rehearsed
+from engine.generation.rounds import GROUP_SIZE
 from engine.generation.turns import Turns
+from engine.generation.unasked import Unasked
 from engine.generation.under_way import KnownDocuments, UnderWay, reported_as
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain
@@ -84,11 +89,12 @@ class GenerationWorker:
         has_power_to_spare: Callable[[], bool] = lambda: False,
         more_evidence: EvidenceSource | None = None,
         cores: Cores | None = None,
+        tpot_seconds: Callable[[], float] = lambda: 0.25,
     ) -> None:
         """Prepares the thread.
 
         Args:
-            loader: Loads and frees models; from now on only this thread touches it.
+            loader: Loads and frees the chosen model; from now on only this thread touches it.
             known_documents: Which of these documents are still in the library.
             quote_answer: The extractive answer that the reader makes of its quotes.
             publish: Where events go.
@@ -96,20 +102,25 @@ class GenerationWorker:
             has_power_to_spare: Whether what nobody has asked for may be computed now (spare_power.py).
             more_evidence: Where long answers get more passages from (refreshes.py); None: nowhere.
             cores: What steps share with searches.
+            tpot_seconds: What a token may take on the average, where models take turns.
         """
         self._cores = cores or Cores()
         self._gang: int | None = None
-        self._loader, self._publish = loader, publish
+        self._publish = publish
         self._known_documents, self._quote_answer = known_documents, quote_answer
-        self._under_way = UnderWay(known_documents, reorder_loss, publish, more_evidence)
-        self._idle_time = IdleTime(loader, self._under_way, has_power_to_spare)
+        hot = HotPassages()
+        self.models = ModelPool(
+            loader,
+            lambda: UnderWay(known_documents, reorder_loss, publish, more_evidence, hot),
+            publish,
+            tpot_seconds,
+        )
+        self._idle_time = IdleTime(self.models, hot, has_power_to_spare)
         self._inbox: queue.SimpleQueue[InTurn | AtOnce] = queue.SimpleQueue()
-        # A token for each of them that others wait for.
-        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._unasked = Unasked()
         self._turns = Turns()
         self._places = Places(publish)
         self._placement: ApplyPlacement | None = None
-        self._unasked: list[LoadNow] = []
         self._num_put_off = 0
         self._is_stopped = False
         loader.tell_when_scanned(self.forget_removed)
@@ -136,8 +147,8 @@ class GenerationWorker:
     @property
     def reads_ahead(self) -> bool:
         """Whether anything is done with what is expected."""
-        loaded = self._loader.loaded_now
-        return loaded is not None and loaded.reads_ahead
+        loaded = self.models.loaded_now
+        return loaded is not None and loaded.reads_ahead and not self.models.is_shared
 
     def found_again(self, found: FoundAgain) -> None:
         """Hands in what was found for an answer that is being written, if it still is."""
@@ -145,7 +156,7 @@ class GenerationWorker:
 
     def use(self, command: UseModel) -> None:
         """Queues a change of model; how it went comes as ModelStateChanged."""
-        self._loader.abandon_loading()
+        self.models.home.loader.abandon_loading()
         self._put(command)
 
     def rest(self, path: Path) -> None:
@@ -200,49 +211,55 @@ class GenerationWorker:
 
     def stop(self) -> None:
         """Ends the thread after the questions it has; call it once all of them are cancelled."""
-        self._loader.close()
+        self.models.close()
         self._put(Stop())
         if self._thread.is_alive():
             self._thread.join()
 
     def _put(self, item: InTurn | AtOnce) -> None:
         """Hands something in; all but what is only looked at ends a rehearsal."""
-        if not isinstance(item, LookAtDevices | Rehearse):
-            self._news.put(None)
+        self._unasked.note_coming(item)
         self._inbox.put(item)
 
     # --- the thread ---
 
     def _run(self) -> None:
-        self._loader.look_at_devices()
+        self.models.home.loader.look_at_devices()
         guarded(self._idle_time.recall_hot)
         while not self._is_stopped:
             if not self._take_in() and not self._has_work and not self._turns:
                 self._idle_time.use()
+                self.models.let_idle_go()
             self._rest()
             self._withdraw_unseen()
             self._cancel_unwanted()
+            self._change()
             self._begin_waiting()
             self._load_unasked()
             self._place()
             self._step()
-            # Also where the model was taken away instead: what has been read of it by then is kept.
-            if self._under_way.has_kept_removed():
-                guarded(self._forget_kept)
-            self._places.follow(self._under_way.num_moves + self._turns.num_moves, self._waiting)
+            # Also where a model was taken away instead: what has been read of it by then is kept.
+            for member in self.models:
+                if member.under_way.has_kept_removed():
+                    guarded(partial(member.loader.forget_removed, self._known_documents))
+            self._places.follow(self._num_moves, self._waiting)
         guarded(self._idle_time.keep_hot)
-        guarded(self._loader.end)
+        guarded(self.models.end)
 
     def _waiting(self) -> Iterator[QuestionInFlight]:
         """The questions that have not begun, the next one first."""
-        yield from self._under_way.waiting()
+        for member in self.models:
+            yield from member.under_way.waiting()
         yield from (task.in_flight for task in self._turns)
 
     @property
+    def _num_moves(self) -> int:
+        return self._turns.num_moves + self.models.num_moves
+
+    @property
     def _has_work(self) -> bool:
-        """Whether there is anything to compute; the last token of an answer is, when its question has ended."""
-        loaded = self._loader.loaded_now
-        return self._under_way.is_busy or (loaded is not None and loaded.loop.has_work)
+        """Whether there is anything to compute."""
+        return self.models.has_work
 
     def _take_in(self) -> bool:
         """Whether something has come; waits for it when there is nothing to compute."""
@@ -261,8 +278,7 @@ class GenerationWorker:
         return has_come
 
     def _take(self, item: InTurn | AtOnce) -> None:
-        if not isinstance(item, LookAtDevices | Rehearse):
-            self._news.get_nowait()
+        self._unasked.note_taken(item)
         if isinstance(item, InTurn):
             self._turns.add(item)
         else:
@@ -271,7 +287,7 @@ class GenerationWorker:
     def _patience(self) -> float | None:
         """How many seconds to wait for something to come; None for as long as it takes."""
         if self._has_work:
-            return WAITING_FOR_DISK_SECONDS if self._under_way.is_stalled else 0
+            return WAITING_FOR_DISK_SECONDS if self.models.is_stalled else 0
         return 0 if self._turns else self._idle_time.seconds
 
     def _carry_out(self, command: AtOnce) -> None:
@@ -280,88 +296,114 @@ class GenerationWorker:
         elif isinstance(command, FoundAgain):
             guarded(lambda: self._take_found(command))
         elif isinstance(command, ForgetRemoved):
-            guarded(self._under_way.forget_removed)
-            guarded(self._idle_time.keep_hot)
-            guarded(self._forget_kept)
+            guarded(self._forget_removed)
         elif isinstance(command, ApplyPlacement):
             self._placement = command
         elif isinstance(command, KeepInCells):
-            guarded(lambda: self._loader.keep_in_cells(command.may_lie))
+            guarded(lambda: self._have_all(lambda loader: loader.keep_in_cells(command.may_lie)))
         elif isinstance(command, LookAtDevices):
-            guarded(self._loader.look_at_devices)
+            guarded(self.models.home.loader.look_at_devices)
         elif isinstance(command, Rehearse):
             self._rehearse(command)
         elif isinstance(command, LoadNow):
-            self._unasked.append(command)
+            self._unasked.want_loaded(command)
         elif isinstance(command, SetAsideOnDisk):
-            guarded(lambda: self._loader.set_aside_on_disk(command.is_on_disk))
+            guarded(lambda: self._have_all(lambda loader: loader.set_aside_on_disk(command.is_on_disk)))
         else:
-            guarded(self._loader.apply_settings)
+            guarded(lambda: self._have_all(lambda loader: loader.apply_settings()))
             # What is over a bound leaves as it is written.
             self._idle_time.note_change()
 
+    def _have_all(self, tell: Callable[[ModelLoader], None]) -> None:
+        for member in self.models:
+            tell(member.loader)
+
     def _load_unasked(self) -> None:
-        """Loads for whoever wants to measure; what they wait for is of the model that was chosen last."""
-        while self._unasked and self._turns.change is None:
-            reply = self._unasked.pop(0).reply
-            try:
-                reply.set_result(self._loader.loaded() is not None)
-            except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
-                reply.set_exception(reported_as(error))
+        """What they wait for is of the model that was chosen last."""
+        if self._turns.change is None:
+            self._unasked.load(self._load_home)
+
+    def _load_home(self) -> LoadedModel | None:
+        self.models.bring_home()
+        return self.models.home.loaded
 
     def _rehearse(self, command: Rehearse) -> None:
-        """Times passes where there is nothing else to do; whoever wanted it is told in any case."""
-        loaded = self._loader.loaded_now
-        if not command.reply.set_running_or_notify_cancel():
-            return
-        if loaded is None or self._has_work or self._turns:
-            command.reply.set_result(None)
-            return
-        rehearsal = Rehearsal(loaded, self._news.empty)
-        try:
-            if command.until is None:
-                command.reply.set_result(rehearsal.measured(command.kind, command.size))
-            else:
-                command.reply.set_result(rehearsal.kept_up(command.size, command.num_threads, command.until.is_set))
-        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
-            command.reply.set_exception(reported_as(error))
-            if loaded.context.is_spoilt:
-                self._start_over(error)
+        """Where there is nothing else to do."""
+        member = self.models.principal
+        is_free = member.is_in_memory and not (self._has_work or self._turns)
+        self._unasked.rehearse(
+            command, member.loaded if is_free else None, lambda error: self.models.start_over(member, error)
+        )
 
-    def _forget_kept(self) -> None:
-        self._loader.forget_removed(self._known_documents)
+    def _forget_removed(self) -> None:
+        for member in self.models:
+            guarded(member.under_way.forget_removed)
+        guarded(self._idle_time.keep_hot)
+        for member in self.models:
+            member.loader.forget_removed(self._known_documents)
 
     def _expect(self, expected: Expected) -> None:
-        loaded = self._loader.loaded_now
-        if loaded is not None and not self._turns:
-            try:
-                self._under_way.expect(expected.in_flight, expected.passages, loaded)
-            except RagdollError as error:
-                # Told to the question when it comes.
-                log.debug("not read ahead: %s", error)
+        """Where there is more than one model, nothing is read before it is known whose turn it is."""
+        member = self.models.home
+        if self.models.is_shared or self._turns or member.loaded is None or expected.in_flight.question.model:
+            return
+        try:
+            member.under_way.expect(expected.in_flight, expected.passages, member.loaded)
+        except RagdollError as error:
+            # Told to the question when it comes.
+            log.debug("not read ahead: %s", error)
 
     def _take_found(self, found: FoundAgain) -> None:
-        if (loaded := self._loader.loaded_now) is not None:
-            self._under_way.found_again(found, loaded)
+        for member in self.models:
+            if member.loaded is not None and member.under_way.answers(found.question_id):
+                member.found_again(found)
+
+    def _change(self) -> None:
+        """When all that people can see of the chosen model has ended, it is changed."""
+        home = self.models.home
+        if self._turns.change is None or not self.models.can_choose(self._turns.change):
+            return
+        if self._are_kept(home) and (change := self._turns.take_change()) is not None:
+            self._use(change)
 
     def _begin_waiting(self) -> None:
-        """Begins what has come; before that, when all that people can see has ended, the model is changed."""
-        if self._turns.change is not None and len(self._under_way) == 0:
-            if self._are_kept and (change := self._turns.take_change()) is not None:
-                self._use(change)
-            # What came meanwhile may be a newer change.
-            return
-        if tasks := self._turns.take(BEGUN_AT_ONCE):
-            self._begin_all(tasks)
-        has_ended = self._turns.is_ending and not any(self._turns) and len(self._under_way) == 0
-        self._is_stopped = has_ended and self._are_kept
+        """Begins what has come, of the model whose turn it is."""
+        waiting = self._turns.models
+        if quoted_names := [name for name in waiting if self.models.is_for_quotes(name)]:
+            for task in self._turns.take(BEGUN_AT_ONCE, quoted_names):
+                self._begin(task, None)
+        try:
+            self.models.take_turn({name: urgency for name, urgency in waiting.items() if name not in quoted_names})
+        except LoadAbandoned as error:
+            # What was chosen instead comes next.
+            log.info("%s", error)
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
+            self._fail_all_of(self.models.front, error)
+        front = self.models.front
+        if front.is_in_memory:
+            most = BEGUN_AT_ONCE if not self.models.is_shared else GROUP_SIZE - self.models.num_begun
+            tasks = self._turns.take(max(0, most), self.models.names_of(front))
+            self.models.note_begun(len(tasks))
+            for task in tasks:
+                self._begin(task, front)
+        has_ended = self._turns.is_ending and not any(self._turns) and self.models.num_under_way == 0
+        self._is_stopped = has_ended and self._are_kept(front)
+
+    def _fail_all_of(self, member: Member, error: Exception) -> None:
+        """A model cannot be had: all that wait for it are told so; for a later question it is tried again."""
+        reported = reported_as(error)
+        for task in self._turns.take(None, self.models.names_of(member)):
+            self._publish(AnswerFailed(task.in_flight.question.question_id, reported))
+        if len(member.under_way):
+            self.models.start_over(member, error)
 
     def _rest(self) -> None:
         """Frees the model that was to rest, where it is the one that is loaded and nobody uses it."""
-        rest, loaded = self._turns.take_rest(), self._loader.loaded_now
-        if rest is None or loaded is None or loaded.plan.path != rest.path or len(self._under_way):
+        rest, home = self._turns.take_rest(), self.models.home
+        loaded = home.loaded
+        if rest is None or loaded is None or loaded.plan.path != rest.path or len(home.under_way):
             return
-        if self._are_kept:
+        if self._are_kept(home):
             self._use(UseModel(rest.path, loaded.plan.n_gpu_layers, is_urgent=False, is_chosen=False))
         else:
             self._turns.add(rest)
@@ -369,28 +411,23 @@ class GenerationWorker:
     def _withdraw_unseen(self) -> None:
         """Before the model is changed, all answers of which nobody has seen anything are taken back for the next."""
         if self._turns.change is not None:
-            self._turns.put_back(self._under_way.withdraw())
+            self._turns.put_back(self.models.home.under_way.withdraw())
 
     def _use(self, command: UseModel) -> None:
-        if self._loader.is_closing:
+        home = self.models.home
+        if home.loader.is_closing:
             # What is left of the time is for what is kept.
             return
-        self._under_way.forget_ahead()
-        if command.is_chosen:
-            self._loader.forgive()
+        if not len(home.under_way):
+            home.under_way.forget_ahead()
         try:
-            if command.path is None:
-                self._loader.unload()
-            elif command.is_urgent:
-                self._loader.load(command.path, command.n_gpu_layers)
-            else:
-                self._loader.load_when_needed(command.path, command.n_gpu_layers)
+            self.models.choose(command)
         except LoadAbandoned as error:
             # What was chosen instead comes next.
             log.info("%s", error)
         except ModelError as error:
             # The loader has published it as the model's state.
-            log.log(logging.INFO if self._loader.is_closing else logging.WARNING, "%s", error)
+            log.log(logging.INFO if home.loader.is_closing else logging.WARNING, "%s", error)
         except Exception as error:
             # The edge of the thread: it must live on, or no later question would end.
             log.exception("the model could not be changed")
@@ -400,30 +437,16 @@ class GenerationWorker:
         self._idle_time.note_change()
         self._count(now=True)
 
-    def _begin_all(self, tasks: Sequence[Task]) -> None:
-        """Has these answered; where the model must be loaded first, and cannot be, all that wait are told so."""
-        try:
-            loaded = self._loader.loaded()
-        except LoadAbandoned:
-            self._turns.put_back(tasks)
-        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
-            # For a question that comes later it is tried again.
-            reported = reported_as(error)
-            for task in (*tasks, *self._turns.take()):
-                self._publish(AnswerFailed(task.in_flight.question.question_id, reported))
-        else:
-            for task in tasks:
-                self._begin(task, loaded)
-
-    def _begin(self, task: Task, loaded: LoadedModel | None) -> None:
+    def _begin(self, task: Task, member: Member | None) -> None:
+        loaded = member.loaded if member is not None else None
         question_id = task.in_flight.question.question_id
         try:
             if task.in_flight.cancelled.is_set():
                 self._publish(AnswerCancelled(question_id))
-            elif loaded is None:
+            elif member is None or loaded is None:
                 self._publish(quoted(task.in_flight, self._evidence(task), self._quote_answer, self._publish))
             else:
-                self._under_way.hand_in(task.in_flight, self._evidence(task), loaded)
+                member.under_way.hand_in(task.in_flight, self._evidence(task), loaded)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
             self._publish(AnswerFailed(question_id, reported_as(error)))
 
@@ -439,20 +462,22 @@ class GenerationWorker:
         return evidence
 
     def _cancel_unwanted(self) -> None:
-        """Cancels those whose flag rose, also while they wait for their turn behind a change of the model."""
-        if (loaded := self._loader.loaded_now) is not None:
-            try:
-                self._under_way.cancel_unwanted(loaded)
-            except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
-                self._start_over(error)
+        """Cancels those whose flag rose, also while they wait for their turn, or their model does."""
+        for member in self.models:
+            if (loaded := member.loaded) is not None:
+                try:
+                    member.under_way.cancel_unwanted(loaded)
+                    if member is not self.models.front:
+                        member.under_way.tell(loaded)
+                except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
+                    self.models.start_over(member, error)
         for task in self._turns.take_cancelled():
             self._publish(AnswerCancelled(task.in_flight.question.question_id))
 
-    @property
-    def _are_kept(self) -> bool:
+    def _are_kept(self, member: Member) -> bool:
         """Whether answers that have just ended are kept whole; asked again in each round, it waits for few steps."""
-        loaded = self._loader.loaded_now
-        if loaded is not None and loaded.loop.closing and self._num_put_off < MOST_PUT_OFF:
+        loaded, is_computing = member.loaded, member is self.models.front
+        if loaded is not None and is_computing and loaded.loop.closing and self._num_put_off < MOST_PUT_OFF:
             self._num_put_off += 1
             return False
         self._num_put_off = 0
@@ -461,27 +486,37 @@ class GenerationWorker:
     def _place(self) -> None:
         """Carries out the placement that was asked for last, if any."""
         wanted = self._placement
-        if wanted is None or not self._are_kept:
+        if wanted is None:
+            return
+        member = self.models.of_path(wanted.path)
+        if member is not None and not self._are_kept(member):
             return
         self._placement = None
         if self._turns.change is not None:
             self._publish(PlacementSettled(False, "Another model was chosen meanwhile."))
             return
-        if self._loader.is_closing:
+        if member is None:
+            self._publish(PlacementSettled(False, "A placement was for a model that is not loaded any more."))
+            return
+        if member.loaded is not None and not member.is_in_memory:
+            self._publish(PlacementSettled(False, "Another model computes just now."))
+            return
+        if member.loader.is_closing:
             # What is left of the time is for what is kept, not for reading weights again.
             self._publish(PlacementSettled(False, "The engine is closing."))
             return
         try:
-            self._loader.apply(wanted.placement, wanted.path)
+            member.loader.apply(wanted.placement, wanted.path)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
             self._publish(PlacementSettled(False, str(reported_as(error))))
-            self._start_over(error)
+            self.models.start_over(member, error)
         self._idle_time.note_change()
         self._count(now=True)
 
     def _step(self) -> None:
-        loaded = self._loader.loaded_now
-        if loaded is None or not self._has_work:
+        front = self.models.front
+        loaded = front.loaded
+        if loaded is None or not front.is_in_memory or not front.has_work:
             self._cores.rest()
             return
         if not self._cores.may_step():
@@ -489,23 +524,18 @@ class GenerationWorker:
         try:
             loaded.loop.answer_at_once(self._gang)
             loaded.context.use_threads(self._cores.begin_step())
-            self._under_way.step(loaded)
+            self.models.step()
             if loaded.loop.shortage is not None:
-                self._loader.take_less(loaded.loop.shortage)
-            self._loader.note_set_aside(loaded.loop)
+                front.loader.take_less(loaded.loop.shortage)
+            front.loader.note_set_aside(loaded.loop)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
-            self._start_over(error)
+            self.models.start_over(front, error)
         self._idle_time.note_step()
         self._count()
 
-    def _start_over(self, error: Exception) -> None:
-        """The loop is of no use any more; the next question finds the model loaded again."""
-        self._under_way.fail_all(error)
-        guarded(self._loader.start_over)
-
     def _count(self, now: bool = False) -> None:
         """Takes the figures for the Memory page, which other threads read."""
-        if now or time.monotonic() - self._counted_at >= COUNTERS_SECONDS or not self._under_way.is_busy:
-            loaded = self._loader.loaded_now
-            self.counters = loaded.counters() if loaded is not None else {}
+        if now or time.monotonic() - self._counted_at >= COUNTERS_SECONDS or not self.models.is_busy:
+            self.models.look_after()
+            self.counters = self.models.counters()
             self._counted_at = time.monotonic()

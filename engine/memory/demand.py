@@ -14,7 +14,9 @@ from engine.core import KVType, ModelShape, Span
 # Owners in the ledger whose bytes the plan decides; of the index it decides which partitions are in memory, and of the
 # embedder where it is. Every other owner is listed as well, so that none is forgotten (a test compares with the code).
 DECIDED_OWNERS = frozenset({"weights", "kv", "workspace"})
-FIXED_OWNERS = frozenset({"index", "embedder", "reranker", "retrieval", "runtime", "parsers"})
+FIXED_OWNERS = frozenset({"index", "embedder", "reranker", "retrieval", "runtime", "parsers", "pool"})
+# Weights of models that wait for their turn: they leave as soon as anything else wants the room, so no plan sees them.
+SPARE_OWNER = "spare weights"
 _RESIDENT_PARTITION = "partition "
 
 
@@ -40,6 +42,8 @@ class Wishes:
     # False: what the ladder gave up for want of memory on the device (ladder.py) stays off it.
     kv_on_gpu: bool | None = None
     embedder_on_gpu: bool | None = None
+    # Another model may want the memory of its weights between two tokens (generation/pool.py).
+    can_leave: bool = False
     # Lossy steps (8-bit keys and values, a smaller context) are taken only where the user allowed them.
     may_lose: bool = False
 
@@ -106,7 +110,8 @@ def losing_nothing(demand: Demand) -> Demand:
 
 def undecided(held: Iterable[Span]) -> tuple[Span, ...]:
     """Of what is held, the spans whose bytes no plan changes."""
-    return tuple(span for span in held if span.owner not in DECIDED_OWNERS and not _is_resident_partition(span))
+    decided = DECIDED_OWNERS | {SPARE_OWNER}
+    return tuple(span for span in held if span.owner not in decided and not _is_resident_partition(span))
 
 
 def _is_resident_partition(span: Span) -> bool:

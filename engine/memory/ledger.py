@@ -203,6 +203,20 @@ class Ledger:
         with self._lock:
             return self._reserved(tier)
 
+    def holds(self, lease: Lease) -> bool:
+        """Whether its bytes have not been given back."""
+        with self._lock:
+            return lease in self._leases
+
+    def rename(self, lease: Lease, owner: str, what: str, *, is_counted: bool) -> bool:
+        """Enters bytes under another name; False where they have been given back."""
+        with self._lock:
+            if lease not in self._leases:
+                return False
+            lease.span, lease.is_counted = replace(lease.span, owner=owner, what=what), is_counted
+        self.on_change()
+        return True
+
     # --- under the lock ---
 
     def _held(self, tier: Tier, owner: str | None = None, is_mapped: bool | None = None) -> int:

@@ -36,7 +36,9 @@ class Placement:
     is possible only where none is streamed. `index_bytes` is the room of resident partitions, `kv_ram_bytes` and
     `kv_disk_bytes` that of what was read and is kept. `spans` are all bytes by owner, as the ledger will have them.
 
-    Where `streamed_layers` is empty and `is_repacked` is false, the system maps the file and reads what is touched.
+    `can_leave`: weights in memory lie in memory of ours, in the file's order, and can leave it for another model's.
+
+    Where none is streamed, repacked or can leave, the system maps the file and reads what is touched.
     `fits` is false where even the least of it is more than may be used. `reasons` are the further decisions, each in a
     sentence; `num_evaluated` is how many predictions it took.
     """
@@ -50,6 +52,7 @@ class Placement:
     streamed_layers: tuple[int, ...] = ()
     ring_slots: int = 0
     is_repacked: bool = True
+    can_leave: bool = False
     kv_on_gpu: bool = True
     kv_type: KVType = "f16"
     num_slots: int = 1
@@ -77,7 +80,12 @@ class Placement:
     @property
     def is_mapped(self) -> bool:
         """Whether the system reads pages of the file as they are touched: too large for memory, and no ring."""
-        return not (self.is_repacked or self.streamed_layers)
+        return not (self.is_repacked or self.is_held)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether weights in memory lie in memory of ours, where single layers come and go."""
+        return bool(self.streamed_layers) or self.can_leave
 
     @property
     def tier_of_output(self) -> Tier:

@@ -90,7 +90,7 @@ class _Prospect:
         self._edges = terms.edge_bytes(frame, is_streaming=True)
         self._homes = terms.homes(frame, EMPTY)
         self._course = self._course_of(self._homes)
-        # Weights that are not all in memory are not repacked.
+        # Weights that are not all in memory, or not for good, are not repacked.
         self._slower: Course | None = None
         self._rate = profile.stream_bytes_per_s
         self._at_best = profile.retrieval_seconds(0, backlog.num_answers)
@@ -228,7 +228,7 @@ class _Prospect:
         return self._terms.mapped_bytes(self.frame, room_bytes) / (self._rate * MAPPED_SHARE)
 
     def _course_with(self, filling: Filling) -> Course:
-        return self._partial if filling.num_streamed or filling.is_mapped else self._course
+        return self._course if self._terms.is_repacked(self.frame, filling) else self._partial
 
     @property
     def _partial(self) -> Course:

@@ -84,6 +84,15 @@ class Terms:
         """All layers that the processor computes, streamed or not."""
         return self._weights[-1] - self.device_layer_bytes(frame)
 
+    def can_leave(self, frame: Frame, filling: Filling) -> bool:
+        """Whether the weights can leave memory for another model's: not from a device, which needs them loaded anew."""
+        demand = self.demand
+        return demand.wishes.can_leave and demand.is_streamable and not (frame.n_gpu_layers or filling.is_mapped)
+
+    def is_repacked(self, frame: Frame, filling: Filling) -> bool:
+        """Whether weights lie in the order that the processor reads fastest: only where all of them stay in memory."""
+        return not (filling.num_streamed or filling.is_mapped or self.can_leave(frame, filling))
+
     def spread(self, frame: Frame) -> Spread:
         count = self.shape.num_layers - self.on_device(frame)
         if count not in self._spreads:
@@ -198,7 +207,7 @@ class Terms:
             streamed_bytes=self.spread(frame).streamed_bytes[filling.num_streamed] if filling.num_streamed else 0,
             mapped_bytes=self.mapped_bytes(frame, filling.mapped_room_bytes) if filling.is_mapped else 0,
             ring_slots=filling.ring_slots,
-            is_repacked=not (filling.num_streamed or filling.is_mapped),
+            is_repacked=self.is_repacked(frame, filling),
             # Keys and values of 8 bits are half the bytes and twice the work: they save room, not time.
             ram_cell_bytes=cells[-1] - on_gpu,
             device_cell_bytes=on_gpu,

@@ -33,10 +33,11 @@ EXAMPLES: list[events.Event] = [
     events.MemoryChanged(),
     events.MeasuringProgressed(3, 12),
     events.PlacementSettled(True, "All layers in memory.", 0.2),
+    events.ModelSwitched("/m.gguf", "m", "/n.gguf", 0.1, 0.2, 5),
     events.MemoryShort("gpu", "The card is full: keys and values move to main memory."),
 ]
 # The Memory page hears of them from the ticker's pictures.
-TOLD_BY_PICTURES = (events.MemoryChanged, events.PlacementSettled, events.MemoryShort)
+TOLD_BY_PICTURES = (events.MemoryChanged, events.PlacementSettled, events.MemoryShort, events.ModelSwitched)
 
 
 @pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: type(event).__name__)

@@ -70,7 +70,9 @@ class Process:
 
 def loader(**facts: object) -> SimpleNamespace:
     nothing = {"devices": (), "demand": None, "loaded_now": None}
-    return SimpleNamespace(**{**nothing, **facts})
+    models = SimpleNamespace(**{**nothing, **facts})
+    models.principal = SimpleNamespace(loader=models)
+    return models
 
 
 def senses(tmp_path: Path, ledger: Ledger, stores: FakeStores, **facts: object) -> tuple[EngineSenses, Asked]:

@@ -80,7 +80,8 @@ class Homes:
         self._places: dict[int, Place] = {}
         self._slots: dict[int, int] = {}
         self._seen_from: dict[Slot, int] = {}
-        self._is_settled = False
+        self._is_settled, self.has_pinned = False, True
+        self._pinned = [pages for tensor in layout.pinned.values() for pages in tensor]
         self._layers = [layer for layer, pages in enumerate(layout.layers) if pages]
         self._chunks = [tuple(chunk for pages in layer for chunk in self._cut(pages)) for layer in layout.layers]
         self._slot_bytes = max((layout.layer_bytes(layer) for layer in self._layers), default=0)
@@ -92,9 +93,13 @@ class Homes:
 
     @property
     def fixed_bytes(self) -> int:
-        """Memory of what is no layer: edges, and the tensors that each pass reads."""
-        pinned = sum(pages.num_bytes for tensor in self._layout.pinned.values() for pages in tensor)
-        return pinned + sum(pages.num_bytes for pages in self._layout.edges)
+        """Memory of what is no layer: edges, and the tensors that each pass reads, unless they were dropped."""
+        return self.edge_bytes + (self.pinned_bytes if self.has_pinned else 0)
+
+    @property
+    def edge_bytes(self) -> int:
+        """Memory of pages that lie across two tensors: it stays as long as the model does."""
+        return sum(pages.num_bytes for pages in self._layout.edges)
 
     @property
     def held_bytes(self) -> int:
@@ -119,8 +124,7 @@ class Homes:
             OSError: They could not be read.
         """
         self._drop_loaded()
-        edges = self._layout.edges
-        pinned = [pages for tensor in self._layout.pinned.values() for pages in tensor]
+        edges, pinned = self._layout.edges, self._pinned
         copies = [self._files.read_buffered(page.part, page.start, page.num_bytes) for page in edges]
         self._require([(pages, self._file_ids[pages.part], self._bases[pages.part]) for pages in (*edges, *pinned)])
         for pages in (*edges, *pinned):
@@ -165,6 +169,31 @@ class Homes:
             advise(self._address(chunk), chunk.num_bytes, MADV_POPULATE_READ)
         self._read(chunk)
         return chunk.num_bytes
+
+    def empty_slots(self) -> None:
+        """Gives the memory of all slots back; what was read into them has to be read again."""
+        for offset in self._slots.values():
+            self._arena.give_back(offset, self._slot_bytes)
+        self._seen_from.clear()
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Memory of the tensors that each pass reads, beside the layers."""
+        return sum(pages.num_bytes for pages in self._pinned)
+
+    def drop_pinned(self) -> None:
+        """Gives the memory of these tensors back; nothing is computed until `fill_pinned`."""
+        for pages in self._pinned:
+            advise(self._address(pages), pages.num_bytes, MADV_DONTNEED)
+        self.has_pinned = False
+
+    def fill_pinned(self) -> None:
+        """Reads these tensors again, where they were dropped. Raises OSError."""
+        if not self.has_pinned:
+            for pages in self._pinned:
+                for chunk in self._cut(pages):
+                    self._read(chunk)
+            self.has_pinned = True
 
     def close(self) -> None:
         """Lets go of the arena; its memory is back once the model is closed, which unmaps all views."""

@@ -47,6 +47,10 @@ class LayerLeases:
             else:
                 self._slots[number] = self._ledger.take(_OWNER, f"slot {number}", "ram", held, "streaming")
 
+    def show_fixed(self, num_bytes: int) -> None:
+        """What of no layer is in memory now."""
+        self._fixed.resize(num_bytes)
+
     def release(self) -> None:
         """Gives everything back. A second call does nothing."""
         for lease in (*self._layers.values(), *self._slots.values(), self._fixed):

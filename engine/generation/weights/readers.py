@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -68,7 +68,7 @@ class Readers:
         self._room, self._arrival = threading.Condition(self._lock), threading.Condition(self._lock)
         self._depth = depths.most
         self._error: OSError | None = None
-        self._is_paused = self._is_closed = False
+        self._is_paused = self._is_held = self._is_closed = False
         self._counters, self._reading_since = ReadCounters(), 0.0
         names = [f"weights-{number}" for number in range(depths.most)]
         self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for name in names]
@@ -150,6 +150,18 @@ class Readers:
         with self._lock:
             self._ring.arrange(places)
 
+    def hold(self, slots: Collection[Hashable]) -> None:
+        """Nothing is read until `let_go`, and what these places held is lost; only while all is still."""
+        with self._lock:
+            self._is_held = True
+            self._ring.lose_all(slots)
+
+    def let_go(self) -> None:
+        """Reads again what the next pass needs; harmless where nothing was held."""
+        with self._lock:
+            self._is_held = False
+            self._room.notify_all()
+
     def close(self) -> None:
         """Ends the threads; waits for reads under way, as long as a pass would."""
         with self._lock:
@@ -186,7 +198,7 @@ class Readers:
             return None
 
     def _take(self) -> Chunk | None:
-        if self._is_paused or self._error is not None or self._ring.num_reading >= self._depth:
+        if self._is_paused or self._is_held or self._error is not None or self._ring.num_reading >= self._depth:
             return None
         was_quiet, chunk = self._ring.is_quiet, self._ring.take()
         if was_quiet and chunk is not None:

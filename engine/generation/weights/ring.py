@@ -10,7 +10,7 @@ Nothing here knows threads or memory: who uses it holds a lock.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 _NEVER = -1
@@ -99,6 +99,11 @@ class Ring:
     def lose(self, chunk: Chunk) -> None:
         """A piece could not be read: nothing lies in its place."""
         self._end_read(chunk).drop()
+
+    def lose_all(self, places: Collection[Hashable]) -> None:
+        """Nothing lies in these places any more. Nothing is being read."""
+        for place in set(places) & set(self._slots):
+            self._slots[place].drop()
 
     def advance(self, layer: int) -> None:
         """All up to `layer` of this pass were computed."""

@@ -124,6 +124,7 @@ class LayerStream:
             self._reached: tuple[frozenset[int], int] | None = None
             self._loading: list[int] = []
             self._num_passes = 0
+            self._is_away = False
             self._wanted, self._num_slots = self._at_home(streamed), num_slots
             self._apply(self._wanted)
             undo.pop_all()
@@ -184,11 +185,80 @@ class LayerStream:
         """
         before = self._wanted, self._num_slots
         self._wanted, self._num_slots = self._at_home(streamed), num_slots
+        if self._is_away:
+            return
         try:
             self._go_on_moving()
         except NotStreamable:
             self._wanted, self._num_slots = before
             raise
+
+    @property
+    def missing_bytes(self) -> int:
+        """What `come_back` takes of memory."""
+        homes = sum(self._layout.layer_bytes(layer) for layer in self._wanted - self._homes_now())
+        return homes + (0 if self._homes.has_pinned else self._homes.pinned_bytes)
+
+    @property
+    def removable_bytes(self) -> int:
+        """What `go_away` can give back of memory."""
+        homes = sum(self._layout.layer_bytes(layer) for layer in self._homes_now())
+        return homes + (self._homes.pinned_bytes if self._homes.has_pinned else 0)
+
+    def go_away(self, num_bytes: int) -> None:
+        """Gives memory back, so much at least where there is as much; nothing is computed until `come_back`.
+
+        The last layers leave first: with the first ones, a pass can begin while the others are read. What each pass
+        reads beside the layers leaves last, as it is read at once. The model stays open, and keeps its vocabulary.
+
+        Raises:
+            NotStreamable: Something else lies where a layer should; all that is left stays as it is.
+        """
+        self._is_away = True
+        homes, given_bytes = set(self._homes_now()), 0
+        for layer in sorted(homes, reverse=True):
+            if given_bytes >= num_bytes:
+                break
+            homes.discard(layer)
+            given_bytes += self._layout.layer_bytes(layer)
+        with self._readers.still() as is_still:
+            if not is_still:
+                # It would write into memory that is about to be another's.
+                raise NotStreamable("A read from the model's file does not come back.")
+            self._readers.hold([place for place in self._places.values() if isinstance(place, Slot)])
+            self._homes.empty_slots()
+        self._apply(frozenset(homes))
+        if given_bytes < num_bytes:
+            self._homes.drop_pinned()
+        self._leases.show_slots({})
+        self._leases.show_fixed(self._homes.fixed_bytes)
+
+    def come_back(self) -> None:
+        """Has all lie in memory that is to: what each pass reads at once, layers while the next pass is computed.
+
+        Raises:
+            WeightsNotRead: The file cannot be read; another try may succeed.
+            NotStreamable: Something else lies where a layer should.
+        """
+        if not self._is_away:
+            return
+        self._apply(self._wanted)
+        # Layers are read beside the rest.
+        self._readers.let_go()
+        try:
+            self._homes.fill_pinned()
+        except OSError as error:
+            raise WeightsNotRead(
+                f"A part of the model could not be read from the disk: {error.strerror or error}.",
+                "Look whether the disk is in order, then ask again.",
+            ) from error
+        self._leases.show_fixed(self._homes.fixed_bytes)
+        self._is_away = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all layers that are to lie in memory do."""
+        return not (self._is_away or self._loading)
 
     def counters(self) -> StreamCounters:
         reads = self._readers.counters()

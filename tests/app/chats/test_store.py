@@ -213,6 +213,59 @@ def test_filters_of_a_chat_and_of_each_question_come_back(store, tmp_path):
     again.close()
 
 
+FIFTH_TABLES = """
+    CREATE TABLE conversations (conversation_id TEXT PRIMARY KEY, title TEXT NOT NULL, created REAL NOT NULL,
+        updated REAL NOT NULL, is_pinned INTEGER NOT NULL DEFAULT 0, collection TEXT, leaf_id TEXT, deleted_at REAL,
+        filters TEXT NOT NULL DEFAULT '{}');
+    CREATE TABLE turns (number INTEGER PRIMARY KEY, turn_id TEXT NOT NULL UNIQUE,
+        conversation_id TEXT NOT NULL REFERENCES conversations ON DELETE CASCADE, parent_id TEXT,
+        question TEXT NOT NULL, created REAL NOT NULL, state TEXT NOT NULL, text TEXT NOT NULL,
+        error_sentence TEXT NOT NULL, passages TEXT NOT NULL, quotes TEXT NOT NULL, citations TEXT NOT NULL,
+        segments TEXT NOT NULL, scope TEXT NOT NULL, timings TEXT NOT NULL, model TEXT, finish_reason TEXT,
+        filters TEXT NOT NULL DEFAULT '{}', refreshes TEXT NOT NULL DEFAULT '[]');
+    CREATE TABLE runs (number INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, question TEXT NOT NULL,
+        collection TEXT, created REAL NOT NULL);
+    CREATE TABLE run_files (number INTEGER PRIMARY KEY, file_id TEXT NOT NULL UNIQUE,
+        run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, document_id INTEGER NOT NULL,
+        path TEXT NOT NULL, state TEXT NOT NULL, text TEXT NOT NULL, error_sentence TEXT NOT NULL,
+        passages TEXT NOT NULL, quotes TEXT NOT NULL, citations TEXT NOT NULL, segments TEXT NOT NULL,
+        scope TEXT NOT NULL, timings TEXT NOT NULL, model TEXT, finish_reason TEXT, refreshes TEXT NOT NULL,
+        places TEXT NOT NULL DEFAULT '[]');
+    INSERT INTO conversations VALUES ('c1', 'Lease', 1.0, 2.0, 0, 'Flat', 't1', NULL, '{"formats": ["pdf"]}');
+    INSERT INTO turns VALUES (1, 't1', 'c1', NULL, 'What notice?', 1.5, 'finished', 'Three months.', '',
+        '[]', '[]', '[]', '[]', 'null', 'null', 'tiny', 'stop', '{}', '[]');
+    INSERT INTO runs VALUES (1, 'r1', 'Who pays?', NULL, 3.0);
+    PRAGMA user_version = 5;
+"""
+
+
+def test_chats_from_before_each_had_a_model_follow_the_choice_and_can_have_one(tmp_path):
+    file = tmp_path / "chats.sqlite"
+    connection = sqlite3.connect(file)
+    connection.executescript(FIFTH_TABLES)
+    connection.close()
+    store = ChatStore(file)
+    assert store.problem == ""
+    (chat,) = store.conversations()
+    assert (chat.title, chat.filters, chat.model) == ("Lease", {"formats": ["pdf"]}, "")
+    assert store.turns("c1")[0].outcome.model == "tiny"
+    assert [run.question for run in store.runs.runs()] == ["Who pays?"]
+    store.set_model("c1", "/m/tiny.gguf")
+    again = reopened(store, file)
+    assert again.conversation("c1").model == "/m/tiny.gguf"
+    again.close()
+
+
+def test_the_model_of_a_chat_comes_back_whatever_its_file_is_called(store, tmp_path):
+    named = store.create_conversation("one", model="/m/na\udcefve.gguf")
+    quoting = store.create_conversation("two", model="none")
+    following = store.create_conversation("three")
+    again = reopened(store, tmp_path / "chats.sqlite")
+    chats = [again.conversation(chat.conversation_id) for chat in (named, quoting, following)]
+    assert [chat.model for chat in chats] == ["/m/na\udcefve.gguf", "none", ""]
+    again.close()
+
+
 def test_a_disk_that_fills_up_while_the_file_is_made_is_what_is_told(tmp_path, monkeypatch):
     def full(connection: sqlite3.Connection) -> None:
         # As SQLite does by itself then.

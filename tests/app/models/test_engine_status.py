@@ -43,6 +43,25 @@ def test_the_sentence_tells_what_matters_most(qapp, facts, sentence):
     assert sentence_of(facts) == sentence
 
 
+def test_a_model_that_is_being_loaded_is_told_of_until_it_is_whatever_another_one_does(qapp):
+    client = FakeEngineClient("ready")
+    status = EngineStatusModel(client)
+    client.tell(
+        ModelState(state="loading", path="/m/one.gguf", name="one", fraction=0.5),
+        ModelState(state="loaded", path="/m/two.gguf", name="two"),
+    )
+    assert status.sentence == "Loading one, 50 %"
+    client.tell(ModelState(state="loading", path="/m/two.gguf", name="two", fraction=0.1))
+    assert status.sentence == "Loading two, 10 %"
+    client.tell(ModelState(state="loaded", path="/m/two.gguf", name="two"))
+    assert status.sentence == "Ready"
+    client.tell(
+        ModelState(state="loading", path="/m/one.gguf", name="one", fraction=0.5),
+        ModelState(state="none"),
+    )
+    assert status.sentence == "Ready"
+
+
 def test_the_sentence_follows_the_engine(qapp):
     client = FakeEngineClient("stopped")
     status = EngineStatusModel(client)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import pytest
 
 from app.models.model_picker import ModelPickerModel
@@ -14,6 +16,14 @@ TINY = ModelEntry(path="/models/tiny.gguf", name="tiny")
 @pytest.fixture
 def picker(client) -> ModelPickerModel:
     return ModelPickerModel(client)
+
+
+def tell_models(client, current: str) -> None:
+    """The engine answers whoever asks which model is chosen, and is asked."""
+    client.become_ready()
+    for request in [request for request in client.open if request.method is protocol.MODELS]:
+        client.open.remove(request)
+        request.on_result(protocol.ModelsReply(models=(TINY,), current=current))
 
 
 def test_a_ready_engine_is_asked_for_its_models(picker, client, qtbot):
@@ -74,8 +84,40 @@ def test_a_load_that_was_given_up_for_another_model_is_no_failure(picker, client
         ModelState(state="loading", path=other, name="other"),
         ModelState(state="failed", path=other, name="other", sentence="It is cut short."),
     )
-    assert seen == [("loading", "tiny"), ("none", ""), ("loading", "other"), ("failed", "other")]
+    once = [state for state, _of_the_same in groupby(seen)]
+    assert once == [("none", ""), ("loading", "tiny"), ("none", ""), ("loading", "other"), ("failed", "other")]
     assert picker.sentence == "It is cut short."
+
+
+def test_each_model_is_told_of_by_itself(picker, client):
+    other = "/models/other.gguf"
+    tell_models(client, current=TINY.path)
+    client.tell(
+        ModelState(state="loaded", path=TINY.path, name="tiny", sentence="4 of 4 layers on the GPU"),
+        ModelState(state="loading", path=other, name="other", fraction=0.5),
+    )
+    assert (picker.state, picker.name, picker.sentence) == ("loaded", "tiny", "4 of 4 layers on the GPU")
+    assert picker.told_of(other).fraction == 0.5
+
+
+def test_a_load_that_another_one_follows_is_over(picker, client):
+    other = "/models/other.gguf"
+    client.tell(
+        ModelState(state="loading", path=TINY.path, name="tiny", fraction=0.5),
+        ModelState(state="loading", path=other, name="other", fraction=0.1),
+    )
+    assert picker.told_of(TINY.path).state == "none"
+
+
+def test_what_somebody_else_chooses_later_is_the_choice(picker, client):
+    other = "/models/other.gguf"
+    tell_models(client, current="")
+    picker.use(TINY.path)
+    assert picker.chosen == TINY.path
+    client.answer(protocol.MODELS_USE, protocol.Nothing())
+    tell_models(client, current=TINY.path)
+    tell_models(client, current=other)
+    assert picker.chosen == other
 
 
 def test_what_an_engine_that_came_again_loads_by_itself_is_shown(picker, client):

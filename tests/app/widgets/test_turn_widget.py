@@ -6,7 +6,7 @@ import pytest
 
 from app.widgets.turn_sentences import refreshed_sentence
 from app.widgets.turn_widget import TurnWidget
-from engine.protocol import Refresh
+from engine.protocol import Refresh, Scope
 from tests.helpers.shown_values import passage, turn
 
 
@@ -29,4 +29,21 @@ def test_the_details_say_when_it_was_looked_again(qtbot, offsets, words):
     widget = TurnWidget(shown)
     qtbot.addWidget(widget)
 
-    assert widget.scope.toolTip() == words
+    assert widget.scope.toolTip() == "\n".join(part for part in ("Written by tiny", words) if part)
+
+
+def test_the_line_under_an_answer_fits_a_narrow_window_beside_branches(qtbot):
+    many = Scope(1_200, 21_200, 3_000)
+    widget = TurnWidget(turn(1, passages=(passage(1),), scope=many, branch_index=1, num_branches=2))
+    qtbot.addWidget(widget)
+    widget.show()
+    assert not widget.scope.isHidden()
+    assert widget.minimumSizeHint().width() <= 312
+
+
+def test_the_details_say_which_model_wrote_an_answer(qtbot):
+    widget = TurnWidget(turn(1, model="Tiny", passages=(passage(1),)))
+    qtbot.addWidget(widget)
+    assert widget.scope.toolTip() == "Written by Tiny"
+    widget.show_turn(turn(1, model=None, passages=(passage(1),)))
+    assert widget.scope.toolTip() == ""

@@ -248,6 +248,91 @@ def test_loading_and_failing_are_told_on_the_page_and_the_button(window, client)
     assert window.chat.model_picker.toolTip() == "There is no room for it."
 
 
+def test_a_chosen_model_that_is_not_loaded_yet_is_no_reason_for_quotes(window, client):
+    page = window.go_to("models")
+    tell_models(client, TINY, current=TINY.path)
+    assert page.banner_text == "Tiny loads with the next question."
+
+
+def test_the_page_marks_models_that_chats_of_their_own_use(window, client):
+    page = window.go_to("models")
+    other = TINY.model_copy(update={"path": "/m/other.gguf", "name": "Other"})
+    tell_models(client, TINY, other, current=TINY.path)
+    for entry in (TINY, other):
+        client.tell(protocol.ModelState(state="loaded", path=entry.path, name=entry.name))
+    words = [{label.text() for label in row.findChildren(QLabel)} for row in page.rows()]
+    assert [("In use" in row, "Loaded" in row) for row in words] == [(True, False), (False, True)]
+
+
+def test_the_picker_shows_the_model_of_the_chat_that_is_open(window, client, models):
+    other = TINY.model_copy(update={"path": "/m/other.gguf", "name": "Other"})
+    tell_models(client, TINY, other, current=TINY.path)
+    models.conversation.ask("one")
+    first, picker = models.conversation.conversation_id, window.chat.model_picker
+    window.new_chat()
+    picker.click()
+    assert [row.entry for row in picker.popup.rows] == [TINY, other]
+    picker.popup.rows[1].use.click()
+    client.tell(protocol.ModelState(state="loading", path=other.path, name="Other", fraction=0.4))
+    assert picker.text().strip() == "Loading Other · 40 %"
+    picker.click()
+    assert [row.entry for row in picker.popup.rows] == [other, TINY]
+    picker.popup.close()
+    window.open_chat(first)
+    assert picker.text().strip() == "Tiny"
+    assert picker.accessibleName() == "Model: Tiny"
+
+
+def test_a_chat_whose_model_left_the_list_says_so_and_offers_the_one_of_new_chats(window, client, models):
+    tell_models(client, TINY, current=TINY.path)
+    models.conversation.set_model("/m/other.gguf")
+    picker = window.chat.model_picker
+    assert picker.text().strip() == "other is not on the list"
+    sentence = "The model of this chat, other.gguf, is no longer on the list of models."
+    assert picker.toolTip() == sentence
+    picker.click()
+    assert picker.popup.fault.text() == sentence
+    assert picker.popup.use_alternative.text() == "Answer with Tiny in this chat"
+    picker.popup.use_alternative.click()
+    assert models.conversation.model == TINY.path
+    assert not picker.popup.isVisible()
+    picker.click()
+    assert (picker.popup.fault, picker.text().strip()) == (None, "Tiny")
+
+
+def test_a_chat_whose_model_cannot_be_used_says_why(window, client, models):
+    tell_models(client, TINY, BROKEN)
+    models.conversation.set_model(BROKEN.path)
+    picker = window.chat.model_picker
+    assert (picker.text().strip(), picker.toolTip()) == ("Broken cannot be used", BROKEN.problem)
+    picker.click()
+    # Without another model there is nothing to offer but the buttons that are always there.
+    assert (picker.popup.fault.text(), picker.popup.use_alternative) == (BROKEN.problem, None)
+    assert [row.entry for row in picker.popup.rows] == [BROKEN, TINY]
+    assert "In use" not in [label.text() for label in picker.popup.findChildren(QLabel)]
+    assert picker.popup.use_none.isEnabled()
+
+
+def test_a_chat_without_a_model_by_choice_says_no_more_than_that(window, client, models):
+    tell_models(client, TINY, current=TINY.path)
+    models.conversation.set_model("none")
+    picker = window.chat.model_picker
+    assert picker.text().strip() == "No model · quotes only"
+    assert picker.toolTip() == "Answers in this chat are quotes from your files."
+
+
+@pytest.mark.parametrize(("place", "is_for_the_chat"), [("chats", True), ("models", False)])
+def test_a_file_that_is_opened_beside_a_chat_is_for_that_chat(window, client, models, place, is_for_the_chat):
+    tell_models(client)
+    window.go_to(place)
+    models.model_picker.add(TINY.path)
+    client.answer(protocol.MODELS_ADD, TINY)
+    (dialog,) = window.findChildren(ModelDialog)
+    dialog.row.use.click()
+    assert [wanted.path for wanted in client.asked(protocol.MODELS_USE)] == [TINY.path]
+    assert (models.conversation.model == TINY.path) is is_for_the_chat
+
+
 def test_the_picker_says_that_there_is_no_model(window, client):
     tell_models(client)
     assert window.chat.model_picker.text().strip() == "No model · quotes only"

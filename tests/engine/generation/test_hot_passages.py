@@ -24,7 +24,7 @@ def nothing_kept(segments) -> int:
 def hot_after(*prompts: Prompt) -> HotPassages:
     hot = HotPassages()
     for each in prompts:
-        hot.note(each)
+        hot.note(each, SPEAKER)
     return hot
 
 
@@ -54,7 +54,7 @@ def test_what_was_read_in_vain_is_not_read_again_before_somebody_asks_for_it():
     assert hot.next(SPEAKER, nothing_kept) is not None
     hot.tried()
     assert hot.next(SPEAKER, nothing_kept) is None
-    hot.note(prompt(TWO))
+    hot.note(prompt(TWO), SPEAKER)
     assert hot.next(SPEAKER, nothing_kept) is not None
 
 
@@ -69,14 +69,14 @@ def test_after_a_change_of_the_model_its_own_instructions_are_waited_for():
     hot = hot_after(prompt(ONE), prompt(ONE))
     hot.clear()
     assert hot.next(SPEAKER, nothing_kept) is None
-    hot.note(prompt())
+    hot.note(prompt(), SPEAKER)
     assert hot.next(SPEAKER, nothing_kept) is not None
 
 
 def test_what_was_hot_long_ago_makes_way():
     hot = hot_after(*[prompt(ONE)] * 9)
     for number in range(10, 10 + 8 * MAX_PASSAGES):
-        hot.note(prompt(EvidencePassage(number, "n", None, str(number))))
+        hot.note(prompt(EvidencePassage(number, "n", None, str(number))), SPEAKER)
     assert len(hot.documents()) <= 2 * MAX_PASSAGES
     assert hot.next(SPEAKER, nothing_kept) is None
 
@@ -89,7 +89,7 @@ def test_what_was_counted_is_told_when_it_has_changed_and_goes_on_after_a_restar
     again = HotPassages()
     again.restore(uses)
     assert again.changed() is None
-    again.note(prompt(TWO))
+    again.note(prompt(TWO), SPEAKER)
     assert again.next(SPEAKER, nothing_kept) == (OPENING, SPEAKER.segment(TWO.block(1)))
     assert again.changed() == {ONE: 1, TWO: 2}
 
@@ -104,3 +104,13 @@ def test_a_removed_document_changes_what_is_told():
 def test_no_more_is_told_than_is_counted_for_long():
     hot = hot_after(*[prompt(EvidencePassage(number, "n", None, "t")) for number in range(MAX_PASSAGES + 5)])
     assert len(hot.changed()) == MAX_PASSAGES
+
+
+def test_the_instructions_of_one_model_are_not_read_to_another():
+    hot = hot_after(prompt(ONE), prompt(ONE))
+    other = Speaker(None, lambda text, is_markup: [9, *text.encode()], 4096, fingerprint="other")
+    assert hot.next(other, nothing_kept) is None
+    opening = Segment((9, 1), "instructions")
+    hot.note(Prompt((opening,), (ONE,), (), 2, 0), other)
+    assert hot.next(other, nothing_kept) == (opening, other.segment(ONE.block(1)))
+    assert hot.next(SPEAKER, nothing_kept) == (OPENING, SPEAKER.segment(ONE.block(1)))

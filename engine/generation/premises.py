@@ -1,0 +1,62 @@
+"""Premises: what all models of an engine share, however many are loaded: the files of what they read, and the devices.
+
+Used on the generation thread; `devices` and `problem` are for other threads too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.generation.cache_files import CacheFiles
+from engine.memory.hardware import Device
+from engine.memory.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Premises:
+    """`devices` are as ggml told of them last. `tell_when_scanned` is called once all kept files are known."""
+
+    kept_folder: Path
+    ledger: Ledger
+    devices: tuple[Device, ...] = ()
+    tell_when_scanned: Callable[[], None] = field(default=lambda: None)
+    _files: CacheFiles | None = None
+
+    @property
+    def has_files(self) -> bool:
+        """Whether files were looked at, or there are any to look at."""
+        return self._files is not None or self.kept_folder.is_dir()
+
+    @property
+    def opened_files(self) -> CacheFiles | None:
+        """The files, if they were looked at."""
+        return self._files
+
+    @property
+    def problem(self) -> str:
+        """Why less is kept of what is read than could be; "" where nothing is wrong."""
+        return self._files.problem if self._files is not None else ""
+
+    def files(self, disk_budget: Callable[[], int]) -> CacheFiles:
+        """The files; looked at when they are first needed, and bounded then."""
+        if self._files is None:
+            self._files = CacheFiles(
+                self.kept_folder,
+                self.ledger,
+                # As an error, because the command line tells of nothing less.
+                lambda error: log.error("%s", error),
+                on_scanned=lambda: self.tell_when_scanned(),
+            )
+            self._files.set_budget(disk_budget())
+        return self._files
+
+    def close(self, keeping_seconds: float) -> None:
+        """Waits so long for what is kept to be written. A second call does nothing."""
+        if self._files is not None:
+            self._files.close(keeping_seconds)
+            self._files = None

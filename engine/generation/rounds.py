@@ -1,0 +1,84 @@
+"""Whose turn it is of several models, and for how long: pure functions over frozen snapshots.
+
+Models that do not fit into memory together take turns, between tokens (Aegaeon, SOSP'25; generation.md, section 4). A
+turn reads the prompts of one group of questions, and then writes for so long that the tokens written ahead last until
+the next turn: readers get them at the pace they are promised, although their model is away meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# Prompts that are read in one turn, at most; who comes later waits for the next one, behind the other models.
+GROUP_SIZE = 8
+# The longest that a model writes in one turn while others wait (Aegaeon's QMAX).
+MOST_WRITING_SECONDS = 4.0
+# Of the time that the tokens of a round are worth, so much may pass (Aegaeon's lower bound of α).
+LEAST_SHARE = 0.5
+# Where tokens are written much faster than they are read, that alone would spend nearly all time on switching. Answers
+# had better end sooner, so switching takes no more than this share of a round.
+MOST_SWITCHING = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A model with something to compute.
+
+    `rank` is that of its most urgent question (scheduler.py), `since` when it was last its turn, or when the first
+    question came that waits since then. `num_unread` prompts of its group are still to be read. `step_seconds` is what
+    a step that writes takes; `switch_seconds` what it takes to have the model's weights in memory, 0 where they stay.
+    """
+
+    path: str
+    rank: int
+    since: float
+    num_unread: int = 0
+    is_writing: bool = False
+    step_seconds: float = 0.1
+    switch_seconds: float = 0.0
+
+
+def quotas(models: Sequence[Waiting], tpot_seconds: float) -> dict[str, float]:
+    """For how many seconds each model writes in its turn; 0 is one step.
+
+    q_i = c / (n_i (α − Σ 1/n_j)) with n_i = target / step time, c what all switches of a round take, and
+    α = max(c / (min n · QMAX) + Σ 1/n_j, 1/2): the share of the target that a round takes (Aegaeon, equations 2 and 3).
+    At least so long, and QMAX at most, that switching takes a small share of the round.
+
+    Args:
+        models: All that take turns.
+        tpot_seconds: What each token may take on the average.
+    """
+    per_token = {model.path: tpot_seconds / max(1e-6, model.step_seconds) for model in models}
+    switching = sum(model.switch_seconds for model in models)
+    if switching <= 0 or len(models) < 2:
+        return dict.fromkeys(per_token, 0.0)
+    load = sum(1 / n for n in per_token.values())
+    share = max(switching / (min(per_token.values()) * MOST_WRITING_SECONDS) + load, LEAST_SHARE)
+    worthwhile = min(MOST_WRITING_SECONDS, switching * (1 / MOST_SWITCHING - 1) / len(models))
+    return {path: max(worthwhile, switching / (n * (share - load))) for path, n in per_token.items()}
+
+
+def next_turn(models: Sequence[Waiting]) -> Waiting | None:
+    """Who is next: of the most urgent, the one whose questions have waited longest."""
+    return min(models, key=lambda model: (model.rank, model.since, model.path), default=None)
+
+
+def is_over(current: Waiting | None, others: Sequence[Waiting], used_seconds: float, quota_seconds: float) -> bool:
+    """Whether the turn of the model that computes is over.
+
+    Args:
+        current: It, None where it has nothing to compute.
+        others: Those that wait for their turn.
+        used_seconds: For how long it has written in this turn.
+        quota_seconds: For how long it may.
+    """
+    if not others:
+        return False
+    if current is None or min(model.rank for model in others) < current.rank:
+        return True
+    if any(model.rank == current.rank for model in others):
+        return current.num_unread == 0 and used_seconds >= quota_seconds
+    # Less urgent ones wait until it has nothing to do; waiting makes anybody urgent in the end.
+    return False

@@ -1,0 +1,71 @@
+"""What nobody asks for and a model does anyway, as long as nobody asks anything: it is loaded, and timed.
+
+Whatever comes for the generation thread ends what is being timed: news are counted as they come in, on any thread.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from engine.generation.commands import AtOnce, InTurn, LoadNow, LookAtDevices, Rehearse
+from engine.generation.loaded import LoadedModel
+from engine.generation.rehearsal import Rehearsal
+from engine.generation.under_way import reported_as
+
+
+class Unasked:
+    """On the generation thread, but for `note_coming`."""
+
+    def __init__(self) -> None:
+        # A token for each of them that others wait for.
+        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._loads: list[Future[bool]] = []
+
+    def note_coming(self, item: InTurn | AtOnce) -> None:
+        """Something is about to be handed in; all but what is only looked at ends a rehearsal."""
+        if not isinstance(item, LookAtDevices | Rehearse):
+            self._news.put(None)
+
+    def note_taken(self, item: InTurn | AtOnce) -> None:
+        """It was taken in."""
+        if not isinstance(item, LookAtDevices | Rehearse):
+            self._news.get_nowait()
+
+    def want_loaded(self, command: LoadNow) -> None:
+        """The chosen model is to be loaded, once it is settled which it is."""
+        self._loads.append(command.reply)
+
+    def load(self, load: Callable[[], LoadedModel | None]) -> None:
+        """Loads for whoever wants to measure, and tells whether there is a model."""
+        while self._loads:
+            reply = self._loads.pop(0)
+            try:
+                reply.set_result(load() is not None)
+            except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
+                reply.set_exception(reported_as(error))
+
+    def rehearse(self, command: Rehearse, loaded: LoadedModel | None, start_over: Callable[[Exception], None]) -> None:
+        """Times passes; whoever wanted it is told in any case.
+
+        Args:
+            command: What is to be timed.
+            loaded: The model; None where there is none that has nothing else to do.
+            start_over: Called where its context is of no use any more.
+        """
+        if not command.reply.set_running_or_notify_cancel():
+            return
+        if loaded is None:
+            command.reply.set_result(None)
+            return
+        rehearsal = Rehearsal(loaded, self._news.empty)
+        try:
+            if command.until is None:
+                command.reply.set_result(rehearsal.measured(command.kind, command.size))
+            else:
+                command.reply.set_result(rehearsal.kept_up(command.size, command.num_threads, command.until.is_set))
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to whoever waits
+            command.reply.set_exception(reported_as(error))
+            if loaded.context.is_spoilt:
+                start_over(error)

@@ -1,0 +1,125 @@
+"""A share of the ledger: what one of several models holds, under other names while it waits for its turn.
+
+A plan decides about the bytes of one model. What the others hold is fixed for it, but for weights: those of a model
+that waits leave memory as soon as anything else wants the room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.core import SpanState, Tier
+from engine.memory.demand import SPARE_OWNER
+from engine.memory.ledger import Lease, Ledger, Measure, Reservation
+
+# The owner of what a model that waits keeps.
+WAITING_OWNER = "pool"
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """How bytes are called as long as the model does not wait."""
+
+    owner: str
+    what: str
+    is_counted: bool
+
+
+class LedgerShare(Ledger):
+    """The whole ledger for whoever asks it; what is taken here is known to be this model's. Usable from any thread."""
+
+    def __init__(self, whole: Ledger, name: str = "") -> None:
+        """Begins with nothing; `name` is the model's, for people."""
+        super().__init__(whole.on_change, whole.growing)
+        self._whole, self._name = whole, name
+        self._entries: dict[Lease, _Entry] = {}
+        self._is_waiting = self._is_away = False
+
+    def take(
+        self,
+        owner: str,
+        what: str,
+        tier: Tier,
+        num_bytes: int,
+        state: SpanState = "resident",
+        *,
+        is_mapped: bool = False,
+        is_counted: bool = True,
+    ) -> Lease:
+        lease = self._whole.take(owner, what, tier, num_bytes, state, is_mapped=is_mapped, is_counted=is_counted)
+        return self._entered(lease)
+
+    def measure(
+        self,
+        owner: str,
+        what: str,
+        tier: Tier,
+        measure: Measure,
+        state: SpanState = "resident",
+        *,
+        is_mapped: bool = False,
+    ) -> Lease:
+        return self._entered(self._whole.measure(owner, what, tier, measure, state, is_mapped=is_mapped))
+
+    def wait(self, name: str, *, is_away: bool) -> None:
+        """Another model is planned for: what this one holds is entered under other names, with its own.
+
+        `is_away`: what is left of its weights in memory leaves as soon as anything else wants the room.
+        """
+        self._name, self._is_waiting, self._is_away = name, True, is_away
+        self._rename_all()
+
+    def go_on(self) -> None:
+        """This model is the one that is planned for."""
+        self._is_waiting = False
+        self._rename_all()
+
+    def own_bytes(self, tier: Tier) -> int:
+        """What this model holds."""
+        return sum(lease.num_bytes for lease in self._held_leases() if lease.span.tier == tier)
+
+    # --- the whole ---
+
+    def reserve(self, tier: Tier, num_bytes: int, budget_bytes: int | None) -> Reservation | None:
+        return self._whole.reserve(tier, num_bytes, budget_bytes)
+
+    def look(self, older_than_s: float = 0.0) -> None:
+        self._whole.look(older_than_s)
+
+    def held_bytes(self, tier: Tier, owner: str | None = None, *, is_mapped: bool | None = None) -> int:
+        return self._whole.held_bytes(tier, owner, is_mapped=is_mapped)
+
+    def counted_bytes(self, tier: Tier) -> int:
+        return self._whole.counted_bytes(tier)
+
+    def reserved_bytes(self, tier: Tier) -> int:
+        return self._whole.reserved_bytes(tier)
+
+    # --- inside ---
+
+    def _entered(self, lease: Lease) -> Lease:
+        with self._lock:
+            self._entries[lease] = _Entry(lease.span.owner, lease.span.what, lease.is_counted)
+        if self._is_waiting:
+            self._rename(lease)
+        return lease
+
+    def _held_leases(self) -> tuple[Lease, ...]:
+        with self._lock:
+            self._entries = {lease: entry for lease, entry in self._entries.items() if self._whole.holds(lease)}
+            return tuple(self._entries)
+
+    def _rename_all(self) -> None:
+        for lease in self._held_leases():
+            self._rename(lease)
+
+    def _rename(self, lease: Lease) -> None:
+        entry = self._entries[lease]
+        if not self._is_waiting:
+            self._whole.rename(lease, entry.owner, entry.what, is_counted=entry.is_counted)
+            return
+        is_spare = self._is_away and entry.owner == "weights"
+        is_counted = entry.is_counted and not is_spare
+        self._whole.rename(
+            lease, SPARE_OWNER if is_spare else WAITING_OWNER, f"{self._name}: {entry.what}", is_counted=is_counted
+        )

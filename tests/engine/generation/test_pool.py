@@ -1,0 +1,381 @@
+"""Tests for engine.generation.pool: questions that name their model, and models that take turns in little memory."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from engine.core import Evidence, Question, SamplingParams
+from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event, ModelSwitched, TokensGenerated
+from engine.generation.commands import UseModel
+from engine.generation.context import Context
+from engine.generation.model import Model
+from engine.generation.step_loop import StepLoop
+from engine.generation.weights.stream import LayerStream
+from engine.inflight import QuestionInFlight
+from engine.memory.demand import Budgets, Demand, undecided
+from engine.models.gguf import read_shape
+from tests.engine.generation.conftest import ENDS, EVIDENCE, Desk
+from tests.helpers.tiny_gguf import write_tiny_model
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="weights leave memory on Linux only")
+
+MIB = 2**20
+# A model takes 38 MiB, 30 of them weights.
+FOR_ONE, FOR_WEIGHTS_OF_ONE, FOR_ALL = 43 * MIB, 54 * MIB, 400 * MIB
+NUM_TOKENS, NUM_SURE = 60, 26
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    folder = tmp_path_factory.mktemp("pool")
+    return tuple(
+        write_tiny_model(folder / f"{name}.gguf", layers=8, dim=256, ff=1024, seed=seed, never_ends=True)
+        for seed, name in enumerate("abc")
+    )
+
+
+class PoolDesk(Desk):
+    """With a budget of memory, within which whatever other models hold is counted."""
+
+    patience_s = 20.0
+
+    def __init__(self, data_folder: Path, budget_bytes: int) -> None:
+        super().__init__(data_folder)
+        self.budget_bytes = budget_bytes
+        generation = self.settings.generation.model_copy(
+            update={"max_context": 512, "parallel_answers": 2, "kv_ram_bytes": MIB}
+        )
+        self.settings = self.settings.model_copy(update={"generation": generation})
+        self.loader._beside = self._beside
+
+    def _beside(self, demand: Demand) -> Demand:
+        fixed = undecided(self.ledger.spans())
+        return replace(demand, fixed=fixed, budgets=Budgets(ram_bytes=self.budget_bytes))
+
+    def ask_of(self, model: Path | str, question_id: str, **options) -> QuestionInFlight:
+        priority = options.pop("priority", "interactive")
+        evidence: Evidence = options.pop("evidence", EVIDENCE)
+        params = SamplingParams(**{"max_tokens": NUM_TOKENS, "temperature": 0.0, "seed": 7, **options})
+        question = Question(question_id, "How?", sampling=params, model=str(model), priority=priority)
+        in_flight = QuestionInFlight(question)
+        self.worker.submit(in_flight, evidence)
+        return in_flight
+
+    def end_of(self, question_id: str = "q") -> Event:
+        """Also where it ended before another that was waited for."""
+        self.wait_until(lambda: question_id in self.ends)
+        return self.ends[question_id]
+
+    @property
+    def ends(self) -> dict[str, Event]:
+        """In the order in which they came."""
+        return {event.question_id: event for event in tuple(self.events) if isinstance(event, ENDS)}
+
+    def begin_of(self, question_id: str) -> None:
+        """Waits for its first text."""
+        self.wait_until(
+            lambda: any(isinstance(one, TokensGenerated) and one.question_id == question_id for one in self.events)
+        )
+
+    def text_of(self, question_id: str) -> str:
+        """How its answer begins: where two tokens are all but equally likely, another batch may choose the other."""
+        end = self.end_of(question_id)
+        assert isinstance(end, AnswerFinished), end
+        return end.answer.text[:NUM_SURE]
+
+    @property
+    def members(self) -> dict[str, object]:
+        return {Path(member.path).stem: member for member in self.worker.models}
+
+
+@pytest.fixture
+def pool_desk(tmp_path: Path) -> Iterator[Callable[[int], PoolDesk]]:
+    desks: list[PoolDesk] = []
+
+    def made(budget_bytes: int) -> PoolDesk:
+        folder = tmp_path / str(len(desks))
+        folder.mkdir()
+        desks.append(PoolDesk(folder, budget_bytes))
+        return desks[-1]
+
+    yield made
+    for desk in desks:
+        desk.worker.stop()
+        assert desk.ledger.spans() == ()
+
+
+@pytest.fixture(scope="session")
+def alone(models, tmp_path_factory: pytest.TempPathFactory) -> dict[Path, str]:
+    """What each model answers by itself."""
+    texts = {}
+    for path in models:
+        desk = PoolDesk(tmp_path_factory.mktemp("alone"), FOR_ALL)
+        desk.worker.use(UseModel(path))
+        desk.ask_of("", "q")
+        texts[path] = desk.text_of("q")
+        desk.worker.stop()
+    return texts
+
+
+def switches(desk: Desk) -> list[ModelSwitched]:
+    return [event for event in desk.events if isinstance(event, ModelSwitched)]
+
+
+def runs(events: list[Event]) -> list[str]:
+    """Who wrote, in order, each as often as another wrote in between."""
+    ids = [event.question_id for event in events if isinstance(event, TokensGenerated)]
+    return [one for before, one in pairwise([None, *ids]) if one != before]
+
+
+def take_turns(desk: PoolDesk, models: tuple[Path, ...]) -> None:
+    """Each answers twice, so that both can leave memory for the other; the second is there in the end."""
+    before = len(desk.ends)
+    for turn, number in enumerate((0, 1, 0, 1), before):
+        desk.ask_of(models[number], f"turn{turn}", max_tokens=2)
+        desk.text_of(f"turn{turn}")
+
+
+def test_a_question_is_answered_by_the_model_that_it_names(models, alone, pool_desk):
+    desk = pool_desk(FOR_ALL)
+    desk.worker.use(UseModel(models[0]))
+    desk.ask_of(models[1], "named")
+    desk.ask_of("", "chosen")
+    assert desk.text_of("named") == alone[models[1]]
+    assert desk.text_of("chosen") == alone[models[0]]
+    assert alone[models[0]] != alone[models[1]]
+
+
+def test_without_a_chosen_model_one_that_is_named_answers(models, alone, pool_desk):
+    desk = pool_desk(FOR_ALL)
+    desk.ask_of("", "quotes")
+    desk.ask_of("none", "none")
+    desk.ask_of(models[0], "named")
+    assert desk.text_of("quotes") == desk.text_of("none") == "“Threads share state” [1]"
+    assert desk.text_of("named") == alone[models[0]]
+
+
+def test_models_that_fit_together_write_side_by_side_and_nothing_is_moved(models, alone, pool_desk):
+    desk = pool_desk(FOR_ALL)
+    desk.worker.use(UseModel(models[0]))
+    desk.ask_of(models[0], "a")
+    desk.ask_of(models[1], "b")
+    assert {desk.text_of("a"), desk.text_of("b")} == {alone[models[0]], alone[models[1]]}
+    assert switches(desk) == []
+    assert all(member.is_in_memory for member in desk.members.values())
+    assert len(runs(desk.events)) > 10
+
+
+@pytest.mark.parametrize("budget_bytes", [FOR_ONE, FOR_WEIGHTS_OF_ONE])
+def test_models_that_do_not_fit_together_take_turns_and_write_what_they_do_alone(
+    models, alone, pool_desk, budget_bytes: int
+):
+    desk = pool_desk(budget_bytes)
+    desk.worker.use(UseModel(models[0]))
+    most_bytes = 0
+
+    def look(event: Event) -> None:
+        nonlocal most_bytes
+        most_bytes = max(most_bytes, desk.ledger.counted_bytes("ram"))
+
+    take = desk._take
+    desk.worker.models._publish = lambda event: (look(event), take(event))
+    for number in range(3):
+        desk.ask_of(models[0], f"a{number}")
+        desk.ask_of(models[1], f"b{number}")
+    for number in range(3):
+        assert desk.text_of(f"a{number}") == alone[models[0]]
+        assert desk.text_of(f"b{number}") == alone[models[1]]
+    assert switches(desk)
+    assert most_bytes <= budget_bytes
+    [waiting] = [member for member in desk.members.values() if not member.is_in_memory]
+    assert waiting.loader.is_folded == (budget_bytes == FOR_ONE)
+    assert waiting.loaded.model.is_open
+
+
+def test_a_switch_opens_nothing_anew_and_computes_nothing_again(models, alone, pool_desk, monkeypatch):
+    desk = pool_desk(FOR_WEIGHTS_OF_ONE)
+    desk.worker.use(UseModel(models[0]))
+    # After that both can leave memory; what is loaded or made from here on is too much.
+    take_turns(desk, models)
+    made: list[str] = []
+    load, make = Model.load, Context.__init__
+    monkeypatch.setattr(Model, "load", lambda *args, **options: (made.append("model"), load(*args, **options))[1])
+    monkeypatch.setattr(
+        Context, "__init__", lambda *args, **options: (made.append("context"), make(*args, **options))[1]
+    )
+    before = len(switches(desk))
+    desk.ask_of(models[0], "a")
+    desk.ask_of(models[1], "b")
+    assert [desk.text_of("a"), desk.text_of("b")] == [alone[models[0]], alone[models[1]]]
+    assert len(switches(desk)) > before
+    assert made == []
+    for member in desk.members.values():
+        counters = member.loaded.loop.counters()
+        assert counters.preempted_by_swap == counters.preempted_by_recompute == 0
+    told = switches(desk)[-1]
+    assert told.moved_bytes > 20 * MIB
+    assert told.out_seconds >= 0 < told.in_seconds
+
+
+def test_what_leaves_is_no_more_than_what_comes_needs(models, pool_desk):
+    desk = pool_desk(FOR_WEIGHTS_OF_ONE + 12 * MIB)
+    desk.worker.use(UseModel(models[0]))
+    take_turns(desk, models)
+    take_turns(desk, models)
+    waiting = desk.members["a"].loader
+    # Half of it stayed.
+    assert 8 * MIB < waiting.missing_bytes < 24 * MIB
+    assert waiting.removable_bytes > 4 * MIB
+    assert switches(desk)[-1].moved_bytes < 24 * MIB
+
+
+def test_seven_models_in_room_for_one_all_answer(models, alone, pool_desk, tmp_path):
+    desk = pool_desk(FOR_ONE + 8 * MIB)
+    copies = []
+    for number in range(7):
+        path = tmp_path / f"copy{number}.gguf"
+        path.hardlink_to(models[number % 3])
+        copies.append(path)
+    for number, path in enumerate(copies):
+        desk.ask_of(path, f"q{number}", max_tokens=8, priority="batch")
+    for number in range(7):
+        assert alone[models[number % 3]].startswith(desk.text_of(f"q{number}")[:6])
+    assert desk.ledger.counted_bytes("ram") <= FOR_ONE + 8 * MIB
+
+
+def test_a_cancelled_question_of_a_model_that_waits_ends_at_once(models, pool_desk, monkeypatch):
+    step = StepLoop.step
+    monkeypatch.setattr(StepLoop, "step", lambda loop: (time.sleep(0.02), step(loop))[1])
+    desk = pool_desk(FOR_ONE)
+    desk.worker.use(UseModel(models[0]))
+    first = desk.ask_of(models[0], "a", max_tokens=250)
+    desk.begin_of("a")
+    second = desk.ask_of(models[1], "b", max_tokens=250)
+    desk.begin_of("b")
+    first.cancelled.set()
+    second.cancelled.set()
+    assert all(isinstance(desk.end_of(one), AnswerCancelled) for one in "ab")
+
+
+def test_somebody_at_the_window_does_not_wait_for_the_scripts_of_another_model(models, pool_desk):
+    desk = pool_desk(FOR_WEIGHTS_OF_ONE)
+    desk.worker.use(UseModel(models[0]))
+    for number in range(6):
+        desk.ask_of(models[0], f"s{number}", max_tokens=200, priority="batch")
+    desk.begin_of("s0")
+    desk.ask_of(models[1], "person", max_tokens=8)
+    desk.end_of("person")
+    assert list(desk.ends) == ["person"]
+    for number in range(6):
+        desk.end_of(f"s{number}")
+
+
+def test_a_model_that_cannot_be_loaded_fails_its_own_questions_only(models, pool_desk, tmp_path):
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(models[1].read_bytes()[: 4 * MIB])
+    desk = pool_desk(FOR_ALL)
+    desk.worker.use(UseModel(models[0]))
+    desk.ask_of(models[0], "a")
+    desk.ask_of(broken, "broken")
+    assert isinstance(desk.end_of("broken"), AnswerFailed)
+    desk.text_of("a")
+
+
+def test_a_choice_does_not_take_a_model_from_those_who_named_it(models, alone, pool_desk):
+    desk = pool_desk(FOR_WEIGHTS_OF_ONE)
+    desk.worker.use(UseModel(models[0]))
+    desk.ask_of(models[0], "a", max_tokens=NUM_TOKENS)
+    desk.begin_of("a")
+    desk.worker.use(UseModel(models[1]))
+    desk.ask_of("", "b")
+    assert {desk.text_of("a"), desk.text_of("b")} == {alone[models[0]], alone[models[1]]}
+    assert desk.worker.models.home.path == str(models[1])
+
+
+def test_a_model_that_was_named_and_is_chosen_then_is_not_loaded_again(models, alone, pool_desk):
+    desk = pool_desk(FOR_ALL)
+    desk.worker.use(UseModel(models[0]))
+    desk.ask_of(models[1], "b", max_tokens=2)
+    desk.text_of("b")
+    loaded = desk.members["b"].loaded
+    desk.worker.use(UseModel(models[1]))
+    desk.ask_of("", "q")
+    assert desk.text_of("q") == alone[models[1]]
+    assert desk.members["b"].loaded.model is loaded.model
+    # Nobody has named the one before.
+    assert list(desk.members) == ["b"]
+
+
+def test_a_model_that_nobody_asks_leaves_the_pool(models, pool_desk, monkeypatch):
+    desk = pool_desk(FOR_ALL)
+    desk.worker.use(UseModel(models[0]))
+    desk.ask_of(models[1], "b", max_tokens=2)
+    desk.text_of("b")
+    monkeypatch.setattr("engine.generation.pool.IDLE_SECONDS", 0.0)
+    desk.worker.apply_settings()
+    desk.wait_until(lambda: list(desk.members) == ["a"])
+
+
+@pytest.mark.expects_warnings
+def test_weights_that_cannot_be_read_again_fail_the_model_that_waits_for_them(models, alone, pool_desk, monkeypatch):
+    desk = pool_desk(FOR_WEIGHTS_OF_ONE)
+    desk.worker.use(UseModel(models[0]))
+    take_turns(desk, models)
+    come_back, fails = LayerStream.come_back, threading.Event()
+
+    def failing(self: LayerStream) -> None:
+        if fails.is_set():
+            fails.clear()
+            from engine.errors import WeightsNotRead
+
+            raise WeightsNotRead("The disk is gone.")
+        come_back(self)
+
+    monkeypatch.setattr(LayerStream, "come_back", failing)
+    fails.set()
+    desk.ask_of(models[0], "lost")
+    assert isinstance(desk.end_of("lost"), AnswerFailed)
+    desk.ask_of(models[0], "again")
+    assert desk.text_of("again") == alone[models[0]]
+
+
+def test_a_removed_document_is_forgotten_by_models_that_wait_as_well(models, pool_desk):
+    desk = pool_desk(FOR_ONE)
+    desk.worker.use(UseModel(models[0]))
+    take_turns(desk, models)
+    desk.wait_until(lambda: all(member.loaded.documents() for member in desk.members.values()))
+    desk.known = set()
+    desk.worker.forget_removed()
+    desk.wait_until(lambda: not any(member.loaded.documents() for member in desk.members.values()))
+
+
+def test_the_plan_is_about_the_chosen_model_while_it_is_in_memory(models, pool_desk):
+    desk = pool_desk(FOR_WEIGHTS_OF_ONE)
+    desk.worker.use(UseModel(models[0]))
+    desk.model_state("loaded")
+    desk.wait_until(lambda: desk.worker.models.loaded_now is not None)
+    assert desk.worker.models.loaded_now.plan.path == models[0]
+    take_turns(desk, models)
+    assert desk.worker.models.loaded_now.plan.path == models[1]
+    held = {span.owner for span in desk.ledger.spans("ram")}
+    assert "pool" in held
+    assert sum(span.num_bytes for span in desk.ledger.spans("ram") if span.owner == "weights") < 34 * MIB
+    assert read_shape(models[0]).name
+
+
+def test_the_loop_has_no_event_left_behind(models, pool_desk):
+    desk = pool_desk(FOR_ONE)
+    for number in range(4):
+        desk.ask_of(models[number % 2], f"q{number}", max_tokens=4)
+    for number in range(4):
+        desk.text_of(f"q{number}")
+    loops: list[StepLoop] = [member.loaded.loop for member in desk.members.values() if member.loaded is not None]
+    assert all(loop.take_events() == [] for loop in loops)

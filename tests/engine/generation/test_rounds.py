@@ -1,0 +1,83 @@
+"""Tests for engine.generation.rounds: whose turn it is, and for how long."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from engine.generation.rounds import MOST_SWITCHING, MOST_WRITING_SECONDS, Waiting, is_over, next_turn, quotas
+
+TPOT = 0.25
+
+
+def waiting(path: str = "a", rank: int = 0, since: float = 0.0, **facts: object) -> Waiting:
+    return Waiting(path, rank, since, **facts)  # type: ignore[arg-type]
+
+
+def by_hand(steps: list[float], switching: float) -> list[float]:
+    """Aegaeon's equations, written down once more."""
+    n = [TPOT / step for step in steps]
+    alpha = max(switching / (min(n) * 4.0) + sum(1 / one for one in n), 0.5)
+    return [switching / (one * (alpha - sum(1 / other for other in n))) for one in n]
+
+
+@pytest.mark.parametrize(("steps", "switches"), [((0.1, 0.1), (0.01, 0.01)), ((0.1, 0.2, 0.05), (0.02, 0.03, 0.0))])
+def test_a_turn_is_as_long_as_the_equations_say(steps: tuple[float, ...], switches: tuple[float, ...]):
+    models = [
+        waiting(str(number), step_seconds=step, switch_seconds=switch)
+        for number, (step, switch) in enumerate(zip(steps, switches, strict=True))
+    ]
+    expected = by_hand(list(steps), sum(switches))
+    got = quotas(models, TPOT)
+    worthwhile = sum(switches) * 4 / len(models)
+    assert list(got.values()) == pytest.approx([max(worthwhile, one) for one in expected])
+
+
+def test_tokens_of_a_turn_last_until_the_next_one_where_there_is_capacity():
+    chance = random.Random(5)
+    tried = 0
+    for _ in range(300):
+        models = [
+            waiting(str(number), step_seconds=chance.uniform(0.005, 0.12), switch_seconds=chance.uniform(0.05, 0.6))
+            for number in range(chance.randint(2, 4))
+        ]
+        got = quotas(models, TPOT)
+        assert all(0 < seconds <= MOST_WRITING_SECONDS * 1.001 for seconds in got.values())
+        load = sum(model.step_seconds / TPOT for model in models)
+        switching = sum(model.switch_seconds for model in models)
+        round_seconds = sum(got.values()) + switching
+        assert switching <= round_seconds * max(MOST_SWITCHING, switching / (4 * len(models) + switching)) * 1.001 or (
+            switching / len(models) * 4 > MOST_WRITING_SECONDS
+        )
+        if load < 0.4 and switching < 0.8:
+            tried += 1
+            slowest = min(got[model.path] / model.step_seconds * TPOT for model in models)
+            assert round_seconds <= slowest * 2.5
+    assert tried > 20
+
+
+def test_where_all_fit_together_each_step_is_a_turn():
+    assert quotas([waiting("a"), waiting("b")], TPOT) == {"a": 0.0, "b": 0.0}
+    assert quotas([waiting("a", switch_seconds=1.0)], TPOT) == {"a": 0.0}
+
+
+def test_who_has_waited_longest_is_next_and_people_go_first():
+    assert next_turn([]) is None
+    models = [waiting("a", since=5.0), waiting("b", since=3.0), waiting("c", rank=1, since=1.0)]
+    assert next_turn(models).path == "b"
+    assert next_turn(models[2:]).path == "c"
+
+
+def test_a_turn_ends_when_its_prompts_are_read_and_its_time_is_used():
+    other = [waiting("b")]
+    assert not is_over(waiting("a", num_unread=1), other, 9.0, 1.0)
+    assert not is_over(waiting("a"), other, 0.5, 1.0)
+    assert is_over(waiting("a"), other, 1.0, 1.0)
+    assert is_over(None, other, 0.0, 1.0)
+    assert not is_over(waiting("a"), [], 9.0, 1.0)
+
+
+def test_people_interrupt_a_turn_and_scripts_wait_for_its_end():
+    assert is_over(waiting("a", rank=1, num_unread=3), [waiting("b", rank=0)], 0.0, 1.0)
+    assert not is_over(waiting("a", rank=0), [waiting("b", rank=1)], 9.0, 1.0)
