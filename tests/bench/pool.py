@@ -47,6 +47,7 @@ from tests.bench.bench_model import LEAN, LEANER, ONE_BILLION, SEED, SIX_HUNDRED
 from tests.bench.command_line import parser_of, within_group
 from tests.bench.confined import Group, forget_pages
 from tests.bench.our_generation import num_threads, told
+from tests.bench.peers import PeerFailed
 from tests.bench.pool_figures import (
     BOUNDS,
     Reply,
@@ -370,7 +371,12 @@ def _beside_peers(options: argparse.Namespace, parent: Group) -> int:
 
 def _measure(options: argparse.Namespace, parent: Group, binary: Path | None) -> bool:
     bench = prepared(SMALL if options.quick else FULL, options.peers, parent, binary, not options.no_peers)
-    bench.run(options.only)
+    try:
+        bench.run(options.only)
+    except PeerFailed:
+        # What was found until then took minutes.
+        tell(bench, options.json)
+        raise
     return tell(bench, options.json)
 
 

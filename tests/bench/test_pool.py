@@ -266,12 +266,19 @@ def test_who_has_no_token_in_time_is_taken_to_have_one() -> None:
     assert over_peer([reply(11.0, 11.1)], [reply(11.0, 90.0)], TARGETS) == 2.0
 
 
-def test_a_peer_that_fails_ends_the_bench(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def failing(*arguments: object) -> pool.Bench:
+def test_who_fails_ends_the_bench_and_what_was_found_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def failing(self: pool.Bench, parts: object) -> None:
+        self.switches = [Switch(0.0, 0.5)]
         raise PeerFailed("It was killed.")
 
-    monkeypatch.setattr(pool, "prepared", failing)
+    monkeypatch.setattr(pool, "prepared", lambda *arguments: bench())
+    monkeypatch.setattr(pool.Bench, "run", failing)
     monkeypatch.setattr(pool.peers, "_wanted_server", lambda options: None)
+    told = tmp_path / "told.json"
+    options = argparse.Namespace(quick=True, no_peers=True, peers=Path(), only=pool.PARTS, json=told)
 
-    assert pool._beside_peers(argparse.Namespace(quick=True, no_peers=True, peers=Path()), GROUP) == 2
+    assert pool._beside_peers(options, GROUP) == 2
     assert capsys.readouterr().err == "It was killed.\n"
+    assert json.loads(told.read_text())["ours"]["switch_mean_s"] == 0.5
