@@ -1,10 +1,9 @@
 """A model at a time, as applications switch: free one and its context, load the other, and read its texts again.
 
-Run as a side (side_process.py), with the classes that our engine is made of and nothing else of it. Settings: `models`;
-`num_threads`; `num_cells` and `num_sequences` of a context; `is_repacked`, as llama.cpp does by itself: weights are
-copied into the order that the processor likes. Asked with `texts`, those of each model, it writes at them in turn, so
-many `steps` of all texts of a model and then the other's, and tells of each of so many `switches`. Asked nothing, it
-says what it holds.
+Run as a side (side_process.py), with the classes that our engine is made of and nothing else of it. Settings:
+`models`; `num_threads`; `num_cells` and `num_sequences` of a context. Asked with `texts`, those of each model, it
+writes at them in turn, so many `steps` of all texts of a model and then the other's, and tells of each of so many
+`switches`. Asked nothing, it says what it holds.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class UnloadSide:
     """One of some models, or none, loaded at a time."""
 
     def __init__(self, settings: Said, group: Group) -> None:
-        self._group, self._is_repacked = group, settings["is_repacked"]
+        self._group = group
         self._paths = [Path(path) for path in settings["models"]]
         self._spec = ContextSpec(
             settings["num_cells"], N_BATCH, N_BATCH, settings["num_threads"], settings["num_sequences"]
@@ -44,7 +43,7 @@ class UnloadSide:
         for number in range(num_switches + 1):
             place = number % len(self._paths)
             begun = time.perf_counter()
-            with Loaded(self._paths[place], self._spec, self._is_repacked) as loaded:
+            with Loaded(self._paths[place], self._spec) as loaded:
                 loaded.read(texts[place])
                 arrived = time.perf_counter()
                 step_s = statistics.median(loaded.step(texts[place]) for _ in range(steps))
@@ -61,9 +60,9 @@ class UnloadSide:
 class Loaded:
     """A model and its context; text n is sequence n."""
 
-    def __init__(self, path: Path, spec: ContextSpec, is_repacked: bool) -> None:
+    def __init__(self, path: Path, spec: ContextSpec) -> None:
         with ExitStack() as undo:
-            self._model = Model(path, 0, lambda share: True, is_repacked)
+            self._model = Model(path, 0, lambda share: True)
             undo.callback(self._model.close)
             self._context = Context(self._model, spec)
             undo.callback(self._context.close)

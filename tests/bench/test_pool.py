@@ -180,7 +180,6 @@ def test_texts_go_on_as_they_would_have_without_a_switch(tmp_path: Path) -> None
         "num_threads": 1,
         "num_cells": 256,
         "num_sequences": 2,
-        "is_repacked": True,
     }
 
     def prompts() -> list[list[Text]]:
@@ -242,19 +241,18 @@ def test_a_question_that_a_router_refuses_is_handed_over_again(tmp_path: Path) -
 def test_what_was_found_is_told_by_the_names_that_are_promised() -> None:
     measured = bench()
     measured.switches = [Switch(0.0, 0.5)] * 6
-    measured.reloading = {"repacked": [Switch(1.0, 5.0)] * 6, "mapped": [Switch(1.0, 7.0)] * 6}
+    measured.reloading = [Switch(1.0, 5.0)] * 6
     measured.chats = [reply(10.0, 10.05, 10.3), reply(10.0, 10.1, 10.2)]
     measured.ours, measured.router = [[reply(11.0, 11.1)]], [[reply(11.0, 90.0)]]
     measured.server = pool.Server(1, 2, 3.0)
 
     ours, others, named = pool.found(measured)
 
-    # The faster of their ways.
     assert named == {"unload_load": pytest.approx(12.0), "router_goodput": pytest.approx(2.0)}
     assert named.keys() == BOUNDS.keys()
     assert ours["tpot_met_two_chats"] == pytest.approx(5 / 6)
     assert others["router"]["goodput"] == 0.5
-    assert others["reloading_mapped"]["switch_mean_s"] == 8.0
+    assert others["reloading"]["switch_mean_s"] == 6.0
 
 
 def test_what_was_not_measured_has_no_ratio() -> None:
