@@ -89,7 +89,7 @@ LIGHT = Theme(
     code_string="#1f7a4d",
     code_number="#a85a00",
     code_name="#2e63cf",
-    owners=("#4f83e6", "#e0a23d", "#45a77c", "#b27bd0", "#d9776b", "#5bb3c4", "#a9a59c"),
+    owners=("#4f83e6", "#e0a23d", "#45a77c", "#b27bd0", "#d9776b", "#9db4dd", "#5bb3c4", "#a9a59c"),
 )
 
 DARK = Theme(
@@ -120,7 +120,7 @@ DARK = Theme(
     code_string="#8fd3a8",
     code_number="#e9b872",
     code_name="#8fb5fa",
-    owners=("#5c8df0", "#dba143", "#4fb287", "#b583d6", "#de8074", "#5fb6c8", "#77746e"),
+    owners=("#5c8df0", "#dba143", "#4fb287", "#b583d6", "#de8074", "#3f5c96", "#5fb6c8", "#77746e"),
 )
 
 _in_force = LIGHT

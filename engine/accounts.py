@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from engine.assembly import Parts
@@ -12,8 +13,11 @@ from engine.core import Tier
 from engine.memory.allowance import TIERS, by_tier, chosen_of
 from engine.memory.hardware import Hardware
 from engine.memory.ledger import Ledger
+from engine.memory.placement import Placement, Prediction
+from engine.memory.planner import renewed
 from engine.memory.rates import Rates, disk_totals
 from engine.memory.snapshot import TierNews, take_snapshot
+from engine.memory.wording import reworded
 from engine.protocol import MemoryReply
 
 # Of a model since it was loaded: the difference between two looks says something, and they themselves nothing.
@@ -31,8 +35,14 @@ class Accounts:
     def memory(self, hardware: Hardware, num_waiting: int) -> MemoryReply:
         """Who holds what, now; `num_waiting` questions have not ended."""
         parts = self._parts
-        told = tuple(filter(None, (parts.models.decision, parts.models.pending, parts.models.problem)))
-        counters = self._counters(num_waiting)
+        placement, decision = parts.models.placement, parts.models.decision
+        if placement is not None:
+            # What was measured since it was placed counts.
+            expected = self._expected(placement)
+            decision = reworded(decision, placement.prediction, expected)
+            placement = replace(placement, prediction=expected)
+        told = tuple(filter(None, (decision, parts.models.pending, parts.models.problem)))
+        counters = self._counters(num_waiting, placement)
         return take_snapshot(self._ledger, hardware, counters, told, self._news(), parts.adapting.decisions.newest)
 
     def _news(self) -> dict[Tier, TierNews]:
@@ -49,13 +59,20 @@ class Accounts:
             for tier in TIERS
         }
 
-    def _counters(self, num_waiting: int) -> dict[str, float]:
+    def _expected(self, placement: Placement) -> Prediction:
+        demand = self._parts.models.demand
+        if demand is None or demand.shape.num_layers != placement.num_layers:
+            # Another model has come meanwhile.
+            return placement.prediction
+        return renewed(placement, self._parts.profile(), self._parts.backlog.now(), demand)
+
+    def _counters(self, num_waiting: int, placement: Placement | None) -> dict[str, float]:
         parts = self._parts
         stores, of_model = parts.stores.opened(), dict(parts.generation.counters)
         of_index = stores.index.counters() if stores is not None else {}
         of_questions = {"tokens_per_s": 0.0, "questions_waiting": float(num_waiting)} | of_model
         rates = self._rates.of({f"{name}_bytes_per_s": total for name, total in self._totals(of_questions).items()})
-        return of_questions | rates | _of_placement(parts) | of_index | parts.sweep_costs.counters()
+        return of_questions | rates | _of_placement(parts, placement) | of_index | parts.sweep_costs.counters()
 
     def _totals(self, of_model: dict[str, float]) -> dict[str, float]:
         """Bytes that passed each link so far; those of the model are told by it, and are no gauge."""
@@ -64,10 +81,9 @@ class Accounts:
         return disk_totals() | ({} if streamed is None else {"streamed": streamed})
 
 
-def _of_placement(parts: Parts) -> dict[str, float]:
+def _of_placement(parts: Parts, placement: Placement | None) -> dict[str, float]:
     """How the model lies, and what is expected of that."""
-    placement, backlog = parts.models.placement, parts.backlog.now()
-    running = {"answers_running": float(backlog.running)}
+    running = {"answers_running": float(parts.backlog.now().running)}
     if placement is None:
         return running
     return running | {

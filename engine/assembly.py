@@ -11,7 +11,7 @@ from engine.adapting import Adapting
 from engine.catalog import Catalog
 from engine.closing import close_all
 from engine.competing import Competitors
-from engine.config import Home, Settings
+from engine.config import GenerationSettings, Home, Settings
 from engine.cores import Cores
 from engine.events import LibraryChanged
 from engine.foreseen import Foreseen
@@ -20,6 +20,7 @@ from engine.generation.loader import ModelLoader
 from engine.generation.pool import ModelPool
 from engine.generation.refresh_policy import RefreshPolicy
 from engine.generation.refreshes import EvidenceSource
+from engine.generation.rounds import Targets
 from engine.generation.spare_power import has_power_to_spare
 from engine.generation.worker import GenerationWorker
 from engine.library.parsers.pool import ParserPool
@@ -155,7 +156,7 @@ def assemble(
             look_costs.expected,
         ),
         cores=cores,
-        tpot_seconds=lambda: settings().generation.tpot_target_seconds,
+        targets=lambda: _targets(settings().generation),
     )
     models = generation.models
 
@@ -265,6 +266,10 @@ def assemble(
         rehearsing=rehearsing,
         beside=beside,
     )
+
+
+def _targets(chosen: GenerationSettings) -> Targets:
+    return Targets(chosen.ttft_target_seconds, chosen.tpot_target_seconds)
 
 
 def _refresh_policy(wish: Literal["off", "auto", "always"]) -> RefreshPolicy | None:

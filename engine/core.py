@@ -190,7 +190,7 @@ class Filters:
 
     `paths` are folders or files, `formats` as in `Document.format`; the dates are ISO days ("2026-03-31") of a
     file's last change, both inclusive. `reads_question` False searches without what the question's own words
-    would confine ("in the PDFs …").
+    would confine ("in the PDFs …"). `document_ids` are documents wherever they lie by now: a renamed file keeps its id.
     """
 
     paths: tuple[PathText, ...] = ()
@@ -198,6 +198,7 @@ class Filters:
     changed_since: str = ""
     changed_until: str = ""
     reads_question: bool = True
+    document_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ class FileAnswer:
 
 
 def confined_to(document: Document) -> Filters:
-    """What has a question answered from this document alone; its words confine it no further."""
-    return Filters(paths=(document.path,), reads_question=False)
+    """What has a question answered from this document alone, also once it is renamed; its words confine nothing."""
+    return Filters(document_ids=(document.document_id,), reads_question=False)
 
 
 def ask_each(

@@ -330,12 +330,17 @@ class Engine:
         """Asks all at once and waits for all; answers in the order of the texts. Raises the first failure."""
         return [finished(end) for end in self.ask_each(texts, **options)]
 
-    def ask_each(self, texts: Sequence[str], **options: Any) -> list[AnswerEnded]:
-        """As `ask_many`, but raises nothing: how each question ended, in the order of the texts."""
+    def ask_each(self, texts: Sequence[str], models: Sequence[str] | None = None, **options: Any) -> list[AnswerEnded]:
+        """As `ask_many`, but raises nothing: how each question ended, in the order of the texts.
+
+        `models`: the one that each names, "" for the chosen one; None: all the same, by `options`.
+        """
         options.setdefault("sampling", self.settings.generation.sampling())
         # Many at once are a script's, which can wait for somebody at the window.
         options.setdefault("priority", "batch" if len(texts) > 1 else "interactive")
         questions = [Question(question_id=uuid4().hex, text=text, **options) for text in texts]
+        if models is not None:
+            questions = [replace(one, model=model) for one, model in zip(questions, models, strict=True)]
         with Waiting(self.subscribe, {question.question_id for question in questions}) as waiting:
             for question in questions:
                 try:

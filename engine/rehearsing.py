@@ -15,19 +15,21 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass
+from statistics import median
 from typing import Protocol, TypeAlias, TypeVar
 
 from engine.core import ModelShape
 from engine.errors import RagdollError
 from engine.events import MeasuringProgressed, Publish
 from engine.generation.rehearsal import Rehearsed
-from engine.memory.cost_model import decode_work, prefill_work
+from engine.memory.cost_model import Homes, decode_work, prefill_work
 from engine.memory.known_profile import KnownProfile
 from engine.memory.measured import Beside, Kind, Measured, Point, Split, table_key
 from engine.memory.placement import Placement
 from engine.memory.profile import computing_in
 from engine.memory.sharing import ways
 from engine.memory.terms import homes_of, split_of
+from engine.memory.work import Work
 from engine.retrieval.rehearsal import Searched
 from engine.sight import InForce
 
@@ -40,7 +42,8 @@ WRITTEN, READ = (1, 2, 4, 8, 16, 32, 64), (32, 128, 512, 2048)
 SEARCHED = (1, 4, 16)
 # Answers that are written while a search goes on beside them.
 WRITTEN_BESIDE = 2
-ALONE_SECONDS, BESIDE_SECONDS = 1.0, 2.0
+# Each way to share the cores is tried so often, for so long, with each alone for so long before and after.
+ROUNDS, ALONE_SECONDS, BESIDE_SECONDS = 3, 0.7, 1.5
 # A slow machine gets to the rest another time; so long is what "minutes at most" means.
 MOST_SECONDS = 240.0
 # After that, or an error, it is let be for a while.
@@ -194,7 +197,6 @@ class Rehearsing:
     def _points(self) -> Iterator[MeasuringProgressed]:
         in_force, begun = self._in_force(), self._clock()
         missing = self._missing()
-        baseline = _Baseline()
         for number, wish in enumerate(missing):
             yield MeasuringProgressed(number, len(missing))
             if self._clock() - begun > MOST_SECONDS:
@@ -202,7 +204,7 @@ class Rehearsing:
                 return
             if self._closed.is_set() or self._is_busy() or not self._is_same(in_force):
                 return
-            self._try(wish, in_force, baseline)
+            self._try(wish, in_force)
         if missing:
             yield MeasuringProgressed(len(missing), len(missing))
 
@@ -213,11 +215,11 @@ class Rehearsing:
         table = self._profile().table(table_key(shape))
         return sentence_of(table, split_of(in_force.here.placement), shape.name) if table.points else ""
 
-    def _try(self, wish: Wish, in_force: InForce, baseline: _Baseline) -> None:
+    def _try(self, wish: Wish, in_force: InForce) -> None:
         """Measures one; what nothing comes of is not tried again by this process."""
         in_vain = table_key(in_force.demand.shape), split_of(in_force.here.placement), wish
         try:
-            is_measured = self._measure(wish, in_force, baseline)
+            is_measured = self._measure(wish, in_force)
         except Exception:
             self._in_vain.add(in_vain)
             self._not_before = self._clock() + PATIENCE_SECONDS
@@ -264,7 +266,7 @@ class Rehearsing:
 
     # --- points ---
 
-    def _measure(self, wish: Wish, in_force: InForce, baseline: _Baseline) -> bool:
+    def _measure(self, wish: Wish, in_force: InForce) -> bool:
         """Whether something came of it."""
         match wish:
             case Pass(kind, size):
@@ -275,12 +277,12 @@ class Rehearsing:
             case Search(num_questions):
                 return self._waited(self._retrieval.rehearse(num_questions, 0.0)) is not None
             case Together():
-                return self._measure_together(wish, in_force, baseline)
+                return self._measure_together(wish, in_force)
 
     def _expected_seconds(self, kind: Kind, size: int, shape: ModelShape, placement: Placement) -> float:
         """What one pass will take, by all that is known before it."""
         profile, homes = self._profile(), homes_of(shape, placement)
-        work = decode_work(homes, size, 0) if kind == "write" else prefill_work(homes, size)
+        work = _work(homes, kind, size)
         slower = profile.corrections(table_key(shape)).factor(kind, size, is_repacked=homes.is_repacked)
         return profile.seconds(work) * slower
 
@@ -289,7 +291,7 @@ class Rehearsing:
         if rehearsed is None:
             return False
         homes, split = homes_of(shape, rehearsed.placement), split_of(rehearsed.placement)
-        work = decode_work(homes, size, rehearsed.length) if kind == "write" else prefill_work(homes, size)
+        work = _work(homes, kind, size, rehearsed.length)
         if rehearsed.seconds is None:
             point = Point(split, kind, size, work)
         else:
@@ -298,30 +300,38 @@ class Rehearsing:
         self._profile.note_table(table_key(shape), lambda table: table.with_point(point))
         return True
 
-    def _measure_together(self, way: Together, in_force: InForce, baseline: _Baseline) -> bool:
-        """Steps beside searches, and each alone right before, so that both are of the same minute."""
-        if not baseline.is_known and not self._measure_alone(baseline):
+    def _measure_together(self, way: Together, in_force: InForce) -> bool:
+        """Steps beside searches, held against each alone right before and right after, so that all share the seconds.
+
+        Whatever else the machine does comes and goes: of several rounds the middle one counts.
+        """
+        # The first search may have to load the embedding model; the first of each kind finds nothing warm.
+        if self._waited(self._retrieval.rehearse(1, 0.0)) is None or (before := self._alone()) is None:
             return False
+        writing, searching = list[float](), list[float]()
+        for _ in range(ROUNDS):
+            both, after = self._both(way), self._alone()
+            if both is None or after is None or self._is_busy():
+                return False
+            writing.append((before.step_seconds + after.step_seconds) / 2 / both.step_seconds)
+            searching.append((before.search_seconds + after.search_seconds) / 2 / both.search_seconds)
+            before = after
+        # Company makes nobody faster: what is beyond 1 is chance.
+        shares = min(1.0, median(writing)), min(1.0, median(searching))
+        one = Beside(split_of(in_force.here.placement), way.write_threads, way.scan_threads, *shares)
+        self._profile.note_table(table_key(in_force.demand.shape), lambda table: table.with_beside(one))
+        return True
+
+    def _both(self, way: Together) -> _Paces | None:
         until = threading.Event()
         steps = self._generation.rehearse("write", WRITTEN_BESIDE, until, way.write_threads)
         try:
             searched = self._waited(self._retrieval.rehearse(1, BESIDE_SECONDS, way.scan_threads))
         finally:
             until.set()
-        written = self._waited(steps)
-        if searched is None or written is None or written.seconds is None or self._is_busy():
-            return False
-        one = Beside(
-            split_of(in_force.here.placement),
-            way.write_threads,
-            way.scan_threads,
-            baseline.step_seconds / written.seconds,
-            baseline.search_seconds / searched.seconds,
-        )
-        self._profile.note_table(table_key(in_force.demand.shape), lambda table: table.with_beside(one))
-        return True
+        return _paces(self._waited(steps), searched)
 
-    def _measure_alone(self, baseline: _Baseline) -> bool:
+    def _alone(self) -> _Paces | None:
         searched = self._waited(self._retrieval.rehearse(1, ALONE_SECONDS))
         until = threading.Event()
         timer = threading.Timer(ALONE_SECONDS, until.set)
@@ -331,10 +341,7 @@ class Rehearsing:
         finally:
             timer.cancel()
             timer.join()
-        if searched is None or written is None or written.seconds is None:
-            return False
-        baseline.step_seconds, baseline.search_seconds = written.seconds, searched.seconds
-        return True
+        return _paces(written, searched)
 
     def _waited(self, reply: Future[Value | None]) -> Value | None:
         """The reply once it is there; None where nothing came of it, or the engine closes."""
@@ -349,26 +356,30 @@ class Rehearsing:
                 return None
 
 
-@dataclass(slots=True)
-class _Baseline:
-    """What a step and a search take alone, in seconds; 0 until it was measured."""
+@dataclass(frozen=True, slots=True)
+class _Paces:
+    """What a step and a search take, in seconds."""
 
-    step_seconds: float = 0.0
-    search_seconds: float = 0.0
+    step_seconds: float
+    search_seconds: float
 
-    @property
-    def is_known(self) -> bool:
-        return self.step_seconds > 0
+
+def _paces(written: Rehearsed | None, searched: Searched | None) -> _Paces | None:
+    """None where one of them did not come about."""
+    if written is None or written.seconds is None or searched is None:
+        return None
+    return _Paces(written.seconds, searched.seconds)
 
 
 def sentence_of(measured: Measured, split: Split, name: str) -> str:
     """What was measured, in words."""
-    steps = {
-        one.size: one.size / one.seconds
+    steps = sorted(
+        (one.size, one.size / one.seconds)
         for one in measured.points
         if one.kind == "write" and one.seconds and one.split.is_repacked == split.is_repacked
-    }
-    words = [f"{rate:.0f} tokens/s with {size} at once" for size, rate in sorted(steps.items()) if size in _told(steps)]
+    )
+    # The smallest and the largest; of one size alone there is one rate.
+    words = [f"{rate:.0f} tokens/s with {size} at once" for size, rate in dict.fromkeys(steps[:1] + steps[-1:])]
     told = f"Measured {name or 'the model'}: {', '.join(words)}." if words else f"Measured {name or 'the model'}."
     together = [one.gain for one in measured.beside if one.split.is_repacked == split.is_repacked]
     if together:
@@ -376,5 +387,6 @@ def sentence_of(measured: Measured, split: Split, name: str) -> str:
     return told
 
 
-def _told(steps: dict[int, float]) -> set[int]:
-    return {min(steps), max(steps)}
+def _work(homes: Homes, kind: Kind, size: int, length: int = 0) -> Work:
+    """Of a step of `size` answers with `length` tokens before each in the mean, or of a pass that reads `size`."""
+    return decode_work(homes, size, length) if kind == "write" else prefill_work(homes, size)

@@ -27,13 +27,14 @@ _NUMBERED = re.compile(r"(?i)\b(?:layer|partition|shard)\s+(\d+)")
 # Neighbours of one kind that are narrower say nothing one by one: a library has hundreds of shards.
 TINY_PIXELS = 4
 
-MODEL, KV, INDEX, EMBEDDER, KEPT, SELF, OTHER = range(7)
+MODEL, KV, INDEX, EMBEDDER, KEPT, WAITING, SELF, OTHER = range(8)
 KIND_NAMES: tuple[str, ...] = (
     str(QT_TRANSLATE_NOOP("memory", "Model layers")),
     str(QT_TRANSLATE_NOOP("memory", "Context (KV cells)")),
     str(QT_TRANSLATE_NOOP("memory", "Index")),
     str(QT_TRANSLATE_NOOP("memory", "Embedder")),
     str(QT_TRANSLATE_NOOP("memory", "Read before, kept")),
+    str(QT_TRANSLATE_NOOP("memory", "Models that wait")),
     str(QT_TRANSLATE_NOOP("memory", "Ragdoll and work space")),
     str(QT_TRANSLATE_NOOP("memory", "Everything else")),
 )
@@ -42,6 +43,7 @@ _MAX_KNOWN = 4096
 NUM_KINDS = len(KIND_NAMES)
 # An owner belongs to the first kind that has one of these words in its name.
 _WORDS = (
+    (WAITING, ("pool", "spare")),
     (KV, ("kv", "cell", "sequence")),
     (KEPT, ("kept", "knowledge", "tree")),
     (EMBEDDER, ("embed", "reader", "rerank")),

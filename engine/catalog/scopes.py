@@ -15,7 +15,7 @@ from datetime import date, datetime, timedelta
 
 from engine.catalog.reader import CatalogReader, id_list, span
 from engine.core import Document, Filters
-from engine.errors import BadRequest
+from engine.errors import BadRequest, NothingThere
 
 # Written as the partial index `documents_found` has it; who has no chunks stored has nothing to find.
 _STORED = "d.num_chunks > 0"
@@ -64,7 +64,7 @@ class ScopeReader(CatalogReader):
         """The documents a search is confined to; None where that is all there are.
 
         Raises:
-            NothingThere: No collection is called so.
+            NothingThere: No collection is called so, or none of the documents is there any more.
             BadRequest: A date of the filters is none.
         """
         where, parameters = self._scope(collection, filters)
@@ -111,6 +111,11 @@ class ScopeReader(CatalogReader):
             spans = [span(path, is_folder) for path in filters.paths for is_folder in (True, False)]
             conditions.append(_in_spans(len(spans)))
             parameters += [bound for bounds in spans for bound in bounds]
+        if filters.document_ids:
+            if not self.paths_of(filters.document_ids):
+                raise NothingThere("The document is not in the library any more.", "The library page lists what is.")
+            conditions.append("d.document_id IN (SELECT value FROM json_each(?))")
+            parameters.append(id_list(filters.document_ids))
         if filters.formats:
             conditions.append(f"d.format IN ({', '.join('?' * len(filters.formats))})")
             parameters += filters.formats

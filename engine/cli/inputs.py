@@ -6,14 +6,24 @@ import getpass
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.errors import BadRequest, NothingThere
 
 
-def read_batch(file: str, *keys: str) -> list[tuple[Any, str]]:
-    """The lines of a JSONL file as (id, text).
+@dataclass(frozen=True, slots=True)
+class BatchLine:
+    """A line of a batch; `model` is the one that it names, "" where it names none."""
+
+    line_id: Any
+    text: str
+    model: str = ""
+
+
+def read_batch(file: str, *keys: str) -> list[BatchLine]:
+    """The lines of a JSONL file.
 
     Raises:
         NothingThere: No such file.
@@ -29,10 +39,11 @@ def read_batch(file: str, *keys: str) -> list[tuple[Any, str]]:
     return [_batch_line(number, line, keys) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
 
 
-def _batch_line(number: int, line: str, keys: Sequence[str]) -> tuple[Any, str]:
+def _batch_line(number: int, line: str, keys: Sequence[str]) -> BatchLine:
     try:
         entry = json.loads(line)
-        return entry["id"], next(str(entry[key]) for key in keys if key in entry)
+        text = next(str(entry[key]) for key in keys if key in entry)
+        return BatchLine(entry["id"], text, str(entry.get("model", "")))
     except (ValueError, KeyError, TypeError, StopIteration) as error:
         raise BadRequest(f"Line {number} of the batch is not of the form {{'id': …, '{keys[0]}': …}}.") from error
 

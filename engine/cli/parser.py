@@ -62,7 +62,7 @@ def _declare_questions(command: AddCommand) -> None:
     form.add_argument("--json-schema", metavar="FILE", help="the answer is JSON that fits this schema")
     form.add_argument("--grammar", metavar="FILE", help="the answer fits this grammar (GBNF)")
     many = ask.add_mutually_exclusive_group()
-    many.add_argument("--batch", metavar="FILE.jsonl", help='lines of {"id", "question"}')
+    many.add_argument("--batch", metavar="FILE.jsonl", help='lines of {"id", "question"}, and "model" if you like')
     many.add_argument("--each-file", action="store_true", help="an answer from each file by itself, as it comes")
 
 

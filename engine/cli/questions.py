@@ -41,10 +41,10 @@ def _search_batch(engine: Engine, options: argparse.Namespace, out: Output) -> N
     lines = read_batch(options.batch, "query")
     for start in range(0, len(lines), SEARCH_BATCH):
         some = lines[start : start + SEARCH_BATCH]
-        texts = [text for _, text in some]
+        texts = [line.text for line in some]
         results = engine.search_many(texts, options.top_k, options.collection, _filters(options))
-        for (line_id, _), evidence in zip(some, results, strict=True):
-            out.json({"id": line_id, "passages": [documents.of_passage(passage) for passage in evidence.passages]})
+        for line, evidence in zip(some, results, strict=True):
+            out.json({"id": line.line_id, "passages": [documents.of_passage(passage) for passage in evidence.passages]})
 
 
 def ask(options: argparse.Namespace, out: Output) -> None:
@@ -59,9 +59,10 @@ def ask(options: argparse.Namespace, out: Output) -> None:
         if options.batch:
             asking["priority"] = "batch"
             lines = read_batch(options.batch, "question", "query")
-            ends = engine.ask_each([text for _, text in lines], **asking)
-            for (line_id, _), end in zip(lines, ends, strict=True):
-                out.json({"id": line_id, **documents.of_end(end)})
+            models = [line.model for line in lines]
+            ends = engine.ask_each([line.text for line in lines], models=models, **asking)
+            for line, end in zip(lines, ends, strict=True):
+                out.json({"id": line.line_id, **documents.of_end(end)})
             return
         if not options.question:
             raise BadRequest("There is no question.", "Give a question, or --batch FILE.")

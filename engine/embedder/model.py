@@ -215,18 +215,19 @@ class Embedder:
     def embed_questions(self, texts: Sequence[str]) -> Vectors:
         """Vectors (n, d) of questions, in the order of `texts`; goes before any waiting documents.
 
-        Those of the last call are remembered: what was searched for is read for right afterwards.
+        The latest are remembered: what was searched for is read for right afterwards.
 
         Raises:
             EmbedderUnavailable: The model cannot be loaded.
         """
         known = self._questions
-        if texts and all(text in known for text in texts):
-            return np.stack([known[text] for text in texts])
-        vectors = self._embed(texts, is_question=True, is_urgent=True)
-        # Replaced whole, because others may be reading it.
-        self._questions = dict(zip(texts[:_REMEMBERED], vectors[:_REMEMBERED].copy(), strict=True))
-        return vectors
+        if missing := [text for text in dict.fromkeys(texts) if text not in known]:
+            fresh = self._embed(missing, is_question=True, is_urgent=True)
+            # Copies, because a row of a batch would keep the whole batch alive.
+            known = {**known, **{text: vector.copy() for text, vector in zip(missing, fresh, strict=True)}}
+            # Replaced whole, because others may be reading it.
+            self._questions = dict(list(known.items())[-_REMEMBERED:])
+        return np.stack([known[text] for text in texts]) if texts else np.zeros((0, self.dimensions), np.float32)
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """Of each text, in tokens; a guess before the model is loaded. Texts of like length are embedded fastest."""

@@ -117,8 +117,8 @@ class Batching:
             urgency = self._admission.rank(group)
             for sequence, num_tokens in group.due():
                 works.append((group, sequence))
-                num_drafted, is_watched = _draft(sequence, num_tokens, draft_room), _is_watched(group)
-                demands.append(Demand(num_tokens, urgency, group.arrival, num_drafted, is_watched))
+                num_drafted = _draft(sequence, num_tokens, draft_room)
+                demands.append(Demand(num_tokens, urgency, group.arrival, num_drafted, group.is_watched))
         return works, demands
 
     def _chunk(self, demands: Sequence[Demand]) -> int:
@@ -132,11 +132,6 @@ class Batching:
         chunk = chunk_tokens(self._room, num_watched, self._profile.seconds(0, self._room) / self._room)
         # While layers are read from the disk, some tokens more are computed for nothing.
         return max(chunk, min(MIN_ALONE_TOKENS, self._room)) if self._costs_a_pass else chunk
-
-
-def _is_watched(group: SequenceGroup) -> bool:
-    """Whether somebody may be looking at the answer being written."""
-    return group.request.priority == "interactive"
 
 
 def _draft(sequence: TokenSequence, num_tokens: int, room: int) -> int:

@@ -56,6 +56,11 @@ class SequenceGroup:
         return self.request.request_id
 
     @property
+    def is_watched(self) -> bool:
+        """Whether somebody may be looking at the answer being written."""
+        return self.request.priority == "interactive"
+
+    @property
     def prompt_length(self) -> int:
         return self.sequences[0].prompt_length
 

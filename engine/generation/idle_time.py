@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable
 
 from engine.generation.hot_passages import HotPassages
-from engine.generation.pool import Member, ModelPool
+from engine.generation.member import Member
+from engine.generation.pool import ModelPool
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,9 @@ class IdleTime:
 
     def use(self) -> None:
         """Does a small portion; call it when there is nothing to compute."""
-        open_models = [member for member in self._models if member.loaded is not None and not member.loader.is_folded]
+        open_models = [
+            member for member in self._models if member.loaded is not None and not member.loader.standby.is_folded
+        ]
         if not open_models:
             self.seconds = None
             return

@@ -20,7 +20,7 @@ from engine.config import Settings
 from engine.errors import LoadAbandoned, ModelError, ModelLoadFailed, NoRoomToCompute
 from engine.events import MemoryShort, ModelStateChanged, PlacementSettled, Publish
 from engine.generation import cache_io, hot_file
-from engine.generation.applying import Applied, Means, apply, fold, take_less, unfold
+from engine.generation.applying import Applied, Means, apply, take_less
 from engine.generation.building import build
 from engine.generation.cache_files import CacheFiles
 from engine.generation.changing import weights_differ
@@ -34,6 +34,7 @@ from engine.generation.loading import Attempts, load
 from engine.generation.model import start_backend
 from engine.generation.model_leases import ModelLeases
 from engine.generation.premises import Premises
+from engine.generation.standby import Standby
 from engine.generation.step_loop import StepLoop
 from engine.memory.demand import SPARE_OWNER, Budgets, Demand
 from engine.memory.hardware import Device, Hardware, probe, probe_devices
@@ -101,9 +102,8 @@ class ModelLoader:
         self._trials = LoadTrials(data_folder / "model-on-trial.json")
         self._abandoned, self._is_closing = threading.Event(), threading.Event()
         self._closes_by = float("inf")
-        # Whether its memory may be another model's between two tokens; and what of it is just now: of the weights at
-        # least, or of the context as well.
-        self.takes_turns = self.is_away = self.is_folded = False
+        # Whether its memory may be another model's between two tokens; and what of it is just now.
+        self.takes_turns, self.standby = False, Standby()
         # Whether it is the model of all questions that name none.
         self.is_chosen = True
         self.decision = self.pending = ""
@@ -221,7 +221,7 @@ class ModelLoader:
 
     def apply_settings(self) -> None:
         """Has bounds of what is kept, and reading ahead, follow the settings; the rest waits for the next load."""
-        if self._loaded is not None and self._in_force is not None and not self.is_folded:
+        if self._loaded is not None and self._in_force is not None and not self.standby.is_folded:
             settings = self._settings()
             self.pending = self._in_force.pending(settings)
             if (room := self._in_force.bounds(settings, self._hardware)) is not None:
@@ -282,7 +282,7 @@ class ModelLoader:
 
     def keep_in_cells(self, may_lie: bool) -> None:
         """Whether what was read may lie in cells that no answer needs; else it leaves them for memory."""
-        if self._loaded is not None and self._in_force is not None and not self.is_folded:
+        if self._loaded is not None and self._in_force is not None and not self.standby.is_folded:
             self._loaded = replace(self._loaded, keeps_in_cells=may_lie)
             room = self._in_force.room
             self._loaded.apply(room.ram_bytes, room.disk_bytes)
@@ -362,71 +362,20 @@ class ModelLoader:
         spare_bytes = self._ledger.held_bytes("ram", SPARE_OWNER)
         return room_of(self._hardware(), demand).ram_bytes - self._ledger.counted_bytes("ram") - spare_bytes
 
-    @property
-    def needed_bytes(self) -> int:
-        """What `come_back` takes of memory."""
-        if self._loaded is None:
-            return 0
-        context_bytes = self.context_bytes if self.is_folded else 0
-        if self._loaded.model.is_open:
-            return self.missing_bytes + context_bytes
-        return context_bytes + sum(
-            span.num_bytes
-            for span in self._loaded.plan.placement.spans
-            if (span.owner, span.tier) == ("weights", "ram")
-        )
-
-    @property
-    def removable_bytes(self) -> int:
-        """What `leave` gives back of memory at most."""
-        stream = self._loaded.stream if self._loaded is not None else None
-        can_leave = stream is not None and self._loaded is not None and self._loaded.plan.placement.can_leave
-        return stream.removable_bytes if stream is not None and can_leave else 0
-
-    @property
-    def missing_bytes(self) -> int:
-        """What `come_back` takes of memory, the context aside."""
-        stream = self._loaded.stream if self._loaded is not None else None
-        return stream.missing_bytes if stream is not None and self.is_away else 0
-
-    @property
-    def context_bytes(self) -> int:
-        """What cells and buffers of the context take of memory, or did before it was folded."""
-        if self._loaded is None:
-            return 0
-        spans = self._loaded.plan.placement.spans
-        return sum(
-            span.num_bytes
-            for span in spans
-            if span.tier == "ram" and (span.owner == "workspace" or (span.owner, span.what[-5:]) == ("kv", "cells"))
-        )
-
     def leave(self, num_bytes: int) -> None:
-        """Has weights leave memory, so much at least where there is as much; nothing is computed until `come_back`.
+        """Has weights leave memory. Raises NotStreamable where they cannot."""
+        if self._loaded is not None:
+            self.standby.leave(self._loaded, num_bytes)
 
-        Raises:
-            NotStreamable: They cannot.
-        """
-        if self._loaded is not None and self._loaded.stream is not None:
-            self.is_away = True
-            self._loaded.stream.go_away(num_bytes)
-
-    def fold(self, *, keeps_what_was_read: bool = True) -> None:
-        """Has the context leave memory as well; the weights are closed where they cannot leave it otherwise.
-
-        Args:
-            keeps_what_was_read: Whether what is kept of prompts stays in memory; else only what is on the disk stays.
-        """
-        loaded = self._loaded
-        if loaded is None or self.is_folded:
-            return
-        keeps_weights = loaded.plan.placement.can_leave and loaded.stream is not None
-        self.is_folded = True
-        fold(loaded, self._means(), keeps_weights=keeps_weights)
-        if keeps_weights and not self.is_away:
-            self.leave(self.removable_bytes)
-        if not keeps_what_was_read and loaded.keeper is not None:
-            loaded.keeper.set_budgets(0, 0, loaded.plan.room.disk_bytes)
+    def fold(self, *, keeps_what_was_read: bool = True, closes_weights: bool = False) -> None:
+        """Has the context leave memory as well; see `Standby.fold`."""
+        if self._loaded is not None:
+            self.standby.fold(
+                self._loaded,
+                self._means(),
+                keeps_what_was_read=keeps_what_was_read,
+                closes_weights=closes_weights,
+            )
 
     def rest(self) -> None:
         """Frees the model; the next question loads it again."""
@@ -441,18 +390,13 @@ class ModelLoader:
             RagdollError: What left could not be read; another try may succeed.
         """
         loaded = self._loaded
-        if loaded is None or not (self.is_away or self.is_folded):
+        if loaded is None or self.standby.is_there:
             return
-        is_open = loaded.model.is_open
-        if is_open and loaded.stream is not None:
-            loaded.stream.come_back()
-            self.is_away = False
-        if self.is_folded:
-            plan = loaded.plan if is_open else self._placed_anew(loaded)
-            with nullcontext() if is_open else self._phases.during("loading model"):
-                applied = unfold(loaded, plan, self._means())
-            self.is_away = self.is_folded = False
+        with nullcontext() if loaded.model.is_open else self._phases.during("loading model"):
+            applied = self.standby.come_back(loaded, lambda: self._placed_anew(loaded), self._means())
+        if applied is not None:
             self._have(applied, self._settings() if applied.is_as_wanted else None)
+            # What was changed meanwhile.
             self.apply_settings()
 
     def _placed_anew(self, loaded: LoadedModel) -> LoadPlan:
@@ -567,6 +511,6 @@ class ModelLoader:
             self._loaded.close(self._keeping_seconds)
             self._loaded = None
         self._leases.release()
-        self._in_force, self.is_away, self.is_folded = None, False, False
+        self._in_force, self.standby = None, Standby()
         self.decision = self.pending = ""
         self._premises.devices = probe_devices()

@@ -3,8 +3,8 @@
 A chat may name any model. Models that fit beside each other stay side by side. Of others, all keep their file mapped,
 their vocabulary and, while there is room, their context with all keys and values; only weights leave memory and come
 back, read ahead of the first pass (Aegaeon, SOSP'25; generation.md, section 4). Whose turn it is, and for how long, is
-decided in rounds.py. What lies on a graphics card, or in the order that the processor reads fastest, cannot leave so:
-such a model is closed once, and read again from the system's cache of files.
+decided in rounds.py, who leaves memory for whom in making_way.py. What lies on a graphics card, or in the order that
+the processor reads fastest, cannot leave so: such a model is closed, and read again from the system's cache of files.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.closing import close_all
@@ -20,13 +20,13 @@ from engine.core import QUOTES_ONLY, Priority
 from engine.errors import NotStreamable
 from engine.events import ModelSwitched, Publish
 from engine.generation.commands import UseModel
-from engine.generation.load_plan import LoadPlan
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
-from engine.generation.rounds import Waiting, is_over, next_turn, quotas
+from engine.generation.making_way import MakingWay
+from engine.generation.member import Member
+from engine.generation.rounds import Targets, Used, Waiting, is_over, next_turn, quotas
 from engine.generation.scheduler import rank
 from engine.generation.under_way import UnderWay
-from engine.looking_again import FoundAgain
 from engine.memory.demand import Demand
 from engine.memory.hardware import Device
 from engine.memory.placement import Placement
@@ -37,68 +37,6 @@ log = logging.getLogger(__name__)
 IDLE_SECONDS = 300.0
 # What a step takes of those before, as it is remembered.
 _MEMORY = 0.8
-# At which weights come from a disk of today, before a switch was measured.
-_USUAL_BYTES_PER_S = 1.5e9
-
-
-@dataclass(slots=True, eq=False)
-class Member:
-    """A model of the pool: who loads it, and which questions it answers. On the generation thread.
-
-    `since`: when it was last its turn, or the first question came that waits since then. `is_named`: questions have
-    named it, instead of just being for the chosen model.
-    """
-
-    loader: ModelLoader
-    under_way: UnderWay
-    since: float = 0.0
-    asked_at: float = 0.0
-    step_seconds: float = 0.1
-    switch_seconds: float = 0.0
-    is_named: bool = False
-    # More evidence of its answers, for its next step.
-    found: list[FoundAgain] = field(default_factory=list)
-
-    def found_again(self, found: FoundAgain) -> None:
-        """More was found for one of its answers; it is taken in when it is its turn."""
-        self.found.append(found)
-
-    @property
-    def loaded(self) -> LoadedModel | None:
-        return self.loader.loaded_now
-
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether it can compute now."""
-        return self.loaded is not None and not (self.loader.is_away or self.loader.is_folded)
-
-    @property
-    def uses_device(self) -> bool:
-        """Whether layers of it lie on a graphics card, which they leave only with the whole model."""
-        return self.loaded is not None and self.loaded.plan.placement.n_gpu_layers > 0
-
-    @property
-    def path(self) -> str:
-        """Its file; "" where answers are quotes."""
-        return str(self.loader.wanted or "")
-
-    @property
-    def seconds_to_switch(self) -> float:
-        """What it takes to have its weights in memory, as far as they leave it: as before, or by a guess."""
-        if self.switch_seconds or self.loaded is None or not self.loader.takes_turns:
-            return self.switch_seconds
-        return (self.loader.removable_bytes + self.loader.missing_bytes) / _USUAL_BYTES_PER_S
-
-    @property
-    def wants_turn(self) -> bool:
-        """Whether there is anything to compute that somebody waits for."""
-        loop = self.loaded.loop if self.loaded is not None else None
-        return self.under_way.is_busy or (loop is not None and loop.is_asked)
-
-    @property
-    def has_work(self) -> bool:
-        """Whether there is anything to compute; the last token of an answer is, when its question has ended."""
-        return self.under_way.is_busy or (self.loaded is not None and self.loaded.loop.has_work)
 
 
 @dataclass(slots=True)
@@ -114,10 +52,9 @@ class _Arrival:
 
 @dataclass(slots=True)
 class _Turn:
-    """Of the model that computes: what it has begun and written in its turn, and for how long it may write."""
+    """Of the model that computes: what it has had of its turn, and how many questions it has begun."""
 
-    quota_seconds: float = 0.0
-    wrote_seconds: float = 0.0
+    used: Used = field(default_factory=Used)
     num_begun: int = 0
     arrival: _Arrival | None = None
 
@@ -140,7 +77,7 @@ class ModelPool:
         loader: ModelLoader,
         make_under_way: Callable[[], UnderWay],
         publish: Publish,
-        tpot_seconds: Callable[[], float] = lambda: 0.25,
+        targets: Callable[[], Targets] = Targets,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begins with the chosen model, which need not be any.
@@ -149,16 +86,17 @@ class ModelPool:
             loader: Loads the chosen model; those of others are made of it.
             make_under_way: Makes what answers the questions of one model.
             publish: Where events go.
-            tpot_seconds: What a token may take on the average, as readers are promised.
+            targets: What readers are promised.
             clock: Seconds that never go back.
         """
         self._make_under_way, self._publish = make_under_way, publish
-        self._tpot_seconds, self._clock = tpot_seconds, clock
+        self._targets, self._clock = targets, clock
         self.home = self.front = Member(loader, make_under_way())
         self._others: list[Member] = []
         self._turn, self.figures = _Turn(), Figures()
         self._num_moves_of_gone = 0
         self._principal = self.home
+        self._way = MakingWay(lambda: tuple(self), self._dismiss)
 
     # --- of the model that memory is planned for; from any thread ---
 
@@ -220,14 +158,16 @@ class ModelPool:
     def counters(self) -> dict[str, float]:
         """Rates and gauges for the Memory page, of the model that memory is planned for and of the pool."""
         loaded = self._principal.loaded
-        if loaded is None or self._principal.loader.is_folded:
+        if loaded is None or self._principal.loader.standby.is_folded:
             return {}
         figures, pool = loaded.counters(), self.figures
         if self.is_shared:
+            rates = (one.loaded.loop.counters().tokens_per_second for one in self if one.loaded is not None)
             figures |= {
+                "tokens_per_s": sum(rates),
                 "models_open": float(sum(member.loaded is not None for member in self)),
-                "model_switches_total": float(pool.num_switches),
-                "model_switching_seconds_total": pool.out_seconds + pool.in_seconds,
+                "model_switches": float(pool.num_switches),
+                "model_switch_s": (pool.out_seconds + pool.in_seconds) / max(1, pool.num_switches),
             }
         return figures
 
@@ -284,11 +224,11 @@ class ModelPool:
         """
         before, known = self.home, self.find(str(command.path)) if command.path is not None else None
         if known is not None and known is not before:
+            known.loader.is_chosen, before.loader.is_chosen = True, False
             self.home = known
             self._others = [one for one in self._others if one is not known]
             self._leave_or_free(before)
             self._look_anew()
-            known.loader.is_chosen, before.loader.is_chosen = True, False
             known.loader.tell()
             return
         if before.loaded is not None and before.path != str(command.path or "") and self._is_wanted_by_name(before):
@@ -305,7 +245,7 @@ class ModelPool:
             if command.path is None:
                 home.loader.unload()
             elif command.is_urgent:
-                self._load(home, command.path, command.n_gpu_layers)
+                self._way.load(home, command.path, command.n_gpu_layers)
             else:
                 home.loader.load_when_needed(command.path, command.n_gpu_layers)
         finally:
@@ -325,7 +265,7 @@ class ModelPool:
         """Frees models that nobody has asked for a while."""
         now = self._clock()
         for member in tuple(self._others):
-            if not member.has_work and now - member.asked_at > IDLE_SECONDS:
+            if not member.wants_turn and now - member.asked_at > IDLE_SECONDS:
                 self._free(member)
 
     # --- turns ---
@@ -342,12 +282,10 @@ class ModelPool:
         wanted = self._wanted(waiting)
         others = [one for path, one in wanted.items() if path != self.front.path]
         current = wanted.get(self.front.path)
-        if others and is_over(current, others, self._turn.wrote_seconds, self._turn.quota_seconds):
+        if is_over(current, others, self._turn.used):
             self._begin_turn(next_turn(others), list(wanted.values()))
         elif current is not None and not self.front.is_in_memory:
             self._bring_in(self.front)
-        elif not wanted:
-            self._turn.quota_seconds = 0.0
 
     def note_begun(self, num_questions: int) -> None:
         """So many questions were begun in this turn."""
@@ -366,15 +304,22 @@ class ModelPool:
             for found in front.found:
                 front.under_way.found_again(found, front.loaded)
             front.found.clear()
-        is_reading, since = front.loaded.loop.num_reading > 0, self._clock()
+        is_reading, since = front.loaded.loop.num_unread > 0, self._clock()
         front.under_way.step(front.loaded)
         self._note_step(self._clock() - since, is_reading=is_reading)
 
     def _note_step(self, seconds: float, *, is_reading: bool) -> None:
         front = self.front
         front.asked_at = self._clock()
+        used = self._turn.used
+        read, wrote = (seconds, 0.0) if is_reading else (0.0, seconds)
+        self._turn.used = replace(
+            used,
+            read_seconds=used.read_seconds + read,
+            wrote_seconds=used.wrote_seconds + wrote,
+            num_steps=used.num_steps + 1,
+        )
         if not is_reading:
-            self._turn.wrote_seconds += seconds
             front.step_seconds = _MEMORY * front.step_seconds + (1 - _MEMORY) * seconds
         self._note_arrival()
 
@@ -408,8 +353,8 @@ class ModelPool:
                 member.path,
                 most_urgent,
                 member.since,
-                num_unread=loop.num_reading if loop is not None else 1,
-                is_writing=member.has_work,
+                num_unread=loop.num_unread if loop is not None else 1,
+                is_writing=loop is not None and loop.is_writing,
                 step_seconds=member.step_seconds,
                 switch_seconds=member.seconds_to_switch,
             )
@@ -421,7 +366,10 @@ class ModelPool:
         left.since = self._clock()
         self._end_arrival()
         self.front = next(member for member in self if member.path == chosen.path)
-        self._turn = _Turn(quotas(wanted, self._tpot_seconds())[chosen.path])
+        is_free = not any(model.switch_seconds for model in wanted)
+        targets = self._targets()
+        quota_seconds = quotas(wanted, targets)[chosen.path]
+        self._turn = _Turn(Used(quota_seconds, targets.ttft_seconds, is_free=is_free))
         if not self.front.is_in_memory:
             self._bring_in(self.front, left)
 
@@ -431,11 +379,11 @@ class ModelPool:
         try:
             if member.loaded is None:
                 path, layers = loader.wanted_with_layers()
-                self._load(member, path, layers)
+                self._way.load(member, path, layers)
                 return
             since = self._clock()
-            moved_bytes = loader.missing_bytes
-            self._make_room(member, loader.needed_bytes)
+            moved_bytes = member.missing_bytes
+            self._way.for_return_of(member)
             out_seconds = self._clock() - since
             stream = member.loaded.stream
             waited_before = stream.counters().waited_seconds if stream is not None else 0.0
@@ -443,7 +391,7 @@ class ModelPool:
                 loader.come_back()
             except NotStreamable as error:
                 log.warning("a model is loaded anew: %s", error.sentence)
-                loader.fold()
+                loader.fold(closes_weights=True)
                 loader.come_back()
             in_seconds = self._clock() - since - out_seconds
             left_path = left.path if left is not None else ""
@@ -476,89 +424,9 @@ class ModelPool:
             ModelSwitched(member.path, name, arrival.left, arrival.out_seconds, in_seconds, arrival.moved_bytes)
         )
 
-    # --- memory ---
-
-    def _load(self, member: Member, path: Path, n_gpu_layers: int | None) -> None:
-        """Loads a model beside the others where all fit; else they take turns from now on.
-
-        Raises:
-            ModelError: It cannot be loaded.
-        """
-        beside = [one for one in self if one is not member and one.loaded is not None]
-        member.loader.takes_turns = any(one.loader.takes_turns for one in beside)
-        if not beside:
-            member.loader.load(path, n_gpu_layers)
-            return
-        for one in beside:
-            self._enter(one, is_planned_for=False)
-        member.loader.share.go_on()
-        if any(one.loader.is_away for one in beside) or not _is_whole(member.loader.plan(path, n_gpu_layers)):
-            self._have_turns(member, beside, path, n_gpu_layers)
-        member.loader.load(path, n_gpu_layers)
-
-    def _have_turns(self, member: Member, beside: list[Member], path: Path, n_gpu_layers: int | None) -> None:
-        """All weights but those of the model that comes leave memory, and contexts as far as it helps."""
-        member.loader.takes_turns = True
-        for one in beside:
-            one.loader.takes_turns = True
-            self._have_leave(one, one.loader.removable_bytes)
-        for one in self._by_use(beside):
-            if _is_whole(member.loader.plan(path, n_gpu_layers)):
-                return
-            self._have_folded(one)
-
-    def _make_room(self, member: Member, needed_bytes: int) -> None:
-        """Has others leave memory until there is as much for a model that comes back."""
-        beside = [one for one in self if one is not member and one.loaded is not None]
-        if member.uses_device:
-            for one in beside:
-                if one.uses_device:
-                    self._have_folded(one)
-        # Whoever had its turn last waits longest for the next one.
-        for one in sorted(beside, key=lambda one: -one.since):
-            if (lacking := needed_bytes - member.loader.room_bytes) <= 0:
-                return
-            self._have_leave(one, lacking)
-        for one in self._by_use(beside):
-            if member.loader.room_bytes >= needed_bytes:
-                return
-            self._have_folded(one)
-
-    def _by_use(self, members: list[Member]) -> list[Member]:
-        """Those first that have nothing under way, and of these whom nobody has asked for longest."""
-        return sorted(members, key=lambda one: (one.has_work, one.asked_at))
-
-    def _have_leave(self, member: Member, num_bytes: int) -> None:
-        """Weights leave memory; where they cannot, the whole model is closed for as long as it waits."""
-        try:
-            if member.loader.removable_bytes:
-                member.loader.leave(num_bytes)
-            elif not member.loader.is_away:
-                self._have_folded(member)
-        except NotStreamable as error:
-            log.warning("a model is closed: %s", error.sentence)
-            self._have_folded(member)
-        self._enter(member, is_planned_for=False)
-
-    def _have_folded(self, member: Member) -> None:
-        """The context leaves memory too; the file stays mapped and the vocabulary there, where weights can leave.
-
-        Any other model that has nothing under way is freed, and loaded again when it is asked.
-        """
-        if member.has_work or member.loader.is_away or member.loader.removable_bytes:
-            member.loader.fold(keeps_what_was_read=member.has_work)
-            self._enter(member, is_planned_for=False)
-        elif member is self.home:
-            member.loader.rest()
-        else:
-            self._free(member)
-
     def look_after(self) -> None:
-        """Weights of models that wait leave memory where their room is wanted; call it now and then."""
-        spare = [one for one in self if one.loader.is_away and one.loader.removable_bytes]
-        if spare and self._principal.loader.room_bytes < 0:
-            for one in spare:
-                self._have_leave(one, one.loader.removable_bytes)
+        """Has weights of models that wait leave memory where their room is wanted; call it now and then."""
+        self._way.for_others(self._principal)
 
     def bring_home(self) -> None:
         """Has the chosen model loaded and in memory, before anybody asks. Raises as `take_turn` does."""
@@ -570,16 +438,8 @@ class ModelPool:
         """The plan is about the chosen model while it is in memory, else about the one that computes."""
         principal = self.home if self.home.is_in_memory or self.front.loaded is None else self.front
         for member in self:
-            self._enter(member, is_planned_for=member is principal)
+            member.enter(is_planned_for=member is principal)
         self._principal = principal
-
-    def _enter(self, member: Member, *, is_planned_for: bool) -> None:
-        share, loaded = member.loader.share, member.loaded
-        if is_planned_for:
-            share.go_on()
-        else:
-            name = loaded.shape.name if loaded is not None else ""
-            share.wait(name, is_away=member.loader.is_away or member.loader.is_folded)
 
     def _is_wanted_by_name(self, member: Member) -> bool:
         return member.is_named or len(member.under_way) > 0
@@ -589,6 +449,13 @@ class ModelPool:
         if not self._is_wanted_by_name(member):
             self._free(member)
 
+    def _dismiss(self, member: Member) -> None:
+        """Frees a model with nothing under way; the next question loads it again."""
+        if member is self.home:
+            member.loader.rest()
+        else:
+            self._free(member)
+
     def _free(self, member: Member) -> None:
         self._others = [one for one in self._others if one is not member]
         if self.front is member:
@@ -596,9 +463,3 @@ class ModelPool:
         self._num_moves_of_gone += member.under_way.num_moves
         member.loader.unload()
         self._look_anew()
-
-
-def _is_whole(plan: LoadPlan) -> bool:
-    """Whether all of a model has room, and nothing had to be given up for it."""
-    placement = plan.placement
-    return placement.fits and not (placement.streamed_layers or placement.is_mapped)

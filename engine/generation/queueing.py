@@ -89,7 +89,7 @@ class Queueing:
         near, counts = list[SequenceGroup](), dict.fromkeys(get_args(Priority), 0)
         for group in self._groups.waiting:
             has_begun = group.status is SequenceStatus.PREEMPTED
-            if of_people and group.request.priority != "interactive" and not has_begun:
+            if of_people and not group.is_watched and not has_begun:
                 continue
             counts[group.request.priority] += 1
             if counts[group.request.priority] <= LOOKAHEAD + 1 or has_begun:

@@ -105,6 +105,9 @@ class Rehearsal:
             raise
         except DecodeFailed:
             return Rehearsed(loaded.plan.placement, None)
+        if not taken:
+            # What it was to go on beside was over before it began.
+            return None
         if not is_enough(taken) and (len(taken) < 2 or typical is fmean):
             # Interrupted: the first pass touches what all others find, and nothing went on beside the last ones.
             return None

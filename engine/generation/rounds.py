@@ -14,6 +14,8 @@ from dataclasses import dataclass
 GROUP_SIZE = 8
 # The longest that a model writes in one turn while others wait (Aegaeon's QMAX).
 MOST_WRITING_SECONDS = 4.0
+# Of models that are in memory together: one step of reading, and as much writing between two of them.
+WRITING_BESIDE_SECONDS = 0.4
 # Of the time that the tokens of a round are worth, so much may pass (Aegaeon's lower bound of α).
 LEAST_SHARE = 0.5
 # Where tokens are written much faster than they are read, that alone would spend nearly all time on switching. Answers
@@ -22,12 +24,21 @@ MOST_SWITCHING = 0.2
 
 
 @dataclass(frozen=True, slots=True)
+class Targets:
+    """What readers are promised on the average: seconds to the first token of an answer, and from one to the next."""
+
+    ttft_seconds: float = 10.0
+    tpot_seconds: float = 0.25
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """A model with something to compute.
 
     `rank` is that of its most urgent question (scheduler.py), `since` when it was last its turn, or when the first
-    question came that waits since then. `num_unread` prompts of its group are still to be read. `step_seconds` is what
-    a step that writes takes; `switch_seconds` what it takes to have the model's weights in memory, 0 where they stay.
+    question came that waits since then. `num_unread` prompts of its group are still to be read. `is_writing`: an
+    answer has been begun. `step_seconds` is what a step that writes takes; `switch_seconds` what it takes to have the
+    model's weights in memory, 0 where they stay.
     """
 
     path: str
@@ -39,8 +50,8 @@ class Waiting:
     switch_seconds: float = 0.0
 
 
-def quotas(models: Sequence[Waiting], tpot_seconds: float) -> dict[str, float]:
-    """For how many seconds each model writes in its turn; 0 is one step.
+def quotas(models: Sequence[Waiting], targets: Targets) -> dict[str, float]:
+    """For how many seconds each model writes in its turn.
 
     q_i = c / (n_i (α − Σ 1/n_j)) with n_i = target / step time, c what all switches of a round take, and
     α = max(c / (min n · QMAX) + Σ 1/n_j, 1/2): the share of the target that a round takes (Aegaeon, equations 2 and 3).
@@ -48,12 +59,12 @@ def quotas(models: Sequence[Waiting], tpot_seconds: float) -> dict[str, float]:
 
     Args:
         models: All that take turns.
-        tpot_seconds: What each token may take on the average.
+        targets: What readers are promised.
     """
-    per_token = {model.path: tpot_seconds / max(1e-6, model.step_seconds) for model in models}
+    per_token = {model.path: targets.tpot_seconds / max(1e-6, model.step_seconds) for model in models}
     switching = sum(model.switch_seconds for model in models)
     if switching <= 0 or len(models) < 2:
-        return dict.fromkeys(per_token, 0.0)
+        return dict.fromkeys(per_token, WRITING_BESIDE_SECONDS)
     load = sum(1 / n for n in per_token.values())
     share = max(switching / (min(per_token.values()) * MOST_WRITING_SECONDS) + load, LEAST_SHARE)
     worthwhile = min(MOST_WRITING_SECONDS, switching * (1 / MOST_SWITCHING - 1) / len(models))
@@ -65,20 +76,38 @@ def next_turn(models: Sequence[Waiting]) -> Waiting | None:
     return min(models, key=lambda model: (model.rank, model.since, model.path), default=None)
 
 
-def is_over(current: Waiting | None, others: Sequence[Waiting], used_seconds: float, quota_seconds: float) -> bool:
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What a turn has come to: seconds of reading and of writing, in so many steps. `is_free`: switching costs nothing.
+
+    It may write for `quota_seconds`, and read for `reading_seconds` while others have answers that are being written.
+    """
+
+    quota_seconds: float = 0.0
+    reading_seconds: float = 0.0
+    read_seconds: float = 0.0
+    wrote_seconds: float = 0.0
+    num_steps: int = 0
+    is_free: bool = True
+
+
+def is_over(current: Waiting | None, others: Sequence[Waiting], used: Used) -> bool:
     """Whether the turn of the model that computes is over.
 
     Args:
         current: It, None where it has nothing to compute.
         others: Those that wait for their turn.
-        used_seconds: For how long it has written in this turn.
-        quota_seconds: For how long it may.
+        used: What it has had.
     """
     if not others:
         return False
     if current is None or min(model.rank for model in others) < current.rank:
         return True
-    if any(model.rank == current.rank for model in others):
-        return current.num_unread == 0 and used_seconds >= quota_seconds
-    # Less urgent ones wait until it has nothing to do; waiting makes anybody urgent in the end.
-    return False
+    equals = [model for model in others if model.rank == current.rank]
+    if not equals or not used.num_steps:
+        # Less urgent ones wait until it has nothing to do; waiting makes anybody urgent in the end.
+        return False
+    if current.num_unread:
+        most = 0.0 if used.is_free else used.reading_seconds
+        return any(model.is_writing for model in equals) and used.read_seconds >= most
+    return used.wrote_seconds >= used.quota_seconds

@@ -196,9 +196,16 @@ class StepLoop:
         return [group.request_id for group in self._groups.running]
 
     @property
-    def num_reading(self) -> int:
-        """Requests that have cells, and whose prompt is still being read."""
-        return sum(not group.has_read_prompt for group in self._groups.running)
+    def num_unread(self) -> int:
+        """Requests whose prompt is still to be read, of those that need not wait for others to end."""
+        groups = self._groups
+        waiting = () if self._admission.lacks_cells else groups.waiting
+        return sum(not group.has_read_prompt for group in (*groups.running, *waiting))
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether an answer has cells and its prompt read."""
+        return any(group.has_read_prompt for group in self._groups.running)
 
     @property
     def num_steps(self) -> int:

@@ -52,11 +52,12 @@ from engine.generation.hot_passages import HotPassages
 from engine.generation.idle_time import IdleTime, guarded
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
+from engine.generation.member import Member
 from engine.generation.places import Places
-from engine.generation.pool import Member, ModelPool
+from engine.generation.pool import ModelPool
 from engine.generation.refreshes import EvidenceSource
 from engine.generation.rehearsal import Rehearsed
-from engine.generation.rounds import GROUP_SIZE
+from engine.generation.rounds import GROUP_SIZE, Targets
 from engine.generation.turns import Turns
 from engine.generation.unasked import Unasked
 from engine.generation.under_way import KnownDocuments, UnderWay, reported_as
@@ -89,7 +90,7 @@ class GenerationWorker:
         has_power_to_spare: Callable[[], bool] = lambda: False,
         more_evidence: EvidenceSource | None = None,
         cores: Cores | None = None,
-        tpot_seconds: Callable[[], float] = lambda: 0.25,
+        targets: Callable[[], Targets] = Targets,
     ) -> None:
         """Prepares the thread.
 
@@ -102,7 +103,7 @@ class GenerationWorker:
             has_power_to_spare: Whether what nobody has asked for may be computed now (spare_power.py).
             more_evidence: Where long answers get more passages from (refreshes.py); None: nowhere.
             cores: What steps share with searches.
-            tpot_seconds: What a token may take on the average, where models take turns.
+            targets: What readers are promised, where models take turns.
         """
         self._cores = cores or Cores()
         self._gang: int | None = None
@@ -113,7 +114,7 @@ class GenerationWorker:
             loader,
             lambda: UnderWay(known_documents, reorder_loss, publish, more_evidence, hot),
             publish,
-            tpot_seconds,
+            targets,
         )
         self._idle_time = IdleTime(self.models, hot, has_power_to_spare)
         self._inbox: queue.SimpleQueue[InTurn | AtOnce] = queue.SimpleQueue()

@@ -2,9 +2,9 @@
 
 Pure. A pass reads what lies where it lies (bytes / bandwidth) and computes it for each of its tokens; what is streamed
 comes once a pass and hides behind the rest; where passes of the model were measured, those are believed (measured.py).
-So four answers in a step cost little more than one where the disk
-dominates, and a prompt is read in passes of `n_ubatch` tokens, each of which streams every layer once (memory.md,
-sections 2 and 3; gangs.py has the mean over k of them).
+So four answers in a step cost little more than one where the disk dominates, and a prompt is read in passes of
+`n_ubatch` tokens, each of which streams every layer once (memory.md, sections 2 and 3; gangs.py has the mean over k of
+them).
 """
 
 from __future__ import annotations
@@ -182,6 +182,7 @@ class Course:
             ttft_s=retrieval_s + disk.restoring + reading + step,
             retrieval_s=retrieval_s,
             latency_s=self.latency(disk, retrieval_s),
+            at_once=self.at_once,
         )
 
     def step_seconds(self, disk: Disk) -> float:

@@ -15,7 +15,8 @@ from engine.core import KVType, ModelShape, Span, Tier
 class Prediction:
     """What a placement is expected to give, from the measured profile; seconds and tokens per second.
 
-    `tokens_per_s` is of all answers together, `latency_s` the mean of the questions that wait and run.
+    `tokens_per_s` is of all answers together, of which `at_once` are written; `latency_s` is the mean of the questions
+    that wait and run.
     """
 
     tokens_per_s: float = 0.0
@@ -23,6 +24,7 @@ class Prediction:
     ttft_s: float = 0.0
     retrieval_s: float = 0.0
     latency_s: float = 0.0
+    at_once: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,15 @@ def predicted(placement: Placement, profile: Profile, backlog: Backlog, demand: 
     return course.prediction(Disk.of(profile, homes, restored), retrieval)
 
 
+def renewed(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> Prediction:
+    """What is expected of a placement by what is known now, of as many answers at once as it was made for."""
+    if placement.is_mapped:
+        # How much of the file the system keeps in memory only the plan knew.
+        return placement.prediction
+    made_for = replace(backlog, waiting=0, running=placement.prediction.at_once)
+    return predicted(placement, profile, made_for, demand)
+
+
 def gang_of(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> int:
     """How many of a backlog's questions are answered at once, so that all wait least on the average (gangs.py)."""
     homes, corrections = homes_of(demand.shape, placement), profile.corrections(table_key(demand.shape))

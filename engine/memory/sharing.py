@@ -20,14 +20,12 @@ LEAST_TOGETHER = 0.97
 class Sharing:
     """Threads of a step, and of a scan, while both go on; `in_turn`: a step waits for the search beside it instead.
 
-    None leaves the number as it is alone. `gain`: how much is done in the same time, as a share of taking turns; None
-    where it was not measured.
+    None leaves the number as it is alone.
     """
 
     write_threads: int | None = None
     scan_threads: int | None = None
     in_turn: bool = False
-    gain: float | None = None
 
 
 UNMEASURED = Sharing()
@@ -50,4 +48,4 @@ def chosen(measured: Measured, split: Split, possible: Collection[tuple[int, int
     if not known:
         return UNMEASURED
     best = max(known, key=lambda one: one.gain)
-    return Sharing(best.write_threads, best.scan_threads, best.gain < LEAST_TOGETHER, best.gain)
+    return Sharing(best.write_threads, best.scan_threads, in_turn=best.gain < LEAST_TOGETHER)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.memory.placement import layers_of
+from engine.memory.placement import Prediction, layers_of
 from engine.memory.search import Found
 from engine.memory.terms import Filling, Frame, Terms
 
@@ -54,7 +54,7 @@ class Wording:
 
     def _rate(self) -> str:
         rate, at_once = self.found.prediction.tokens_per_s, self.found.answers_at_once
-        return f"about {_figure(rate)} tokens/s" + (f" in {at_once} answers" if at_once > 1 else "")
+        return _about(rate) + (f" in {at_once} answers" if at_once > 1 else "")
 
     def _slow(self) -> str:
         return f"slow, {self._rate()}"
@@ -115,6 +115,15 @@ def _gigabytes(num_bytes: int) -> str:
 
 def _slots(count: int) -> str:
     return "1 slot" if count == 1 else f"{count} slots"
+
+
+def reworded(sentence: str, before: Prediction, now: Prediction) -> str:
+    """What was said of a placement, with the rate that is expected of it by now."""
+    return sentence.replace(_about(before.tokens_per_s), _about(now.tokens_per_s))
+
+
+def _about(rate: float) -> str:
+    return f"about {_figure(rate)} tokens/s"
 
 
 def _figure(rate: float) -> str:

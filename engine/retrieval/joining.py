@@ -53,7 +53,7 @@ class _Run:
 
 def estimated_tokens(text: str) -> int:
     """Tokens by rule of thumb: four ASCII characters make one, any other character is one; errs on the large side."""
-    plain = sum(character.isascii() for character in text)
+    plain = len(text.encode("ascii", "ignore"))
     return -(-plain // 4) + len(text) - plain
 
 

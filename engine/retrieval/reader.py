@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from engine.core import Citation, Passage, Quote
@@ -66,13 +66,25 @@ class Reader:
     def __init__(self, embedder: Embedder, vectors: SentenceVectors) -> None:
         self._embedder, self._vectors = embedder, vectors
 
-    def read(self, question: str, passages: Sequence[Passage], strength: Strength) -> tuple[Quote, ...]:
+    def read(
+        self,
+        question: str,
+        passages: Sequence[Passage],
+        strength: Strength,
+        listed: Sequence[Candidate] | None = None,
+    ) -> tuple[Quote, ...]:
         """The best one to three sentences, best first; none when nothing found answers the question.
+
+        Args:
+            question: What was asked.
+            passages: What was found, best first.
+            strength: How well.
+            listed: What `listed` gave for them, where that was asked before.
 
         Raises:
             EmbedderUnavailable: The embedding model cannot be loaded.
         """
-        ranked = sorted(self.scored(question, passages), key=lambda one: -one.score)
+        ranked = sorted(self.scored(question, passages, listed), key=lambda one: -one.score)
         if not ranked:
             return ()
         calibration = BY_MEANING if self._knows_language_of(question) else BY_WORDS
@@ -80,10 +92,26 @@ class Reader:
             return ()
         return tuple(_quote(candidate, passages[candidate.passage]) for candidate in choose(ranked))
 
-    def scored(self, question: str, passages: Sequence[Passage]) -> list[Candidate]:
+    def scored(
+        self, question: str, passages: Sequence[Passage], listed: Sequence[Candidate] | None = None
+    ) -> list[Candidate]:
         """The sentences worth a closer look, each with how well it fits. Raises as `read` does."""
+        listed = self.listed(question, passages) if listed is None else listed
+        return self._with_meaning(question, listed) if self._knows_language_of(question) else list(listed)
+
+    def listed(self, question: str, passages: Sequence[Passage]) -> list[Candidate]:
+        """The sentences worth a closer look, each with how well it fits by words."""
         by_words = scored_by_words(question, candidates(passages), [passage.score for passage in passages])
-        return self._with_meaning(question, shortlist(by_words)) if self._knows_language_of(question) else by_words
+        return shortlist(by_words) if self._knows_language_of(question) else by_words
+
+    def embedded_ahead(self, questions: Sequence[tuple[str, Sequence[Candidate]]]) -> Iterator[None]:
+        """Has embedded what is to be read for questions with what is listed for them: together that takes less.
+
+        Each yield is a place to let others by. Raises as `read` does.
+        """
+        readable = [(question, listed) for question, listed in questions if self._knows_language_of(question)]
+        self._embedder.embed_questions([question for question, _ in readable])
+        yield from self._vectors.embedded_ahead(self._embedder, [one.text for _, listed in readable for one in listed])
 
     def _knows_language_of(self, question: str) -> bool:
         return is_mostly_latin(question) or not self._embedder.is_english_only

@@ -28,6 +28,8 @@ NO_STRENGTH = Strength()
 # Texts are read of so many times the passages that are wanted: some repeat others, and neighbours become one.
 _READ_PER_PASSAGE = 3
 _MIN_READ = 24
+# For so many queries texts are read together: one by one that is a fifth of the search.
+_READ_AT_ONCE = 32
 # Reading pairs with a cross-encoder takes its time, so only the best so far get that.
 _MAX_RERANKED = 24
 # A passage is a few chunks at most, of which its ordinal may be the first; the next one is among so many.
@@ -98,6 +100,22 @@ class SearchResult:
     scope: Scope
     strength: Strength = NO_STRENGTH
     recognised: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """What both rankings of a query say together: `scores` of the rows that are to be read, the best first.
+
+    `best` are the highest scores of each ranking, of the `num_found` rows that they name.
+    """
+
+    query: Query
+    confinement: Confinement
+    documents: Mapping[int, Located]
+    scores: Mapping[str, float]
+    num_found: int
+    num_terms: int
+    best: tuple[float, float]
 
 
 @dataclass(slots=True)
@@ -178,10 +196,17 @@ class Searcher:
         by_meaning = self._by_meaning(queries, confinements, pauses)
         # What BM25 knows of how rare a word is it has from all chunks, wherever a query is confined to.
         num_chunks = self._documents.extent(None, ANYWHERE).chunks
-        return [
-            self._result(query, confinement, self._by_words(query, confinement), found, num_chunks)
+        ranked = [
+            self._ranked(query, confinement, self._by_words(query, confinement), found)
             for query, confinement, found in zip(queries, confinements, by_meaning, strict=True)
         ]
+        results: list[SearchResult] = []
+        for start in range(0, len(ranked), _READ_AT_ONCE):
+            some = ranked[start : start + _READ_AT_ONCE]
+            ids = dict.fromkeys(id_ for one in some for id_ in one.scores)
+            texts = self._table.hits(ids.keys()) if ids else {}
+            results += [self._result(one, texts, num_chunks) for one in some]
+        return results
 
     def _by_words(self, query: Query, confinement: Confinement) -> list[Found]:
         return self._table.matching(confinement.text, self._candidates(query), confinement.document_ids)
@@ -213,45 +238,51 @@ class Searcher:
     def _can_embed(self, text: str) -> bool:
         return bool(text.strip()) and (is_mostly_latin(text) or not self.embedder.is_english_only)
 
-    def _result(
-        self,
-        query: Query,
-        confinement: Confinement,
-        by_words: Sequence[Found],
-        by_meaning: Sequence[Found],
-        num_chunks: int,
-    ) -> SearchResult:
+    def _ranked(
+        self, query: Query, confinement: Confinement, by_words: Sequence[Found], by_meaning: Sequence[Found]
+    ) -> _Ranked:
         documents = self._documents.located({row.document_id for row in (*by_words, *by_meaning)})
         rankings = [[row for row in ranking if row.document_id in documents] for ranking in (by_words, by_meaning)]
         num_terms = len(terms(confinement.text))
         ranked = fused(rankings[0], rankings[1], num_terms, self._settings.words_weight)
-        chosen = self._chosen(query, ranked, documents)
+        limit = self._limit(query)
+        num_read = max(_MIN_READ, _READ_PER_PASSAGE * limit) if limit else 0
+        return _Ranked(
+            query,
+            confinement,
+            documents,
+            scores={row.row_id: score for row, score in ranked[:num_read]},
+            num_found=len(ranked),
+            num_terms=num_terms,
+            best=(_best(rankings[0]), _best(rankings[1])),
+        )
+
+    def _result(self, ranked: _Ranked, texts: Mapping[str, Hit], num_chunks: int) -> SearchResult:
+        confinement, documents = ranked.confinement, ranked.documents
+        chosen = self._chosen(ranked, texts)
         passages = tuple(_passage(hit, documents[hit.document_id]) for hit in chosen)
         scope = Scope(
             passages_used=len(passages),
-            passages_found=len(ranked),
+            passages_found=ranked.num_found,
             files=len({passage.document_id for passage in passages}),
             chunks_searched=confinement.extent.chunks,
             files_searched=confinement.extent.files,
             recognised=confinement.told,
         )
-        words, meaning = (max((row.score for row in ranking), default=0.0) for ranking in rankings)
-        strength = Strength.of(words, meaning, num_terms, num_chunks)
+        words, meaning = ranked.best
+        strength = Strength.of(words, meaning, ranked.num_terms, num_chunks)
         return SearchResult(passages, scope, strength, confinement.recognised)
 
-    def _chosen(
-        self, query: Query, ranked: Sequence[tuple[Found, float]], documents: Mapping[int, Located]
-    ) -> list[Hit]:
+    def _chosen(self, ranked: _Ranked, texts: Mapping[str, Hit]) -> list[Hit]:
         """The passages to hand out: read, without repetitions, joined with their neighbours."""
+        query, scores = ranked.query, ranked.scores
         limit = self._limit(query)
-        scores = {row.row_id: score for row, score in ranked[: max(_MIN_READ, _READ_PER_PASSAGE * limit)]}
-        texts = self._table.hits(list(scores)) if limit else {}
         hits = distinct(replace(texts[id_], score=scores[id_]) for id_ in scores if id_ in texts)
         if query.breadth is None or query.breadth.reranks:
             hits = self._reranked(query.text, hits)
         hits = self._diversified(hits, limit)
         passages = passages_of(hits, limit, self._room)
-        num_chunks = {document_id: located.num_chunks for document_id, located in documents.items()}
+        num_chunks = {document_id: located.num_chunks for document_id, located in ranked.documents.items()}
         return with_small_documents_whole(
             passages, num_chunks, self._settings.whole_document_chunks, self._table.hits_of, self._room
         )
@@ -280,6 +311,10 @@ class Searcher:
         """At least as many as are wanted in the end, however few are asked for."""
         candidates = self._settings.candidates if query.breadth is None else query.breadth.candidates
         return max(candidates, self._limit(query))
+
+
+def _best(ranking: Sequence[Found]) -> float:
+    return max((row.score for row in ranking), default=0.0)
 
 
 def _passage(hit: Hit, document: Located) -> Passage:

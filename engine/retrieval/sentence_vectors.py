@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -15,6 +15,8 @@ MAX_SENTENCES = 8192
 # What a kept sentence takes besides its vector: the text as key, and the map's entry.
 _ENTRY_BYTES = 600
 _LEDGER_STEP_BYTES = 2**18
+# Of sentences that are embedded ahead: sorted by length, more of them at once gain nothing, and somebody may wait.
+_AT_ONCE = 16
 
 
 class SentenceVectors:
@@ -32,19 +34,35 @@ class SentenceVectors:
         Raises:
             EmbedderUnavailable: The embedding model cannot be loaded.
         """
-        if embedder.identity != self._identity:
-            self._kept.clear()
-            self._identity = embedder.identity
-        missing = list(dict.fromkeys(sentence for sentence in sentences if sentence not in self._kept))
+        missing = self._missing(embedder, sentences)
         fresh = dict(zip(missing, embedder.embed_documents(missing, is_urgent=True), strict=True)) if missing else {}
         vectors = [fresh[sentence] if sentence in fresh else self._kept[sentence] for sentence in sentences]
         self._keep(dict(zip(sentences, vectors, strict=True)))
         return np.stack(vectors) if vectors else np.zeros((0, embedder.dimensions), dtype=np.float32)
 
+    def embedded_ahead(self, embedder: Embedder, sentences: Sequence[str]) -> Iterator[None]:
+        """Has those embedded that are not kept; each yield is a place to let others by. Raises as `of` does.
+
+        What is of like length is embedded together: a batch takes as long as if all were as long as its longest.
+        """
+        missing = self._missing(embedder, sentences)
+        lengths = embedder.lengths(missing)
+        by_length = sorted(range(len(missing)), key=lambda index: -lengths[index])
+        for start in range(0, len(missing), _AT_ONCE):
+            self.of(embedder, [missing[index] for index in by_length[start : start + _AT_ONCE]])
+            yield
+
     def close(self) -> None:
         """Gives the memory back. A second call does nothing."""
         self._kept.clear()
         self._lease.release()
+
+    def _missing(self, embedder: Embedder, sentences: Sequence[str]) -> list[str]:
+        """Those that are to be embedded, each once; with another model than before that is all of them."""
+        if embedder.identity != self._identity:
+            self._kept.clear()
+            self._identity = embedder.identity
+        return list(dict.fromkeys(sentence for sentence in sentences if sentence not in self._kept))
 
     def _keep(self, vectors: dict[str, Vectors]) -> None:
         for sentence, vector in vectors.items():
@@ -57,6 +75,8 @@ class SentenceVectors:
         self._note()
 
     def _note(self) -> None:
-        held = sum(vector.nbytes + _ENTRY_BYTES for vector in self._kept.values())
+        # Asked for each question, and all are of one model.
+        each = next(iter(self._kept.values())).nbytes + _ENTRY_BYTES if self._kept else 0
+        held = each * len(self._kept)
         if abs(held - self._lease.num_bytes) >= _LEDGER_STEP_BYTES:
             self._lease.resize(held)

@@ -26,7 +26,7 @@ from engine.retrieval.breadth import LookCosts, first_stage
 from engine.retrieval.confining import searched_without
 from engine.retrieval.cost import CostModel
 from engine.retrieval.look_thread import LookThread
-from engine.retrieval.reader import Reader
+from engine.retrieval.reader import Candidate, Reader
 from engine.retrieval.rehearsal import Searched, rehearsed
 from engine.retrieval.reported import reported
 from engine.retrieval.search import ANYWHERE, Pauses, Query, Searcher, SearchResult
@@ -231,9 +231,11 @@ class RetrievalWorker:
             self._fail(batch, error)
             return
         if searcher is not None:
-            for one, in_flight, result in self._searched(searcher, batch):
+            found = self._searched(searcher, batch)
+            listed = self._embedded_ahead(found)
+            for one, in_flight, result in found:
                 self._let_people_by(in_flight)
-                self._read(one, in_flight, result)
+                self._read(one, in_flight, result, listed.get(in_flight.question.question_id))
 
     def _let_people_by(self, in_flight: QuestionInFlight) -> None:
         """Reading the passages of a whole batch takes a while, and nobody sits in front of a script."""
@@ -288,14 +290,43 @@ class RetrievalWorker:
             return []
         return self._searched(searcher, [in_flight])
 
-    def _read(self, searcher: Searcher, in_flight: QuestionInFlight, result: SearchResult) -> None:
+    def _embedded_ahead(
+        self, found: Sequence[tuple[Searcher, QuestionInFlight, SearchResult]]
+    ) -> dict[str, list[Candidate]]:
+        """The sentences worth reading by question, embedded together for all of a batch of scripts.
+
+        People are each read for at once: the first of them would wait for the sentences of all.
+        """
+        if len(found) < 2 or found[0][1].question.priority == "interactive":
+            return {}
+        reader = Reader(found[0][0].embedder, self._sentence_vectors)
+        try:
+            listed = [
+                (in_flight, reader.listed(in_flight.question.text, result.passages))
+                for _, in_flight, result in found
+                if not in_flight.cancelled.is_set()
+            ]
+            for _ in reader.embedded_ahead([(in_flight.question.text, some) for in_flight, some in listed]):
+                self._let_people_by(found[0][1])
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to each question that is read
+            log.info("nothing could be embedded ahead: %s", reported(error))
+            return {}
+        return {in_flight.question.question_id: some for in_flight, some in listed}
+
+    def _read(
+        self,
+        searcher: Searcher,
+        in_flight: QuestionInFlight,
+        result: SearchResult,
+        listed: Sequence[Candidate] | None = None,
+    ) -> None:
         if not self._live([in_flight]):
             return
         question = in_flight.question
         self._publish(AnswerStateChanged(question.question_id, "reading"))
         self._expect(in_flight, result.passages)
         try:
-            result, quotes = self._quoted(searcher, _query(in_flight), result)
+            result, quotes = self._quoted(searcher, _query(in_flight), result, listed)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
             self._fail([in_flight], error)
             return
@@ -303,13 +334,19 @@ class RetrievalWorker:
         self._publish(PassagesFound(question.question_id, result.passages, quotes, result.scope))
         self._hand_over(in_flight, Evidence(result.passages, quotes, result.scope))
 
-    def _quoted(self, searcher: Searcher, query: Query, result: SearchResult) -> tuple[SearchResult, tuple[Quote, ...]]:
+    def _quoted(
+        self,
+        searcher: Searcher,
+        query: Query,
+        result: SearchResult,
+        listed: Sequence[Candidate] | None = None,
+    ) -> tuple[SearchResult, tuple[Quote, ...]]:
         """The quotes; where what the question's words confined it to answers nothing, but all else does, from there.
 
         Where neither answers ("Summarise Budget.xlsx" has no one sentence that does), the words are believed.
         """
         reader = Reader(searcher.embedder, self._sentence_vectors)
-        quotes = reader.read(query.text, result.passages, result.strength)
+        quotes = reader.read(query.text, result.passages, result.strength, listed)
         if quotes or not result.recognised:
             return result, quotes
         [wider] = searcher.search([replace(query, filters=replace(query.filters, reads_question=False))])

@@ -75,6 +75,45 @@ def test_no_search_holds_answers_up_for_long():
         assert cores.may_step()
 
 
+def test_searches_that_follow_at_once_hold_answers_up_no_longer_than_one():
+    clock = Clock()
+    cores = Cores(lambda: IN_TURN, clock)
+    cores.begin_step()
+    num_steps = 0
+    for _ in range(40):
+        with cores.searching():
+            # What is held up asks again and again, also right after a step.
+            cores.may_step()
+            clock.now += MOST_WAIT_SECONDS / 8
+            if cores.may_step():
+                cores.begin_step()
+                num_steps += 1
+    assert num_steps == 5
+
+
+def test_a_step_that_takes_long_itself_was_not_held_up():
+    clock = Clock()
+    cores = Cores(lambda: IN_TURN, clock)
+    cores.begin_step()
+    with cores.searching():
+        clock.now += MOST_WAIT_SECONDS / 2
+    with cores.searching():
+        clock.now += MOST_WAIT_SECONDS / 2
+        assert not cores.may_step()
+
+
+def test_who_was_not_writing_was_not_held_up():
+    clock = Clock()
+    cores = Cores(lambda: IN_TURN, clock)
+    cores.begin_step()
+    with cores.searching():
+        clock.now += MOST_WAIT_SECONDS / 2
+    cores.rest()
+    with cores.searching():
+        clock.now += MOST_WAIT_SECONDS / 2
+        assert not cores.may_step()
+
+
 def test_who_is_let_by_in_the_middle_begins_no_new_wait():
     clock = Clock()
     cores = Cores(lambda: IN_TURN, clock)

@@ -29,7 +29,7 @@ class Desk:
         self.cancelled: list[str] = []
 
     def submit(self, question: Question) -> None:
-        if question.filters.paths == ("/files/13.txt",):
+        if question.filters.document_ids == (13,):
             raise NothingThere("It was removed.")
         self.asked.append(question)
 
@@ -41,8 +41,8 @@ class Desk:
         for listener in self.listeners:
             listener(event)
 
-    def end(self, path: str) -> None:
-        question = next(one for one in self.asked if one.filters.paths == (path,))
+    def end(self, document_id: int) -> None:
+        question = next(one for one in self.asked if one.filters.document_ids == (document_id,))
         self.tell(AnswerCancelled(question.question_id))
 
 
@@ -53,11 +53,11 @@ def ask(document: Document, question_id: str) -> Question:
 def test_so_many_are_open_at_a_time_and_answers_come_as_they_end() -> None:
     desk = Desk()
     answers = ask_each(map(document, range(100, 200)), ask, desk.submit, desk.cancelled.append, desk.subscribe)
-    timer = threading.Timer(0.05, lambda: desk.end("/files/103.txt"))
+    timer = threading.Timer(0.05, lambda: desk.end(103))
     timer.start()
     assert next(answers).document.document_id == 103
     assert len(desk.asked) == OPEN_AT_ONCE
-    desk.end("/files/100.txt")
+    desk.end(100)
     assert next(answers).document.document_id == 100
     assert len(desk.asked) == OPEN_AT_ONCE + 1
     answers.close()
@@ -73,7 +73,7 @@ def test_what_is_refused_has_failed_and_the_others_go_on() -> None:
         first = next(answers)
         assert first.document.document_id == 13
         assert isinstance(first.end, AnswerFailed)
-        desk.end("/files/14.txt")
+        desk.end(14)
         assert [one.document.document_id for one in answers] == [14]
 
 
@@ -106,6 +106,24 @@ def test_each_file_of_a_library_answers_from_its_own_words(tmp_path: Path, files
             assert {Path(passage.document).name for passage in end.answer.passages} == {name}
         only = list(engine.ask_each_file("What grows?", filters=Filters(paths=(str(files / "b.txt"),))))
         assert [Path(one.document.path).name for one in only] == ["b.txt"]
+
+
+@pytest.mark.expects_warnings
+def test_a_file_that_is_renamed_meanwhile_answers_and_one_that_is_removed_is_said_to_be_gone(
+    tmp_path: Path, files: Path
+) -> None:
+    with Engine.open(tmp_path / "home") as engine:
+        engine.add([files])
+        found = {Path(one.path).name: one for one in engine._catalog.stored_documents(None, Filters())}
+        (files / "a.txt").rename(files / "renamed.txt")
+        engine.add([files])
+        [end] = engine.ask_each(["What does the garden grow?"], filters=confined_to(found["a.txt"]))
+        assert isinstance(end, AnswerFinished)
+        assert {Path(passage.document).name for passage in end.answer.passages} == {"renamed.txt"}
+        engine.remove([files / "b.txt"])
+        [gone] = engine.ask_each(["What does the garden grow?"], filters=confined_to(found["b.txt"]))
+        assert isinstance(gone, AnswerFailed)
+        assert isinstance(gone.error, NothingThere)
 
 
 def test_what_cannot_be_asked_is_refused_at_once(tmp_path: Path) -> None:

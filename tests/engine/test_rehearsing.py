@@ -49,6 +49,8 @@ class Machine:
     has_documents: bool = True
     infeasible_from: int = 10**9
     slowed: float = 2.0
+    # Of everything, by something else that goes on: at the next points, and then at all others.
+    held_up: list[float] = field(default_factory=lambda: [1.0])
     now: float = 0.0
     seconds_each: float = 1.0
     asked: list[object] = field(default_factory=list)
@@ -84,12 +86,16 @@ class Machine:
         if until is not None:
             is_alone = self.asked[-1:] == [("search", 1, None)]
             self.asked.append((kind, size, num_threads))
-            return done(Rehearsed(self.placement, 0.1 * (1.0 if is_alone else self.slowed), num_passes=9))
+            seconds = 0.1 * self.holding_up() * (1.0 if is_alone else self.slowed)
+            return done(Rehearsed(self.placement, seconds, num_passes=9))
         self.asked.append(Pass(kind, size))
         self.on_pass(kind, size)
         if self.is_busy:
             return done(None)
         return done(Rehearsed(self.placement, None if size >= self.infeasible_from else 0.05 * size))
+
+    def holding_up(self) -> float:
+        return self.held_up.pop(0) if len(self.held_up) > 1 else self.held_up[0]
 
     def table(self) -> Measured:
         return self.profile().table(KEY)
@@ -106,7 +112,8 @@ class Library:
         self.machine.asked.append(("search", num_questions, scan_threads))
         if not self.machine.has_documents:
             return done(None)
-        return done(Searched(0.2 * (1.0 if scan_threads is None else self.machine.slowed), 5))
+        slowed = 1.0 if scan_threads is None else self.machine.slowed
+        return done(Searched(0.2 * self.machine.holding_up() * slowed, 5))
 
 
 @pytest.fixture
@@ -164,6 +171,40 @@ def test_both_at_once_are_held_against_each_alone(machine: Machine):
     assert [(one.write_threads, one.scan_threads) for one in machine.table().beside] == [(2, 2), (2, 1), (1, 1)]
     assert all(one.searching == pytest.approx(0.4) for one in machine.table().beside)
     assert all(one.writing == pytest.approx(0.4) for one in machine.table().beside)
+
+
+def together(machine: Machine) -> list[Beside]:
+    """What came of it where everything else is known."""
+    for wish in missing(Measured()):
+        if isinstance(wish, Pass):
+            point = Point(SPLIT, wish.kind, wish.size, seconds=0.1)
+            machine.profile.note_table(KEY, lambda table, point=point: table.with_point(point))
+    # Searches of several questions, of which nothing is held against anything.
+    machine.held_up = [1.0] * 3 + machine.held_up
+    machine.measure()
+    return list(machine.table().beside)
+
+
+def test_a_first_search_that_finds_nothing_warm_makes_company_no_better(machine: Machine):
+    machine.held_up = [30.0, 1.0]
+    assert [one.gain for one in together(machine)] == pytest.approx([1.0] * 3)
+
+
+def test_a_machine_that_gets_slower_meanwhile_makes_company_no_worse(machine: Machine):
+    machine.held_up = [1.01**number for number in range(200)]
+    assert [one.gain for one in together(machine)] == pytest.approx([1.0] * 3, rel=0.02)
+
+
+def test_what_holds_one_window_up_is_not_what_counts(machine: Machine):
+    # The first search, then both alone; then both together, whose steps are timed first.
+    machine.held_up = [1.0, 5.0, 5.0, 1.0]
+    assert [one.gain for one in together(machine)] == pytest.approx([1.0] * 3)
+    assert all(one.writing <= 1 and one.searching <= 1 for one in machine.table().beside)
+
+
+def test_nobody_is_faster_in_company(machine: Machine):
+    machine.slowed = 0.8
+    assert [(one.writing, one.searching) for one in together(machine)] == [(1.0, 1.0)] * 3
 
 
 def test_who_is_killed_goes_on_behind_the_last_point(machine: Machine):

@@ -40,10 +40,16 @@ def test_tiles_touch_and_never_leave_the_lane():
     ("owner", "kind"),
     [("model", memory_tiles.MODEL), ("model.kv", memory_tiles.KV), ("kv cells", memory_tiles.KV),
      ("embedder", memory_tiles.EMBEDDER), ("index", memory_tiles.INDEX), ("lance caches", memory_tiles.INDEX),
-     ("knowledge tree", memory_tiles.KEPT), ("runtime", memory_tiles.SELF), ("something new", memory_tiles.SELF)],
+     ("knowledge tree", memory_tiles.KEPT), ("runtime", memory_tiles.SELF),
+     ("pool", memory_tiles.WAITING), ("spare weights", memory_tiles.WAITING), ("something new", memory_tiles.SELF)],
 )  # fmt: skip
 def test_owners_have_kinds(owner, kind):
     assert memory_tiles.kind_of(owner) == kind
+
+
+def test_layers_of_a_model_that_waits_are_none_of_the_one_that_computes():
+    spans = (Span("spare weights", "other: layer 3", "ram", GIB), Span("weights", "layer 3", "ram", GIB))
+    assert [memory_tiles.layers_of(span) is not None for span in spans] == [False, True]
 
 
 def test_what_is_kept_outside_the_cells_is_told_apart_from_them():

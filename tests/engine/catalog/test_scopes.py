@@ -50,6 +50,17 @@ def found(catalog: Catalog, collection: str | None = None, **filters: object) ->
     return {os.path.basename(path) for path in catalog.paths_of(ids).values()}
 
 
+def test_a_document_is_found_by_its_id_wherever_it_lies(catalog: Catalog) -> None:
+    lease = catalog.document_by_path("/home/work/lease.pdf")
+    assert lease is not None
+    ids = lease.document_id, 999
+    assert found(catalog, document_ids=ids) == {"lease.pdf"}
+    assert catalog.extent(None, Filters(document_ids=ids)) == Extent(files=1, chunks=2)
+    assert found(catalog, document_ids=ids, formats=("xlsx",)) == set()
+    with pytest.raises(NothingThere):
+        catalog.extent(None, Filters(document_ids=(999,)))
+
+
 def test_without_collection_and_filters_nothing_confines(catalog: Catalog) -> None:
     assert catalog.ids_in_scope(None, Filters()) is None
     assert catalog.extent(None, Filters()) == Extent(files=4, chunks=8)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.inputs import read_batch, read_form, read_password
+from engine.cli.inputs import BatchLine, read_batch, read_form, read_password
 from engine.cli.parser import make_parser
 from engine.errors import BadRequest, NothingThere
 
@@ -15,7 +15,13 @@ from engine.errors import BadRequest, NothingThere
 def test_a_line_separator_inside_a_query_does_not_end_the_line_of_a_batch(tmp_path: Path):
     file = tmp_path / "batch.jsonl"
     file.write_text(json.dumps({"id": 1, "query": "one\u2028two"}, ensure_ascii=False) + "\r\n", encoding="utf-8")
-    assert read_batch(str(file), "query") == [(1, "one\u2028two")]
+    assert read_batch(str(file), "query") == [BatchLine(1, "one\u2028two")]
+
+
+def test_a_line_of_a_batch_may_name_a_model(tmp_path: Path):
+    file = tmp_path / "batch.jsonl"
+    file.write_text('{"id": 1, "question": "one", "model": "small.gguf"}\n{"id": 2, "question": "two"}\n')
+    assert [line.model for line in read_batch(str(file), "question")] == ["small.gguf", ""]
 
 
 def test_a_batch_that_is_no_text_is_refused_with_a_sentence(tmp_path: Path):

@@ -206,7 +206,15 @@ def test_a_question_that_was_just_searched_for_is_not_computed_again(minilm, mon
     np.testing.assert_array_equal(minilm.embed_questions(questions), vectors)
     minilm.embed_questions(["And another one?"])
     minilm.embed_questions(questions[:1])
-    assert computed == [["And another one?"], questions[:1]]
+    assert computed == [["And another one?"]]
+    # Of those that come together, only what is new is.
+    np.testing.assert_allclose(minilm.embed_questions([*questions, "A third?"])[:2], vectors)
+    assert computed[1:] == [["A third?"]]
     # A passage is no question, where a model tells them apart.
     minilm.embed_documents(questions[:1])
     assert len(computed) == 3
+    minilm.embed_questions([f"What is question {number}?" for number in range(64)])
+    computed.clear()
+    minilm.embed_questions(questions[:1])
+    assert computed == [questions[:1]]
+    assert minilm.embed_questions([]).shape == (0, minilm.dimensions)

@@ -6,9 +6,20 @@ import random
 
 import pytest
 
-from engine.generation.rounds import MOST_SWITCHING, MOST_WRITING_SECONDS, Waiting, is_over, next_turn, quotas
+from engine.generation.rounds import (
+    MOST_SWITCHING,
+    MOST_WRITING_SECONDS,
+    WRITING_BESIDE_SECONDS,
+    Targets,
+    Used,
+    Waiting,
+    is_over,
+    next_turn,
+    quotas,
+)
 
 TPOT = 0.25
+TARGETS = Targets(8.0, TPOT)
 
 
 def waiting(path: str = "a", rank: int = 0, since: float = 0.0, **facts: object) -> Waiting:
@@ -29,7 +40,7 @@ def test_a_turn_is_as_long_as_the_equations_say(steps: tuple[float, ...], switch
         for number, (step, switch) in enumerate(zip(steps, switches, strict=True))
     ]
     expected = by_hand(list(steps), sum(switches))
-    got = quotas(models, TPOT)
+    got = quotas(models, TARGETS)
     worthwhile = sum(switches) * 4 / len(models)
     assert list(got.values()) == pytest.approx([max(worthwhile, one) for one in expected])
 
@@ -42,7 +53,7 @@ def test_tokens_of_a_turn_last_until_the_next_one_where_there_is_capacity():
             waiting(str(number), step_seconds=chance.uniform(0.005, 0.12), switch_seconds=chance.uniform(0.05, 0.6))
             for number in range(chance.randint(2, 4))
         ]
-        got = quotas(models, TPOT)
+        got = quotas(models, TARGETS)
         assert all(0 < seconds <= MOST_WRITING_SECONDS * 1.001 for seconds in got.values())
         load = sum(model.step_seconds / TPOT for model in models)
         switching = sum(model.switch_seconds for model in models)
@@ -57,9 +68,10 @@ def test_tokens_of_a_turn_last_until_the_next_one_where_there_is_capacity():
     assert tried > 20
 
 
-def test_where_all_fit_together_each_step_is_a_turn():
-    assert quotas([waiting("a"), waiting("b")], TPOT) == {"a": 0.0, "b": 0.0}
-    assert quotas([waiting("a", switch_seconds=1.0)], TPOT) == {"a": 0.0}
+def test_where_all_fit_together_turns_are_short():
+    short = WRITING_BESIDE_SECONDS
+    assert quotas([waiting("a"), waiting("b")], TARGETS) == {"a": short, "b": short}
+    assert quotas([waiting("a", switch_seconds=1.0)], TARGETS) == {"a": short}
 
 
 def test_who_has_waited_longest_is_next_and_people_go_first():
@@ -69,15 +81,32 @@ def test_who_has_waited_longest_is_next_and_people_go_first():
     assert next_turn(models[2:]).path == "c"
 
 
+def used(wrote: float = 0.0, read: float = 0.0, *, num_steps: int = 1, is_free: bool = False) -> Used:
+    return Used(1.0, 8.0, read, wrote, num_steps, is_free)
+
+
 def test_a_turn_ends_when_its_prompts_are_read_and_its_time_is_used():
     other = [waiting("b")]
-    assert not is_over(waiting("a", num_unread=1), other, 9.0, 1.0)
-    assert not is_over(waiting("a"), other, 0.5, 1.0)
-    assert is_over(waiting("a"), other, 1.0, 1.0)
-    assert is_over(None, other, 0.0, 1.0)
-    assert not is_over(waiting("a"), [], 9.0, 1.0)
+    assert not is_over(waiting("a", num_unread=1), other, used(9.0, 99.0))
+    assert not is_over(waiting("a"), other, used(0.5))
+    assert is_over(waiting("a"), other, used(1.0))
+    assert not is_over(waiting("a"), [], used(9.0))
+
+
+def test_no_turn_is_without_a_step_but_of_who_has_nothing_to_do():
+    assert not is_over(waiting("a"), [waiting("b")], used(1.0, num_steps=0))
+    assert is_over(None, [waiting("b")], used(num_steps=0))
+
+
+def test_prompts_do_not_hold_answers_of_other_models_up_for_long():
+    reading, writing = waiting("a", num_unread=3), [waiting("b", is_writing=True)]
+    assert not is_over(reading, writing, used(0.0, 4.0))
+    assert is_over(reading, writing, used(0.0, 8.0))
+    # In memory together, they take turns with each step.
+    assert is_over(reading, writing, used(0.0, 0.1, is_free=True))
+    assert not is_over(reading, [waiting("b")], used(0.0, 0.1, is_free=True))
 
 
 def test_people_interrupt_a_turn_and_scripts_wait_for_its_end():
-    assert is_over(waiting("a", rank=1, num_unread=3), [waiting("b", rank=0)], 0.0, 1.0)
-    assert not is_over(waiting("a", rank=0), [waiting("b", rank=1)], 9.0, 1.0)
+    assert is_over(waiting("a", rank=1, num_unread=3), [waiting("b", rank=0)], used(num_steps=0))
+    assert not is_over(waiting("a", rank=0), [waiting("b", rank=1)], used(9.0))

@@ -12,13 +12,16 @@ import pytest
 
 import engine
 from engine.core import ModelShape, Span, Tier
+from engine.memory.cost_model import decode_work
 from engine.memory.demand import DECIDED_OWNERS, FIXED_OWNERS, Backlog, Budgets, Demand, Wishes, undecided
 from engine.memory.hardware import Hardware
-from engine.memory.measured import table_key
+from engine.memory.measured import Measured, Point, table_key
 from engine.memory.placement import Placement
-from engine.memory.planner import plan, predicted
+from engine.memory.planner import plan, predicted, renewed
 from engine.memory.profile import Profile
 from engine.memory.room import Room, room_of
+from engine.memory.terms import homes_of, split_of
+from engine.memory.wording import reworded
 from tests.helpers import machines
 from tests.helpers.machines import DESKTOP, GIB, MIB, MODELS, machine, wanted
 
@@ -139,6 +142,36 @@ def test_what_was_planned_is_predicted_alike_afterwards():
             # Room that was left over may hold more of the index than the plan counted on.
             assert again.tokens_per_s == pytest.approx(placement.prediction.tokens_per_s, rel=1e-6), seed
             assert again.latency_s <= placement.prediction.latency_s * (1 + 1e-6), seed
+
+
+def test_what_is_expected_is_renewed_for_as_many_answers_as_were_planned_for():
+    for seed in range(30):
+        hardware, profile, backlog, demand = case(seed)
+        backlog = replace(backlog, cached_share=0.0)
+        placement = plan(hardware, profile, backlog, demand)
+        # Meanwhile nobody asks anything, and nothing was learnt.
+        now = renewed(placement, profile, replace(backlog, waiting=0, running=0), demand)
+        if placement.fits:
+            assert now.tokens_per_s == pytest.approx(placement.prediction.tokens_per_s, rel=1e-6), seed
+            assert reworded(placement.sentence, placement.prediction, now) == placement.sentence, seed
+
+
+def test_what_was_measured_since_shows_in_figures_and_words():
+    num_told = 0
+    for seed in range(30):
+        hardware, profile, backlog, demand = case(seed)
+        profile = profile.with_table(table_key(demand.shape), Measured())
+        placement = plan(hardware, profile, backlog, demand)
+        planned, split = placement.prediction, split_of(placement)
+        work = decode_work(homes_of(demand.shape, placement), planned.at_once, 0)
+        point = Point(split, "write", planned.at_once, work, 2 * profile.seconds(work))
+        now = renewed(placement, profile.with_table(table_key(demand.shape), Measured((point,))), backlog, demand)
+        if placement.fits and not placement.is_mapped and not placement.streamed_layers:
+            assert now.tokens_per_s < planned.tokens_per_s, seed
+            told = reworded(placement.sentence, planned, now)
+            num_told += told != placement.sentence
+            assert reworded(told, now, planned) == placement.sentence, seed
+    assert num_told
 
 
 def test_answers_that_are_being_written_at_once_gain_nothing_by_room_for_as_many():

@@ -77,6 +77,23 @@ def test_a_multilingual_embedder_is_asked_in_any_language():
     assert embedder.texts == ["北京大学是什么时候成立的？", "北京大学成立于1898年。"]
 
 
+def test_several_questions_are_read_together_as_each_is_alone():
+    embedder, questions = (
+        HashEmbedder(),
+        ("What guards a value?", "Was kostet 我们的房子的房租是多少?", "Who kneads the dough?"),
+    )
+    reader = Reader(embedder, SentenceVectors(Ledger()))  # type: ignore[arg-type]
+    listed = [reader.listed(question, PASSAGES) for question in questions]
+    list(reader.embedded_ahead(list(zip(questions, listed, strict=True))))
+    sentences = {one.text for one in candidates(PASSAGES)}
+    assert set(embedder.texts) == sentences | {questions[0], questions[2]}
+    embedder.texts.clear()
+    for question, of_one in zip(questions, listed, strict=True):
+        assert reader.read(question, PASSAGES, STRONG, of_one) == read(HashEmbedder(), question, PASSAGES, STRONG)
+    # Nothing but the questions themselves, which the embedding model remembers.
+    assert embedder.texts == [questions[0], questions[2]]
+
+
 def test_what_two_passages_share_comes_once():
     copies = [passage("The rent is _900_ Euro."), passage("The rent is 900 Euro. Heating is extra.", document_id=2)]
     assert [(one.passage, one.text) for one in candidates(copies)] == [

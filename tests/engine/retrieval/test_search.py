@@ -14,7 +14,7 @@ from engine.config import MemorySettings, RetrievalSettings
 from engine.core import Filters, Scope
 from engine.errors import NothingThere
 from engine.memory.ledger import Ledger
-from engine.partitions.rows import Found, Vectors
+from engine.partitions.rows import Found, Hit, Vectors
 from engine.partitions.sweep import SweepPaused
 from engine.partitions.table import ChunkTable
 from engine.retrieval.breadth import Breadth
@@ -137,6 +137,23 @@ def test_a_batch_answers_each_query_as_if_it_were_alone(searcher: Searcher):
         Query("threads", collection="Rust", limit=1),
     ]
     assert searcher.search(queries) == [searcher.search([query])[0] for query in queries]
+
+
+def test_the_texts_of_a_batch_are_read_together(
+    table: ChunkTable, documents: Documents, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[int] = []
+    hits = table.hits
+
+    def counted(row_ids: Collection[str]) -> dict[str, Hit]:
+        asked.append(len(row_ids))
+        return hits(row_ids)
+
+    monkeypatch.setattr(table, "hits", counted)
+    results = make_searcher(table, documents).search([Query("threads"), Query("flour"), Query("dough", limit=0)])
+    assert [bool(result.passages) for result in results] == [True, True, False]
+    assert len(asked) == 1
+    assert asked[0] <= sum(map(len, TEXTS.values()))
 
 
 def test_a_collection_confines_the_search(searcher: Searcher):

@@ -37,6 +37,20 @@ def test_the_oldest_go_first_and_what_is_used_stays():
     assert embedder.texts == ["a", "b", "c", "b"]
 
 
+def test_what_is_embedded_ahead_is_there_when_it_is_asked_for():
+    embedder, vectors = HashEmbedder(), SentenceVectors(Ledger())
+    vectors.of(embedder, ["a cat"])  # type: ignore[arg-type]
+    sentences = ["a cat", *("x" * number for number in range(1, 41)), "x"]
+    ahead = vectors.embedded_ahead(embedder, sentences)  # type: ignore[arg-type]
+    next(ahead)
+    # The longest first, and others are let by before the rest.
+    assert embedder.texts == ["a cat", *("x" * number for number in range(40, 24, -1))]
+    assert len(list(ahead)) == 2
+    assert len(embedder.texts) == 41
+    assert np.array_equal(vectors.of(embedder, sentences), np.stack([hashed(one) for one in sentences]))  # type: ignore[arg-type]
+    assert len(embedder.texts) == 41
+
+
 def test_another_model_begins_anew():
     first, second, vectors = HashEmbedder(), HashEmbedder(), SentenceVectors(Ledger())
     second.identity = "other@1"  # type: ignore[misc]

@@ -1,0 +1,96 @@
+"""A member of the pool: one model, who loads it, and which questions it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from engine.generation.loaded import LoadedModel
+from engine.generation.loader import ModelLoader
+from engine.generation.under_way import UnderWay
+from engine.looking_again import FoundAgain
+
+# At which weights come from a disk of today, before a switch was measured.
+_USUAL_BYTES_PER_S = 1.5e9
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A model of the pool: who loads it, and which questions it answers. On the generation thread.
+
+    `since`: when it was last its turn, or the first question came that waits since then. `is_named`: questions have
+    named it, instead of just being for the chosen model.
+    """
+
+    loader: ModelLoader
+    under_way: UnderWay
+    since: float = 0.0
+    asked_at: float = 0.0
+    step_seconds: float = 0.1
+    switch_seconds: float = 0.0
+    is_named: bool = False
+    # More evidence of its answers, for its next step.
+    found: list[FoundAgain] = field(default_factory=list)
+
+    def found_again(self, found: FoundAgain) -> None:
+        """More was found for one of its answers; it is taken in when it is its turn."""
+        self.found.append(found)
+
+    @property
+    def loaded(self) -> LoadedModel | None:
+        return self.loader.loaded_now
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether it can compute now."""
+        return self.loaded is not None and self.loader.standby.is_there
+
+    @property
+    def removable_bytes(self) -> int:
+        """Weights that can leave memory."""
+        return self.loader.standby.removable_bytes(self.loaded) if self.loaded is not None else 0
+
+    @property
+    def missing_bytes(self) -> int:
+        """Weights that are read when it comes back."""
+        return self.loader.standby.missing_bytes(self.loaded) if self.loaded is not None else 0
+
+    @property
+    def needed_bytes(self) -> int:
+        """What it takes of memory when it comes back."""
+        return self.loader.standby.needed_bytes(self.loaded) if self.loaded is not None else 0
+
+    def enter(self, *, is_planned_for: bool) -> None:
+        """Has the ledger know what it holds as that of the model that is planned for, or of one that waits."""
+        share, standby = self.loader.share, self.loader.standby
+        if is_planned_for:
+            share.go_on()
+        else:
+            share.wait(self.loaded.shape.name if self.loaded is not None else "", is_away=not standby.is_there)
+
+    @property
+    def uses_device(self) -> bool:
+        """Whether layers of it lie on a graphics card, which they leave only with the whole model."""
+        return self.loaded is not None and self.loaded.plan.placement.n_gpu_layers > 0
+
+    @property
+    def path(self) -> str:
+        """Its file; "" where answers are quotes."""
+        return str(self.loader.wanted or "")
+
+    @property
+    def seconds_to_switch(self) -> float:
+        """What it takes to have its weights in memory, as far as they leave it: as before, or by a guess."""
+        if self.switch_seconds or self.loaded is None or not self.loader.takes_turns:
+            return self.switch_seconds
+        return (self.removable_bytes + self.missing_bytes) / _USUAL_BYTES_PER_S
+
+    @property
+    def wants_turn(self) -> bool:
+        """Whether there is anything to compute that somebody waits for."""
+        loop = self.loaded.loop if self.loaded is not None else None
+        return self.under_way.is_busy or (loop is not None and loop.is_asked)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is anything to compute; the last token of an answer is, when its question has ended."""
+        return self.under_way.is_busy or (self.loaded is not None and self.loaded.loop.has_work)

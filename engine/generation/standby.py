@@ -1,0 +1,110 @@
+"""Standby: what of a loaded model has left memory for another's, and how it comes back; nobody's answer ends by that.
+
+Weights leave first and come back while the next pass is computed (weights/stream.py). Where that is not enough, the
+context follows: all that was computed is set aside. Weights that cannot leave, since they lie on a device or in another
+order than in the file, are closed, and read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.generation.applying import Applied, Means, fold, unfold
+from engine.generation.load_plan import LoadPlan
+from engine.generation.loaded import LoadedModel
+
+
+class Standby:
+    """Of one loaded model, on the generation thread; nothing is computed with it unless `is_there`."""
+
+    def __init__(self) -> None:
+        # The weights are not all there; the context is closed.
+        self.is_away = self.is_folded = False
+
+    @property
+    def is_there(self) -> bool:
+        return not (self.is_away or self.is_folded)
+
+    def removable_bytes(self, loaded: LoadedModel) -> int:
+        """Weights that can leave memory; 0 of those that cannot but with the whole model."""
+        stream = loaded.stream
+        return stream.removable_bytes if stream is not None and loaded.plan.placement.can_leave else 0
+
+    def missing_bytes(self, loaded: LoadedModel) -> int:
+        """Weights that `come_back` reads into memory."""
+        if not loaded.model.is_open:
+            spans = loaded.plan.placement.spans
+            return sum(span.num_bytes for span in spans if (span.owner, span.tier) == ("weights", "ram"))
+        return loaded.stream.missing_bytes if loaded.stream is not None and self.is_away else 0
+
+    def needed_bytes(self, loaded: LoadedModel) -> int:
+        """What `come_back` takes of memory, the context with it where it has left."""
+        return self.missing_bytes(loaded) + (_context_bytes(loaded) if self.is_folded else 0)
+
+    def leave(self, loaded: LoadedModel, num_bytes: int) -> None:
+        """Has weights leave memory, so much at least where there is as much.
+
+        Raises:
+            NotStreamable: They cannot.
+        """
+        if loaded.stream is not None:
+            self.is_away = True
+            loaded.stream.go_away(num_bytes)
+
+    def fold(
+        self, loaded: LoadedModel, means: Means, *, keeps_what_was_read: bool = True, closes_weights: bool = False
+    ) -> None:
+        """Has the context leave memory as well.
+
+        Args:
+            loaded: The model.
+            means: What that takes.
+            keeps_what_was_read: Whether what is kept of prompts stays in memory; else only what is on the disk stays.
+            closes_weights: Whether the weights are closed although they could leave.
+        """
+        keeps_weights = self.removable_bytes(loaded) > 0 or self.is_away
+        if not self.is_folded:
+            self.is_folded = True
+            fold(loaded, means, keeps_weights=keeps_weights and not closes_weights)
+            if not keeps_what_was_read and loaded.keeper is not None:
+                loaded.keeper.set_budgets(0, 0, loaded.plan.room.disk_bytes)
+        elif closes_weights and loaded.model.is_open:
+            loaded.close_weights()
+            means.leases.release_weights()
+        if loaded.model.is_open and not self.is_away:
+            self.leave(loaded, self.removable_bytes(loaded))
+
+    def come_back(self, loaded: LoadedModel, placed_anew: Callable[[], LoadPlan], means: Means) -> Applied | None:
+        """Has all of the model be where it was, or where there is room for it now.
+
+        Args:
+            loaded: The model.
+            placed_anew: Its plan of now, where it has to be read again.
+            means: What that takes.
+
+        Returns:
+            How the model lives now, where it has another context than before; None where only weights had left.
+
+        Raises:
+            ModelError: It could not be had in any way any more; it is closed.
+            RagdollError: What left could not be read; another try may succeed.
+        """
+        is_open = loaded.model.is_open
+        if is_open and loaded.stream is not None:
+            loaded.stream.come_back()
+            self.is_away = False
+        if not self.is_folded:
+            return None
+        applied = unfold(loaded, loaded.plan if is_open else placed_anew(), means)
+        self.is_away = self.is_folded = False
+        return applied
+
+
+def _context_bytes(loaded: LoadedModel) -> int:
+    """What cells and buffers of a context took of memory, by its plan."""
+    spans = loaded.plan.placement.spans
+    return sum(
+        span.num_bytes
+        for span in spans
+        if span.tier == "ram" and (span.owner == "workspace" or (span.owner == "kv" and span.what.endswith(" cells")))
+    )
