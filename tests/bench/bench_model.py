@@ -60,16 +60,22 @@ THREE_BILLION = Shape("3b", layers=28, width=3072, feed_forward=8192, heads=24, 
 SIX_HUNDRED_MILLION = Shape("600m", layers=24, width=1536, feed_forward=4096, heads=24, kv_heads=8, vocabulary=16_000)
 # About a twelfth of the work of a billion, with the same proportions of attention.
 QUICK = Shape("quick", layers=8, width=768, feed_forward=3072, heads=12, kv_heads=3, vocabulary=32_000)
+# Two of a family whose keys and values are few, as those of small models of today are: 0.22 and 0.12 GB.
+LEAN = Shape("lean", layers=24, width=1024, feed_forward=4096, heads=16, kv_heads=2, vocabulary=16_000)
+LEANER = Shape("leaner", layers=12, width=1024, feed_forward=4096, heads=16, kv_heads=2, vocabulary=16_000)
 
 
-def bench_model(folder: Path, shape: Shape, words: Sequence[str] = ()) -> Path:
-    """The file of that shape in `folder`, written at the first call (a few seconds, 0.6 GB for the 1B shape)."""
+def bench_model(folder: Path, shape: Shape, words: Sequence[str] = (), seed: int = SEED) -> Path:
+    """The file of that shape in `folder`, written at the first call (a few seconds, 0.6 GB for the 1B shape).
+
+    Models of one shape and other seeds have other weights and the same words.
+    """
     known = f"-{hashlib.sha256(chr(0).join(words).encode()).hexdigest()[:12]}" if words else ""
-    file = folder / f"bench-{shape.name}-{SEED}{known}.gguf"
+    file = folder / f"bench-{shape.name}-{seed}{known}.gguf"
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
         unfinished = file.with_suffix(f".{os.getpid()}.part")
-        write_model(unfinished, shape, words=words)
+        write_model(unfinished, shape, seed, words)
         unfinished.replace(file)
     return file
 

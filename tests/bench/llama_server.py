@@ -1,4 +1,8 @@
-"""A running llama-server: started on a free port of this machine, asked by HTTP, and ended with whoever started it."""
+"""A running llama-server: started on a free port of this machine, asked by HTTP, and ended with whoever started it.
+
+It serves one model, or is a router: then it starts a server for each model that is asked for, and ends those for which
+nobody has asked longest.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +25,8 @@ from tests.bench.peers import PeerFailed
 DEFAULT_SLOTS = 4
 _MAX_START_SECONDS = 120.0
 _MAX_ANSWER_SECONDS = 1800.0
+# Each question that waits for its model keeps a thread of a router.
+_ROUTER_THREADS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +69,10 @@ class ServerOptions:
     cache_mib: int = 8192
     is_repacked: bool = True
 
-    def arguments(self, binary: Path, model: Path, port: int) -> list[str]:
+    def arguments(self, binary: Path, served: Mapping[str, object], port: int) -> list[str]:
+        """Of a server of what `served` says, by the names of its own options."""
         settings: dict[str, object] = {
-            "-m": model,
+            **served,
             "--host": "127.0.0.1",
             "--port": port,
             "-c": self.num_cells,
@@ -96,20 +103,30 @@ class LlamaServer:
         Raises:
             PeerFailed: It does not come up.
         """
-        port = free_port()
-        with (
-            tempfile.TemporaryFile() as log,
-            running(options.arguments(binary, model, port), stdout=log, stderr=log) as process,
-        ):
-            server = cls(options, port)
-            server._wait_until_healthy(process, log)
+        with cls._serving(binary, {"-m": model}, options) as server:
+            yield server
+
+    @classmethod
+    @contextmanager
+    def routing(cls, binary: Path, folder: Path, most: int, options: ServerOptions) -> Iterator[Self]:
+        """A router over the models of a folder, at most so many of them loaded at a time; else as `started`."""
+        served = {"--models-dir": folder, "--models-max": most, "--threads-http": _ROUTER_THREADS}
+        with cls._serving(binary, served, options) as server:
             yield server
 
     def complete(
-        self, prompt: Sequence[int], max_tokens: int, on_token: Callable[[float], None] = lambda seconds: None
+        self,
+        prompt: Sequence[int],
+        max_tokens: int,
+        on_token: Callable[[float], None] = lambda seconds: None,
+        model: str = "",
     ) -> Streamed:
-        """Streams a greedy continuation; `on_token` is told the seconds since the request, token by token."""
+        """Streams a greedy continuation; `on_token` is told the seconds since the request, token by token.
+
+        A router is told the name of the `model`, which is that of its file without its ending.
+        """
         asked = {
+            **({"model": model} if model else {}),
             "prompt": list(prompt),
             "n_predict": max_tokens,
             "stream": True,
@@ -135,6 +152,18 @@ class LlamaServer:
         """All at once, as many side by side as there are slots."""
         with ThreadPoolExecutor(self.options.num_slots or DEFAULT_SLOTS) as pool:
             return list(pool.map(self.complete, prompts, max_tokens))
+
+    @classmethod
+    @contextmanager
+    def _serving(cls, binary: Path, served: Mapping[str, object], options: ServerOptions) -> Iterator[Self]:
+        port = free_port()
+        with (
+            tempfile.TemporaryFile() as log,
+            running(options.arguments(binary, served, port), stdout=log, stderr=log) as process,
+        ):
+            server = cls(options, port)
+            server._wait_until_healthy(process, log)
+            yield server
 
     def _wait_until_healthy(self, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
         deadline = time.monotonic() + _MAX_START_SECONDS

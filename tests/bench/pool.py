@@ -1,0 +1,431 @@
+"""Several models in one engine, more than fit: how long a switch takes, and how many tokens come in time.
+
+    python -m tests.bench.pool [--quick] [--json FILE] [--only NAME…] [--peers FOLDER] [--no-peers]
+
+Every side is a process in a control group of its own. What it may hold beside what its process holds without any model
+is the same for all sides; the models' files are in nobody's memory when it begins.
+
+- `switch`: two models that do not fit together, each with running answers behind long prompts. Ours: both are asked at
+  once, and the pool tells of each switch how long leaving took, and how long it was until the first step of the model
+  that came, beyond what such a step takes. Beside it `reloading`, with the same classes and the same texts: free
+  context and model, load the other, make a context, and read prompts and what was written again. llama.cpp repacks its
+  weights as it does by itself: left where the file is mapped, they make it take three times as long within the
+  limit. Then two chats, one with each model: which share of their tokens somebody gets who reads at the TPOT target's
+  pace from the first one on.
+- `goodput`: seven models, of which two fit together, asked for as Zipf has it by a Poisson process, with lengths of the
+  Azure conversations of 2023. A token is in time when it is there by the question's arrival + TTFT target + its place
+  × TPOT target. Beside ours `router`: llama-server as a router (`--models-dir`, `--models-max`: as many as fit), from
+  the same llama.cpp. Questions come at a share of the rate at which one of its servers answers them one by one, which
+  is measured first: so there is time to compute, and what is short are places for models. On each side every model has
+  written two tokens before.
+
+Ratios: `unload_load`, their mean seconds of a switch ÷ ours; `router_goodput`, our goodput ÷ theirs (the median of all
+seeds). Our figures have `tpot_met_two_chats`, a share.
+
+Exit code 1 when a bound does not hold; `--quick` (smaller models, shorter prompts, one short load) binds nothing. It is
+2 where memory cannot be limited, or there is no trace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from engine.memory.bandwidth import measured
+from engine.memory.profile import Profile
+from tests.bench import azure, peers, report
+from tests.bench.azure import CONVERSATIONS, Length, Scale, read_lengths
+from tests.bench.batching import prompts
+from tests.bench.bench_model import LEAN, LEANER, ONE_BILLION, SEED, Shape, bench_model
+from tests.bench.command_line import parser_of, within_group
+from tests.bench.confined import Group, forget_pages
+from tests.bench.our_generation import num_threads, told
+from tests.bench.peers import PeerFailed
+from tests.bench.pool_figures import (
+    BOUNDS,
+    Reply,
+    Switch,
+    Targets,
+    horizon_s,
+    load_figures,
+    models_at_once,
+    over_peer,
+    switch_figures,
+    tpot_met,
+)
+from tests.bench.pool_load import Asked, arrivals, questions, words
+from tests.bench.serving_library import fresh
+from tests.bench.side_process import Limit, SideProcess
+
+PARTS = ("switch", "goodput")
+NUM_MODELS = 7
+SLOTS = 4
+# Of the room of one of the router's servers, with its weights, cells and buffers.
+MODELS_THAT_FIT = 2.5
+# Of two models' contexts: what is computed in, beside the cells.
+BUFFER_BYTES = 48 * 2**20
+# Of what one model takes: with less, it would not even be there by itself.
+MODEL_ROOM = 1.15
+# More than any machine of the bench is asked for.
+_PLENTY = 64 * 2**30
+# Until then everything is waited for.
+_LONG_S = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Texts of each of two models that are written at while they switch."""
+
+    at_once: int
+    prompt_tokens: int
+    answer_tokens: int
+    switches: int
+    # Of the peer, between two switches.
+    steps: int
+
+    @property
+    def tokens(self) -> int:
+        return self.at_once * (self.prompt_tokens + self.answer_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """`load_share`: the rate of the load ÷ that at which one of the router's servers can answer."""
+
+    pair: Shape
+    running: Running
+    chat_tokens: int
+    chat_targets: Targets
+    pooled: Shape
+    scale: Scale
+    targets: Targets
+    load_share: float
+    seconds: float
+    calibrating: int
+    seeds: tuple[int, ...]
+
+
+FULL = Size(
+    pair=ONE_BILLION,
+    running=Running(at_once=4, prompt_tokens=1000, answer_tokens=1000, switches=8, steps=8),
+    chat_tokens=400,
+    chat_targets=Targets(ttft_s=10.0, tpot_s=0.25),
+    pooled=LEAN,
+    scale=Scale(prompt_divisor=4, answer_divisor=2, most=1500),
+    targets=Targets(ttft_s=10.0, tpot_s=0.25),
+    # Its servers answer several questions of one model at once, and so more than one by one.
+    load_share=1.0,
+    seconds=300.0,
+    calibrating=24,
+    seeds=(1, 2, 3),
+)
+SMALL = Size(
+    pair=LEAN,
+    running=Running(at_once=4, prompt_tokens=500, answer_tokens=500, switches=6, steps=8),
+    chat_tokens=150,
+    chat_targets=Targets(ttft_s=2.0, tpot_s=0.1),
+    pooled=LEANER,
+    scale=Scale(prompt_divisor=16, answer_divisor=4, most=500),
+    targets=Targets(ttft_s=2.0, tpot_s=0.1),
+    load_share=0.7,
+    seconds=40.0,
+    calibrating=12,
+    seeds=(1,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is asked, and until when somebody waits for it."""
+
+    asked: tuple[Asked, ...]
+    until_s: float
+
+    @classmethod
+    def of(cls, asked: Sequence[Asked], targets: Targets) -> Load:
+        return cls(tuple(asked), horizon_s([(one.arrival_s, one.answer_tokens) for one in asked], targets))
+
+    def told(self) -> dict[str, Any]:
+        return {"asked": [one.told() for one in self.asked], "until_s": self.until_s}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What one of the router's servers takes, and how many questions a second it answers one after the other."""
+
+    alone_bytes: int
+    num_bytes: int
+    per_second: float
+
+
+@dataclass
+class Bench:
+    """What is measured, and what was found so far."""
+
+    size: Size
+    home: Path
+    profile: Profile
+    pair: Sequence[Path]
+    pooled: Sequence[Path]
+    binary: Path | None
+    has_peers: bool
+    parent: Group
+    switches: list[Switch] = field(default_factory=list)
+    reloading: list[Switch] = field(default_factory=list)
+    chats: list[Reply] = field(default_factory=list)
+    ours: list[list[Reply]] = field(default_factory=list)
+    our_switches: list[Switch] = field(default_factory=list)
+    router: list[list[Reply]] = field(default_factory=list)
+    # What the router said where it took no question, or ended its answer.
+    refused: list[str] = field(default_factory=list)
+    server: Server | None = None
+
+    def run(self, parts: Sequence[str]) -> None:
+        if "switch" in parts:
+            self.measure_switches()
+            if self.has_peers:
+                self.measure_reloading()
+        if "goodput" in parts and self.binary is not None:
+            self.measure_router()
+            self.measure_goodput()
+
+    def measure_switches(self) -> None:
+        """And then the two chats, by the same engine."""
+        running, tokens = self.size.running, self.size.chat_tokens
+        chats = [Asked(words(32, random.Random(model)), model, 0.0, tokens) for model in range(2)]
+        targets = self.size.chat_targets
+        with self._ours(self.pair, self._room_of_pair, self._pair_tokens, targets) as side:
+            switched = self._told("switching", side, running=self._running(), switches=running.switches)
+            heard = self._told("two chats", side, **Load(tuple(chats), _LONG_S).told())
+        self.switches = [Switch.heard(one) for one in switched["switches"]]
+        self.chats = [Reply.heard(one) for one in heard["replies"]]
+
+    def measure_reloading(self) -> None:
+        running = self.size.running
+        settings = {
+            "models": [str(path) for path in self.pair],
+            "num_threads": num_threads(),
+            "num_cells": running.tokens,
+            "num_sequences": running.at_once,
+        }
+        texts = [prompts(self.size.pair, [running.prompt_tokens] * running.at_once, (seed,)) for seed in (1, 2)]
+        with self._side("pool_unload_side", settings, self.pair, self._room_of_pair) as side:
+            asked = {"texts": texts, "steps": running.steps, "switches": running.switches}
+            heard = self._told("unloading and loading", side, **asked)
+        self.reloading = [Switch.heard(one) for one in heard["switches"]]
+
+    def measure_router(self) -> None:
+        """First one of its servers, by which the load is made."""
+        with self._router(NUM_MODELS, _PLENTY) as side:
+            alone_bytes = side.settled["held_bytes"]
+            side.ask(warms=[0])
+            per_second = self._rate_of(side)
+            # With all of its slots in use it touches all that it ever will.
+            full = questions([0.0] * 2 * SLOTS, 1, self._lengths, seed=0)
+            side.ask(**Load(tuple(full), _LONG_S).told())
+            self.server = Server(alone_bytes, side.ask()["held_bytes"] - alone_bytes, per_second)
+        for seed in self.size.seeds:
+            most = max(1, int(MODELS_THAT_FIT))
+            with self._router(most, alone_bytes + self._room_of_pool) as side:
+                side.ask(warms=list(range(NUM_MODELS)))
+                heard = self._told(f"router, seed {seed}", side, **self._load(seed).told())
+            self.router.append([Reply.heard(one) for one in heard["replies"]])
+            self.refused += heard["refused"]
+
+    def _rate_of(self, side: SideProcess) -> float:
+        """Questions a second, one after the other."""
+        asked = questions([0.0] * self.size.calibrating, 1, self._lengths, seed=0)
+        with told("one server of the router"):
+            replies = [side.ask(**Load((one,), _LONG_S).told())["replies"][0] for one in asked]
+        return len(replies) / sum(Reply.heard(reply).token_s[-1] for reply in replies)
+
+    def measure_goodput(self) -> None:
+        for seed in self.size.seeds:
+            with self._ours(self.pooled, self._room_of_pool, self._slot_tokens, self.size.targets) as side:
+                heard = self._told(f"ours, seed {seed}", side, **self._load(seed).told())
+            self.ours.append([Reply.heard(one) for one in heard["replies"]])
+            self.our_switches += [Switch.heard(one) for one in heard["switches"]]
+
+    @cached_property
+    def _lengths(self) -> list[Length]:
+        return azure.sample(read_lengths(CONVERSATIONS), 1000, self.size.scale, SEED)
+
+    @cached_property
+    def _alone_bytes(self) -> int:
+        """What our engine holds without any model."""
+        with told("the engine alone"), self._engine((), _PLENTY, self._pair_tokens, self.size.targets) as side:
+            return int(side.settled["held_bytes"])
+
+    @property
+    def _room_of_pair(self) -> int:
+        """One of them, and the cells of both: so the other has none."""
+        cells = 2 * self.size.running.tokens * self.size.pair.kv_bytes_per_token
+        return int(MODEL_ROOM * self.pair[0].stat().st_size) + cells + BUFFER_BYTES
+
+    @property
+    def _room_of_pool(self) -> int:
+        assert self.server is not None
+        return int(MODELS_THAT_FIT * self.server.num_bytes)
+
+    @property
+    def _pair_tokens(self) -> int:
+        return self.size.running.tokens // self.size.running.at_once
+
+    @property
+    def _slot_tokens(self) -> int:
+        """A question, its answer, and what is said around them."""
+        return -(-(self.size.scale.most + 256) // 256) * 256
+
+    def _running(self) -> list[dict[str, Any]]:
+        running, random_ = self.size.running, random.Random(0)
+        texts = [words(running.prompt_tokens, random_) for _ in range(2 * running.at_once)]
+        return [Asked(text, n % 2, 0.0, running.answer_tokens).told() for n, text in enumerate(texts)]
+
+    def _load(self, seed: int) -> Load:
+        assert self.server is not None
+        moments = list(arrivals(self.size.load_share * self.server.per_second, self.size.seconds, seed))
+        return Load.of(questions(moments, NUM_MODELS, self._lengths, seed), self.size.targets)
+
+    def _told(self, what: str, side: SideProcess, **asked: Any) -> Mapping[str, Any]:
+        with told(what):
+            return side.ask(**asked)
+
+    @contextmanager
+    def _ours(self, models: Sequence[Path], room: int, tokens: int, targets: Targets) -> Iterator[SideProcess]:
+        with self._engine(models, self._alone_bytes + room, tokens, targets) as side:
+            yield side
+
+    @contextmanager
+    def _engine(self, models: Sequence[Path], limit_bytes: int, tokens: int, targets: Targets) -> Iterator[SideProcess]:
+        settings = {
+            "home": str(self.home),
+            "models": [str(path) for path in models],
+            "num_threads": num_threads(),
+            "max_context": tokens,
+            "at_once": SLOTS,
+            **asdict(targets),
+        }
+        forget_all(models)
+        started = SideProcess.started("tests.bench.pool_our_side", settings, Limit(limit_bytes, self.parent))
+        with fresh(self.home, self.pair[0], self.profile), started as side:
+            yield side
+
+    @contextmanager
+    def _router(self, most: int, limit_bytes: int) -> Iterator[SideProcess]:
+        settings = {
+            "binary": str(self.binary),
+            "folder": str(self.pooled[0].parent),
+            "names": [path.stem for path in self.pooled],
+            "most": most,
+            "num_threads": num_threads(),
+            "num_slots": SLOTS,
+            "slot_tokens": self._slot_tokens,
+            "is_repacked": True,
+        }
+        forget_all(self.pooled)
+        started = SideProcess.started("tests.bench.pool_router_side", settings, Limit(limit_bytes, self.parent))
+        with started as side:
+            yield side
+
+    @contextmanager
+    def _side(
+        self, module: str, settings: Mapping[str, Any], models: Sequence[Path], room: int
+    ) -> Iterator[SideProcess]:
+        """One whose process says what it holds before it has a model, and then has so much room more."""
+        with SideProcess.started(f"tests.bench.{module}", settings, Limit(_PLENTY, self.parent)) as alone:
+            limit = Limit(alone.settled["held_bytes"] + room, self.parent)
+        forget_all(models)
+        with SideProcess.started(f"tests.bench.{module}", settings, limit) as side:
+            yield side
+
+
+def forget_all(models: Sequence[Path]) -> None:
+    for path in models:
+        forget_pages(path)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = parser_of("pool", __doc__, quick="smaller models and one short load, within five minutes")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="measure only these")
+    peers.add_options(parser, alone="measure only our own switches and chats")
+    options = parser.parse_args(arguments)
+    if not CONVERSATIONS.exists():
+        print(f"There is no trace at {CONVERSATIONS}.", file=sys.stderr)
+        return 2
+    return within_group(_beside_peers, options)
+
+
+def _beside_peers(options: argparse.Namespace, parent: Group) -> int:
+    return peers.run_beside(options, lambda options, binary: _measure(options, parent, binary))
+
+
+def _measure(options: argparse.Namespace, parent: Group, binary: Path | None) -> bool:
+    bench = prepared(SMALL if options.quick else FULL, options.peers, parent, binary, not options.no_peers)
+    try:
+        bench.run(options.only)
+    except PeerFailed:
+        # What was found until then took minutes.
+        tell(bench, options.json)
+        raise
+    return tell(bench, options.json)
+
+
+def prepared(size: Size, folder: Path, parent: Group, binary: Path | None, has_peers: bool) -> Bench:
+    with told("writing the models, unless they are there"):
+        pair = [bench_model(folder, size.pair, seed=SEED + number) for number in range(2)]
+        # The router has all models of a folder.
+        pooled_folder = folder / f"pool-{size.pooled.name}"
+        pooled = [bench_model(pooled_folder, size.pooled, seed=SEED + number) for number in range(NUM_MODELS)]
+    with told("measuring how fast this machine is"):
+        profile = measured(Profile(), folder, pair[0])
+    return Bench(size, folder / "pool-home", profile, pair, pooled, binary, has_peers, parent)
+
+
+def tell(bench: Bench, file: Path | None) -> bool:
+    """Shows and writes what was found; whether the bounds hold."""
+    ours, others, named = found(bench)
+    report.show("pool", ours, others)
+    if file is not None:
+        report.write(file, ours, others, named)
+    return report.show_ratios(named, BOUNDS)
+
+
+def found(bench: Bench) -> tuple[dict[str, float], dict[str, dict[str, float]], dict[str, float]]:
+    """Our figures, those of the peers, and the ratios by their names."""
+    ours, others, named = switch_figures(bench.switches), dict[str, dict[str, float]](), dict[str, float]()
+    if bench.reloading:
+        others["reloading"] = switch_figures(bench.reloading)
+        if bench.switches:
+            named["unload_load"] = others["reloading"]["switch_mean_s"] / ours["switch_mean_s"]
+    if bench.chats:
+        ours["tpot_met_two_chats"] = tpot_met(bench.chats, bench.size.chat_targets.tpot_s)
+        ours["two_chats_ttft_max_s"] = max((one.ttft_s for one in bench.chats if one.ttft_s is not None), default=0.0)
+    if bench.ours:
+        ours |= _of_load(bench.ours, bench.size.targets)
+        ours |= {f"load_{name}": value for name, value in switch_figures(bench.our_switches).items()}
+    if bench.router:
+        others["router"] = {**_of_load(bench.router, bench.size.targets), "refused": float(len(bench.refused))}
+    if bench.router and bench.server is not None:
+        others["router"] |= {"server_bytes": bench.server.num_bytes, "server_per_s": bench.server.per_second}
+    if bench.ours and bench.router:
+        pairs = zip(bench.ours, bench.router, strict=True)
+        named["router_goodput"] = statistics.median(over_peer(*pair, bench.size.targets) for pair in pairs)
+    return ours, others, named
+
+
+def _of_load(loads: Sequence[Sequence[Reply]], targets: Targets) -> dict[str, float]:
+    """Of one side: the median of all seeds, figure by figure."""
+    every = [{**load_figures(load, targets), "models_at_once": models_at_once(load)} for load in loads]
+    return {name: statistics.median(one[name] for one in every if name in one) for name in every[0]}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
