@@ -42,7 +42,7 @@ from engine.memory.ladder import constrained
 from engine.memory.ledger import Ledger
 from engine.memory.ledger_share import LedgerShare
 from engine.memory.placement import Placement
-from engine.memory.room import room_of
+from engine.memory.room import left_bytes
 from engine.phases import Phases
 
 __all__ = ["UBATCH_OF_PROCESSOR", "ModelLoader"]
@@ -360,7 +360,7 @@ class ModelLoader:
             return 0
         demand = self._with_all(self._loaded.plan.demand_by(self._settings()))
         spare_bytes = self._ledger.held_bytes("ram", SPARE_OWNER)
-        return room_of(self._hardware(), demand).ram_bytes - self._ledger.counted_bytes("ram") - spare_bytes
+        return left_bytes(self._hardware(), demand, self._ledger.counted_bytes("ram") + spare_bytes)
 
     def leave(self, num_bytes: int) -> None:
         """Has weights leave memory. Raises NotStreamable where they cannot."""

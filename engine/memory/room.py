@@ -85,9 +85,23 @@ def device_free_bytes(hardware: Hardware, held_bytes: int) -> int:
     return min(sum(device.free_bytes for device in hardware.devices), capacity - held_bytes)
 
 
+def left_bytes(hardware: Hardware, demand: Demand, entered_bytes: int) -> int:
+    """What memory has for more than is held now; below 0 where that is too much already.
+
+    By the budget, beside `entered_bytes` that the ledger knows; and by what is free in truth, since there is always
+    something that no ledger knows.
+    """
+    in_truth = hardware.ram_free_bytes - headroom_bytes(hardware)
+    return min(room_of(hardware, demand).ram_bytes - entered_bytes, in_truth)
+
+
+def headroom_bytes(hardware: Hardware) -> int:
+    """Of memory, what is left to the system and to what no ledger sees."""
+    return min(MAX_HEADROOM_BYTES, max(MIN_HEADROOM_BYTES, int(hardware.ram_capacity_bytes * HEADROOM_SHARE)))
+
+
 def _ram_bytes(hardware: Hardware, held_bytes: int) -> int:
-    headroom = min(MAX_HEADROOM_BYTES, max(MIN_HEADROOM_BYTES, int(hardware.ram_capacity_bytes * HEADROOM_SHARE)))
-    return min(hardware.ram_capacity_bytes, hardware.ram_free_bytes + held_bytes) - headroom
+    return min(hardware.ram_capacity_bytes, hardware.ram_free_bytes + held_bytes) - headroom_bytes(hardware)
 
 
 def _within(num_bytes: int, budget_bytes: int | None) -> int:
