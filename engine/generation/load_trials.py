@@ -22,10 +22,10 @@ MAX_DEATHS = 2
 
 
 class LoadTrials:
-    """On the generation thread, but for `note_closing`. One mark for all models: only one is loaded at a time."""
+    """On the generation thread, but for `note_closing`. Each model has a mark of its own; one is loaded at a time."""
 
     def __init__(self, file: Path) -> None:
-        """`file` is where the mark lies; only ours."""
+        """`file` is where the marks lie; only ours."""
         self._file = file
         self._lock = threading.Lock()
         self._is_closing = False
@@ -53,7 +53,7 @@ class LoadTrials:
         finally:
             with self._lock:
                 self._before = None
-            self.forgive()
+                self._write({path: mark for path, mark in self._marks().items() if path != str(model)})
 
     def note_closing(self) -> None:
         """The process is about to be ended on purpose (from any thread): that counts against no load."""
@@ -69,7 +69,7 @@ class LoadTrials:
     def deaths_of(self, model: Path) -> int:
         """How often the process ended over this file; a mark that cannot be read, or is of another, counts nothing."""
         try:
-            mark = json.loads(self._file.read_bytes())
+            mark = dict(self._marks()[str(model)])
             deaths = mark.pop("deaths")
             return int(deaths) if mark == _identity(model) else 0
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -78,11 +78,22 @@ class LoadTrials:
     def _mark(self) -> None:
         if self._before is not None:
             deaths = self._before["deaths"] + (not self._is_closing)
-            self._write({**self._before, "deaths": deaths})
+            self._write({**self._marks(), self._before["path"]: {**self._before, "deaths": deaths}})
 
-    def _write(self, mark: dict[str, Any]) -> None:
+    def _marks(self) -> dict[str, Any]:
+        """Those of all models, by their paths; none where they cannot be read."""
         try:
-            self._file.write_text(json.dumps(mark), encoding="ascii")
+            marks = json.loads(self._file.read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return marks if isinstance(marks, dict) else {}
+
+    def _write(self, marks: dict[str, Any]) -> None:
+        try:
+            if marks:
+                self._file.write_text(json.dumps(marks), encoding="ascii")
+            else:
+                self._file.unlink(missing_ok=True)
         except OSError as error:
             # Loading goes on without: a full disk is no reason not to answer.
             log.warning("a load could not be marked: %s", error)

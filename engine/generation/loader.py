@@ -42,7 +42,7 @@ from engine.memory.ladder import constrained
 from engine.memory.ledger import Ledger
 from engine.memory.ledger_share import LedgerShare
 from engine.memory.placement import Placement
-from engine.memory.room import left_bytes
+from engine.memory.room import headroom_bytes, left_bytes
 from engine.phases import Phases
 
 __all__ = ["UBATCH_OF_PROCESSOR", "ModelLoader"]
@@ -91,7 +91,8 @@ class ModelLoader:
             premises: What is shared with the loaders of other models.
         """
         self._settings, self._data_folder, self._kept_folder = settings, data_folder, kept_folder
-        self._premises = premises or Premises(kept_folder, ledger)
+        trials_file = data_folder / "model-on-trial.json"
+        self._premises = premises or Premises(kept_folder, ledger, LoadTrials(trials_file))
         self._ledger, self.share, self._publish = ledger, LedgerShare(ledger), publish
         self._phases = Phases(publish) if phases is None else phases
         self._planning, self._beside, self._make_room = planning, beside, make_room
@@ -99,7 +100,7 @@ class ModelLoader:
         self._in_force: InForce | None = None
         self._wanted: tuple[Path, int | None] | None = None
         self._leases = ModelLeases(self.share)
-        self._trials = LoadTrials(data_folder / "model-on-trial.json")
+        self._trials = self._premises.trials
         self._abandoned, self._is_closing = threading.Event(), threading.Event()
         self._closes_by = float("inf")
         # Whether its memory may be another model's between two tokens; and what of it is just now.
@@ -163,6 +164,8 @@ class ModelLoader:
         """
         # What is chosen while the one before is written to the disk, which takes a while, is chosen instead.
         self._abandoned.clear()
+        # The loop over memory begins anew with it (adapting.py): what was given up by then is taken back.
+        self._premises.keeps_in_cells, self._premises.sets_aside_on_disk = True, False
         self.unload()
         self._wanted = (path, n_gpu_layers)
         try:
@@ -179,8 +182,8 @@ class ModelLoader:
         except BaseException:
             self._free()
             raise
-        shape = self._loaded.shape
-        self._publish(ModelStateChanged("loaded", str(path), shape.name, fraction=1.0, sentence=self.decision))
+        self.obey()
+        self.tell()
 
     def forgive(self) -> None:
         """Has the next load tried whatever came of earlier ones: somebody wants it."""
@@ -282,10 +285,18 @@ class ModelLoader:
 
     def keep_in_cells(self, may_lie: bool) -> None:
         """Whether what was read may lie in cells that no answer needs; else it leaves them for memory."""
-        if self._loaded is not None and self._in_force is not None and not self.standby.is_folded:
-            self._loaded = replace(self._loaded, keeps_in_cells=may_lie)
-            room = self._in_force.room
+        self._premises.keeps_in_cells = may_lie
+        self.obey()
+
+    def obey(self) -> None:
+        """Has the loaded model do without what all models do without just now."""
+        if self._loaded is None or self._in_force is None or self.standby.is_folded:
+            return
+        premises, room = self._premises, self._in_force.room
+        if self._loaded.keeps_in_cells != premises.keeps_in_cells:
+            self._loaded = replace(self._loaded, keeps_in_cells=premises.keeps_in_cells)
             self._loaded.apply(room.ram_bytes, room.disk_bytes)
+        self._loaded.loop.save_to(self._kept_folder if premises.sets_aside_on_disk else None)
 
     def hot_passages(self) -> Mapping[EvidencePassage, int]:
         """How often passages were used before the last restart, as far as that is known."""
@@ -298,8 +309,9 @@ class ModelLoader:
 
     def set_aside_on_disk(self, is_on_disk: bool) -> None:
         """Whether answers that had to leave their cells for others are kept on the disk, and not in memory."""
+        self._premises.sets_aside_on_disk = is_on_disk
+        self.obey()
         if self._loaded is not None:
-            self._loaded.loop.save_to(self._kept_folder if is_on_disk else None)
             self.note_set_aside(self._loaded.loop)
 
     def note_set_aside(self, loop: StepLoop) -> None:
@@ -324,6 +336,11 @@ class ModelLoader:
         )
         other.is_chosen = False
         return other
+
+    @property
+    def wanted_layers(self) -> int | None:
+        """How many layers were chosen for a device; None where the plan chooses."""
+        return self._wanted[1] if self._wanted is not None else None
 
     @property
     def wanted(self) -> Path | None:
@@ -362,18 +379,26 @@ class ModelLoader:
         spare_bytes = self._ledger.held_bytes("ram", SPARE_OWNER)
         return left_bytes(self._hardware(), demand, self._ledger.counted_bytes("ram") + spare_bytes)
 
+    @property
+    def headroom_bytes(self) -> int:
+        """Of memory, what is left to others."""
+        return headroom_bytes(self._hardware())
+
     def leave(self, num_bytes: int) -> None:
         """Has weights leave memory. Raises NotStreamable where they cannot."""
         if self._loaded is not None:
             self.standby.leave(self._loaded, num_bytes)
 
-    def fold(self, *, keeps_what_was_read: bool = True, closes_weights: bool = False) -> None:
-        """Has the context leave memory as well; see `Standby.fold`."""
+    def fold(
+        self, *, keeps_what_was_read: bool = True, keeps_weights: bool = False, closes_weights: bool = False
+    ) -> None:
+        """Has the context leave memory; see `Standby.fold`."""
         if self._loaded is not None:
             self.standby.fold(
                 self._loaded,
                 self._means(),
                 keeps_what_was_read=keeps_what_was_read,
+                keeps_weights=keeps_weights,
                 closes_weights=closes_weights,
             )
 
@@ -398,6 +423,7 @@ class ModelLoader:
             self._have(applied, self._settings() if applied.is_as_wanted else None)
             # What was changed meanwhile.
             self.apply_settings()
+            self.obey()
 
     def _placed_anew(self, loaded: LoadedModel) -> LoadPlan:
         """The plan of now of a model that has to be read again."""

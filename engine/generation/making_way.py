@@ -1,12 +1,13 @@
 """Making way: which models leave memory for the one whose turn it is, and how far.
 
-No more leaves than is needed: weights first, of whoever had its turn last and so waits longest for the next; then
-contexts, of whom nobody asks anything before those with answers under way.
+No more leaves than is needed: first of whom nobody has asked of late, the context and then weights; then weights of
+whoever had its turn last, and so waits longest for the next; at last contexts of those with answers under way.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -16,18 +17,29 @@ from engine.memory.placement import Placement
 
 log = logging.getLogger(__name__)
 
+# Whoever was asked something since then may soon be asked more, and keeps its context longer than its weights.
+RECENT_SECONDS = 10.0
+# What is measured of buffers comes and goes; so much is no reason to move anything.
+SLACK_BYTES = 1 << 20
+
 
 class MakingWay:
     """On the generation thread."""
 
-    def __init__(self, members: Callable[[], Iterable[Member]], dismiss: Callable[[Member], None]) -> None:
+    def __init__(
+        self,
+        members: Callable[[], Iterable[Member]],
+        dismiss: Callable[[Member], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Prepares.
 
         Args:
             members: All models of the pool.
             dismiss: Frees a model with nothing under way, which the next question loads again.
+            clock: Seconds that never go back.
         """
-        self._members, self._dismiss = members, dismiss
+        self._members, self._dismiss, self._clock = members, dismiss, clock
 
     def load(self, member: Member, path: Path, n_gpu_layers: int | None) -> None:
         """Loads a model beside the others where all fit; else they take turns from now on.
@@ -41,21 +53,25 @@ class MakingWay:
             one.enter(is_planned_for=False)
         member.enter(is_planned_for=True)
         is_crowded = any(not one.is_in_memory for one in beside)
-        if beside and (is_crowded or not is_whole(member.loader.plan(path, n_gpu_layers).placement)):
+        if beside and (is_crowded or not self._fits_beside(member, beside, path, n_gpu_layers)):
             self._have_turns(member, beside, path, n_gpu_layers)
         member.loader.load(path, n_gpu_layers)
 
     def for_return_of(self, member: Member) -> None:
         """Has others leave until there is room for a model that comes back."""
-        beside, needed_bytes = self._beside(member), member.needed_bytes
+        beside, needed_bytes = self._beside(member), member.needed_bytes - SLACK_BYTES
         if member.uses_device:
             for one in beside:
                 if one.uses_device:
                     self._fold(one)
-        for one in sorted(beside, key=lambda one: -one.since):
+        for one in _by_use(beside):
+            is_idle = not one.wants_turn and self._clock() - one.asked_at > RECENT_SECONDS
+            if is_idle and member.loader.room_bytes < needed_bytes:
+                # A context is made anew in less time than weights of its size are read.
+                self._fold(one, keeps_weights=True)
             if (lacking := needed_bytes - member.loader.room_bytes) <= 0:
                 return
-            self._leave(one, lacking)
+            self._leave(one, lacking + SLACK_BYTES)
         for one in _by_use(beside):
             if member.loader.room_bytes >= needed_bytes:
                 return
@@ -74,10 +90,17 @@ class MakingWay:
 
     def for_others(self, principal: Member) -> None:
         """Weights of models that wait leave where their room is wanted by anything else."""
-        spare = [one for one in self._members() if one.loader.standby.is_away and one.removable_bytes]
-        if spare and principal.loader.room_bytes < 0:
-            for one in spare:
-                self._leave(one, one.removable_bytes)
+        for one in self._members():
+            # What came back has filled its room to the brim, by plan.
+            lacking = -principal.loader.room_bytes - principal.loader.headroom_bytes // 2
+            if one.loader.standby.is_away and one.removable_bytes and lacking > 0:
+                self._leave(one, lacking)
+
+    def _fits_beside(self, member: Member, beside: list[Member], path: Path, n_gpu_layers: int | None) -> bool:
+        """Whether a model has all its room beside the others: of a card that they share, too."""
+        placement = member.loader.plan(path, n_gpu_layers).placement
+        shares_card = any(one.uses_device for one in beside)
+        return is_whole(placement) and not (shares_card and placement.layers_on_gpu < placement.num_layers)
 
     def _have_turns(self, member: Member, beside: list[Member], path: Path, n_gpu_layers: int | None) -> None:
         """All weights but those of the model that comes leave memory, and contexts as far as it helps."""
@@ -105,18 +128,21 @@ class MakingWay:
             member.loader.fold(closes_weights=True)
         member.enter(is_planned_for=False)
 
-    def _fold(self, member: Member) -> None:
-        """The context leaves memory too; the file stays mapped and the vocabulary there, where weights can leave."""
+    def _fold(self, member: Member, *, keeps_weights: bool = False) -> None:
+        """The context leaves memory; the file stays mapped and the vocabulary there, where weights can leave."""
         if member.wants_turn or member.loader.standby.is_away or member.removable_bytes:
-            member.loader.fold(keeps_what_was_read=member.wants_turn)
+            member.loader.fold(keeps_what_was_read=member.wants_turn, keeps_weights=keeps_weights)
             member.enter(is_planned_for=False)
         else:
             self._dismiss(member)
 
 
 def _by_use(members: list[Member]) -> list[Member]:
-    """Those first that have nothing under way, and of these whom nobody has asked for longest."""
-    return sorted(members, key=lambda one: (one.wants_turn, one.asked_at))
+    """In the order in which they can be done without: those first that nobody waits for, whom nobody asked longest.
+
+    Of the others, whoever had its turn last waits longest for the next one.
+    """
+    return sorted(members, key=lambda one: (one.wants_turn, -one.since if one.wants_turn else one.asked_at))
 
 
 def is_whole(placement: Placement) -> bool:

@@ -28,6 +28,8 @@ class Member:
     step_seconds: float = 0.1
     switch_seconds: float = 0.0
     is_named: bool = False
+    # Whether it wanted a turn when that was looked at last.
+    is_waiting: bool = False
     # More evidence of its answers, for its next step.
     found: list[FoundAgain] = field(default_factory=list)
 
@@ -79,10 +81,10 @@ class Member:
 
     @property
     def seconds_to_switch(self) -> float:
-        """What it takes to have its weights in memory, as far as they leave it: as before, or by a guess."""
-        if self.switch_seconds or self.loaded is None or not self.loader.takes_turns:
-            return self.switch_seconds
-        return (self.removable_bytes + self.missing_bytes) / _USUAL_BYTES_PER_S
+        """What it takes to have it in memory, where it is not: as before, or by a guess."""
+        if self.loaded is None or self.is_in_memory:
+            return 0.0
+        return self.switch_seconds or (self.removable_bytes + self.missing_bytes) / _USUAL_BYTES_PER_S
 
     @property
     def wants_turn(self) -> bool:

@@ -233,4 +233,4 @@ class Model:
     def close(self) -> None:
         if self._handle:
             llama.llama_model_free(self._handle)
-            self._handle = None
+            self._handle = self._vocab = None

@@ -24,7 +24,7 @@ from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
 from engine.generation.making_way import MakingWay
 from engine.generation.member import Member
-from engine.generation.rounds import Targets, Used, Waiting, is_over, next_turn, quotas
+from engine.generation.rounds import GROUP_SIZE, Targets, Used, Waiting, is_over, next_turn, quotas
 from engine.generation.scheduler import rank
 from engine.generation.under_way import UnderWay
 from engine.memory.demand import Demand
@@ -91,12 +91,12 @@ class ModelPool:
         """
         self._make_under_way, self._publish = make_under_way, publish
         self._targets, self._clock = targets, clock
-        self.home = self.front = Member(loader, make_under_way())
+        self.home = self.front = self._member(loader)
         self._others: list[Member] = []
         self._turn, self.figures = _Turn(), Figures()
         self._num_moves_of_gone = 0
         self._principal = self.home
-        self._way = MakingWay(lambda: tuple(self), self._dismiss)
+        self._way = MakingWay(lambda: tuple(self), self._dismiss, clock)
 
     # --- of the model that memory is planned for; from any thread ---
 
@@ -188,6 +188,10 @@ class ModelPool:
         """Whether there is anything to compute."""
         return self.front.has_work or any(member.wants_turn for member in self)
 
+    def _member(self, loader: ModelLoader) -> Member:
+        now = self._clock()
+        return Member(loader, self._make_under_way(), since=now, asked_at=now)
+
     def find(self, model: str) -> Member | None:
         """Who answers questions that name this model, "" for the chosen one; None where nobody does yet."""
         if not model:
@@ -228,13 +232,15 @@ class ModelPool:
             self.home = known
             self._others = [one for one in self._others if one is not known]
             self._leave_or_free(before)
-            self._look_anew()
-            known.loader.tell()
-            return
-        if before.loaded is not None and before.path != str(command.path or "") and self._is_wanted_by_name(before):
+            is_as_wanted = command.n_gpu_layers in (None, known.loader.wanted_layers) or len(known.under_way)
+            if known.loaded is not None and is_as_wanted:
+                self._look_anew()
+                known.loader.tell()
+                return
+        elif before.loaded is not None and before.path != str(command.path or "") and self._is_wanted_by_name(before):
             before.asked_at, before.loader.is_chosen = self._clock(), False
             self._others.append(before)
-            self.home = Member(before.loader.another(), self._make_under_way())
+            self.home = self._member(before.loader.another())
             self.home.loader.is_chosen = True
         home = self.home
         if self.front is home or not self.front.has_work:
@@ -242,7 +248,9 @@ class ModelPool:
         if command.is_chosen:
             home.loader.forgive()
         try:
-            if command.path is None:
+            if command.path is None and home is not before:
+                home.loader.tell()
+            elif command.path is None:
                 home.loader.unload()
             elif command.is_urgent:
                 self._way.load(home, command.path, command.n_gpu_layers)
@@ -268,6 +276,13 @@ class ModelPool:
             if not member.wants_turn and now - member.asked_at > IDLE_SECONDS:
                 self._free(member)
 
+    def rest(self, path: Path) -> None:
+        """Frees a model that nobody uses; the next question loads it again."""
+        for member in tuple(self):
+            if member.path == str(path) and not member.wants_turn:
+                self._dismiss(member)
+        self._look_anew()
+
     # --- turns ---
 
     def take_turn(self, waiting: Mapping[str, Priority]) -> None:
@@ -282,7 +297,11 @@ class ModelPool:
         wanted = self._wanted(waiting)
         others = [one for path, one in wanted.items() if path != self.front.path]
         current = wanted.get(self.front.path)
-        if is_over(current, others, self._turn.used):
+        if not others:
+            # Nobody waits for the end of its group.
+            self._turn.num_begun = 0
+        has_written_all = not self.front.has_work and self.num_left == 0
+        if is_over(None if has_written_all else current, others, self._turn.used):
             self._begin_turn(next_turn(others), list(wanted.values()))
         elif current is not None and not self.front.is_in_memory:
             self._bring_in(self.front)
@@ -292,9 +311,9 @@ class ModelPool:
         self._turn.num_begun += num_questions
 
     @property
-    def num_begun(self) -> int:
-        """Questions that were begun in this turn."""
-        return self._turn.num_begun
+    def num_left(self) -> int:
+        """Questions that may yet be begun in this turn."""
+        return max(0, GROUP_SIZE - self._turn.num_begun)
 
     def step(self) -> None:
         """One step of the model in front, which is in memory. Raises what its loop does when it breaks."""
@@ -333,8 +352,7 @@ class ModelPool:
         """All models with something to compute, by their files; those that are new to the pool join it."""
         for model in waiting:
             if self.find(model) is None:
-                now = self._clock()
-                member = Member(self.home.loader.another(), self._make_under_way(), since=now, asked_at=now)
+                member = self._member(self.home.loader.another())
                 member.loader.load_when_needed(Path(model), None)
                 self._others.append(member)
         wanted: dict[str, Waiting] = {}
@@ -342,8 +360,12 @@ class ModelPool:
         for member in self:
             priorities = [waiting[name] for name in self.names_of(member) if name in waiting]
             urgency = member.under_way.urgency
-            if not (priorities or (member.has_work if member is self.front else member.wants_turn)):
+            is_wanted = bool(priorities) or (member.has_work if member is self.front else member.wants_turn)
+            # Nobody has waited while there was nothing to wait for, nor while it was their turn.
+            if not (is_wanted and member.is_waiting) or member is self.front:
                 member.since = now
+            member.is_waiting = is_wanted
+            if not is_wanted:
                 continue
             member.is_named = member.is_named or member.path in waiting
             all_urgencies = [*priorities, *([urgency] if urgency is not None else [])]
@@ -381,6 +403,9 @@ class ModelPool:
                 path, layers = loader.wanted_with_layers()
                 self._way.load(member, path, layers)
                 return
+            # All others are what there is beside it.
+            for one in self:
+                one.enter(is_planned_for=one is member)
             since = self._clock()
             moved_bytes = member.missing_bytes
             self._way.for_return_of(member)
@@ -446,6 +471,7 @@ class ModelPool:
         principal = self.home if self.home.is_in_memory or self.front.loaded is None else self.front
         for member in self:
             member.enter(is_planned_for=member is principal)
+            member.loader.obey()
         self._principal = principal
 
     def _is_wanted_by_name(self, member: Member) -> bool:
@@ -461,12 +487,15 @@ class ModelPool:
         if member is self.home:
             member.loader.rest()
         else:
-            self._free(member)
+            self._remove(member)
 
     def _free(self, member: Member) -> None:
+        self._remove(member)
+        self._look_anew()
+
+    def _remove(self, member: Member) -> None:
         self._others = [one for one in self._others if one is not member]
         if self.front is member:
             self.front, self._turn = self.home, _Turn()
         self._num_moves_of_gone += member.under_way.num_moves
         member.loader.unload()
-        self._look_anew()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.generation.cache_files import CacheFiles
+from engine.generation.load_trials import LoadTrials
 from engine.memory.hardware import Device
 from engine.memory.ledger import Ledger
 
@@ -19,10 +20,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Premises:
-    """`devices` are as ggml told of them last. `tell_when_scanned` is called once all kept files are known."""
+    """`devices` are as ggml told of them last. `tell_when_scanned` is called once all kept files are known.
+
+    `keeps_in_cells`: what was read may lie in cells that no answer needs. `sets_aside_on_disk`: what was computed of
+    answers that wait for cells lies on the disk, and not in memory.
+    """
 
     kept_folder: Path
     ledger: Ledger
+    trials: LoadTrials
+    keeps_in_cells: bool = True
+    sets_aside_on_disk: bool = False
     devices: tuple[Device, ...] = ()
     tell_when_scanned: Callable[[], None] = field(default=lambda: None)
     _files: CacheFiles | None = None

@@ -55,7 +55,8 @@ def quotas(models: Sequence[Waiting], targets: Targets) -> dict[str, float]:
 
     q_i = c / (n_i (α − Σ 1/n_j)) with n_i = target / step time, c what all switches of a round take, and
     α = max(c / (min n · QMAX) + Σ 1/n_j, 1/2): the share of the target that a round takes (Aegaeon, equations 2 and 3).
-    At least so long, and QMAX at most, that switching takes a small share of the round.
+    At least so long, and QMAX at most, that switching takes a small share of the round; else no longer than leaves each
+    model a turn within the promised time to a first token.
 
     Args:
         models: All that take turns.
@@ -68,7 +69,9 @@ def quotas(models: Sequence[Waiting], targets: Targets) -> dict[str, float]:
     load = sum(1 / n for n in per_token.values())
     share = max(switching / (min(per_token.values()) * MOST_WRITING_SECONDS) + load, LEAST_SHARE)
     worthwhile = min(MOST_WRITING_SECONDS, switching * (1 / MOST_SWITCHING - 1) / len(models))
-    return {path: max(worthwhile, switching / (n * (share - load))) for path, n in per_token.items()}
+    # Prompts are read in the same turns: whoever comes now is to have its own within the promised time.
+    most = max(worthwhile, targets.ttft_seconds / len(models))
+    return {path: min(most, max(worthwhile, switching / (n * (share - load)))) for path, n in per_token.items()}
 
 
 def next_turn(models: Sequence[Waiting]) -> Waiting | None:
@@ -80,7 +83,7 @@ def next_turn(models: Sequence[Waiting]) -> Waiting | None:
 class Used:
     """What a turn has come to: seconds of reading and of writing, in so many steps. `is_free`: switching costs nothing.
 
-    It may write for `quota_seconds`, and read for `reading_seconds` while others have answers that are being written.
+    It may write for `quota_seconds`, and read for `reading_seconds`.
     """
 
     quota_seconds: float = 0.0
@@ -108,6 +111,6 @@ def is_over(current: Waiting | None, others: Sequence[Waiting], used: Used) -> b
         # Less urgent ones wait until it has nothing to do; waiting makes anybody urgent in the end.
         return False
     if current.num_unread:
-        most = 0.0 if used.is_free else used.reading_seconds
-        return any(model.is_writing for model in equals) and used.read_seconds >= most
+        holds_answers_up = used.is_free and any(model.is_writing for model in equals)
+        return used.read_seconds >= (0.0 if holds_answers_up else used.reading_seconds)
     return used.wrote_seconds >= used.quota_seconds

@@ -52,26 +52,33 @@ class Standby:
             loaded.stream.go_away(num_bytes)
 
     def fold(
-        self, loaded: LoadedModel, means: Means, *, keeps_what_was_read: bool = True, closes_weights: bool = False
+        self,
+        loaded: LoadedModel,
+        means: Means,
+        *,
+        keeps_what_was_read: bool = True,
+        keeps_weights: bool = False,
+        closes_weights: bool = False,
     ) -> None:
-        """Has the context leave memory as well.
+        """Has the context leave memory, and the weights with it.
 
         Args:
             loaded: The model.
             means: What that takes.
             keeps_what_was_read: Whether what is kept of prompts stays in memory; else only what is on the disk stays.
+            keeps_weights: Whether weights that could leave stay for now.
             closes_weights: Whether the weights are closed although they could leave.
         """
-        keeps_weights = self.removable_bytes(loaded) > 0 or self.is_away
+        can_leave = self.removable_bytes(loaded) > 0 or self.is_away
         if not self.is_folded:
             self.is_folded = True
-            fold(loaded, means, keeps_weights=keeps_weights and not closes_weights)
+            fold(loaded, means, keeps_weights=can_leave and not closes_weights)
             if not keeps_what_was_read and loaded.keeper is not None:
                 loaded.keeper.set_budgets(0, 0, loaded.plan.room.disk_bytes)
         elif closes_weights and loaded.model.is_open:
             loaded.close_weights()
             means.leases.release_weights()
-        if loaded.model.is_open and not self.is_away:
+        if loaded.model.is_open and not (self.is_away or keeps_weights):
             self.leave(loaded, self.removable_bytes(loaded))
 
     def come_back(self, loaded: LoadedModel, placed_anew: Callable[[], LoadPlan], means: Means) -> Applied | None:
@@ -91,6 +98,7 @@ class Standby:
         """
         is_open = loaded.model.is_open
         if is_open and loaded.stream is not None:
+            # Harmless where nothing left.
             loaded.stream.come_back()
             self.is_away = False
         if not self.is_folded:

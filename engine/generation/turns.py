@@ -83,7 +83,7 @@ class Turns:
         return taken
 
     def _can_begin(self, task: Task) -> bool:
-        return self.change is None or bool(task.model)
+        return self.change is None or task.model not in ("", str(self.change.path or ""))
 
     def take_change(self) -> UseModel | None:
         """The change that waits; its turn has come."""

@@ -13,7 +13,7 @@ from datetime import date
 
 from engine.core import Evidence, Passage, Priority, Question, SamplingParams
 from engine.errors import GenerationError, RagdollError
-from engine.events import AnswerEnded, AnswerFailed, Publish
+from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, Publish
 from engine.generation.answering import Answering
 from engine.generation.commands import Task
 from engine.generation.conversation import documents_in_transcript, turns_of_transcript
@@ -161,15 +161,17 @@ class UnderWay:
         priorities = (answering.in_flight.question.priority for answering in self._answering.values())
         return min(priorities, key=_URGENCY.index, default=None)
 
-    def withdraw(self) -> list[Task]:
+    def withdraw(self, *, is_reloaded: bool = False) -> list[Task]:
         """Gives back the questions for the chosen model of which nobody has seen any text; another may be chosen.
+
+        Where the same model is loaded again, those that name it as well.
 
         Here they have not ended, but are no more; the loop is rid of them with the next `cancel_unwanted`.
         """
         unseen = [
             answering
             for answering in self._answering.values()
-            if not (answering.has_text or answering.in_flight.question.model)
+            if not answering.has_text and (is_reloaded or not answering.in_flight.question.model)
         ]
         for answering in unseen:
             del self._answering[answering.question_id]
@@ -276,7 +278,9 @@ class UnderWay:
     def _end_reading(self, question_id: str, loaded: LoadedModel) -> None:
         """A question that waited for its own prompt to be read can be answered now."""
         answering = self._answering.get(question_id)
-        if answering is not None:
+        if answering is not None and answering.in_flight.cancelled.is_set():
+            self._end(AnswerCancelled(question_id))
+        elif answering is not None:
             guess = self._ahead.settle(loaded.loop, question_id, answering.evidence.passages)
             answering.cached_ahead = guess.cached_tokens if guess is not None else None
             loaded.loop.submit(answering.request)

@@ -57,7 +57,7 @@ from engine.generation.places import Places
 from engine.generation.pool import ModelPool
 from engine.generation.refreshes import EvidenceSource
 from engine.generation.rehearsal import Rehearsed
-from engine.generation.rounds import GROUP_SIZE, Targets
+from engine.generation.rounds import Targets
 from engine.generation.turns import Turns
 from engine.generation.unasked import Unasked
 from engine.generation.under_way import KnownDocuments, UnderWay, reported_as
@@ -73,6 +73,8 @@ WAITING_FOR_DISK_SECONDS = 0.002
 COUNTERS_SECONDS = 0.5
 # Making a prompt of a question takes milliseconds, in which nobody gets a token.
 BEGUN_AT_ONCE = 16
+# So often it is looked whether models that nobody asks are to leave, and whether anybody wants their room.
+POOL_LOOK_SECONDS = 5.0
 # Whatever ends a context lets answers that have just ended be kept first, for so many steps.
 MOST_PUT_OFF = 4
 
@@ -148,8 +150,9 @@ class GenerationWorker:
     @property
     def reads_ahead(self) -> bool:
         """Whether anything is done with what is expected."""
-        loaded = self.models.loaded_now
-        return loaded is not None and loaded.reads_ahead and not self.models.is_shared
+        home = self.models.home
+        reads = home.loaded is not None and home.loaded.reads_ahead
+        return reads and home.is_in_memory and not self.models.is_shared
 
     def found_again(self, found: FoundAgain) -> None:
         """Hands in what was found for an answer that is being written, if it still is."""
@@ -230,7 +233,8 @@ class GenerationWorker:
         while not self._is_stopped:
             if not self._take_in() and not self._has_work and not self._turns:
                 self._idle_time.use()
-                self.models.let_idle_go()
+                guarded(self.models.let_idle_go)
+                guarded(self.models.look_after)
             self._rest()
             self._withdraw_unseen()
             self._cancel_unwanted()
@@ -289,7 +293,11 @@ class GenerationWorker:
         """How many seconds to wait for something to come; None for as long as it takes."""
         if self._has_work:
             return WAITING_FOR_DISK_SECONDS if self.models.is_stalled else 0
-        return 0 if self._turns else self._idle_time.seconds
+        if self._turns:
+            return 0
+        patience = self._idle_time.seconds
+        # Models that nobody asks leave after a while.
+        return patience if not self.models.is_shared else min(POOL_LOOK_SECONDS, patience or POOL_LOOK_SECONDS)
 
     def _carry_out(self, command: AtOnce) -> None:
         if isinstance(command, Expected):
@@ -346,7 +354,8 @@ class GenerationWorker:
     def _expect(self, expected: Expected) -> None:
         """Where there is more than one model, nothing is read before it is known whose turn it is."""
         member = self.models.home
-        if self.models.is_shared or self._turns or member.loaded is None or expected.in_flight.question.model:
+        is_other = self.models.is_shared or expected.in_flight.question.model
+        if is_other or self._turns or member.loaded is None or not member.is_in_memory:
             return
         try:
             member.under_way.expect(expected.in_flight, expected.passages, member.loaded)
@@ -382,8 +391,8 @@ class GenerationWorker:
             self._fail_all_of(self.models.front, error)
         front = self.models.front
         if front.is_in_memory:
-            most = BEGUN_AT_ONCE if not self.models.is_shared else GROUP_SIZE - self.models.num_begun
-            tasks = self._turns.take(max(0, most), self.models.names_of(front))
+            most = self.models.num_left if self.models.is_shared else BEGUN_AT_ONCE
+            tasks = self._turns.take(most, self.models.names_of(front))
             self.models.note_begun(len(tasks))
             for task in tasks:
                 self._begin(task, front)
@@ -395,24 +404,29 @@ class GenerationWorker:
         reported = reported_as(error)
         for task in self._turns.take(None, self.models.names_of(member)):
             self._publish(AnswerFailed(task.in_flight.question.question_id, reported))
-        if len(member.under_way):
+        if member.loaded is not None and (member.under_way.is_busy or not member.is_in_memory):
             self.models.start_over(member, error)
 
     def _rest(self) -> None:
         """Frees the model that was to rest, where it is the one that is loaded and nobody uses it."""
         rest, home = self._turns.take_rest(), self.models.home
         loaded = home.loaded
-        if rest is None or loaded is None or loaded.plan.path != rest.path or len(home.under_way):
+        if rest is None:
             return
-        if self._are_kept(home):
-            self._use(UseModel(rest.path, loaded.plan.n_gpu_layers, is_urgent=False, is_chosen=False))
-        else:
-            self._turns.add(rest)
+        if loaded is None or loaded.plan.path != rest.path:
+            guarded(lambda: self.models.rest(rest.path))
+        elif not len(home.under_way):
+            if self._are_kept(home):
+                self._use(UseModel(rest.path, loaded.plan.n_gpu_layers, is_urgent=False, is_chosen=False))
+            else:
+                self._turns.add(rest)
 
     def _withdraw_unseen(self) -> None:
         """Before the model is changed, all answers of which nobody has seen anything are taken back for the next."""
         if self._turns.change is not None:
-            self._turns.put_back(self.models.home.under_way.withdraw())
+            home, change = self.models.home, self._turns.change
+            is_reloaded = home.path == str(change.path or "")
+            self._turns.put_back(home.under_way.withdraw(is_reloaded=is_reloaded))
 
     def _use(self, command: UseModel) -> None:
         home = self.models.home
@@ -470,6 +484,7 @@ class GenerationWorker:
                     member.under_way.cancel_unwanted(loaded)
                     if member is not self.models.front:
                         member.under_way.tell(loaded)
+                        member.loader.note_set_aside(loaded.loop)
                 except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
                     self.models.start_over(member, error)
         for task in self._turns.take_cancelled():
@@ -506,7 +521,7 @@ class GenerationWorker:
             # What is left of the time is for what is kept, not for reading weights again.
             self._publish(PlacementSettled(False, "The engine is closing."))
             return
-        if self.models.make_way(member, wanted.placement):
+        if guarded(lambda: self.models.make_way(member, wanted.placement)):
             self._publish(
                 PlacementSettled(False, "Other models leave memory, and take turns with this one from now on.")
             )
@@ -542,6 +557,6 @@ class GenerationWorker:
     def _count(self, now: bool = False) -> None:
         """Takes the figures for the Memory page, which other threads read."""
         if now or time.monotonic() - self._counted_at >= COUNTERS_SECONDS or not self.models.is_busy:
-            self.models.look_after()
+            guarded(self.models.look_after)
             self.counters = self.models.counters()
             self._counted_at = time.monotonic()

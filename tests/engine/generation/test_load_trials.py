@@ -131,3 +131,15 @@ def test_the_engine_answers_on_without_a_model_that_ended_it_until_somebody_choo
     assert not mark.exists()
     desk.ask("How?", "b", max_tokens=2)
     assert desk.end_of("b").answer.model == "tiny-llama"
+
+
+def test_a_load_of_another_model_does_not_clear_the_mark_of_one_that_ended_the_process(mark, model, tmp_path: Path):
+    other = tmp_path / "other.gguf"
+    other.write_bytes(b"more weights")
+    for times in (1, 2):
+        die(mark, model, times=1)
+        with LoadTrials(mark).of(other):
+            pass
+        assert LoadTrials(mark).deaths_of(model) == times
+    with pytest.raises(ModelLoadFailed, match="not tried again"), LoadTrials(mark).of(model):
+        pass

@@ -56,7 +56,8 @@ class Bench:
 
     def leave_mark(self) -> None:
         """As an engine does that a load has ended."""
-        self.mark.write_text(json.dumps({**_identity(self.plan.path), "deaths": 1}), encoding="ascii")
+        mark = {**_identity(self.plan.path), "deaths": 1}
+        self.mark.write_text(json.dumps({str(self.plan.path): mark}), encoding="ascii")
 
 
 def test_a_model_that_finds_room_is_loaded_as_planned(tmp_path, tiny_model):
