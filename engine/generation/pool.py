@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.closing import close_all
-from engine.core import QUOTES_ONLY, Priority
+from engine.core import QUOTES_ONLY
 from engine.errors import NotStreamable
 from engine.events import ModelSwitched, Publish
 from engine.generation.commands import UseModel
@@ -26,6 +26,7 @@ from engine.generation.making_way import MakingWay
 from engine.generation.member import Member
 from engine.generation.rounds import GROUP_SIZE, Targets, Used, Waiting, is_over, next_turn, quotas
 from engine.generation.scheduler import rank
+from engine.generation.turns import Asked
 from engine.generation.under_way import UnderWay
 from engine.memory.demand import Demand
 from engine.memory.hardware import Device
@@ -285,11 +286,11 @@ class ModelPool:
 
     # --- turns ---
 
-    def take_turn(self, waiting: Mapping[str, Priority]) -> None:
+    def take_turn(self, waiting: Mapping[str, Asked]) -> None:
         """Has the model whose turn it is be the one in front, loaded and in memory.
 
         Args:
-            waiting: Models that questions name which have not begun, each with the urgency of its most urgent one.
+            waiting: Models that questions name which have not begun.
 
         Raises:
             RagdollError: It cannot be had; whoever waits for it, of `front`, is to be told.
@@ -301,8 +302,9 @@ class ModelPool:
             # Nobody waits for the end of its group.
             self._turn.num_begun = 0
         has_written_all = not self.front.has_work and self.num_left == 0
-        if is_over(None if has_written_all else current, others, self._turn.used):
-            self._begin_turn(next_turn(others), list(wanted.values()))
+        now = self._clock()
+        if is_over(None if has_written_all else current, others, self._turn.used, now):
+            self._begin_turn(next_turn(others, now), list(wanted.values()))
         elif current is not None and not self.front.is_in_memory:
             self._bring_in(self.front)
 
@@ -348,7 +350,7 @@ class ModelPool:
         member.loader.start_over()
         self._look_anew()
 
-    def _wanted(self, waiting: Mapping[str, Priority]) -> dict[str, Waiting]:
+    def _wanted(self, waiting: Mapping[str, Asked]) -> dict[str, Waiting]:
         """All models with something to compute, by their files; those that are new to the pool join it."""
         for model in waiting:
             if self.find(model) is None:
@@ -356,11 +358,10 @@ class ModelPool:
                 member.loader.load_when_needed(Path(model), None)
                 self._others.append(member)
         wanted: dict[str, Waiting] = {}
-        now = self._clock()
+        now, targets = self._clock(), self._targets()
         for member in self:
-            priorities = [waiting[name] for name in self.names_of(member) if name in waiting]
-            urgency = member.under_way.urgency
-            is_wanted = bool(priorities) or (member.has_work if member is self.front else member.wants_turn)
+            asked = [waiting[name] for name in self.names_of(member) if name in waiting]
+            is_wanted = bool(asked) or (member.has_work if member is self.front else member.wants_turn)
             # Nobody has waited while there was nothing to wait for, nor while it was their turn.
             if not (is_wanted and member.is_waiting) or member is self.front:
                 member.since = now
@@ -368,13 +369,16 @@ class ModelPool:
             if not is_wanted:
                 continue
             member.is_named = member.is_named or member.path in waiting
-            all_urgencies = [*priorities, *([urgency] if urgency is not None else [])]
-            most_urgent = min((rank(one, now - member.since) for one in all_urgencies), default=rank("idle", 0.0))
+            urgency = member.under_way.urgency
+            urgencies = [*(one.priority for one in asked), *([urgency] if urgency is not None else [])]
+            most_urgent = min((rank(one, now - member.since) for one in urgencies), default=rank("idle", 0.0))
+            dues = [member.under_way.due_at(targets), *(targets.due_at(one.asked_at, 0) for one in asked)]
             loop = member.loaded.loop if member.loaded is not None else None
             wanted[member.path] = Waiting(
                 member.path,
                 most_urgent,
                 member.since,
+                due_at=min(dues),
                 num_unread=loop.num_unread if loop is not None else 1,
                 is_writing=loop is not None and loop.is_writing,
                 step_seconds=member.step_seconds,

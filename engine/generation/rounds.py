@@ -30,20 +30,25 @@ class Targets:
     ttft_seconds: float = 10.0
     tpot_seconds: float = 0.25
 
+    def due_at(self, asked_at: float, num_written: int) -> float:
+        """When the next token of an answer is promised."""
+        return asked_at + self.ttft_seconds + num_written * self.tpot_seconds
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A model with something to compute.
 
     `rank` is that of its most urgent question (scheduler.py), `since` when it was last its turn, or when the first
-    question came that waits since then. `num_unread` prompts of its group are still to be read. `is_writing`: an
-    answer has been begun. `step_seconds` is what a step that writes takes; `switch_seconds` what it takes to have the
-    model's weights in memory, 0 where they stay.
+    question came that waits since then; its next token is promised for `due_at`. `num_unread` prompts of its group are
+    still to be read. `is_writing`: an answer has been begun. `step_seconds` is what a step that writes takes;
+    `switch_seconds` what it takes to have the model in memory, 0 where it is.
     """
 
     path: str
     rank: int
     since: float
+    due_at: float = 0.0
     num_unread: int = 0
     is_writing: bool = False
     step_seconds: float = 0.1
@@ -74,9 +79,14 @@ def quotas(models: Sequence[Waiting], targets: Targets) -> dict[str, float]:
     return {path: min(most, max(worthwhile, switching / (n * (share - load)))) for path, n in per_token.items()}
 
 
-def next_turn(models: Sequence[Waiting]) -> Waiting | None:
-    """Who is next: of the most urgent, the one whose questions have waited longest."""
-    return min(models, key=lambda model: (model.rank, model.since, model.path), default=None)
+def next_turn(models: Sequence[Waiting], now: float) -> Waiting | None:
+    """Who is next: of the most urgent, whose next token is due first; of several that are late, who waited longest."""
+    return min(models, key=lambda model: _order(model, now), default=None)
+
+
+def _order(model: Waiting, now: float) -> tuple[int, float, float, str]:
+    # Going by what is late already would have nobody in time once there is too much to do.
+    return model.rank, max(now, model.due_at), model.since, model.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +104,14 @@ class Used:
     is_free: bool = True
 
 
-def is_over(current: Waiting | None, others: Sequence[Waiting], used: Used) -> bool:
+def is_over(current: Waiting | None, others: Sequence[Waiting], used: Used, now: float) -> bool:
     """Whether the turn of the model that computes is over.
 
     Args:
         current: It, None where it has nothing to compute.
         others: Those that wait for their turn.
         used: What it has had.
+        now: Seconds of the clock of `since` and `due_at`.
     """
     if not others:
         return False
@@ -113,4 +124,5 @@ def is_over(current: Waiting | None, others: Sequence[Waiting], used: Used) -> b
     if current.num_unread:
         holds_answers_up = used.is_free and any(model.is_writing for model in equals)
         return used.read_seconds >= (0.0 if holds_answers_up else used.reading_seconds)
-    return used.wrote_seconds >= used.quota_seconds
+    # Who is due first goes on.
+    return used.wrote_seconds >= used.quota_seconds and next_turn([current, *equals], now) is not current

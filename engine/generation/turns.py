@@ -11,12 +11,21 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import get_args
 
 from engine.core import Priority
 from engine.generation.commands import InTurn, RestModel, Task, UseModel
 
 _URGENCY: tuple[Priority, ...] = get_args(Priority)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Of one model's questions that have not begun: how urgent they are at most, and when the first was asked."""
+
+    priority: Priority
+    asked_at: float
 
 
 class Turns:
@@ -59,12 +68,16 @@ class Turns:
             self.num_moves += len(returned)
 
     @property
-    def models(self) -> dict[str, Priority]:
-        """What the questions that can begin name as their model, "" for the chosen one: how urgent they are at most."""
-        found: dict[str, Priority] = {}
+    def models(self) -> dict[str, Asked]:
+        """What the questions that can begin name as their model, "" for the chosen one."""
+        found: dict[str, Asked] = {}
         for task in self._tasks:
             if self._can_begin(task):
-                found.setdefault(task.model, task.in_flight.question.priority)
+                asked_at = task.in_flight.timeline.marks["asked"]
+                before = found.get(task.model)
+                # The first of them is as urgent as any.
+                priority = before.priority if before else task.in_flight.question.priority
+                found[task.model] = Asked(priority, min(asked_at, before.asked_at) if before else asked_at)
         return found
 
     def take(self, most: int | None = None, models: Collection[str] | None = None) -> list[Task]:

@@ -76,10 +76,18 @@ def test_where_all_fit_together_turns_are_short():
 
 
 def test_who_has_waited_longest_is_next_and_people_go_first():
-    assert next_turn([]) is None
+    assert next_turn([], 9.0) is None
     models = [waiting("a", since=5.0), waiting("b", since=3.0), waiting("c", rank=1, since=1.0)]
-    assert next_turn(models).path == "b"
-    assert next_turn(models[2:]).path == "c"
+    assert next_turn(models, 9.0).path == "b"
+    assert next_turn(models[2:], 9.0).path == "c"
+
+
+def test_whose_next_token_is_due_first_is_next_and_who_has_written_ahead_can_wait():
+    ahead, asked = waiting("a", since=1.0, due_at=30.0), waiting("b", since=8.0, due_at=12.0)
+    assert next_turn([ahead, asked], 9.0) is asked
+    # Late is late: then it is by turns.
+    assert next_turn([ahead, asked], 40.0) is ahead
+    assert TARGETS.due_at(5.0, 4) == 5.0 + 8.0 + 1.0
 
 
 def used(wrote: float = 0.0, read: float = 0.0, *, num_steps: int = 1, is_free: bool = False) -> Used:
@@ -88,28 +96,31 @@ def used(wrote: float = 0.0, read: float = 0.0, *, num_steps: int = 1, is_free: 
 
 def test_a_turn_ends_when_its_prompts_are_read_and_its_time_is_used():
     other = [waiting("b")]
-    assert not is_over(waiting("a", num_unread=1), other, used(9.0, 1.0))
-    assert not is_over(waiting("a"), other, used(0.5))
-    assert is_over(waiting("a"), other, used(1.0))
-    assert not is_over(waiting("a"), [], used(9.0))
+    assert not is_over(waiting("a", num_unread=1), other, used(9.0, 1.0), 0.0)
+    assert not is_over(waiting("a", since=1.0), other, used(0.5), 0.0)
+    assert is_over(waiting("a", since=1.0), other, used(1.0), 0.0)
+    assert not is_over(waiting("a", since=1.0), [], used(9.0), 0.0)
+    # The others have written ahead.
+    assert not is_over(waiting("a", due_at=2.0), [waiting("b", due_at=3.0)], used(9.0), 0.0)
+    assert is_over(waiting("a", due_at=4.0), [waiting("b", due_at=3.0)], used(9.0), 0.0)
 
 
 def test_no_turn_is_without_a_step_but_of_who_has_nothing_to_do():
-    assert not is_over(waiting("a"), [waiting("b")], used(1.0, num_steps=0))
-    assert is_over(None, [waiting("b")], used(num_steps=0))
+    assert not is_over(waiting("a"), [waiting("b")], used(1.0, num_steps=0), 0.0)
+    assert is_over(None, [waiting("b")], used(num_steps=0), 0.0)
 
 
 def test_prompts_do_not_hold_answers_of_other_models_up_for_long():
     reading, writing = waiting("a", num_unread=3), [waiting("b", is_writing=True)]
-    assert not is_over(reading, writing, used(0.0, 4.0))
-    assert is_over(reading, writing, used(0.0, 8.0))
+    assert not is_over(reading, writing, used(0.0, 4.0), 0.0)
+    assert is_over(reading, writing, used(0.0, 8.0), 0.0)
     # In memory together, they take turns with each step.
-    assert is_over(reading, writing, used(0.0, 0.1, is_free=True))
+    assert is_over(reading, writing, used(0.0, 0.1, is_free=True), 0.0)
     # A prompt waits for others, and not for all of a backlog.
-    assert not is_over(reading, [waiting("b")], used(0.0, 0.1, is_free=True))
-    assert is_over(reading, [waiting("b")], used(0.0, 8.0))
+    assert not is_over(reading, [waiting("b")], used(0.0, 0.1, is_free=True), 0.0)
+    assert is_over(reading, [waiting("b")], used(0.0, 8.0), 0.0)
 
 
 def test_people_interrupt_a_turn_and_scripts_wait_for_its_end():
-    assert is_over(waiting("a", rank=1, num_unread=3), [waiting("b", rank=0)], used(num_steps=0))
-    assert not is_over(waiting("a", rank=0), [waiting("b", rank=1)], used(9.0))
+    assert is_over(waiting("a", rank=1, num_unread=3), [waiting("b", rank=0)], used(num_steps=0), 0.0)
+    assert not is_over(waiting("a", rank=0), [waiting("b", rank=1)], used(9.0), 0.0)
