@@ -36,7 +36,7 @@ from engine.generation.model_leases import ModelLeases
 from engine.generation.premises import Premises
 from engine.generation.standby import Standby
 from engine.generation.step_loop import StepLoop
-from engine.memory.demand import SPARE_OWNER, Budgets, Demand
+from engine.memory.demand import SPARE_OWNER, Budgets, Demand, undecided
 from engine.memory.hardware import Device, Hardware, probe, probe_devices
 from engine.memory.ladder import constrained
 from engine.memory.ledger import Ledger
@@ -376,8 +376,12 @@ class ModelLoader:
         if self._loaded is None:
             return 0
         demand = self._with_all(self._loaded.plan.demand_by(self._settings()))
+        # What is bound to come counts as if it were there.
+        fixed_bytes = sum(span.num_bytes for span in demand.fixed if span.tier == "ram")
+        there_bytes = sum(span.num_bytes for span in undecided(self._ledger.spans("ram")))
         spare_bytes = self._ledger.held_bytes("ram", SPARE_OWNER)
-        return left_bytes(self._hardware(), demand, self._ledger.counted_bytes("ram") + spare_bytes)
+        entered_bytes = self._ledger.counted_bytes("ram") + spare_bytes + max(0, fixed_bytes - there_bytes)
+        return left_bytes(self._hardware(), demand, entered_bytes)
 
     @property
     def headroom_bytes(self) -> int:
