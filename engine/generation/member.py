@@ -81,8 +81,8 @@ class Member:
 
     @property
     def seconds_to_switch(self) -> float:
-        """What it takes to have it in memory, where it is not: as before, or by a guess."""
-        if self.loaded is None or self.is_in_memory:
+        """What it takes to have it in memory where it leaves that for others: as before, or by a guess."""
+        if self.loaded is None or not self.loader.takes_turns:
             return 0.0
         return self.switch_seconds or (self.removable_bytes + self.missing_bytes) / _USUAL_BYTES_PER_S
 

@@ -24,7 +24,16 @@ from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
 from engine.generation.making_way import MakingWay
 from engine.generation.member import Member
-from engine.generation.rounds import GROUP_SIZE, Targets, Used, Waiting, is_over, next_turn, quotas
+from engine.generation.rounds import (
+    GROUP_SIZE,
+    WRITING_BESIDE_SECONDS,
+    Targets,
+    Used,
+    Waiting,
+    is_over,
+    next_turn,
+    quotas,
+)
 from engine.generation.scheduler import rank
 from engine.generation.turns import Asked
 from engine.generation.under_way import UnderWay
@@ -392,9 +401,9 @@ class ModelPool:
         left.since = self._clock()
         self._end_arrival()
         self.front = next(member for member in self if member.path == chosen.path)
-        is_free = not any(model.switch_seconds for model in wanted)
-        targets = self._targets()
-        quota_seconds = quotas(wanted, targets)[chosen.path]
+        paths, targets = {model.path for model in wanted}, self._targets()
+        is_free = all(member.is_in_memory for member in self if member.path in paths)
+        quota_seconds = WRITING_BESIDE_SECONDS if is_free else quotas(wanted, targets)[chosen.path]
         self._turn = _Turn(Used(quota_seconds, targets.ttft_seconds, is_free=is_free))
         if not self.front.is_in_memory:
             self._bring_in(self.front, left)

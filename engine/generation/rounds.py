@@ -56,12 +56,11 @@ class Waiting:
 
 
 def quotas(models: Sequence[Waiting], targets: Targets) -> dict[str, float]:
-    """For how many seconds each model writes in its turn.
+    """For how many seconds each model writes in its turn, where not all are in memory.
 
     q_i = c / (n_i (α − Σ 1/n_j)) with n_i = target / step time, c what all switches of a round take, and
     α = max(c / (min n · QMAX) + Σ 1/n_j, 1/2): the share of the target that a round takes (Aegaeon, equations 2 and 3).
-    At least so long, and QMAX at most, that switching takes a small share of the round; else no longer than leaves each
-    model a turn within the promised time to a first token.
+    At least so long, and QMAX at most, that switching takes a small share of the round.
 
     Args:
         models: All that take turns.
@@ -69,14 +68,11 @@ def quotas(models: Sequence[Waiting], targets: Targets) -> dict[str, float]:
     """
     per_token = {model.path: targets.tpot_seconds / max(1e-6, model.step_seconds) for model in models}
     switching = sum(model.switch_seconds for model in models)
-    if switching <= 0 or len(models) < 2:
-        return dict.fromkeys(per_token, WRITING_BESIDE_SECONDS)
     load = sum(1 / n for n in per_token.values())
     share = max(switching / (min(per_token.values()) * MOST_WRITING_SECONDS) + load, LEAST_SHARE)
     worthwhile = min(MOST_WRITING_SECONDS, switching * (1 / MOST_SWITCHING - 1) / len(models))
-    # Prompts are read in the same turns: whoever comes now is to have its own within the promised time.
-    most = max(worthwhile, targets.ttft_seconds / len(models))
-    return {path: min(most, max(worthwhile, switching / (n * (share - load)))) for path, n in per_token.items()}
+    least = max(WRITING_BESIDE_SECONDS, worthwhile)
+    return {path: max(least, switching / (n * (share - load) or 1.0)) for path, n in per_token.items()}
 
 
 def next_turn(models: Sequence[Waiting], now: float) -> Waiting | None:

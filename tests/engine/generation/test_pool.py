@@ -531,3 +531,25 @@ def test_a_model_whose_file_was_replaced_while_it_waited_is_loaded_anew(models, 
     desk.end_of("first")
     desk.ask_of(path, "second")
     assert desk.text_of("second") == alone[models[2]]
+
+
+def test_nothing_is_read_ahead_of_a_model_that_is_closed_for_another(models, alone, pool_desk, monkeypatch):
+    monkeypatch.setattr("engine.generation.worker.POOL_LOOK_SECONDS", 0.05)
+    desk = pool_desk(FOR_ONE)
+    generation = desk.settings.generation.model_copy(update={"read_ahead": True})
+    desk.settings = desk.settings.model_copy(update={"generation": generation})
+    desk.worker.use(UseModel(models[0]))
+    first = desk.ask_of(models[0], "a", max_tokens=250)
+    desk.begin_of("a")
+    desk.ask_of(models[1], "b", max_tokens=100)
+    desk.begin_of("b")
+    first.cancelled.set()
+    desk.end_of("a")
+    desk.end_of("b")
+    monkeypatch.setattr("engine.generation.pool.IDLE_SECONDS", 0.0)
+    desk.wait_until(lambda: list(desk.members) == ["a"])
+    params = SamplingParams(max_tokens=NUM_TOKENS, temperature=0.0, seed=7)
+    in_flight = QuestionInFlight(Question("later", "How?", sampling=params))
+    desk.worker.expect(in_flight, EVIDENCE.passages)
+    desk.worker.submit(in_flight, EVIDENCE)
+    assert desk.text_of("later") == alone[models[0]]
