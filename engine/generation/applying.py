@@ -17,7 +17,7 @@ from pathlib import Path
 from engine.config import MIB
 from engine.core import Tier
 from engine.errors import ModelError, ModelLoadFailed, NotStreamable
-from engine.generation.building import OpenContext, cells_of, keeper_over, open_context, open_stream
+from engine.generation.building import OpenContext, cells_of, copied_of, keeper_over, open_context, open_stream
 from engine.generation.cells import Cells
 from engine.generation.changing import Change, change_of, weights_differ
 from engine.generation.context import Context
@@ -274,7 +274,7 @@ def _with_weights(loaded: LoadedModel, plan: LoadPlan, means: Means) -> LoadedMo
         model.close()
         means.leases.release_weights()
         raise
-    return replace(loaded, plan=plan, stream=stream)
+    return replace(loaded, plan=plan, stream=stream, copied=copied_of(model, loaded.files, means.ledger))
 
 
 def _set_aside(loaded: LoadedModel, wanted: LoadPlan, means: Means) -> None:

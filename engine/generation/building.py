@@ -25,6 +25,7 @@ from engine.generation.model import Model
 from engine.generation.model_leases import LeaseGroup, ModelLeases
 from engine.generation.speaker import speaker_of
 from engine.generation.step_loop import StepLoop
+from engine.generation.weights.copied import CopiedWeights
 from engine.generation.weights.stream import LayerStream
 from engine.memory.ledger import Ledger
 from engine.models.gguf import parts_of
@@ -88,8 +89,23 @@ def build(
         undo.pop_all()
     reads_ahead = plan.reads_ahead(plan.settings)
     return LoadedModel(
-        plan, model, context, opened.leases, speaker, loop, keeper, files, wants_ahead=reads_ahead, stream=stream
+        plan,
+        model,
+        context,
+        opened.leases,
+        speaker,
+        loop,
+        keeper,
+        files,
+        wants_ahead=reads_ahead,
+        stream=stream,
+        copied=copied_of(model, files, ledger),
     )
+
+
+def copied_of(model: Model, files: CacheFiles, ledger: Ledger) -> CopiedWeights | None:
+    """Weights in the processor's order, where they can leave memory: all of them lie in one place."""
+    return CopiedWeights(model.copied_range, files.folder, ledger) if model.copied_range is not None else None
 
 
 def open_stream(

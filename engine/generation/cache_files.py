@@ -96,6 +96,11 @@ class CacheFiles:
         self._thread.start()
 
     @property
+    def folder(self) -> Path:
+        """Where they lie."""
+        return self._folder
+
+    @property
     def held_bytes(self) -> int:
         """Bytes of all files that are known, those that are about to be written included."""
         return self._index.held_bytes

@@ -20,6 +20,7 @@ from engine.generation.model_leases import LeaseGroup
 from engine.generation.prompt import Peek
 from engine.generation.speaker import Speaker
 from engine.generation.step_loop import StepLoop
+from engine.generation.weights.copied import CopiedWeights
 from engine.generation.weights.stream import LayerStream
 
 # Attention passes over all cells, whose ever they are: 18,000 that nobody reads made reading twice as slow, and loading
@@ -37,7 +38,8 @@ class LoadedModel:
 
     `context_leases` are what the ledger knows of the context. `wants_ahead`: prompts are to be read while a search
     goes on, where that is of any use. `keeps_in_cells`: what was read may lie in cells that no answer needs. `stream`
-    is what holds the layers in memory, and reads those that are not; None where the system does.
+    is what holds the layers in memory, and reads those that are not; None where the system does. `copied` are weights
+    in the processor's order, where they can leave memory.
     """
 
     plan: LoadPlan
@@ -51,6 +53,7 @@ class LoadedModel:
     wants_ahead: bool = False
     keeps_in_cells: bool = True
     stream: LayerStream | None = None
+    copied: CopiedWeights | None = None
 
     @property
     def shape(self) -> ModelShape:
@@ -126,7 +129,8 @@ class LoadedModel:
 
     def close_weights(self) -> None:
         """Gives the weights back; no context uses them any more. A second call does nothing."""
-        close_all(*([self.stream.close] if self.stream is not None else []), self.model.close)
+        parts = [part.close for part in (self.stream, self.copied) if part is not None]
+        close_all(*parts, self.model.close)
 
     def _kept(self) -> dict[str, float]:
         if self.keeper is None:

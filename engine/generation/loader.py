@@ -391,7 +391,7 @@ class ModelLoader:
     def leave(self, num_bytes: int) -> None:
         """Has weights leave memory. Raises NotStreamable where they cannot."""
         if self._loaded is not None:
-            self.standby.leave(self._loaded, num_bytes)
+            self.standby.leave(self._loaded, self._leases, num_bytes)
 
     def fold(
         self, *, keeps_what_was_read: bool = True, keeps_weights: bool = False, closes_weights: bool = False
@@ -438,7 +438,8 @@ class ModelLoader:
     def _with_all(self, demand: Demand) -> Demand:
         """What the model wants, with what competes with it."""
         full = self._beside(demand)
-        return replace(full, wishes=replace(full.wishes, can_leave=self.takes_turns))
+        can_leave = self.takes_turns and self.wanted in self._premises.left_in_order
+        return replace(full, wishes=replace(full.wishes, can_leave=can_leave))
 
     def abandon_loading(self) -> None:
         """Makes a load that is under way give up (from any thread)."""
@@ -493,6 +494,8 @@ class ModelLoader:
             ),
         )
         self._in_force = InForce(loaded.plan, has_own_layers=n_gpu_layers is not None)
+        if loaded.copied is None:
+            self._premises.left_in_order.add(path)
         self.decision = loaded.plan.sentence
         self._premises.devices = probe_devices()
         return loaded

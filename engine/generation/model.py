@@ -19,7 +19,10 @@ import llama_cpp.llama_cpp as llama
 
 from engine.errors import ModelLoadFailed
 from engine.generation.weights import file_pages
+from engine.generation.weights.copied import range_of
 from engine.generation.weights.mappings import Mapping, appeared, current
+from engine.memory import pages
+from engine.memory.pages import Range, anonymous_ranges
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +110,8 @@ class Model:
         self.layer_devices: dict[int, str] = {}
         # What llama.cpp copied of the weights into memory of its own, instead of computing where the file is mapped.
         self.copied_bytes = 0
+        # Where that memory lies, if it can be told; nobody writes there once it is loaded.
+        self.copied_range: Range | None = None
         self.load(n_gpu_layers, on_progress, is_repacked)
 
     def load(self, n_gpu_layers: int, on_progress: Callable[[float], bool], is_repacked: bool = True) -> None:
@@ -133,7 +138,7 @@ class Model:
         callback = llama.llama_progress_callback(lambda fraction, _: on_progress(fraction))
         params.progress_callback = callback
         native_log.begin()
-        before = current()
+        before, memory_before = current(), anonymous_ranges()
         handle = llama.llama_model_load_from_file(os.fsencode(self.path), params)
         if not handle:
             raise ModelLoadFailed(
@@ -144,6 +149,11 @@ class Model:
         self._vocab = llama.llama_model_get_vocab(handle)
         self.mappings, self.layer_devices = appeared(before, current()), dict(native_log.layer_devices)
         self.copied_bytes = file_pages.copied_bytes(native_log.weight_buffers)
+        is_on_processor = all(device == "CPU" for device in self.layer_devices.values())
+        memory_now = anonymous_ranges() if is_on_processor else ()
+        # As a whole, or beside what was there: the system joins what lies side by side, and uses addresses again.
+        new_ranges = {*pages.appeared(memory_before, memory_now), *(set(memory_now) - set(memory_before))}
+        self.copied_range = range_of(sorted(new_ranges), self.copied_bytes)
         if self.copied_bytes:
             file_pages.let_go(self.path, self.mappings)
             file_pages.read_singly(self.path, self.mappings)

@@ -24,6 +24,8 @@ class LeaseGroup:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._leases: list[Lease] = []
+        # What copied weights take that have left.
+        self._left: list[int] = []
 
     def take(
         self,
@@ -51,11 +53,24 @@ class LeaseGroup:
         for lease in self._leases:
             lease.mark("resident")
 
+    def show_copied(self, *, is_there: bool) -> None:
+        """Of memory that is no page of a file: nothing is held of it, or all is again."""
+        copied = [lease for lease in self._leases if lease.span.tier == "ram" and not lease.span.is_mapped]
+        if is_there:
+            for lease, num_bytes in zip(copied, self._left, strict=False):
+                lease.resize(num_bytes)
+            self._left = []
+        elif not self._left:
+            self._left = [lease.num_bytes for lease in copied]
+            for lease in copied:
+                lease.resize(0)
+
     def release(self) -> None:
         """Gives everything back. A second call does nothing."""
         for lease in self._leases:
             lease.release()
         self._leases.clear()
+        self._left = []
 
 
 class ModelLeases:
@@ -189,6 +204,10 @@ class ModelLeases:
                 context.take("workspace", what, "gpu", num_bytes)
         self._weights.settle()
         return context
+
+    def show_copied(self, *, is_there: bool) -> None:
+        """Whether weights that are no pages of the file are in memory."""
+        self._weights.show_copied(is_there=is_there)
 
     def release_weights(self) -> None:
         """The weights have gone."""

@@ -31,6 +31,8 @@ class Premises:
     trials: LoadTrials
     keeps_in_cells: bool = True
     sets_aside_on_disk: bool = False
+    # Models whose weights are left in the file's order so that they can leave memory: in another one they could not.
+    left_in_order: set[Path] = field(default_factory=set)
     devices: tuple[Device, ...] = ()
     tell_when_scanned: Callable[[], None] = field(default=lambda: None)
     _files: CacheFiles | None = None

@@ -1,17 +1,19 @@
 """Standby: what of a loaded model has left memory for another's, and how it comes back; nobody's answer ends by that.
 
 Weights leave first and come back while the next pass is computed (weights/stream.py). Where that is not enough, the
-context follows: all that was computed is set aside. Weights that cannot leave, since they lie on a device or in another
-order than in the file, are closed, and read again.
+context follows: all that was computed is set aside. Those that llama.cpp has put into an order of its own are kept in a
+file meanwhile (weights/copied.py); those on a device are closed, and read again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from engine.errors import NotStreamable, WeightsNotRead
 from engine.generation.applying import Applied, Means, fold, unfold
 from engine.generation.load_plan import LoadPlan
 from engine.generation.loaded import LoadedModel
+from engine.generation.model_leases import ModelLeases
 
 
 class Standby:
@@ -27,7 +29,9 @@ class Standby:
 
     def removable_bytes(self, loaded: LoadedModel) -> int:
         """Weights that can leave memory; 0 of those that cannot but with the whole model."""
-        stream = loaded.stream
+        stream, copied = loaded.stream, loaded.copied
+        if copied is not None:
+            return copied.num_bytes if copied.is_there else 0
         return stream.removable_bytes if stream is not None and loaded.plan.placement.can_leave else 0
 
     def missing_bytes(self, loaded: LoadedModel) -> int:
@@ -35,19 +39,28 @@ class Standby:
         if not loaded.model.is_open:
             spans = loaded.plan.placement.spans
             return sum(span.num_bytes for span in spans if (span.owner, span.tier) == ("weights", "ram"))
+        if loaded.copied is not None:
+            return 0 if loaded.copied.is_there else loaded.copied.num_bytes
         return loaded.stream.missing_bytes if loaded.stream is not None and self.is_away else 0
 
     def needed_bytes(self, loaded: LoadedModel) -> int:
         """What `come_back` takes of memory, the context with it where it has left."""
         return self.missing_bytes(loaded) + (_context_bytes(loaded) if self.is_folded else 0)
 
-    def leave(self, loaded: LoadedModel, num_bytes: int) -> None:
-        """Has weights leave memory, so much at least where there is as much.
+    def leave(self, loaded: LoadedModel, leases: ModelLeases, num_bytes: int) -> None:
+        """Has weights leave memory, so much at least where there is as much; those that were copied, as a whole.
 
         Raises:
             NotStreamable: They cannot.
         """
-        if loaded.stream is not None:
+        if loaded.copied is not None:
+            try:
+                loaded.copied.leave()
+            except OSError as error:
+                raise NotStreamable(f"Weights could not be written to the disk: {error.strerror or error}.") from error
+            self.is_away = True
+            leases.show_copied(is_there=False)
+        elif loaded.stream is not None:
             self.is_away = True
             loaded.stream.go_away(num_bytes)
 
@@ -79,7 +92,7 @@ class Standby:
             loaded.close_weights()
             means.leases.release_weights()
         if loaded.model.is_open and not (self.is_away or keeps_weights):
-            self.leave(loaded, self.removable_bytes(loaded))
+            self.leave(loaded, means.leases, self.removable_bytes(loaded))
 
     def come_back(self, loaded: LoadedModel, placed_anew: Callable[[], LoadPlan], means: Means) -> Applied | None:
         """Has all of the model be where it was, or where there is room for it now.
@@ -97,15 +110,29 @@ class Standby:
             RagdollError: What left could not be read; another try may succeed.
         """
         is_open = loaded.model.is_open
-        if is_open and loaded.stream is not None:
+        if is_open:
             # Harmless where nothing left.
-            loaded.stream.come_back()
+            _bring_weights(loaded, means.leases)
             self.is_away = False
         if not self.is_folded:
             return None
         applied = unfold(loaded, loaded.plan if is_open else placed_anew(), means)
         self.is_away = self.is_folded = False
         return applied
+
+
+def _bring_weights(loaded: LoadedModel, leases: ModelLeases) -> None:
+    if loaded.copied is not None:
+        leases.show_copied(is_there=True)
+        try:
+            loaded.copied.come_back()
+        except OSError as error:
+            raise WeightsNotRead(
+                f"A part of the model could not be read from the disk: {error.strerror or error}.",
+                "Look whether the disk is in order, then ask again.",
+            ) from error
+    if loaded.stream is not None:
+        loaded.stream.come_back()
 
 
 def _context_bytes(loaded: LoadedModel) -> int:
