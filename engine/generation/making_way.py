@@ -91,10 +91,11 @@ class MakingWay:
     def for_others(self, principal: Member) -> None:
         """Weights of models that wait leave where their room is wanted by anything else."""
         for one in self._members():
-            # What came back has filled its room to the brim, by plan.
-            lacking = -principal.loader.room_bytes - principal.loader.headroom_bytes // 2
-            if one.loader.standby.is_away and one.removable_bytes and lacking > 0:
-                self._leave(one, lacking)
+            if one.loader.standby.is_away and one.removable_bytes:
+                # What came back has filled its room to the brim, by plan.
+                lacking = -principal.loader.room_bytes - principal.loader.headroom_bytes // 2
+                if lacking > 0:
+                    self._leave(one, lacking)
 
     def _fits_beside(self, member: Member, beside: list[Member], path: Path, n_gpu_layers: int | None) -> bool:
         """Whether a model has all its room beside the others: of a card that they share, too."""
