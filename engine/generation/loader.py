@@ -347,12 +347,6 @@ class ModelLoader:
         """The model that answers, loaded or not; None for quotes."""
         return self._wanted[0] if self._wanted is not None else None
 
-    def wanted_with_layers(self) -> tuple[Path, int | None]:
-        """The same with the layers that were chosen for a device. Raises ValueError where there is none."""
-        if self._wanted is None:
-            raise ValueError("no model is wanted here")
-        return self._wanted
-
     def plan(self, path: Path, n_gpu_layers: int | None) -> LoadPlan:
         """How a model would be loaded now.
 

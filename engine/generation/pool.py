@@ -413,8 +413,8 @@ class ModelPool:
         loader = member.loader
         try:
             if member.loaded is None:
-                path, layers = loader.wanted_with_layers()
-                self._way.load(member, path, layers)
+                assert loader.wanted is not None, "a model was to be loaded where answers are quotes"
+                self._way.load(member, loader.wanted, loader.wanted_layers)
                 return
             # All others are what there is beside it.
             for one in self:

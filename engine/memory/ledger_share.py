@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.core import SpanState, Tier
+from engine.core import Span, SpanState, Tier
 from engine.memory.demand import SPARE_OWNER
 from engine.memory.ledger import Lease, Ledger, Measure, Reservation
 
@@ -28,10 +28,10 @@ class _Entry:
 class LedgerShare(Ledger):
     """The whole ledger for whoever asks it; what is taken here is known to be this model's. Usable from any thread."""
 
-    def __init__(self, whole: Ledger, name: str = "") -> None:
-        """Begins with nothing; `name` is the model's, for people."""
+    def __init__(self, whole: Ledger) -> None:
+        """Begins with nothing."""
         super().__init__(whole.on_change, whole.growing)
-        self._whole, self._name = whole, name
+        self._whole, self._name = whole, ""
         self._entries: dict[Lease, _Entry] = {}
         self._is_waiting = self._is_away = False
 
@@ -64,7 +64,8 @@ class LedgerShare(Ledger):
     def wait(self, name: str, *, is_away: bool) -> None:
         """Another model is planned for: what this one holds is entered under other names, with its own.
 
-        `is_away`: what is left of its weights in memory leaves as soon as anything else wants the room.
+        `name` is the model's, for people. `is_away`: what is left of its weights in memory leaves as soon as anything
+        else wants the room.
         """
         self._name, self._is_waiting, self._is_away = name, True, is_away
         self._rename_all()
@@ -74,11 +75,10 @@ class LedgerShare(Ledger):
         self._is_waiting = False
         self._rename_all()
 
-    def own_bytes(self, tier: Tier) -> int:
-        """What this model holds."""
-        return sum(lease.num_bytes for lease in self._held_leases() if lease.span.tier == tier)
-
     # --- the whole ---
+
+    def spans(self, tier: Tier | None = None) -> tuple[Span, ...]:
+        return self._whole.spans(tier)
 
     def reserve(self, tier: Tier, num_bytes: int, budget_bytes: int | None) -> Reservation | None:
         return self._whole.reserve(tier, num_bytes, budget_bytes)

@@ -6,9 +6,11 @@ from there. The file has no name: it goes with the process, whatever ends that.
 
 from __future__ import annotations
 
+import errno
 import logging
 import mmap
 import os
+import shutil
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +21,7 @@ from typing import Any
 from engine.generation.weights.memory_map import MADV_DONTNEED, advise, bytes_at
 from engine.memory.ledger import Lease, Ledger
 from engine.memory.pages import Range
+from engine.memory.room import DISK_RESERVE_SHARE
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +94,10 @@ class CopiedWeights:
 
     def _write(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
+        disk = shutil.disk_usage(self._folder)
+        if disk.free - self.num_bytes < disk.total * DISK_RESERVE_SHARE:
+            # While it was being filled, chats and the library could not be written.
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         handle, name = tempfile.mkstemp(prefix="weights-", dir=self._folder)
         file = FileIO(handle, "r+b")
         try:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import mmap
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from engine.generation.context import Context, ContextSpec, Stretch
 from engine.generation.model import Model
+from engine.generation.weights import copied
 from engine.generation.weights.copied import MOST_AROUND_BYTES, CopiedWeights, range_of
 from engine.memory.ledger import Ledger
 from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
@@ -65,6 +67,18 @@ def test_what_cannot_be_written_stays(tmp_path: Path):
         weights.leave()
     assert weights.is_there
     assert held[:4] == b"here"
+
+
+def test_a_disk_that_is_nearly_full_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    held, where = memory(2 * MIB)
+    held[:4] = b"here"
+    weights = CopiedWeights(where, tmp_path, Ledger())
+    monkeypatch.setattr(copied.shutil, "disk_usage", lambda _: SimpleNamespace(total=100 * MIB, free=11 * MIB))
+    with pytest.raises(OSError, match="No space left"):
+        weights.leave()
+    assert weights.is_there
+    assert held[:4] == b"here"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_was_cut_is_told(tmp_path: Path):
