@@ -70,7 +70,8 @@ class Accounts:
         parts = self._parts
         stores, of_model = parts.stores.opened(), dict(parts.generation.counters)
         of_index = stores.index.counters() if stores is not None else {}
-        of_questions = {"tokens_per_s": 0.0, "questions_waiting": float(num_waiting)} | of_model
+        of_questions = {"tokens_per_s": 0.0, "questions_waiting": float(num_waiting)} | parts.goodput.now.counters()
+        of_questions |= of_model
         rates = self._rates.of({f"{name}_bytes_per_s": total for name, total in self._totals(of_questions).items()})
         return of_questions | rates | _of_placement(parts, placement) | of_index | parts.sweep_costs.counters()
 

@@ -16,6 +16,7 @@ from engine.cores import Cores
 from engine.events import LibraryChanged
 from engine.foreseen import Foreseen
 from engine.generation.commands import UseModel
+from engine.generation.goodput import GoodputWatch
 from engine.generation.loader import ModelLoader
 from engine.generation.pool import ModelPool
 from engine.generation.refresh_policy import RefreshPolicy
@@ -71,6 +72,7 @@ class Parts:
     indexer: IndexWorker
     watcher: Watcher
     backlog: BacklogWatch
+    goodput: GoodputWatch
     adapting: Adapting
     profile: KnownProfile
     rehearsing: Rehearsing
@@ -126,6 +128,7 @@ def assemble(
     phases = Phases(told.publish)
     stores = StoresOpener(home, catalog, settings, ledger, phases)
     backlog = BacklogWatch(lambda: adapting.wake())
+    goodput = GoodputWatch(lambda: _targets(settings().generation))
     # Nobody is asked how long measuring takes: it begins when nobody has asked anything for a while.
     profile = KnownProfile(profile_file(home.data), delay_seconds=0.0)
     planner = ProfiledPlanner(profile)
@@ -208,6 +211,7 @@ def assemble(
             rehearsing.start()
 
     told.subscribe(backlog.note)
+    told.subscribe(goodput.note)
     told.subscribe(adapting.note)
     told.subscribe(lambda event: generation.forget_removed() if isinstance(event, LibraryChanged) else None)
     searching = SearcherOpener(stores, catalog, settings, ledger, sweep_costs)
@@ -261,6 +265,7 @@ def assemble(
         indexer=indexer,
         watcher=watcher,
         backlog=backlog,
+        goodput=goodput,
         adapting=adapting,
         profile=profile,
         rehearsing=rehearsing,

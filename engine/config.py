@@ -118,7 +118,8 @@ class GenerationSettings(_Table):
     reorder_loss: float = Field(0.1, ge=0, le=1)
     read_ahead: bool | None = None
     refresh: Literal["off", "auto", "always"] = "off"
-    # What readers are promised where several models take turns: how soon an answer begins, and how fast it is written.
+    # What readers are promised: how soon an answer begins, and how fast it is written. Models that take turns do so by
+    # it, and answers are told by it to have come in time.
     ttft_target_seconds: float = Field(10.0, gt=0)
     tpot_target_seconds: float = Field(0.25, gt=0)
     num_threads: int = Field(0, ge=0)

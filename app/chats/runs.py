@@ -11,12 +11,19 @@ from typing import Any
 from uuid import uuid4
 
 from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, storable
-from app.chats.errors import telling
+from app.chats.errors import Words, telling
 from app.chats.records import OUTCOME_FIELDS, Outcome, Run, RunFile
 
 # Of an outcome, what a table of thousands shows.
 _SHOWN = ("state", "text", "error_sentence", "timings", "model", "finish_reason")
-Change = Callable[[], AbstractContextManager[None]]
+Change = Callable[[Words], AbstractContextManager[None]]
+
+_ALL = "The questions to every file"
+_ASKING = Words(_ALL, "this question cannot be put to every file", "Free some space, then ask again.")
+_ANSWERING = Words(
+    _ALL, "what the files answer to this question cannot be saved", "Free some space; what is shown stays."
+)
+_DELETING = Words(_ALL, "this question cannot be deleted", "Free some space, then try again.")
 
 
 class RunStore:
@@ -28,7 +35,7 @@ class RunStore:
 
     def runs(self) -> tuple[Run, ...]:
         """All, the newest first."""
-        with telling():
+        with telling(_ANSWERING):
             rows = self._connection.execute(
                 "SELECT run_id, question, collection, created FROM runs ORDER BY number DESC"
             ).fetchall()
@@ -36,7 +43,7 @@ class RunStore:
 
     def files(self, run_id: str) -> tuple[RunFile, ...]:
         """The files of a run in the order in which they are asked; none where it has been deleted."""
-        with telling():
+        with telling(_ANSWERING):
             rows = self._connection.execute(
                 f"SELECT file_id, document_id, path, places, {', '.join(_SHOWN)} FROM run_files"
                 " WHERE run_id = ? ORDER BY number",
@@ -46,7 +53,7 @@ class RunStore:
 
     def outcome(self, file_id: str) -> Outcome | None:
         """All that a file answered, with what it rests on; None where its run has been deleted."""
-        with telling():
+        with telling(_ANSWERING):
             row = self._connection.execute(f"SELECT {OUTCOME} FROM run_files WHERE file_id = ?", (file_id,)).fetchone()
         return None if row is None else outcome_from(row)
 
@@ -55,7 +62,7 @@ class RunStore:
         run = Run(uuid4().hex, storable(question), collection, time.time())
         marks = ", ".join("?" * len(OUTCOME_FIELDS))
         nothing = columns_of(Outcome())
-        with self._change():
+        with self._change(_ASKING):
             self._connection.execute(
                 "INSERT INTO runs (run_id, question, collection, created) VALUES (?, ?, ?, ?)",
                 (run.run_id, run.question, collection, run.created),
@@ -68,7 +75,7 @@ class RunStore:
 
     def record(self, file_id: str, outcome: Outcome, places: Sequence[str] = ()) -> None:
         """What has become of the question to one file so far, and where in it the answer was found."""
-        with self._change():
+        with self._change(_ANSWERING):
             self._connection.execute(
                 f"UPDATE run_files SET {OUTCOME_PLACES}, places = ? WHERE file_id = ?",
                 (*columns_of(outcome), json.dumps(places), file_id),
@@ -76,7 +83,7 @@ class RunStore:
 
     def delete(self, run_id: str) -> None:
         """Forgets a run with all its answers."""
-        with self._change():
+        with self._change(_DELETING):
             self._connection.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
 
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from app.chats import schema, search
 from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, storable
-from app.chats.errors import telling
+from app.chats.errors import OF_CHATS, Words, telling
 from app.chats.records import INTERRUPTED, OUTCOME_FIELDS, Conversation, Json, Outcome, Turn
 from app.chats.runs import RunStore
 
@@ -174,8 +174,8 @@ class ChatStore:
             self._connection.execute("INSERT INTO turns_index (turns_index) VALUES ('rebuild')")
 
     @contextmanager
-    def _change(self) -> Iterator[None]:
-        with telling():
+    def _change(self, words: Words = OF_CHATS) -> Iterator[None]:
+        with telling(words):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield

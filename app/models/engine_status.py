@@ -14,6 +14,7 @@ from engine.wire import WireError
 
 if TYPE_CHECKING:
     from app.engine_client import EngineClient
+    from app.models.each_file import EachFileModel, RunState
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,8 @@ class Facts:
     """All that the sentence depends on.
 
     `refusal` is why a running engine does nothing (its library is held), `answering` the questions under way;
-    `measuring` how many points of how many are done while the loaded model is measured.
+    `measuring` how many points of how many are done while the loaded model is measured. Of the question to every file,
+    `run` is how it stands, and `asked_files` how many of how many have answered.
     """
 
     state: str = "stopped"
@@ -33,6 +35,12 @@ class Facts:
     model: ModelState | None = None
     answering: frozenset[str] = frozenset()
     measuring: tuple[int, int] = (0, 0)
+    run: RunState = "none"
+    asked_files: tuple[int, int] = (0, 0)
+
+    @property
+    def is_asking_files(self) -> bool:
+        return self.run in ("listing", "running")
 
 
 def sentence_of(facts: Facts) -> str:
@@ -68,9 +76,27 @@ def _phase_sentence(phase: str) -> str:
 
 
 def _work_sentence(facts: Facts) -> str:
+    # Both take long, and either may be what one waits for.
+    if long_work := " · ".join(part for part in (_asking_sentence(facts), _indexing_sentence(facts)) if part):
+        return long_work
+    answering = _answering_sentence(len(facts.answering)) or _measuring_sentence(*facts.measuring)
+    return answering or (_tr("The question to every file is paused") if facts.run == "paused" else _tr("Ready"))
+
+
+def _asking_sentence(facts: Facts) -> str:
+    """Its questions are among those that are answered, but they are one to whoever asked."""
+    if not facts.is_asking_files:
+        return ""
+    answered, total = facts.asked_files
+    if facts.run == "listing" or not total:
+        return _tr("Asking every file…")
+    return _tr("Asking every file, %1 %").replace("%1", str(100 * answered // total))
+
+
+def _indexing_sentence(facts: Facts) -> str:
     progress = facts.progress
     if progress is None:
-        return _answering_sentence(len(facts.answering)) or _measuring_sentence(*facts.measuring) or _tr("Ready")
+        return ""
     if progress.is_paused:
         return _tr("Indexing is paused")
     if facts.share.fraction is None:
@@ -97,7 +123,10 @@ class EngineStatusModel(QObject):
 
     sentence_changed = Signal(str)  # the new sentence
 
-    def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
+    def __init__(
+        self, client: EngineClient, parent: QObject | None = None, each_file: EachFileModel | None = None
+    ) -> None:
+        """`each_file`: what the engine is asked in the background of all pages, too."""
         super().__init__(parent)
         self._client = client
         self._facts = Facts(state=client.state, phase=client.phase)
@@ -108,6 +137,9 @@ class EngineStatusModel(QObject):
         client.engine_died.connect(self._on_death)
         client.engine_gave_up.connect(self._on_death)
         client.notice_received.connect(self._on_notice)
+        if each_file is not None:
+            each_file.run_changed.connect(lambda: self._show_run(each_file))
+            each_file.progress_changed.connect(lambda: self._show_run(each_file))
 
     @property
     def is_busy(self) -> bool:
@@ -116,7 +148,8 @@ class EngineStatusModel(QObject):
             return True
         is_indexing = facts.progress is not None and not facts.progress.is_paused
         is_loading = facts.model is not None and facts.model.state == "loading"
-        return facts.state == "ready" and (bool(facts.phase or facts.answering) or is_indexing or is_loading)
+        is_answering = bool(facts.answering) or facts.is_asking_files
+        return facts.state == "ready" and (bool(facts.phase) or is_answering or is_indexing or is_loading)
 
     @property
     def has_failed(self) -> bool:
@@ -137,7 +170,9 @@ class EngineStatusModel(QObject):
         if state == "ready":
             self._set(replace(self._facts, state=state, death=""))
         else:
-            self._set(Facts(state=state, death=self._facts.death))
+            # The question to every file goes on with the next engine.
+            facts = self._facts
+            self._set(Facts(state=state, death=facts.death, run=facts.run, asked_files=facts.asked_files))
 
     def _on_death(self, sentence: str) -> None:
         self._facts = replace(self._facts, death=sentence)
@@ -158,6 +193,10 @@ class EngineStatusModel(QObject):
                 self._set(replace(self._facts, answering=self._facts.answering - {notice.question_id}))
             case _:
                 pass
+
+    def _show_run(self, each_file: EachFileModel) -> None:
+        asked_files = (each_file.num_answered, each_file.num_files)
+        self._set(replace(self._facts, run=each_file.state, asked_files=asked_files))
 
     def _set(self, facts: Facts) -> None:
         self._facts = facts

@@ -34,6 +34,7 @@ class ConversationView(QScrollArea):
     edited = Signal(str, str)
     branch_wanted = Signal(str, int)  # turn id, −1 or +1
     everything_wanted = Signal(str)
+    keyboard_left = Signal()  # what had the keyboard goes now
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -154,14 +155,29 @@ class ConversationView(QScrollArea):
         view.more_wanted.connect(lambda number: self.more_wanted.emit(turn_id, number))
         view.edited.connect(lambda text: self.edited.emit(turn_id, text))
         view.everything_wanted.connect(lambda: self.everything_wanted.emit(turn_id))
-        view.branch_wanted.connect(lambda step: self.branch_wanted.emit(turn_id, step))
+        view.branch_wanted.connect(lambda step: self._switch_branch(view, step))
         return view
+
+    def _switch_branch(self, view: TurnWidget, step: int) -> None:
+        had_keyboard, number = self._has_keyboard(view), self._first + self._views.index(view)
+        self.branch_wanted.emit(view.turn.turn_id, step)
+        after = self.widget_of(self._turns[number].turn_id) if number < len(self._turns) else None
+        if had_keyboard and after is not None:
+            after.focus_branches(step)
+
+    def _has_keyboard(self, view: TurnWidget) -> bool:
+        """Whether it is in there, or will be: the window need not be the active one."""
+        focused = self.window().focusWidget()
+        return focused is not None and view.isAncestorOf(focused)
 
     def _drop(self, keep: int) -> None:
         while len(self._views) > keep:
             self._discard(self._views.pop())
 
     def _discard(self, view: TurnWidget) -> None:
+        # Qt would give it to whatever comes next in the window, which is the first button of the rail.
+        if self._has_keyboard(view):
+            self.keyboard_left.emit()
         self._column.removeWidget(view)
         view.hide()
         view.deleteLater()

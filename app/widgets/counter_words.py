@@ -22,6 +22,7 @@ _COUNTERS = {
     "ring_slots": QT_TRANSLATE_NOOP("memory", "Slots of the ring they pass"),
     "answer_slots": QT_TRANSLATE_NOOP("memory", "Room for answers at once"),
     "answers_running": QT_TRANSLATE_NOOP("memory", "Answers being written"),
+    "answers_in_time": QT_TRANSLATE_NOOP("memory", "Answers that came in time"),
     "questions_waiting": QT_TRANSLATE_NOOP("memory", "Questions under way"),
     "models_open": QT_TRANSLATE_NOOP("memory", "Models that are open"),
     "model_switches": QT_TRANSLATE_NOOP("memory", "Turns that models took for memory"),
@@ -43,6 +44,14 @@ _COUNTERS = {
     "sweep_query": QT_TRANSLATE_NOOP("memory", "… and for each question"),
     "sweep_load": QT_TRANSLATE_NOOP("memory", "… and for each part from disk"),
 }
+# What the words alone leave open.
+_HINTS = {
+    "answers_in_time": QT_TRANSLATE_NOOP(
+        "memory",
+        "Of all answers that models have written since the engine was started: how many began and went on as soon as "
+        "generation.ttft_target_seconds and generation.tpot_target_seconds promise",
+    ),
+}
 _UNITS: tuple[tuple[str, Callable[[float], str]], ...] = (
     ("_bytes_per_s", lambda rate: f"{bytes_text(rate)}/s"),
     ("_per_s", lambda rate: f"{rate:.1f}/s"),
@@ -60,6 +69,16 @@ def counter_text(name: str, value: float) -> tuple[str, str]:
         if name.endswith(ending):
             return _words(name, name.removesuffix(ending)), figure(value)
     return _words(name, name), count_text(value)
+
+
+def counter_hint(name: str) -> str:
+    """What there is to say of a counter beyond its words; "" for most."""
+    hint = next((_HINTS[known] for known in (name, _without_unit(name)) if known in _HINTS), "")
+    return QCoreApplication.translate("memory", str(hint)) if hint else ""
+
+
+def _without_unit(name: str) -> str:
+    return name.removesuffix(next((ending for ending, _ in _UNITS if name.endswith(ending)), ""))
 
 
 def _words(whole: str, name: str) -> str:

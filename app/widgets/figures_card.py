@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QVBoxLayout, QWidget
 from app.models.cell_use import CELLS_OF
 from app.models.rates import RateHistory, is_rate
 from app.widgets import bits
-from app.widgets.counter_words import counter_text
+from app.widgets.counter_words import counter_hint, counter_text
 from app.widgets.figure import Figure
 from app.widgets.sparkline import Sparkline
 
@@ -92,8 +92,12 @@ class FiguresCard(QFrame):
             self._grid.addWidget(bits.label(self.tr("Nothing is running."), "muted"), 0, 0)
         for row, name in enumerate(names):
             words, _ = counter_text(name, counters[name])
-            figure = Figure()
-            self._grid.addWidget(bits.label(words, "muted"), row, 0)
+            label, figure, hint = bits.label(words, "muted"), Figure(), counter_hint(name)
+            for widget in (label, figure):
+                widget.setToolTip(hint)
+            # Who hears it alone hears what it is a figure of.
+            figure.setAccessibleDescription(". ".join(part for part in (words, hint) if part))
+            self._grid.addWidget(label, row, 0)
             spark = Sparkline(words) if is_rate(name) else None
             if spark is not None:
                 self._grid.addWidget(spark, row, 1)

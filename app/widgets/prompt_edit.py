@@ -119,7 +119,12 @@ class PromptEdit(QFrame):
             theme.restyle(self, focused=has_focus)
 
     def _enable(self) -> None:
-        self.button.setEnabled(self._is_busy or bool(self.text.strip()))
+        is_of_use = self._is_busy or bool(self.text.strip())
+        focused = self.window().focusWidget()
+        if focused is self.button and not is_of_use:
+            # Qt takes the keyboard from what is disabled, and gives it to whatever comes next.
+            self.field.setFocus()
+        self.button.setEnabled(is_of_use)
 
     def _on_button(self) -> None:
         if self._is_busy:

@@ -56,7 +56,6 @@ class QuestionBubble(QWidget):
             return True
         if is_escape and event.type() == QEvent.Type.KeyPress:
             self._close_editor()
-            self._edit.setFocus()
             return True
         return super().eventFilter(watched, event)
 
@@ -92,6 +91,8 @@ class QuestionBubble(QWidget):
     def _close_editor(self) -> None:
         if self._editor is not None:
             self._layout.removeWidget(self._editor)
+            # Else Qt would put the keyboard anywhere.
+            self._edit.setFocus()
             self._editor.hide()
             self._editor.deleteLater()
             self._editor = None

@@ -117,6 +117,11 @@ class TurnWidget(QWidget):
         self.markdown.append(piece)
         self.markdown.show()
 
+    def focus_branches(self, step: int) -> None:
+        """Puts the keyboard where the next branch in that direction is, or the last one."""
+        wanted, other = (self.later, self.earlier) if step > 0 else (self.earlier, self.later)
+        (wanted if wanted.isEnabled() else other).setFocus()
+
     def show_standings(self) -> None:
         """Marks the quotes whose documents are out of reach or were removed; again when that has changed."""
         if self._standing_of is not None:

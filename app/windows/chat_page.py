@@ -77,6 +77,7 @@ class ChatPage(QWidget):
         view = ConversationView()
         view.source_wanted.connect(self._on_source_wanted)
         view.selected.connect(self._on_turn_selected)
+        view.keyboard_left.connect(self.prompt.setFocus)
         self._centre.addWidget(view)
         return view
 

@@ -208,7 +208,7 @@ class Admission:
             self._pause()
             return False
         num_unread = sum(other.num_unread for other in before)
-        num_to_read = 0 if group.is_swapped else group.num_tokens - (group.found.num_tokens if group.found else 0)
+        num_to_read = 0 if group.is_swapped else group.num_tokens - self._num_there(group)
         return is_read_soon(num_to_read, num_unread, self._step_tokens)
 
     def _is_gang_full(self) -> bool:
@@ -256,10 +256,15 @@ class Admission:
 
     def _cells_for(self, group: SequenceGroup) -> int:
         found = group.found or Found()
-        needed = group.num_tokens - found.num_tokens + found.num_cells + group.num_sequences
+        needed = group.num_tokens - self._num_there(group) + found.num_cells + group.num_sequences
         if not self._groups.running:
             return min(needed, self._cells.num_cells)
         return needed + watermark(self._cells.num_cells, _num_sequences(self._groups.running))
+
+    def _num_there(self, group: SequenceGroup) -> int:
+        """Tokens that need not be computed: they are kept, or in the cells of the answer that came before."""
+        before = self._groups.before(group)
+        return max(group.found.num_tokens if group.found else 0, before.num_computed if before else 0)
 
     def _num_available(self) -> int:
         """Free cells that are not promised to those who still read."""
@@ -268,7 +273,7 @@ class Admission:
     def _settle(self, group: SequenceGroup) -> None:
         # What is kept of it may be held anew while it is loaded.
         self._cells.num_promised_slots = self._num_slots_due() + group.num_sequences + 1
-        group.cached_tokens = max(group.cached_tokens, self._residence.settle(group))
+        group.cached_tokens = max(group.cached_tokens, self._residence.settle(group, self._groups.before(group)))
         self.let_go(group)
         self._groups.waiting.remove(group)
         self._groups.running.append(group)

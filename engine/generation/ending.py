@@ -1,7 +1,8 @@
 """How requests end: exactly once, with everything given back, and what was read of them kept.
 
 An answer's last token is sampled but not computed. So that the next turn of a conversation finds the whole answer
-again, an answer that was cut off by its length, or cancelled, stays in cells until that token was computed as well.
+again, an answer that was cut off by its length, or cancelled, stays in cells until that token was computed as well. A
+turn that comes before that shares these cells.
 """
 
 from __future__ import annotations

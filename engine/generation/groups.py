@@ -138,6 +138,15 @@ class Groups:
         """The group of a request that has not ended."""
         return self._by_id.get(request_id)
 
+    def before(self, group: SequenceGroup) -> TokenSequence | None:
+        """The answer that `group` goes on behind, if that is still in cells: nothing has kept it yet."""
+        tokens = group.lead.tokens
+        for closing in self.closing:
+            lead = closing.lead
+            if lead.held is not None and tokens[: len(lead.tokens)] == lead.tokens:
+                return lead
+        return None
+
     def add(self, group: SequenceGroup) -> None:
         """It waits, behind all others."""
         self._by_id[group.request_id] = group

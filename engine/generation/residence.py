@@ -42,8 +42,12 @@ class Residence:
         self.rates, self.disk_folder = before.rates, before.disk_folder
         self.saved_bytes, self.spilled_bytes = before.saved_bytes, before.spilled_bytes
 
-    def settle(self, group: SequenceGroup) -> int:
+    def settle(self, group: SequenceGroup, before: TokenSequence | None = None) -> int:
         """Gives a request cells again, with what is kept and what was saved of it; returns how many tokens were kept.
+
+        Args:
+            group: What has no cells.
+            before: What it goes on behind, in cells: of this, all that is not kept is shared.
 
         Raises:
             NoCells: All sequence numbers are taken; nothing has changed.
@@ -51,6 +55,9 @@ class Residence:
         lead = group.lead
         lead.held = self._cells.open()
         kept = self._keeper.restore(group.found, lead.held) if group.found and group.found.num_tokens else 0
+        if before is not None and before.num_computed > kept:
+            self._share_behind(before, lead)
+            kept = lead.num_computed
         if not (group.is_swapped and self._try_load(group)):
             for sequence in group.sequences:
                 if sequence is not lead:
@@ -98,6 +105,13 @@ class Residence:
         sequence.held = self._cells.open()
         self._cells.share(lead.held, sequence.held, 0, end)
         self._context.copy(lead.held.slot, sequence.held.slot, 0, end if self.can_share else -1)
+
+    def _share_behind(self, source: TokenSequence, target: TokenSequence) -> None:
+        """Lets `target` share also what `source` holds behind all that both have."""
+        if source.held is not None and target.held is not None:
+            start, end = target.held.end, source.held.end
+            self._cells.share(source.held, target.held, start, end)
+            self._context.copy(source.held.slot, target.held.slot, start, end)
 
     def parts(self, group: SequenceGroup, kept: int | None = None) -> list[Part]:
         """What would have to be saved of a request that leaves, or computed again; `kept` as in `save`."""

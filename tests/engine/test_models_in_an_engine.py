@@ -84,3 +84,13 @@ def ask(engine: Engine, models: tuple[Path, ...]) -> None:
     assert all(isinstance(end, AnswerFinished) for end in ends), ends
     texts = [end.answer.text[:8] for end in ends if isinstance(end, AnswerFinished)]
     assert len(set(texts)) == 2
+
+
+def test_answers_that_came_in_time_are_counted_whichever_model_wrote_them(engine: Engine, models: tuple[Path, ...]):
+    assert "answers_in_time_ratio" not in engine.memory().counters
+    # Nobody is that fast, or that slow.
+    for seconds, path in ((1e-9, models[0]), (1e9, models[1])):
+        engine.change_settings({"generation.ttft_target_seconds": seconds, "generation.tpot_target_seconds": seconds})
+        engine.ask_each(["When does the lease end?"], models=[str(path)], sampling=SAMPLING)
+    engine.ask_each(["When does the lease end?"], models=[QUOTES_ONLY])
+    assert engine.memory().counters["answers_in_time_ratio"] == 0.5

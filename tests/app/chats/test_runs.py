@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from app.chats import ChatStore
+from app.chats.errors import ChatsUnusable
 from app.chats.records import Outcome
 
 FILES = [(1, "/docs/a.pdf"), (2, "/docs/na\udcefve.pdf")]
@@ -36,3 +39,29 @@ def test_the_newest_run_comes_first_and_a_deleted_one_leaves_nothing(store: Chat
     assert store.runs.runs() == (new,)
     assert store.runs.files(old.run_id) == ()
     assert len(store.runs.files(new.run_id)) == 2
+
+
+def test_a_full_disk_is_told_of_the_question_and_not_of_a_chat(store: ChatStore) -> None:
+    run = store.runs.create("When does it end?", None, FILES)
+    (file, _) = store.runs.files(run.run_id)
+    (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+    store._connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(ChatsUnusable) as raised:
+        store.runs.record(file.file_id, Outcome(state="finished", text="long " * 100_000))
+    assert raised.value.sentence == "The disk is full, so what the files answer to this question cannot be saved."
+    assert raised.value.way_out == "Free some space; what is shown stays."
+    with pytest.raises(ChatsUnusable) as raised:
+        store.runs.create("Who? " * 100_000, None, FILES)
+    assert raised.value.sentence == "The disk is full, so this question cannot be put to every file."
+    assert store.runs.runs() == (run,)
+
+
+def test_what_is_write_protected_is_told_of_the_question_that_stays(store: ChatStore) -> None:
+    run = store.runs.create("When does it end?", None, FILES)
+    store._connection.execute("PRAGMA query_only = ON")
+    with pytest.raises(ChatsUnusable) as raised:
+        store.runs.delete(run.run_id)
+    assert raised.value.sentence == (
+        "The questions to every file are write-protected, so this question cannot be deleted."
+    )
+    assert store.runs.runs() == (run,)

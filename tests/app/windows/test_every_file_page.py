@@ -143,3 +143,35 @@ def test_the_page_opens_with_what_was_asked_last(window, models: AppModels) -> N
     page = window.go_to("every-file")
     assert page.table.model().rowCount() == 1
     assert page.run.figures == "0 of 1 files have answered · paused"
+
+
+def test_how_far_it_is_is_told_at_the_foot_of_every_page(page, window, client, qtbot) -> None:
+    client.become_ready()
+    line = window.status_line
+    page.question.setText("When does it end?")
+    qtbot.mouseClick(page.ask, Qt.MouseButton.LeftButton)
+    assert line.sentence == "Asking every file…"
+    list_files(client, *(f"/docs/{number}.pdf" for number in range(4)))
+    asked = [ask.question_id for ask in client.asked(protocol.ASK)]
+    for place in ("library", "chats"):
+        window.go_to(place)
+        client.tell(
+            protocol.AnswerState(question_id=asked[0], state="writing"), finished(asked.pop(0), passages=(passage(),))
+        )
+    assert line.sentence == "Asking every file, 50 %"
+    assert line._sentence.accessibleName() == "Asking every file, 50 %"
+    assert line._spinner.isVisible()
+    # The next engine is asked what this one did not answer.
+    client.die("The engine crashed.")
+    assert line.sentence == "The engine crashed."
+    client.become_ready()
+    assert line.sentence == "Asking every file, 50 %"
+    page.run.pause.click()
+    for question_id in asked:
+        client.tell(protocol.AnswerCancelled(question_id=question_id))
+    assert line.sentence == "The question to every file is paused"
+    assert not line._spinner.isVisible()
+    page.run.resume.click()
+    for question_id in asked:
+        client.tell(finished(question_id, passages=(passage(),)))
+    assert line.sentence == "Ready"

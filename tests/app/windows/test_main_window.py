@@ -274,6 +274,57 @@ def test_ctrl_r_answers_the_last_question_again(window, models, client):
     assert models.conversation.turns[-1].num_branches == 2
 
 
+@pytest.mark.parametrize("way", ["_retry", "regenerate", "more", "edit"])
+def test_after_asking_again_the_keyboard_is_where_the_next_question_is_written(window, models, client, way):
+    turn_id = ask(models, client)
+    if way == "_retry":
+        client.tell(protocol.AnswerFailed(question_id=turn_id, kind="NoCells", sentence="No room.", way_out="Wait."))
+    else:
+        finish(client, turn_id)
+    shown = window.chat.conversation.widget_of(turn_id)
+    if way == "edit":
+        QTest.keyClick(shown.bubble._edit, Qt.Key.Key_Space)
+        editor = shown.bubble._editor.field
+        QTest.keyClicks(editor, " Or not?")
+        QTest.keyClick(editor, Qt.Key.Key_Return)
+    else:
+        button = getattr(shown.outcome if way == "_retry" else shown, way)
+        button.setFocus()
+        QTest.keyClick(button, Qt.Key.Key_Space)
+    QApplication.processEvents()
+    assert models.conversation.turns[-1].turn_id != turn_id
+    assert window.focusWidget() is window.chat.prompt.field
+
+
+def test_who_steps_through_branches_by_keyboard_stays_at_the_switch(window, models, client):
+    for _ in range(3):
+        finish(client, ask(models, client) if not models.conversation.turns else again(window, models))
+
+    def shown():
+        (view,) = window.chat.conversation.turn_views()
+        return view
+
+    shown().earlier.setFocus()
+    QTest.keyClick(shown().earlier, Qt.Key.Key_Space)
+    assert window.focusWidget() is shown().earlier
+    QTest.keyClick(shown().earlier, Qt.Key.Key_Space)
+    # There is none before the first.
+    assert window.focusWidget() is shown().later
+
+
+def again(window, models):
+    window.chat.regenerate()
+    return models.conversation.turns[-1].turn_id
+
+
+def test_a_button_that_has_nothing_to_stop_any_more_leaves_the_keyboard_to_the_field(window, models, client):
+    turn_id = ask(models, client)
+    window.chat.prompt.button.setFocus()
+    finish(client, turn_id)
+    assert not window.chat.prompt.button.isEnabled()
+    assert window.focusWidget() is window.chat.prompt.field
+
+
 def test_f6_steps_through_the_panes_and_around(window, models, client):
     finish(client, ask(models, client))
     window.chat.prompt.setFocus()

@@ -163,6 +163,17 @@ def test_figures_change_in_their_place(window, client, qtbot):
     wait_for(("Tokens written", "8.0/s"))
 
 
+def test_each_figure_says_what_it_is_a_figure_of(window, client, qtbot):
+    page = window.go_to("memory")
+    client.tell(snapshot(SPAN, counters={"tokens_per_s": 31.44, "answers_in_time_ratio": 0.834}))
+    qtbot.waitUntil(lambda: page.counters.shown()[1:] == (("Answers that came in time", "83%"),))
+    written, in_time = page.counters.findChildren(Figure)
+    assert (written.accessibleDescription(), written.toolTip()) == ("Tokens written", "")
+    assert in_time.accessibleDescription().startswith("Answers that came in time. Of all answers that models have")
+    assert "generation.ttft_target_seconds" in in_time.toolTip()
+    assert page.counters.sparklines()[1].accessibleName() == "Answers that came in time"
+
+
 def test_without_counters_nothing_is_running(window, client, qtbot):
     page = window.go_to("memory")
     client.tell(snapshot(SPAN))
@@ -178,7 +189,8 @@ def test_without_counters_nothing_is_running(window, client, qtbot):
      ("waiting_questions", 3, ("Waiting questions", "3")), ("questions_waiting", 1, ("Questions under way", "1")),
      ("kv_found_on_disk_ratio", 0.5, ("… kept on disk", "50%")), ("kv_cells_free", 1200, ("KV cells free", "1,200")),
      ("sweep_load_ms", 9.9, ("… and for each part from disk", "10 ms")),
-     ("partitions", 4, ("Index parts", "4"))],
+     ("partitions", 4, ("Index parts", "4")),
+     ("answers_in_time_ratio", 0.834, ("Answers that came in time", "83%"))],
 )  # fmt: skip
 def test_counters_are_read_by_the_end_of_their_names(name, value, words):
     assert counter_text(name, value) == words

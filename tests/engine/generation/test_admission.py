@@ -7,6 +7,7 @@ import pytest
 from engine.errors import NoCells
 from engine.generation.groups import SequenceGroup, SequenceStatus
 from engine.generation.scheduler import AGEING_SECONDS
+from engine.generation.segment import Segment
 from tests.helpers.loop_parts import Parts, prompt
 
 
@@ -35,6 +36,33 @@ def test_what_was_kept_is_in_the_cells_and_pinned_no_longer() -> None:
     parts.admission.admit()
     assert group.lead.num_computed == group.cached_tokens == 20
     assert group.found is None
+    assert parts.keeper.pins == []
+    parts.check()
+
+
+def test_a_turn_shares_the_cells_of_the_answer_before_it_and_takes_none_for_it() -> None:
+    parts = Parts(num_cells=128)
+    ended = close_later(parts, 100)
+    turn = parts.waiting((*ended.request.segments, Segment((1, 2)), *prompt(400, 10)))
+    parts.admission.admit()
+    assert turn.status is SequenceStatus.RUNNING
+    assert turn.lead.num_computed == turn.cached_tokens == 101
+    assert parts.cells.num_used == 101
+    assert parts.groups.closing == [ended]
+    parts.check()
+    # What it shares is its own: others may need the room.
+    assert parts.admission.drop_closing()
+    assert turn.lead.num_computed == 101
+    parts.check()
+
+
+def test_of_an_answer_before_it_a_turn_shares_what_is_not_kept() -> None:
+    parts = Parts()
+    parts.keep(*prompt(9_000, 20))
+    ended = close_later(parts, 20)
+    turn = parts.waiting((*ended.request.segments, Segment((1, 2)), *prompt(400, 10)))
+    parts.admission.admit()
+    assert turn.lead.num_computed == turn.cached_tokens == 21
     assert parts.keeper.pins == []
     parts.check()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.generation.groups import Groups
+from engine.generation.segment import Segment
 from tests.helpers.loop_parts import Parts, ScriptedBeams, prompt
 
 
@@ -30,6 +31,19 @@ def test_a_search_takes_as_many_sequence_numbers_as_it_may_have_beams() -> None:
     group.beams = ScriptedBeams()
     group.request = parts.waiting(prompt(1, 10), sampling=group.request.sampling.__class__(beam_width=5)).request
     assert group.num_sequences == 5
+
+
+def test_an_answer_that_has_ended_comes_before_those_alone_that_go_on_behind_all_of_it() -> None:
+    parts = Parts()
+    ended = parts.running(prompt(1, 10), ((7, 8),))
+    parts.groups.running.remove(ended)
+    parts.groups.closing.append(ended)
+    turn = (*prompt(1, 10), Segment((7, 8)), Segment((9,)))
+    next_turn, other = parts.waiting(turn), parts.waiting((*prompt(1, 10), Segment((7, 9, 9))))
+    assert parts.groups.before(next_turn) is ended.lead
+    assert parts.groups.before(other) is None
+    parts.residence.release(ended.lead)
+    assert parts.groups.before(next_turn) is None
 
 
 def test_until_it_forks_the_lead_reads_for_all() -> None:

@@ -552,6 +552,34 @@ def test_the_next_turn_finds_all_of_the_answer_before_it(make_desk: MakeDesk) ->
     assert desk.reading("turn 2").computed_tokens == len(question.tokens)
 
 
+@pytest.mark.parametrize("has_left", [False, True])
+def test_the_next_turn_that_comes_at_once_reads_only_what_is_new(make_desk: MakeDesk, has_left: bool) -> None:
+    desk, patient = make_desk("stories", keeper=FakeKeeper), make_desk("stories")
+    segments = segments_of(desk, "Once upon a time ", "there was a dog.")
+    desk.ask("turn 1", segments)
+    while desk.loop.closing != {"turn 1"}:
+        desk.step()
+    if has_left:
+        # Whatever was kept has left: the cells of the answer are there all the same.
+        desk.keeper.leave_cells()
+
+    answer = desk.finished("turn 1").answers[0]
+    question = Segment(tuple(desk.model.tokenize(" Then he")))
+    asked = (*segments, Segment(answer.tokens), question)
+    desk.ask("turn 2", asked)
+    desk.run()
+
+    # And the token that was sampled last, which nobody had computed.
+    assert desk.reading("turn 2").computed_tokens == len(question.tokens) + 1
+    patient.ask("turn 2", asked)
+    patient.run()
+    assert desk.finished("turn 2").answers == patient.finished("turn 2").answers
+    # All of it is kept now, whoever computed it.
+    desk.ask("again", asked)
+    desk.run()
+    assert desk.reading("again").computed_tokens == 1
+
+
 def test_what_is_still_being_kept_of_a_request_is_told(make_desk: MakeDesk) -> None:
     desk = make_desk("stories", keeper=FakeKeeper)
     desk.ask("cut", STORIES[0], sampling=replace(GREEDY, max_tokens=4))

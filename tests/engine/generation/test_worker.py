@@ -153,6 +153,23 @@ def test_a_stopped_answer_stays_in_its_conversation_and_is_not_read_again(desk, 
     assert timings.cached_tokens >= len(assistant["tokens"]) + in_flight.timeline.prompt_tokens
 
 
+def test_a_question_in_the_moment_in_which_an_answer_ends_reads_nothing_of_it_again(desk, tmp_path: Path, monkeypatch):
+    desk.worker.use(UseModel(write_tiny_model(tmp_path / "wordy.gguf", never_ends=True)))
+    nothing = Evidence((), (), Scope(0, 0, 0))
+    take = desk._take
+
+    def ask_at_once(event: Event) -> None:
+        take(event)
+        if isinstance(event, AnswerFinished) and event.question_id == "a":
+            # On the generation thread: nothing can be computed in between.
+            desk.ask("Second?", "b", transcript=event.answer.segments, evidence=nothing)
+
+    monkeypatch.setattr(desk.worker.models.home.under_way, "_publish", ask_at_once)
+    desk.ask("First?", "a", max_tokens=100)
+    first, second = desk.end_of("a").timings, desk.end_of("b").timings
+    assert second.cached_tokens == first.prompt_tokens + first.generated_tokens - 1
+
+
 def test_a_question_that_was_stopped_before_its_answer_began_leaves_nothing(desk, tiny_model: Path):
     desk.worker.use(UseModel(tiny_model))
     in_flight = desk.ask("How?")

@@ -1,0 +1,51 @@
+"""Goodput: how many of the answers that were finished came as soon and as fast as readers are promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from engine.events import AnswerFinished, Event
+from engine.generation.rounds import Targets
+from engine.metrics import Timings
+
+
+def came_in_time(timings: Timings, targets: Targets) -> bool:
+    """Whether an answer began soon enough, and its tokens then followed fast enough on the average (TTFT and TPOT)."""
+    num_following = max(0, timings.generated_tokens - 1)
+    writing_seconds = timings.total_s - timings.ttft_s if num_following else 0.0
+    return timings.ttft_s <= targets.ttft_seconds and writing_seconds <= num_following * targets.tpot_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Goodput:
+    """Answers that models have written to their end, and how many of them came in time."""
+
+    num_finished: int = 0
+    num_in_time: int = 0
+
+    def after(self, timings: Timings, targets: Targets) -> Goodput:
+        """With one answer more."""
+        return replace(
+            self,
+            num_finished=self.num_finished + 1,
+            num_in_time=self.num_in_time + came_in_time(timings, targets),
+        )
+
+    def counters(self) -> dict[str, float]:
+        """For the Memory page; nothing while there is no answer to tell of."""
+        return {"answers_in_time_ratio": self.num_in_time / self.num_finished} if self.num_finished else {}
+
+
+class GoodputWatch:
+    """Counts since the engine began, whichever model answered; `now` may be read on any thread."""
+
+    def __init__(self, targets: Callable[[], Targets]) -> None:
+        """`targets` are those in force when an answer ends."""
+        self._targets = targets
+        self.now = Goodput()
+
+    def note(self, event: Event) -> None:
+        """Takes in what has happened; answers end on the generation thread alone. Quotes are written by nobody."""
+        if isinstance(event, AnswerFinished) and event.answer.model is not None:
+            self.now = self.now.after(event.timings, self._targets())
