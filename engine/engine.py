@@ -312,6 +312,7 @@ class Engine:
         self._check_scope(question.collection, question.filters)
         in_flight = QuestionInFlight(replace(question, model=self._choice.asked_for(question.model)))
         self._questions.add(in_flight)
+        self._parts.goodput.asked(in_flight.question)
         self._parts.retrieval.submit(in_flight)
 
     def cancel(self, question_id: str) -> None:

@@ -1,11 +1,12 @@
-"""Goodput: how many of the answers that were finished came as soon and as fast as readers are promised."""
+"""Goodput: how many of the answers that people waited for came as soon and as fast as they are promised."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from engine.events import AnswerFinished, Event
+from engine.core import Question
+from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event
 from engine.generation.rounds import Targets
 from engine.metrics import Timings
 
@@ -19,7 +20,7 @@ def came_in_time(timings: Timings, targets: Targets) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """Answers that models have written to their end, and how many of them came in time."""
+    """Answers that models have written to their end for people, and how many of them came in time."""
 
     num_finished: int = 0
     num_in_time: int = 0
@@ -38,14 +39,27 @@ class Goodput:
 
 
 class GoodputWatch:
-    """Counts since the engine began, whichever model answered; `now` may be read on any thread."""
+    """Counts what people were answered since the engine began, by whichever model; `now` may be read on any thread.
+
+    Scripts are promised nothing: a question to every file is answered for hours, and late by that alone.
+    """
 
     def __init__(self, targets: Callable[[], Targets]) -> None:
         """`targets` are those in force when an answer ends."""
         self._targets = targets
+        self._of_people: set[str] = set()
         self.now = Goodput()
 
+    def asked(self, question: Question) -> None:
+        """A question is about to be answered; on any thread."""
+        if question.priority == "interactive":
+            self._of_people.add(question.question_id)
+
     def note(self, event: Event) -> None:
-        """Takes in what has happened; answers end on the generation thread alone. Quotes are written by nobody."""
-        if isinstance(event, AnswerFinished) and event.answer.model is not None:
+        """Takes in what has happened; questions end once, one after the other. Quotes are written by nobody."""
+        if not isinstance(event, AnswerFinished | AnswerCancelled | AnswerFailed):
+            return
+        is_of_people = event.question_id in self._of_people
+        self._of_people.discard(event.question_id)
+        if is_of_people and isinstance(event, AnswerFinished) and event.answer.model is not None:
             self.now = self.now.after(event.timings, self._targets())

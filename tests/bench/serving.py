@@ -1,7 +1,7 @@
 """Whole questions that come over time, answered by our engine and by others: what two pipelines and one plan are for.
 
     python -m tests.bench.serving [--quick] [--json FILE] [--csv FILE] [--plot FOLDER] [--peers FOLDER]
-                                  [--regime NAME…] [--only NAME…]
+                                  [--regime NAME…] [--only NAME…] [--questions N] [--seeds N]
 
 The same model file, documents, questions, moments of arrival and lengths for everybody. Documents are real ones with
 many synthetic vectors beside them; questions ask about their places as Zipf has it; how much is read and written
@@ -10,9 +10,9 @@ follows the Azure conversations of 2023, scaled to the machine. They come by a P
 which is measured first, and at other rates, overload among them. Every load begins with a process of its own in which
 nothing is kept of earlier ones.
 
-Two regimes: `fits`, where model and index have room, and `oversubscribed`, a control group in which the model is 1.2
-times and the index 4 times what is left for them beside the rest of our engine. The limit is the same for everybody:
-whose libraries take less than ours has more of it for the model. Sides:
+Two regimes: `fits`, where model and index have room, and `oversubscribed`, a control group whose limit the model alone
+exceeds 1.2 times, whatever else each side holds, and an index that is four times its budget. There the model has
+several GB: beside a smaller one, what libraries take would be most of what is limited. Sides:
 
 - `ours`: the engine as it is. Answers are sampled, so that drafts gain nothing by a random model's repetitions.
 - `serial_batched`: RAGDoll's own baseline, our engine: all that wait, 4 at most, are searched as one gang, answered as
@@ -62,7 +62,7 @@ from engine.memory.profile_file import load_profile, profile_file
 from engine.models.gguf import read_shape
 from tests.bench import accelerate_peer, peer_environment, peers, report, serving_langchain_side, serving_plot
 from tests.bench.azure import CONVERSATIONS, read_lengths
-from tests.bench.bench_model import QUICK, SIX_HUNDRED_MILLION, Shape, bench_model
+from tests.bench.bench_model import LEAN, SIX_HUNDRED_MILLION, THREE_BILLION, Shape, bench_model
 from tests.bench.command_line import parser_of, within_group
 from tests.bench.confined import Group, forget_pages
 from tests.bench.given_text import vocabulary_of
@@ -96,9 +96,9 @@ from tests.bench.side_process import Limit, SideProcess
 from tests.bench.simulated_runs import write_runs
 
 MODEL_FACTOR, INDEX_FACTOR = 1.2, 4.0
-# Cells and buffers of the answers, which are no part of the weights; llama-server's prompt cache has as much.
-CONTEXT_BYTES = 128 * 2**20
-# More than any machine of the bench is asked for: to see what the engine takes when it may have it.
+# Of llama-server's prompt cache where memory is scarce.
+SCARCE_CACHE_MIB = 128
+# More than any machine of the bench is asked for.
 _PLENTY = 64 * 2**30
 NUM_PLACES = 100
 CONTEXT_TOKENS = 2048
@@ -130,7 +130,7 @@ class Size:
     shapes: Mapping[Regime, Shape]
     chunks: int
     vectors: int
-    extent: Extent
+    extents: Mapping[Regime, Extent]
     questions: Mapping[Regime, int]
     alone: int
     few: int
@@ -143,10 +143,16 @@ class Size:
 
 _EVERYBODY = (OURS, *PEERS, *ABLATIONS)
 FULL = Size(
-    shapes={"fits": SIX_HUNDRED_MILLION, "oversubscribed": SIX_HUNDRED_MILLION},
+    shapes={"fits": SIX_HUNDRED_MILLION, "oversubscribed": THREE_BILLION},
     chunks=1_500,
     vectors=1_000_000,
-    extent=Extent(prompt_tokens_per_passage=512, most_passages=3, answer_divisor=8, most_answer_tokens=48),
+    extents={
+        "fits": Extent(prompt_tokens_per_passage=512, most_passages=3, answer_divisor=8, most_answer_tokens=48),
+        # Of a model five times as large, each of whose tokens waits for the disk.
+        "oversubscribed": Extent(
+            prompt_tokens_per_passage=1024, most_passages=2, answer_divisor=16, most_answer_tokens=24
+        ),
+    },
     questions={"fits": 100, "oversubscribed": 100},
     alone=16,
     few=6,
@@ -160,12 +166,14 @@ FULL = Size(
     has_azure=True,
 )
 SMALL = Size(
-    shapes={"fits": QUICK, "oversubscribed": SIX_HUNDRED_MILLION},
+    shapes={"fits": LEAN, "oversubscribed": THREE_BILLION},
     chunks=300,
     vectors=200_000,
-    extent=Extent(prompt_tokens_per_passage=1024, most_passages=1, answer_divisor=24, most_answer_tokens=8),
+    extents=dict.fromkeys(
+        REGIMES, Extent(prompt_tokens_per_passage=1024, most_passages=1, answer_divisor=24, most_answer_tokens=8)
+    ),
     questions={"fits": 24, "oversubscribed": 4},
-    alone=3,
+    alone=8,
     few=1,
     seeds=(1,),
     factors=(0.9,),
@@ -230,14 +238,11 @@ class Bench:
     parent: Group
     interpreters: Mapping[str, Path]
     server: Path | None
-    limit_bytes: dict[Regime, int] = field(default_factory=lambda: {"fits": _PLENTY})
     found: dict[Key, list[Run]] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
     tables: dict[Regime, Measured] = field(default_factory=dict)
 
     def run(self, regime: Regime) -> None:
-        if regime not in self.limit_bytes:
-            self._find_limit(regime)
         self._rehearse(regime)
         sides = [side for side in sides_of(self.size, regime, self.options.only) if self._is_there(side)]
         failed: set[str] = set()
@@ -253,6 +258,9 @@ class Bench:
                 failed.add(step.side)
             write(self)
 
+    def limit_bytes(self, regime: Regime) -> int:
+        return _PLENTY if regime == "fits" else int(self.models[regime].stat().st_size / MODEL_FACTOR)
+
     def capacity_per_s(self, regime: Regime) -> float:
         """Of the serial peer."""
         alone = self.found[Key(regime, SERIAL, ALONE)]
@@ -262,14 +270,6 @@ class Bench:
         if side == "llama_server":
             return self.server is not None
         return side not in ("langchain", "accelerate") or side in self.interpreters
-
-    def _find_limit(self, regime: Regime) -> None:
-        """What the engine holds without model and index, and of these as much as is to fit."""
-        with told("the engine alone"), self._ours(regime, OURS, has_model=False, limit_bytes=_PLENTY) as side:
-            alone = side.settled["held_bytes"] - side.settled["index_bytes"]
-        model_bytes = self.models[regime].stat().st_size
-        room = CONTEXT_BYTES + self.index_bytes / INDEX_FACTOR + model_bytes / MODEL_FACTOR
-        self.limit_bytes[regime] = int(alone + room)
 
     def _rehearse(self, regime: Regime) -> None:
         """The offline profile of the model, which an engine takes once, before anybody asks it anything."""
@@ -298,7 +298,7 @@ class Bench:
         rate = 1.0 if is_alone else self.capacity_per_s(regime)
         arrivals = arrivals_of(step.load, count, rate, stamps, step.seed)
         about = places(self.library, NUM_PLACES)
-        asked = list(questions(self.library, about, arrivals, lengths, self.size.extent, step.seed))
+        asked = list(questions(self.library, about, arrivals, lengths, self.size.extents[regime], step.seed))
         return asked[: self.size.few] if step.side == "accelerate" else asked
 
     def _opened(self, regime: Regime, side: str) -> AbstractContextManager[SideProcess]:
@@ -307,17 +307,17 @@ class Bench:
         return self._peer(regime, side)
 
     @contextmanager
-    def _ours(self, regime: Regime, way: str, *, has_model: bool = True, limit_bytes: int = 0) -> Iterator[SideProcess]:
+    def _ours(self, regime: Regime, way: str) -> Iterator[SideProcess]:
         model, home = self.models[regime], self.libraries.home(is_on_disk=way == "ondisk_index")
         settings = {
             "home": str(home),
-            "model": str(model) if has_model else "",
+            "model": str(model),
             "num_threads": num_threads(),
             "way": way,
             "index_share": 1.0 if regime == "fits" else 1 / INDEX_FACTOR,
             "first_question": self._first_question,
         }
-        limit = Limit(limit_bytes or self.limit_bytes[regime], self.parent)
+        limit = Limit(self.limit_bytes(regime), self.parent)
         with (
             fresh(home, model, self.profile),
             SideProcess.started("tests.bench.serving_our_side", settings, limit) as side,
@@ -335,7 +335,7 @@ class Bench:
             "is_repacked": regime == "fits",
             "first_question": self._first_question,
         }
-        limit = Limit(self.limit_bytes[regime], self.parent)
+        limit = Limit(self.limit_bytes(regime), self.parent)
         with ExitStack() as undo:
             undo.enter_context(fresh(self.libraries.on_disk, model, self.profile))
             if side == "llama_server":
@@ -357,7 +357,7 @@ class Bench:
     def _of_accelerate(self, regime: Regime, work: str) -> dict[str, Any]:
         weights = weights_folder(self.options.peers, comparable(self.size.shapes[regime]))
         forget_pages(weights / "model.safetensors")
-        return {"folder": str(weights), "limit_bytes": self.limit_bytes[regime], "work": work}
+        return {"folder": str(weights), "limit_bytes": self.limit_bytes(regime), "work": work}
 
     @property
     def _first_question(self) -> str:
@@ -367,7 +367,7 @@ class Bench:
 # Two slots have the room of most prompts in a few hundred MiB; with four of them it would be killed.
 _SLOTS: Mapping[Regime, Mapping[str, int]] = {
     "fits": {"num_slots": 4, "num_cells": 8192, "cache_mib": 8192},
-    "oversubscribed": {"num_slots": 2, "num_cells": 2560, "cache_mib": CONTEXT_BYTES // 2**20},
+    "oversubscribed": {"num_slots": 2, "num_cells": 2560, "cache_mib": SCARCE_CACHE_MIB},
 }
 _MODULES = {
     SERIAL: "tests.bench.serving_serial_side",
@@ -386,6 +386,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = sorted({*PEERS, *ABLATIONS} - {SERIAL})
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="beside ours and serial, only these")
     parser.add_argument("--questions", type=int, metavar="N", help="so many in each load, instead of the size's own")
+    parser.add_argument("--seeds", type=int, metavar="N", help="only the first N of the size's own")
     peers.add_folder_option(parser)
     options = parser.parse_args(arguments)
     if not DOCUMENTS.is_dir() or not CONVERSATIONS.exists():
@@ -398,6 +399,8 @@ def _measure(options: argparse.Namespace, parent: Group) -> int:
     size = SMALL if options.quick else FULL
     if options.questions:
         size = replace(size, questions=dict.fromkeys(REGIMES, options.questions))
+    if options.seeds:
+        size = replace(size, seeds=size.seeds[: options.seeds])
     with told(f"reading {size.chunks} passages of real documents"):
         library = read_library(size.chunks)
     words = vocabulary_of(library)
@@ -450,7 +453,7 @@ def write(bench: Bench) -> None:
         write_csv(options.csv, [{name: row.get(name, "") for name in heads} for row in bench.rows])
     if options.json is not None:
         told_of = by_side(bench.found)
-        ours = told_of.pop(OURS, {}) | {f"{regime}_limit_bytes": b for regime, b in bench.limit_bytes.items()}
+        ours = told_of.pop(OURS, {}) | {f"{regime}_limit_bytes": bench.limit_bytes(regime) for regime in REGIMES}
         report.write(options.json, ours, told_of, named_ratios(bench.found))
     if options.runs is not None:
         write_runs(options.runs, bench.found, bench.tables)

@@ -109,7 +109,7 @@ class OurServingSide:
                 }
             )
             # Libraries and embedder first: what they take is known then, and no plan gives it to the model.
-            for model in filter(None, (NO_MODEL, settings["model"])):
+            for model in (NO_MODEL, settings["model"]):
                 self.engine.use_model(None if model == NO_MODEL else Path(model))
                 self.engine.ask(settings["first_question"], top_k=1, sampling=_sampling(2))
             undo.callback(self.engine.subscribe(self._note))

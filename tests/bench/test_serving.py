@@ -391,7 +391,9 @@ def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.Captu
         regime=("fits",),
     )
     bench = serving.Bench.__new__(serving.Bench)
-    bench.options, bench.limit_bytes = options, {"fits": 9}
+    model = tmp_path / "model.gguf"
+    model.write_bytes(bytes(12))
+    bench.options, bench.models = options, dict.fromkeys(serving.REGIMES, model)
     bench.found = {
         Key("fits", "ours", "poisson_0.9"): [run],
         Key("fits", "serial_batched", "poisson_0.9"): [served(2.0, 4.0)],
@@ -406,7 +408,7 @@ def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.Captu
     written = json.loads(options.json.read_text())
     assert written["ratios"]["serial_batched_fits"] == pytest.approx(2.0)
     assert written["ours"]["fits_poisson_0.9_streamed_bytes"] == 7.0
-    assert written["ours"]["fits_limit_bytes"] == 9
+    assert written["ours"]["oversubscribed_limit_bytes"] == 10
     assert read_runs(options.runs)[0] == bench.found
     with options.csv.open(newline="") as stream:
         assert [row["mean_s"] for row in csv.DictReader(stream)] == ["1.5", ""]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.core import Answer, Scope
-from engine.events import AnswerCancelled, AnswerFinished
+from engine.core import Answer, Question, Scope
+from engine.errors import RagdollError
+from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished
 from engine.generation.goodput import Goodput, GoodputWatch, came_in_time
 from engine.generation.rounds import Targets
 from engine.metrics import Timings
@@ -53,5 +54,17 @@ def test_what_models_wrote_to_the_end_counts_by_the_targets_of_that_moment() -> 
         finished(timings(1.0, 1.0, 0), model=None),
         AnswerCancelled("q"),
     ):
+        watch.asked(Question("q", "When?"))
         watch.note(event)
     assert watch.now == Goodput(num_finished=2, num_in_time=1)
+
+
+def test_only_what_people_asked_counts() -> None:
+    watch = GoodputWatch(lambda: TARGETS)
+    watch.asked(Question("q", "When?", priority="batch"))
+    watch.note(finished(timings(1.0, 2.0, 11)))
+    assert watch.now == Goodput()
+    watch.asked(Question("q", "When?"))
+    watch.note(AnswerFailed("q", RagdollError("No room.")))
+    watch.note(finished(timings(1.0, 2.0, 11)))
+    assert watch.now == Goodput()
