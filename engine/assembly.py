@@ -164,7 +164,7 @@ def assemble(
         return senses.beside(demand, adapting.budgets())
 
     def sharing() -> Sharing:
-        loaded = models.loaded_now
+        loaded = models.principal.loaded
         if loaded is None:
             return UNMEASURED
         return chosen(
@@ -172,7 +172,7 @@ def assemble(
         )
 
     def threads() -> tuple[int, int]:
-        loaded, num_cores = models.loaded_now, available_cores()
+        loaded, num_cores = models.principal.loaded, available_cores()
         return (loaded.plan.spec.num_threads if loaded is not None else num_cores), num_cores
 
     competitors = Competitors(

@@ -59,6 +59,9 @@ class MakingWay:
 
     def for_return_of(self, member: Member) -> None:
         """Has others leave until there is room for a model that comes back."""
+        # All others are what there is beside it.
+        for one in self._members():
+            one.enter(is_planned_for=one is member)
         beside, needed_bytes = self._beside(member), member.needed_bytes - SLACK_BYTES
         if member.uses_device:
             for one in beside:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
+from engine.generation.rounds import Targets, Waiting
+from engine.generation.scheduler import rank
+from engine.generation.turns import Asked
 from engine.generation.under_way import UnderWay
 from engine.looking_again import FoundAgain
 
 # At which weights come from a disk of today, before a switch was measured.
 _USUAL_BYTES_PER_S = 1.5e9
+# What a step takes of those before, as it is remembered.
+_MEMORY = 0.8
 
 
 @dataclass(slots=True, eq=False)
@@ -96,3 +102,44 @@ class Member:
     def has_work(self) -> bool:
         """Whether there is anything to compute; the last token of an answer is, when its question has ended."""
         return self.under_way.is_busy or (self.loaded is not None and self.loaded.loop.has_work)
+
+    def waiting(self, asked: Sequence[Asked], targets: Targets, now: float, *, is_in_front: bool) -> Waiting | None:
+        """What it waits for, as whose turn it is is decided by; None where there is nothing to compute.
+
+        Args:
+            asked: Of its questions that have not begun.
+            targets: What readers are promised.
+            now: Seconds of the clock of `since`; of each look, for what is waited for since the one before.
+            is_in_front: Whether it is its turn.
+        """
+        is_wanted = bool(asked) or (self.has_work if is_in_front else self.wants_turn)
+        # Nobody has waited while there was nothing to wait for, nor while it was their turn.
+        if not (is_wanted and self.is_waiting) or is_in_front:
+            self.since = now
+        self.is_waiting = is_wanted
+        if not is_wanted:
+            return None
+        urgency = self.under_way.urgency
+        urgencies = [*(one.priority for one in asked), *([urgency] if urgency is not None else [])]
+        dues = [self.under_way.due_at(targets), *(targets.due_at(one.asked_at, 0) for one in asked)]
+        loop = self.loaded.loop if self.loaded is not None else None
+        return Waiting(
+            self.path,
+            min((rank(one, now - self.since) for one in urgencies), default=rank("idle", 0.0)),
+            self.since,
+            due_at=min(dues),
+            num_unread=loop.num_unread if loop is not None else 1,
+            is_writing=loop is not None and loop.is_writing,
+            step_seconds=self.step_seconds,
+            switch_seconds=self.seconds_to_switch,
+        )
+
+    def note_step(self, seconds: float, now: float, *, is_reading: bool) -> None:
+        """It has computed for so long."""
+        self.asked_at = now
+        if not is_reading:
+            self.step_seconds = _MEMORY * self.step_seconds + (1 - _MEMORY) * seconds
+
+    def note_switch(self, seconds: float) -> None:
+        """So long it took to have it in memory instead of others."""
+        self.switch_seconds = seconds if not self.switch_seconds else (self.switch_seconds + seconds) / 2

@@ -3,61 +3,33 @@
 A chat may name any model. Models that fit beside each other stay side by side. Of others, all keep their file mapped,
 their vocabulary and, while there is room, their context with all keys and values; only weights leave memory and come
 back, read ahead of the first pass (Aegaeon, SOSP'25; generation.md, section 4). Whose turn it is, and for how long, is
-decided in rounds.py, who leaves memory for whom in making_way.py. What lies on a graphics card, or in the order that
-the processor reads fastest, cannot leave so: such a model is closed, and read again from the system's cache of files.
+decided in rounds.py, and carried out in switching.py; who leaves memory for whom in making_way.py. What lies on a
+graphics card, or in the order that the processor reads fastest, cannot leave so: such a model is closed, and read again
+from the system's cache of files.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.closing import close_all
 from engine.core import QUOTES_ONLY
-from engine.errors import NotStreamable
-from engine.events import ModelSwitched, Publish
+from engine.events import Publish
 from engine.generation.commands import UseModel
-from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
 from engine.generation.making_way import MakingWay
 from engine.generation.member import Member
-from engine.generation.rounds import (
-    GROUP_SIZE,
-    WRITING_BESIDE_SECONDS,
-    Targets,
-    Used,
-    Waiting,
-    is_over,
-    next_turn,
-    quotas,
-)
-from engine.generation.scheduler import rank
+from engine.generation.rounds import GROUP_SIZE, Targets, Used, Waiting, begun, is_over, next_turn
+from engine.generation.switching import Arrival, Switching
 from engine.generation.turns import Asked
 from engine.generation.under_way import UnderWay
-from engine.memory.demand import Demand
-from engine.memory.hardware import Device
 from engine.memory.placement import Placement
-
-log = logging.getLogger(__name__)
 
 # A model that nobody has asked for so long leaves the pool, unless it is the chosen one.
 IDLE_SECONDS = 300.0
-# What a step takes of those before, as it is remembered.
-_MEMORY = 0.8
-
-
-@dataclass(slots=True)
-class _Arrival:
-    """A switch of which the first steps still wait for layers."""
-
-    left: str
-    out_seconds: float
-    in_seconds: float
-    moved_bytes: int
-    waited_before: float
 
 
 @dataclass(slots=True)
@@ -66,21 +38,11 @@ class _Turn:
 
     used: Used = field(default_factory=Used)
     num_begun: int = 0
-    arrival: _Arrival | None = None
-
-
-@dataclass(slots=True)
-class Figures:
-    """What switching has come to, since the engine began."""
-
-    num_switches: int = 0
-    out_seconds: float = 0.0
-    in_seconds: float = 0.0
-    moved_bytes: int = 0
+    arrival: Arrival | None = None
 
 
 class ModelPool:
-    """Owned by the generation thread; what is said of the model that memory is planned for is for other threads too."""
+    """Owned by the generation thread; `principal`, and what its loader tells other threads, is for these too."""
 
     def __init__(
         self,
@@ -99,49 +61,19 @@ class ModelPool:
             targets: What readers are promised.
             clock: Seconds that never go back.
         """
-        self._make_under_way, self._publish = make_under_way, publish
-        self._targets, self._clock = targets, clock
+        self._make_under_way, self._targets, self._clock = make_under_way, targets, clock
         self.home = self.front = self._member(loader)
         self._others: list[Member] = []
-        self._turn, self.figures = _Turn(), Figures()
+        self._turn = _Turn()
         self._num_moves_of_gone = 0
         self._principal = self.home
         self._way = MakingWay(lambda: tuple(self), self._dismiss, clock)
-
-    # --- of the model that memory is planned for; from any thread ---
+        self._switching = Switching(self._way, publish, clock)
 
     @property
     def principal(self) -> Member:
-        """The chosen model while it is in memory, else the one that computes: the plan is about its bytes."""
+        """The chosen model while it is in memory, else the one that computes: memory is planned for its bytes."""
         return self._principal
-
-    @property
-    def loaded_now(self) -> LoadedModel | None:
-        return self._principal.loader.loaded_now
-
-    @property
-    def demand(self) -> Demand | None:
-        return self._principal.loader.demand
-
-    @property
-    def placement(self) -> Placement | None:
-        return self._principal.loader.placement
-
-    @property
-    def decision(self) -> str:
-        return self._principal.loader.decision
-
-    @property
-    def pending(self) -> str:
-        return self._principal.loader.pending
-
-    @property
-    def problem(self) -> str:
-        return self._principal.loader.problem
-
-    @property
-    def devices(self) -> tuple[Device, ...]:
-        return self._principal.loader.devices
 
     # --- all of them ---
 
@@ -170,14 +102,14 @@ class ModelPool:
         loaded = self._principal.loaded
         if loaded is None or self._principal.loader.standby.is_folded:
             return {}
-        figures, pool = loaded.counters(), self.figures
+        figures, switching = loaded.counters(), self._switching.figures
         if self.is_shared:
             rates = (one.loaded.loop.counters().tokens_per_second for one in self if one.loaded is not None)
             figures |= {
                 "tokens_per_s": sum(rates),
                 "models_open": float(sum(member.loaded is not None for member in self)),
-                "model_switches": float(pool.num_switches),
-                "model_switch_s": (pool.out_seconds + pool.in_seconds) / max(1, pool.num_switches),
+                "model_switches": float(switching.num_switches),
+                "model_switch_s": (switching.out_seconds + switching.in_seconds) / max(1, switching.num_switches),
             }
         return figures
 
@@ -315,7 +247,7 @@ class ModelPool:
         if is_over(None if has_written_all else current, others, self._turn.used, now):
             self._begin_turn(next_turn(others, now), list(wanted.values()))
         elif current is not None and not self.front.is_in_memory:
-            self._bring_in(self.front)
+            self._bring_in()
 
     def note_begun(self, num_questions: int) -> None:
         """So many questions were begun in this turn."""
@@ -336,22 +268,11 @@ class ModelPool:
             front.found.clear()
         is_reading, since = front.loaded.loop.num_unread > 0, self._clock()
         front.under_way.step(front.loaded)
-        self._note_step(self._clock() - since, is_reading=is_reading)
-
-    def _note_step(self, seconds: float, *, is_reading: bool) -> None:
-        front = self.front
-        front.asked_at = self._clock()
-        used = self._turn.used
-        read, wrote = (seconds, 0.0) if is_reading else (0.0, seconds)
-        self._turn.used = replace(
-            used,
-            read_seconds=used.read_seconds + read,
-            wrote_seconds=used.wrote_seconds + wrote,
-            num_steps=used.num_steps + 1,
-        )
-        if not is_reading:
-            front.step_seconds = _MEMORY * front.step_seconds + (1 - _MEMORY) * seconds
-        self._note_arrival()
+        seconds = self._clock() - since
+        front.note_step(seconds, self._clock(), is_reading=is_reading)
+        self._turn.used = self._turn.used.with_step(seconds, is_reading=is_reading)
+        if self._turn.arrival is not None and self._turn.arrival.is_over:
+            self._end_arrival()
 
     def start_over(self, member: Member, error: Exception) -> None:
         """Its loop is of no use any more; the next question finds the model loaded again."""
@@ -362,38 +283,21 @@ class ModelPool:
     def _wanted(self, waiting: Mapping[str, Asked]) -> dict[str, Waiting]:
         """All models with something to compute, by their files; those that are new to the pool join it."""
         for model in waiting:
-            if self.find(model) is None:
-                member = self._member(self.home.loader.another())
-                member.loader.load_when_needed(Path(model), None)
-                self._others.append(member)
+            member = self.find(model) or self._join(model)
+            member.is_named = member.is_named or bool(model)
         wanted: dict[str, Waiting] = {}
         now, targets = self._clock(), self._targets()
         for member in self:
             asked = [waiting[name] for name in self.names_of(member) if name in waiting]
-            is_wanted = bool(asked) or (member.has_work if member is self.front else member.wants_turn)
-            # Nobody has waited while there was nothing to wait for, nor while it was their turn.
-            if not (is_wanted and member.is_waiting) or member is self.front:
-                member.since = now
-            member.is_waiting = is_wanted
-            if not is_wanted:
-                continue
-            member.is_named = member.is_named or member.path in waiting
-            urgency = member.under_way.urgency
-            urgencies = [*(one.priority for one in asked), *([urgency] if urgency is not None else [])]
-            most_urgent = min((rank(one, now - member.since) for one in urgencies), default=rank("idle", 0.0))
-            dues = [member.under_way.due_at(targets), *(targets.due_at(one.asked_at, 0) for one in asked)]
-            loop = member.loaded.loop if member.loaded is not None else None
-            wanted[member.path] = Waiting(
-                member.path,
-                most_urgent,
-                member.since,
-                due_at=min(dues),
-                num_unread=loop.num_unread if loop is not None else 1,
-                is_writing=loop is not None and loop.is_writing,
-                step_seconds=member.step_seconds,
-                switch_seconds=member.seconds_to_switch,
-            )
+            if (one := member.waiting(asked, targets, now, is_in_front=member is self.front)) is not None:
+                wanted[member.path] = one
         return wanted
+
+    def _join(self, model: str) -> Member:
+        member = self._member(self.home.loader.another())
+        member.loader.load_when_needed(Path(model), None)
+        self._others.append(member)
+        return member
 
     def _begin_turn(self, chosen: Waiting | None, wanted: list[Waiting]) -> None:
         assert chosen is not None
@@ -401,66 +305,24 @@ class ModelPool:
         left.since = self._clock()
         self._end_arrival()
         self.front = next(member for member in self if member.path == chosen.path)
-        paths, targets = {model.path for model in wanted}, self._targets()
+        paths = {model.path for model in wanted}
         is_free = all(member.is_in_memory for member in self if member.path in paths)
-        quota_seconds = WRITING_BESIDE_SECONDS if is_free else quotas(wanted, targets)[chosen.path]
-        self._turn = _Turn(Used(quota_seconds, targets.ttft_seconds, is_free=is_free))
+        self._turn = _Turn(begun(chosen, wanted, self._targets(), is_free=is_free))
         if not self.front.is_in_memory:
-            self._bring_in(self.front, left)
+            self._bring_in(left)
 
-    def _bring_in(self, member: Member, left: Member | None = None) -> None:
-        """Has it in memory, and as much of the others out of it as it takes."""
-        loader = member.loader
+    def _bring_in(self, left: Member | None = None) -> None:
+        """Has the model in front in memory; `left` is the one whose turn has ended."""
         try:
-            if member.loaded is None:
-                assert loader.wanted is not None, "a model was to be loaded where answers are quotes"
-                self._way.load(member, loader.wanted, loader.wanted_layers)
-                return
-            # All others are what there is beside it.
-            for one in self:
-                one.enter(is_planned_for=one is member)
-            since = self._clock()
-            moved_bytes = member.missing_bytes
-            self._way.for_return_of(member)
-            out_seconds = self._clock() - since
-            stream = member.loaded.stream
-            waited_before = stream.counters().waited_seconds if stream is not None else 0.0
-            try:
-                loader.come_back()
-            except NotStreamable as error:
-                log.warning("a model is loaded anew: %s", error.sentence)
-                loader.fold(closes_weights=True)
-                loader.come_back()
-            in_seconds = self._clock() - since - out_seconds
-            left_path = left.path if left is not None else ""
-            self._turn.arrival = _Arrival(left_path, out_seconds, in_seconds, moved_bytes, waited_before)
+            if (arrival := self._switching.bring_in(self.front, left)) is not None:
+                self._turn.arrival = arrival
         finally:
             self._look_anew()
 
-    def _note_arrival(self) -> None:
-        """A switch is over once all layers are there."""
-        loaded = self.front.loaded
-        if self._turn.arrival is not None and (loaded is None or loaded.stream is None or loaded.stream.is_whole):
-            self._end_arrival()
-
     def _end_arrival(self) -> None:
         arrival, self._turn.arrival = self._turn.arrival, None
-        member = self.front
-        if arrival is None or member.loaded is None:
-            return
-        stream = member.loaded.stream
-        waited = stream.counters().waited_seconds - arrival.waited_before if stream is not None else 0.0
-        in_seconds = arrival.in_seconds + max(0.0, waited)
-        seconds = arrival.out_seconds + in_seconds
-        member.switch_seconds = seconds if not member.switch_seconds else (member.switch_seconds + seconds) / 2
-        self.figures.num_switches += 1
-        self.figures.out_seconds += arrival.out_seconds
-        self.figures.in_seconds += in_seconds
-        self.figures.moved_bytes += arrival.moved_bytes
-        name = member.loaded.shape.name
-        self._publish(
-            ModelSwitched(member.path, name, arrival.left, arrival.out_seconds, in_seconds, arrival.moved_bytes)
-        )
+        if arrival is not None:
+            self._switching.note_arrived(arrival)
 
     def make_way(self, member: Member, placement: Placement) -> bool:
         """Whether other models have left memory instead of a model being placed so, with less of it there than all."""
@@ -477,7 +339,7 @@ class ModelPool:
         """Has the chosen model loaded and in memory, before anybody asks. Raises as `take_turn` does."""
         if self.home.path and not self.home.is_in_memory:
             left, self.front, self._turn = self.front, self.home, _Turn()
-            self._bring_in(self.home, left)
+            self._bring_in(left)
 
     def _look_anew(self) -> None:
         """The plan is about the chosen model while it is in memory, else about the one that computes."""

@@ -56,8 +56,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
 @pytest.fixture(autouse=True)
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers of so small models would be written whole in one turn."""
-    for place in ("rounds", "pool"):
-        monkeypatch.setattr(f"engine.generation.{place}.WRITING_BESIDE_SECONDS", 0.01)
+    monkeypatch.setattr("engine.generation.rounds.WRITING_BESIDE_SECONDS", 0.01)
 
 
 class PoolDesk(Desk):
@@ -204,7 +203,7 @@ def test_models_that_do_not_fit_together_take_turns_and_write_what_they_do_alone
         most_bytes = max(most_bytes, desk.ledger.counted_bytes("ram"))
 
     take = desk._take
-    desk.worker.models._publish = lambda event: (look(event), take(event))
+    desk.worker.models._switching._publish = lambda event: (look(event), take(event))
     for number in range(3):
         desk.ask_of(models[0], f"a{number}")
         desk.ask_of(models[1], f"b{number}")
@@ -380,10 +379,10 @@ def test_the_plan_is_about_the_chosen_model_while_it_is_in_memory(models, pool_d
     desk = pool_desk(FOR_WEIGHTS_OF_ONE)
     desk.worker.use(UseModel(models[0]))
     desk.model_state("loaded")
-    desk.wait_until(lambda: desk.worker.models.loaded_now is not None)
-    assert desk.worker.models.loaded_now.plan.path == models[0]
+    desk.wait_until(lambda: desk.worker.models.principal.loaded is not None)
+    assert desk.worker.models.principal.loaded.plan.path == models[0]
     take_turns(desk, models)
-    assert desk.worker.models.loaded_now.plan.path == models[1]
+    assert desk.worker.models.principal.loaded.plan.path == models[1]
     held = {span.owner for span in desk.ledger.spans("ram")}
     assert "pool" in held
     assert sum(span.num_bytes for span in desk.ledger.spans("ram") if span.owner == "weights") < 34 * MIB
