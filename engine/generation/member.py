@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from engine.generation.instance import ModelInstance
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
 from engine.generation.rounds import Targets, Waiting
@@ -44,36 +45,57 @@ class Member:
         self.found.append(found)
 
     @property
+    def instance(self) -> ModelInstance | None:
+        """What of the model is loaded, in memory or not."""
+        return self.loader.instance
+
+    @property
     def loaded(self) -> LoadedModel | None:
         return self.loader.loaded_now
 
     @property
     def is_in_memory(self) -> bool:
         """Whether it can compute now."""
-        return self.loaded is not None and self.loader.standby.is_there
+        return (instance := self.instance) is not None and instance.standby.is_there
+
+    @property
+    def is_away(self) -> bool:
+        """Whether weights of it have left memory."""
+        return (instance := self.instance) is not None and instance.standby.is_away
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether its context has left memory."""
+        return (instance := self.instance) is not None and instance.standby.is_folded
 
     @property
     def removable_bytes(self) -> int:
         """Weights that can leave memory."""
-        return self.loader.standby.removable_bytes(self.loaded) if self.loaded is not None else 0
+        return instance.standby.removable_bytes(instance.loaded) if (instance := self.instance) is not None else 0
 
     @property
     def missing_bytes(self) -> int:
         """Weights that are read when it comes back."""
-        return self.loader.standby.missing_bytes(self.loaded) if self.loaded is not None else 0
+        return instance.standby.missing_bytes(instance.loaded) if (instance := self.instance) is not None else 0
 
     @property
     def needed_bytes(self) -> int:
         """What it takes of memory when it comes back."""
-        return self.loader.standby.needed_bytes(self.loaded) if self.loaded is not None else 0
+        return instance.standby.needed_bytes(instance.loaded) if (instance := self.instance) is not None else 0
+
+    @property
+    def room_bytes(self) -> int:
+        """What is free of memory for more of it."""
+        return self.loader.planner.room_bytes(self.loaded.plan) if self.loaded is not None else 0
 
     def enter(self, *, is_planned_for: bool) -> None:
         """Has the ledger know what it holds as that of the model that is planned for, or of one that waits."""
-        share, standby = self.loader.share, self.loader.standby
+        share, loaded = self.loader.share, self.loaded
         if is_planned_for:
             share.go_on()
         else:
-            share.wait(self.loaded.shape.name if self.loaded is not None else "", is_away=not standby.is_there)
+            is_away = loaded is not None and not self.is_in_memory
+            share.wait(loaded.shape.name if loaded is not None else "", is_away=is_away)
 
     @property
     def uses_device(self) -> bool:
@@ -88,7 +110,7 @@ class Member:
     @property
     def seconds_to_switch(self) -> float:
         """What it takes to have it in memory where it leaves that for others: as before, or by a guess."""
-        if self.loaded is None or not self.loader.takes_turns:
+        if self.loaded is None or not self.loader.planner.takes_turns:
             return 0.0
         return self.switch_seconds or (self.removable_bytes + self.missing_bytes) / _USUAL_BYTES_PER_S
 

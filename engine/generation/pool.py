@@ -100,7 +100,7 @@ class ModelPool:
     def counters(self) -> dict[str, float]:
         """Rates and gauges for the Memory page, of the model that memory is planned for and of the pool."""
         loaded = self._principal.loaded
-        if loaded is None or self._principal.loader.standby.is_folded:
+        if loaded is None or self._principal.is_folded:
             return {}
         figures, switching = loaded.counters(), self._switching.figures
         if self.is_shared:
@@ -346,7 +346,8 @@ class ModelPool:
         principal = self.home if self.home.is_in_memory or self.front.loaded is None else self.front
         for member in self:
             member.enter(is_planned_for=member is principal)
-            member.loader.obey()
+            if member.instance is not None:
+                member.instance.obey()
         self._principal = principal
 
     def _is_wanted_by_name(self, member: Member) -> bool:

@@ -73,8 +73,8 @@ class Switching:
         Raises:
             RagdollError: It cannot be had.
         """
-        loader = member.loader
-        if member.loaded is None:
+        loader, instance = member.loader, member.instance
+        if instance is None:
             assert loader.wanted is not None, "a model was to be loaded where answers are quotes"
             self._way.load(member, loader.wanted, loader.wanted_layers)
             return None
@@ -82,14 +82,14 @@ class Switching:
         moved_bytes = member.missing_bytes
         self._way.for_return_of(member)
         out_seconds = self._clock() - since
-        stream = member.loaded.stream
+        stream = instance.loaded.stream
         waited_before = stream.counters().waited_seconds if stream is not None else 0.0
         try:
-            loader.come_back()
+            instance.come_back()
         except NotStreamable as error:
             log.warning("a model is loaded anew: %s", error.sentence)
-            loader.fold(closes_weights=True)
-            loader.come_back()
+            instance.fold(closes_weights=True)
+            instance.come_back()
         in_seconds = self._clock() - since - out_seconds
         return Arrival(
             member, left.path if left is not None else "", out_seconds, in_seconds, moved_bytes, waited_before

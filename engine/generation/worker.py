@@ -50,6 +50,7 @@ from engine.generation.commands import (
 )
 from engine.generation.hot_passages import HotPassages
 from engine.generation.idle_time import IdleTime, guarded
+from engine.generation.instance import NOT_LOADED
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
 from engine.generation.member import Member
@@ -479,12 +480,12 @@ class GenerationWorker:
     def _cancel_unwanted(self) -> None:
         """Cancels those whose flag rose, also while they wait for their turn, or their model does."""
         for member in self.models:
-            if (loaded := member.loaded) is not None:
+            if (instance := member.instance) is not None:
                 try:
-                    member.under_way.cancel_unwanted(loaded)
+                    member.under_way.cancel_unwanted(instance.loaded)
                     if member is not self.models.front:
-                        member.under_way.tell(loaded)
-                        member.loader.note_set_aside(loaded.loop)
+                        member.under_way.tell(instance.loaded)
+                        instance.note_set_aside()
                 except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
                     self.models.start_over(member, error)
         for task in self._turns.take_cancelled():
@@ -512,7 +513,7 @@ class GenerationWorker:
             self._publish(PlacementSettled(False, "Another model was chosen meanwhile."))
             return
         if member is None:
-            self._publish(PlacementSettled(False, "A placement was for a model that is not loaded any more."))
+            self._publish(PlacementSettled(False, NOT_LOADED))
             return
         if member.loaded is not None and not member.is_in_memory:
             self._publish(PlacementSettled(False, "Another model computes just now."))
@@ -526,8 +527,11 @@ class GenerationWorker:
                 PlacementSettled(False, "Other models leave memory, and take turns with this one from now on.")
             )
             return
+        if member.instance is None:
+            self._publish(PlacementSettled(False, NOT_LOADED))
+            return
         try:
-            member.loader.apply(wanted.placement, wanted.path)
+            member.instance.apply(wanted.placement, wanted.path)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
             self._publish(PlacementSettled(False, str(reported_as(error))))
             self.models.start_over(member, error)
@@ -535,20 +539,20 @@ class GenerationWorker:
         self._count(now=True)
 
     def _step(self) -> None:
-        front = self.models.front
-        loaded = front.loaded
-        if loaded is None or not front.is_in_memory or not front.has_work:
+        front, instance = self.models.front, self.models.front.instance
+        if instance is None or not front.is_in_memory or not front.has_work:
             self._cores.rest()
             return
         if not self._cores.may_step():
             return
         try:
+            loaded = instance.loaded
             loaded.loop.answer_at_once(self._gang)
             loaded.context.use_threads(self._cores.begin_step())
             self.models.step()
-            if loaded.loop.shortage is not None:
-                front.loader.take_less(loaded.loop.shortage)
-            front.loader.note_set_aside(loaded.loop)
+            if loaded.loop.shortage is not None and not front.loader.is_closing:
+                instance.take_less(loaded.loop.shortage)
+            instance.note_set_aside()
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
             self.models.start_over(front, error)
         self._idle_time.note_step()

@@ -71,7 +71,7 @@ class PoolDesk(Desk):
             update={"max_context": 512, "parallel_answers": 2, "kv_ram_bytes": MIB}
         )
         self.settings = self.settings.model_copy(update={"generation": generation})
-        self.loader._beside = self._beside
+        self.loader.planner.beside = self._beside
 
     def _beside(self, demand: Demand) -> Demand:
         fixed = undecided(self.ledger.spans())
@@ -213,7 +213,7 @@ def test_models_that_do_not_fit_together_take_turns_and_write_what_they_do_alone
     assert switches(desk)
     assert most_bytes <= budget_bytes
     [waiting] = [member for member in desk.members.values() if not member.is_in_memory]
-    assert waiting.loader.standby.is_folded == (budget_bytes == FOR_ONE)
+    assert waiting.is_folded == (budget_bytes == FOR_ONE)
     assert waiting.loaded.model.is_open
 
 

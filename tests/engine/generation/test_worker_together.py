@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -22,6 +21,7 @@ from engine.events import (
 from engine.generation import idle_time
 from engine.generation.commands import UseModel
 from engine.generation.conversation import EvidencePassage
+from engine.generation.load_planner import LoadPlanner
 from engine.generation.refreshes import Refreshes
 from engine.generation.segment import tokens_of
 from engine.generation.step_loop import StepLoop
@@ -480,20 +480,14 @@ def test_a_cancel_that_goes_wrong_ends_its_question_and_the_next_is_answered(mod
     assert isinstance(model_desk.end_of("b"), AnswerFinished)
 
 
-def test_settings_of_other_things_leave_the_bounds_of_what_is_kept_alone(model_desk):
+def test_settings_of_other_things_leave_the_bounds_of_what_is_kept_alone(model_desk, monkeypatch):
     model_desk.ask("How?", "a", max_tokens=2)
     model_desk.end_of("a")
     slabs = model_desk.loader.loaded_now.keeper._slabs
     before = slabs.budget_bytes
-    model_desk.loader._hardware = lambda: pytest.fail("looked at what is free just now")
+    monkeypatch.setattr(LoadPlanner, "hardware", lambda self: pytest.fail("looked at what is free just now"))
     model_desk.loader.apply_settings()
     assert slabs.budget_bytes == before > 0
-
-
-def test_answers_that_are_set_aside_are_in_the_ledger_until_they_go_on(desk):
-    for saved, spilled in ((0, 0), (700, 0), (200, 500), (0, 700), (0, 0)):
-        desk.loader.note_set_aside(SimpleNamespace(saved_bytes=saved, spilled_bytes=spilled))
-        assert (desk.ledger.held_bytes("ram", "kv"), desk.ledger.held_bytes("disk", "kv")) == (saved, spilled)
 
 
 def test_more_answers_than_there_are_cells_for_are_written_all_the_same(desk, tmp_path: Path):
