@@ -49,7 +49,7 @@ class Beginning:
     def begin_waiting(self) -> None:
         """Begins what has come, of the model whose turn it is."""
         waiting = self._turns.models
-        if quoted_names := [name for name in waiting if self._models.is_for_quotes(name)]:
+        if quoted_names := [name for name in waiting if self._models.members.is_for_quotes(name)]:
             for task in self._turns.take(BEGUN_AT_ONCE, quoted_names):
                 self._begin(task, None)
         try:
@@ -61,8 +61,8 @@ class Beginning:
             self._fail_all_of(self._models.front, error)
         front = self._models.front
         if front.is_in_memory:
-            most = self._models.num_left if self._models.is_shared else BEGUN_AT_ONCE
-            tasks = self._turns.take(most, self._models.names_of(front))
+            most = self._models.num_left if self._models.members.is_shared else BEGUN_AT_ONCE
+            tasks = self._turns.take(most, self._models.members.names_of(front))
             self._models.note_begun(len(tasks))
             for task in tasks:
                 self._begin(task, front)
@@ -70,7 +70,7 @@ class Beginning:
     def _fail_all_of(self, member: Member, error: Exception) -> None:
         """A model cannot be had: all that wait for it are told so; for a later question it is tried again."""
         reported = reported_as(error)
-        for task in self._turns.take(None, self._models.names_of(member)):
+        for task in self._turns.take(None, self._models.members.names_of(member)):
             self._publish(AnswerFailed(task.in_flight.question.question_id, reported))
         if member.loaded is not None and (member.under_way.is_busy or not member.is_in_memory):
             self._models.start_over(member, error)

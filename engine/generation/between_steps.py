@@ -72,7 +72,7 @@ class BetweenSteps:
         elif isinstance(command, KeepInCells):
             guarded(lambda: self._have_all(lambda loader: loader.keep_in_cells(command.may_lie)))
         elif isinstance(command, LookAtDevices):
-            guarded(self._models.home.loader.look_at_devices)
+            guarded(self._models.members.home.loader.look_at_devices)
         elif isinstance(command, Rehearse):
             self._rehearse(command)
         elif isinstance(command, LoadNow):
@@ -91,18 +91,18 @@ class BetweenSteps:
 
     def forget_ended(self) -> None:
         """Nothing is kept of removed documents that was read for prompts which have ended since."""
-        for member in self._models:
+        for member in self._models.members:
             # Also where a model was taken away instead: what has been read of it by then is kept.
             if member.under_way.has_kept_removed():
                 guarded(partial(member.loader.forget_removed, self._known_documents))
 
     def _have_all(self, tell: Callable[[ModelLoader], None]) -> None:
-        for member in self._models:
+        for member in self._models.members:
             tell(member.loader)
 
     def _load_home(self) -> LoadedModel | None:
         self._models.bring_home()
-        return self._models.home.loaded
+        return self._models.members.home.loaded
 
     def _rehearse(self, command: Rehearse) -> None:
         """Where there is nothing else to do."""
@@ -113,16 +113,16 @@ class BetweenSteps:
         )
 
     def _forget_removed(self) -> None:
-        for member in self._models:
+        for member in self._models.members:
             guarded(member.under_way.forget_removed)
         guarded(self._idle_time.keep_hot)
-        for member in self._models:
+        for member in self._models.members:
             member.loader.forget_removed(self._known_documents)
 
     def _expect(self, expected: Expected) -> None:
         """Where there is more than one model, nothing is read before it is known whose turn it is."""
-        member = self._models.home
-        is_other = self._models.is_shared or expected.in_flight.question.model
+        member = self._models.members.home
+        is_other = self._models.members.is_shared or expected.in_flight.question.model
         if is_other or self._turns or member.loaded is None or not member.is_in_memory:
             return
         try:
@@ -132,6 +132,6 @@ class BetweenSteps:
             log.debug("not read ahead: %s", error)
 
     def _take_found(self, found: FoundAgain) -> None:
-        for member in self._models:
+        for member in self._models.members:
             if member.loaded is not None and member.under_way.answers(found.question_id):
                 member.found_again(found)

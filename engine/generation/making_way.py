@@ -28,7 +28,7 @@ class MakingWay:
 
     def __init__(
         self,
-        members: Callable[[], Iterable[Member]],
+        members: Iterable[Member],
         dismiss: Callable[[Member], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -60,7 +60,7 @@ class MakingWay:
     def for_return_of(self, member: Member) -> None:
         """Has others leave until there is room for a model that comes back."""
         # All others are what there is beside it.
-        for one in self._members():
+        for one in self._members:
             one.enter(is_planned_for=one is member)
         beside, needed_bytes = self._beside(member), member.needed_bytes - SLACK_BYTES
         if member.uses_device:
@@ -93,7 +93,7 @@ class MakingWay:
 
     def for_others(self, principal: Member) -> None:
         """Weights of models that wait leave where their room is wanted by anything else."""
-        for one in self._members():
+        for one in self._members:
             if one.is_away and one.removable_bytes:
                 # What came back has filled its room to the brim, by plan.
                 lacking = -principal.room_bytes - principal.loader.planner.headroom_bytes() // 2
@@ -118,7 +118,7 @@ class MakingWay:
             self._fold(one)
 
     def _beside(self, member: Member) -> list[Member]:
-        return [one for one in self._members() if one is not member and one.loaded is not None]
+        return [one for one in self._members if one is not member and one.loaded is not None]
 
     def _leave(self, member: Member, num_bytes: int) -> None:
         """Weights leave memory; where they cannot, the whole model is closed for as long as it waits."""

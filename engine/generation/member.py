@@ -1,4 +1,4 @@
-"""A member of the pool: one model, who loads it, and which questions it answers."""
+"""A member of the pool: one model, who loads it, which questions it answers, and since when these wait for its turn."""
 
 from __future__ import annotations
 
@@ -108,6 +108,11 @@ class Member:
         return str(self.loader.wanted or "")
 
     @property
+    def is_wanted_by_name(self) -> bool:
+        """Whether it stays although another is chosen."""
+        return self.is_named or len(self.under_way) > 0
+
+    @property
     def seconds_to_switch(self) -> float:
         """What it takes to have it in memory where it leaves that for others: as before, or by a guess."""
         if self.loaded is None or not self.loader.planner.takes_turns:
@@ -125,13 +130,13 @@ class Member:
         """Whether there is anything to compute; the last token of an answer is, when its question has ended."""
         return self.under_way.is_busy or (self.loaded is not None and self.loaded.loop.has_work)
 
-    def waiting(self, asked: Sequence[Asked], targets: Targets, now: float, *, is_in_front: bool) -> Waiting | None:
-        """What it waits for, as whose turn it is is decided by; None where there is nothing to compute.
+    def look(self, asked: Sequence[Asked], targets: Targets, now: float, *, is_in_front: bool) -> Waiting | None:
+        """Notes since when it has waited, and says for what; None where there is nothing to compute.
 
         Args:
             asked: Of its questions that have not begun.
             targets: What readers are promised.
-            now: Seconds of the clock of `since`; of each look, for what is waited for since the one before.
+            now: Seconds of the clock of `since`.
             is_in_front: Whether it is its turn.
         """
         is_wanted = bool(asked) or (self.has_work if is_in_front else self.wants_turn)

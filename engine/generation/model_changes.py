@@ -47,7 +47,7 @@ class ModelChanges:
 
     def rest(self) -> None:
         """Frees the model that was to rest, where it is the one that is loaded and nobody uses it."""
-        rest, home = self._turns.take_rest(), self._models.home
+        rest, home = self._turns.take_rest(), self._models.members.home
         loaded = home.loaded
         if rest is None:
             return
@@ -62,13 +62,13 @@ class ModelChanges:
     def withdraw_unseen(self) -> None:
         """Before the model is changed, all answers of which nobody has seen anything are taken back for the next."""
         if self._turns.change is not None:
-            home, change = self._models.home, self._turns.change
+            home, change = self._models.members.home, self._turns.change
             is_reloaded = home.path == str(change.path or "")
             self._turns.put_back(home.under_way.withdraw(is_reloaded=is_reloaded))
 
     def choose(self) -> None:
         """When all that people can see of the chosen model has ended, it is changed."""
-        home = self._models.home
+        home = self._models.members.home
         if self._turns.change is None or not self._models.can_choose(self._turns.change):
             return
         if self.are_kept(home) and (change := self._turns.take_change()) is not None:
@@ -120,7 +120,7 @@ class ModelChanges:
         return "The engine is closing." if member.loader.is_closing else ""
 
     def _use(self, command: UseModel) -> None:
-        home = self._models.home
+        home = self._models.members.home
         if home.loader.is_closing:
             # What is left of the time is for what is kept.
             return

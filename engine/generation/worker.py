@@ -134,9 +134,9 @@ class GenerationWorker:
     @property
     def reads_ahead(self) -> bool:
         """Whether anything is done with what is expected."""
-        home = self.models.home
+        home = self.models.members.home
         reads = home.loaded is not None and home.loaded.reads_ahead
-        return reads and home.is_in_memory and not self.models.is_shared
+        return reads and home.is_in_memory and not self.models.members.is_shared
 
     def found_again(self, found: FoundAgain) -> None:
         """Hands in what was found for an answer that is being written, if it still is."""
@@ -144,7 +144,7 @@ class GenerationWorker:
 
     def use(self, command: UseModel) -> None:
         """Queues a change of model; how it went comes as ModelStateChanged."""
-        self.models.home.loader.abandon_loading()
+        self.models.members.home.loader.abandon_loading()
         self._put(command)
 
     def rest(self, path: Path) -> None:
@@ -212,7 +212,7 @@ class GenerationWorker:
     # --- the thread ---
 
     def _run(self) -> None:
-        self.models.home.loader.look_at_devices()
+        self.models.members.home.loader.look_at_devices()
         guarded(self._idle_time.recall_hot)
         is_over = False
         while not is_over:
@@ -236,18 +236,18 @@ class GenerationWorker:
 
     def _waiting(self) -> Iterator[QuestionInFlight]:
         """The questions that have not begun, the next one first."""
-        for member in self.models:
+        for member in self.models.members:
             yield from member.under_way.waiting()
         yield from (task.in_flight for task in self._turns)
 
     @property
     def _num_moves(self) -> int:
-        return self._turns.num_moves + self.models.num_moves
+        return self._turns.num_moves + self.models.members.num_moves
 
     @property
     def _has_ended(self) -> bool:
         """Whether the thread was told to end, and has answered all it was asked."""
-        return self._turns.is_ending and not any(self._turns) and self.models.num_under_way == 0
+        return self._turns.is_ending and not any(self._turns) and self.models.members.num_under_way == 0
 
     def _take_in(self) -> bool:
         """Whether something has come; waits for it when there is nothing to compute."""
@@ -280,11 +280,11 @@ class GenerationWorker:
             return 0
         patience = self._idle_time.seconds
         # Models that nobody asks leave after a while.
-        return patience if not self.models.is_shared else min(POOL_LOOK_SECONDS, patience or POOL_LOOK_SECONDS)
+        return patience if not self.models.members.is_shared else min(POOL_LOOK_SECONDS, patience or POOL_LOOK_SECONDS)
 
     def _cancel_unwanted(self) -> None:
         """Cancels those whose flag rose, also while they wait for their turn, or their model does."""
-        for member in self.models:
+        for member in self.models.members:
             if (instance := member.instance) is not None:
                 try:
                     member.under_way.cancel_unwanted(instance.loaded)
@@ -323,7 +323,7 @@ class GenerationWorker:
 
     def _count(self, now: bool = False) -> None:
         """Takes the figures for the Memory page, which other threads read."""
-        if now or time.monotonic() - self._counted_at >= COUNTERS_SECONDS or not self.models.is_busy:
+        if now or time.monotonic() - self._counted_at >= COUNTERS_SECONDS or not self.models.members.is_busy:
             guarded(self.models.look_after)
             self.counters = self.models.counters()
             self._counted_at = time.monotonic()

@@ -110,7 +110,7 @@ class PoolDesk(Desk):
 
     @property
     def members(self) -> dict[str, object]:
-        return {Path(member.path).stem: member for member in self.worker.models}
+        return {Path(member.path).stem: member for member in self.worker.models.members}
 
 
 @pytest.fixture
@@ -315,7 +315,7 @@ def test_a_choice_does_not_take_a_model_from_those_who_named_it(models, alone, p
     desk.worker.use(UseModel(models[1]))
     desk.ask_of("", "b")
     assert {desk.text_of("a"), desk.text_of("b")} == {alone[models[0]], alone[models[1]]}
-    assert desk.worker.models.home.path == str(models[1])
+    assert desk.worker.models.members.home.path == str(models[1])
 
 
 def test_a_model_that_was_named_and_is_chosen_then_is_not_loaded_again(models, alone, pool_desk):

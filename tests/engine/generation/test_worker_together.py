@@ -376,7 +376,7 @@ def test_what_answers_keep_resting_on_is_read_while_nobody_asks(model_desk, monk
         model_desk.ask("How?", f"q{number}", evidence=evidence, max_tokens=1)
         model_desk.end_of(f"q{number}")
     loaded = model_desk.loader.loaded_now
-    opening = model_desk.worker.models.home.under_way.hot._openings[loaded.speaker.fingerprint]
+    opening = model_desk.worker.models.members.home.under_way.hot._openings[loaded.speaker.fingerprint]
     wanted = [(opening, loaded.speaker.segment(EvidencePassage.of(each).block(1))) for each in (two, three)]
     model_desk.wait_until(lambda: all(loaded.peek(each) == len(tokens_of(each)) for each in wanted))
     model_desk.ask("How?", "two", evidence=replace(EVIDENCE, passages=(two,)), max_tokens=1)
@@ -391,7 +391,7 @@ def test_nothing_is_read_unasked_on_a_machine_without_power_to_spare(model_desk,
         model_desk.ask("How?", f"q{number}", max_tokens=1)
         model_desk.end_of(f"q{number}")
     model_desk.wait_until(lambda: model_desk.worker._idle_time.seconds == idle_time.SPARE_POWER_SECONDS)
-    assert not model_desk.worker.models.home.under_way.is_busy
+    assert not model_desk.worker.models.members.home.under_way.is_busy
 
 
 def test_looks_at_devices_put_nothing_off_that_waits_for_idle_time(model_desk, monkeypatch):
@@ -427,7 +427,7 @@ def test_what_was_removed_since_it_was_found_is_not_counted_as_hot(model_desk):
     model_desk.known = {1}
     model_desk.ask("How?", "a", max_tokens=2)
     assert isinstance(model_desk.end_of("a"), AnswerFinished)
-    assert model_desk.worker.models.home.under_way.hot.documents() == {1}
+    assert model_desk.worker.models.members.home.under_way.hot.documents() == {1}
 
 
 def test_the_end_of_an_answer_is_kept_though_nobody_asks_on_and_so_nothing_comes_back(model_desk):
