@@ -11,6 +11,7 @@ from engine.assembly import Parts
 from engine.config import MemorySettings
 from engine.core import Tier
 from engine.memory.allowance import TIERS, by_tier, chosen_of
+from engine.memory.demand import Demand
 from engine.memory.hardware import Hardware
 from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement, Prediction
@@ -35,13 +36,14 @@ class Accounts:
     def memory(self, hardware: Hardware, num_waiting: int) -> MemoryReply:
         """Who holds what, now; `num_waiting` questions have not ended."""
         parts = self._parts
-        placement, decision = parts.models.placement, parts.models.decision
+        loader = parts.models.principal.loader
+        placement, decision = loader.placement, loader.decision
         if placement is not None:
             # What was measured since it was placed counts.
-            expected = self._expected(placement)
+            expected = self._expected(placement, loader.demand)
             decision = reworded(decision, placement.prediction, expected)
             placement = replace(placement, prediction=expected)
-        told = tuple(filter(None, (decision, parts.models.pending, parts.models.problem)))
+        told = tuple(filter(None, (decision, loader.pending, loader.problem)))
         counters = self._counters(num_waiting, placement)
         return take_snapshot(self._ledger, hardware, counters, told, self._news(), parts.adapting.decisions.newest)
 
@@ -59,8 +61,7 @@ class Accounts:
             for tier in TIERS
         }
 
-    def _expected(self, placement: Placement) -> Prediction:
-        demand = self._parts.models.demand
+    def _expected(self, placement: Placement, demand: Demand | None) -> Prediction:
         if demand is None or demand.shape.num_layers != placement.num_layers:
             # Another model has come meanwhile.
             return placement.prediction

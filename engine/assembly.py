@@ -17,8 +17,11 @@ from engine.events import LibraryChanged
 from engine.foreseen import Foreseen
 from engine.generation.commands import UseModel
 from engine.generation.goodput import GoodputWatch
+from engine.generation.load_planner import LoadPlanner
+from engine.generation.load_trials import LoadTrials
 from engine.generation.loader import ModelLoader
 from engine.generation.pool import ModelPool
+from engine.generation.premises import Premises
 from engine.generation.refresh_policy import RefreshPolicy
 from engine.generation.refreshes import EvidenceSource
 from engine.generation.rounds import Targets
@@ -133,14 +136,15 @@ def assemble(
     profile = KnownProfile(profile_file(home.data), delay_seconds=0.0)
     planner = ProfiledPlanner(profile)
     loader = ModelLoader(
-        settings,
-        home.data,
-        home.cache / "kv",
-        ledger,
+        LoadPlanner(
+            settings,
+            home.data,
+            Premises(home.cache / "kv", ledger, LoadTrials(home.data / "model-on-trial.json")),
+            planning=lambda hardware, demand: planner.plan(hardware, backlog.now(), demand),
+            beside=lambda demand: beside(demand),
+        ),
         told.publish,
         phases=phases,
-        planning=lambda hardware, demand: planner.plan(hardware, backlog.now(), demand),
-        beside=lambda demand: beside(demand),
         make_room=RoomMaker(stores, lambda: competitors.resident_index_bytes, lambda: hands.leave_card()),
     )
     sweep_costs = SweepCosts()
@@ -167,7 +171,7 @@ def assemble(
         return senses.beside(demand, adapting.budgets())
 
     def sharing() -> Sharing:
-        loaded = models.loaded_now
+        loaded = models.principal.loaded
         if loaded is None:
             return UNMEASURED
         return chosen(
@@ -175,7 +179,7 @@ def assemble(
         )
 
     def threads() -> tuple[int, int]:
-        loaded, num_cores = models.loaded_now, available_cores()
+        loaded, num_cores = models.principal.loaded, available_cores()
         return (loaded.plan.spec.num_threads if loaded is not None else num_cores), num_cores
 
     competitors = Competitors(

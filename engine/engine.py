@@ -450,7 +450,7 @@ class Engine:
         return self._accounts.memory(self._hardware(), len(self._questions.all()))
 
     def _hardware(self) -> Hardware:
-        return probe(self.home.data, self._parts.models.devices)
+        return probe(self.home.data, self._parts.models.principal.loader.devices)
 
     def _note_change(self) -> None:
         if self._ticker is not None:

@@ -36,7 +36,7 @@ class EngineSenses:
 
     def hardware(self) -> Hardware:
         """The machine now, with its devices as they were at the look before: only their own thread may ask them."""
-        devices = self._models.devices
+        devices = self._models.principal.loader.devices
         if devices:
             self._generation.look_at_devices()
         return probe(self._data_folder, devices)
@@ -59,7 +59,7 @@ class EngineSenses:
 
     def beside(self, demand: Demand, budgets: Budgets) -> Demand:
         """A model's demand with all that competes with it, within what may be held."""
-        backlog, has_device = self._backlog.now(), bool(self._models.devices)
+        backlog, has_device = self._backlog.now(), bool(self._models.principal.loader.devices)
         full = self._competitors.beside(demand, num_questions=backlog.waiting + backlog.running, has_device=has_device)
         return replace(full, budgets=budgets)
 
@@ -114,6 +114,6 @@ class EngineHands:
         self._generation.set_aside_on_disk(is_on_disk)
 
     def rest_model(self) -> None:
-        loaded = self._models.loaded_now
+        loaded = self._models.principal.loaded
         if loaded is not None:
             self._generation.rest(loaded.plan.path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -72,7 +72,7 @@ class Means:
     trials: LoadTrials
     goes_on: Callable[[float], bool]
     disk_folder: Path | None = None
-    budgets: Budgets = field(default_factory=Budgets)
+    budgets: Callable[[], Budgets] = Budgets
 
 
 def apply(loaded: LoadedModel, wanted: Placement, means: Means) -> Applied:
@@ -193,7 +193,7 @@ def _refusal(loaded: LoadedModel, plan: LoadPlan) -> str:
 def _elsewhere(
     loaded: LoadedModel, plan: LoadPlan, change: Change, means: Means
 ) -> tuple[LoadedModel, ModelError | None]:
-    if change.reloads or not _both_fit(loaded, plan, means.hardware(), means.ledger, means.budgets):
+    if change.reloads or not _both_fit(loaded, plan, means.hardware(), means.ledger, means.budgets()):
         return _instead(loaded, _ways(loaded.plan, plan, means), means)
     try:
         _retarget(loaded.stream, plan.placement)

@@ -41,9 +41,7 @@ class IdleTime:
 
     def use(self) -> None:
         """Does a small portion; call it when there is nothing to compute."""
-        open_models = [
-            member for member in self._models if member.loaded is not None and not member.loader.standby.is_folded
-        ]
+        open_models = [member for member in self._models.members if member.loaded is not None and not member.is_folded]
         if not open_models:
             self.seconds = None
             return
@@ -57,12 +55,12 @@ class IdleTime:
 
     def recall_hot(self) -> None:
         """Takes up what was hot before the last restart."""
-        self._hot.restore(self._models.home.loader.hot_passages())
+        self._hot.restore(self._models.members.home.loader.hot_passages())
 
     def keep_hot(self) -> None:
         """What is hot is so after a restart too, and a removed document leaves that file at once."""
         if (uses := self._hot.changed()) is not None:
-            self._models.home.loader.keep_hot(uses)
+            self._models.members.home.loader.keep_hot(uses)
 
     def _read_hot(self, member: Member) -> bool:
         """Whether there is something hot to read, now or when the machine has power to spare."""

@@ -28,7 +28,7 @@ class MakingWay:
 
     def __init__(
         self,
-        members: Callable[[], Iterable[Member]],
+        members: Iterable[Member],
         dismiss: Callable[[Member], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -48,7 +48,7 @@ class MakingWay:
             ModelError: It cannot be loaded.
         """
         beside = self._beside(member)
-        member.loader.takes_turns = any(one.loader.takes_turns for one in beside)
+        member.loader.planner.takes_turns = any(one.loader.planner.takes_turns for one in beside)
         for one in beside:
             one.enter(is_planned_for=False)
         member.enter(is_planned_for=True)
@@ -59,6 +59,9 @@ class MakingWay:
 
     def for_return_of(self, member: Member) -> None:
         """Has others leave until there is room for a model that comes back."""
+        # All others are what there is beside it.
+        for one in self._members:
+            one.enter(is_planned_for=one is member)
         beside, needed_bytes = self._beside(member), member.needed_bytes - SLACK_BYTES
         if member.uses_device:
             for one in beside:
@@ -66,14 +69,14 @@ class MakingWay:
                     self._fold(one)
         for one in _by_use(beside):
             is_idle = not one.wants_turn and self._clock() - one.asked_at > RECENT_SECONDS
-            if is_idle and member.loader.room_bytes < needed_bytes:
+            if is_idle and member.room_bytes < needed_bytes:
                 # A context is made anew in less time than weights of its size are read.
                 self._fold(one, keeps_weights=True)
-            if (lacking := needed_bytes - member.loader.room_bytes) <= 0:
+            if (lacking := needed_bytes - member.room_bytes) <= 0:
                 return
             self._leave(one, lacking + SLACK_BYTES)
         for one in _by_use(beside):
-            if member.loader.room_bytes >= needed_bytes:
+            if member.room_bytes >= needed_bytes:
                 return
             self._fold(one)
 
@@ -82,57 +85,59 @@ class MakingWay:
         beside = [one for one in self._beside(member) if one.is_in_memory]
         if not beside or is_whole(placement):
             return False
-        member.loader.takes_turns = True
+        member.loader.planner.takes_turns = True
         for one in beside:
-            one.loader.takes_turns = True
+            one.loader.planner.takes_turns = True
             self._leave(one, one.removable_bytes)
         return True
 
     def for_others(self, principal: Member) -> None:
         """Weights of models that wait leave where their room is wanted by anything else."""
-        for one in self._members():
-            if one.loader.standby.is_away and one.removable_bytes:
+        for one in self._members:
+            if one.is_away and one.removable_bytes:
                 # What came back has filled its room to the brim, by plan.
-                lacking = -principal.loader.room_bytes - principal.loader.headroom_bytes // 2
+                lacking = -principal.room_bytes - principal.loader.planner.headroom_bytes() // 2
                 if lacking > 0:
                     self._leave(one, lacking)
 
     def _fits_beside(self, member: Member, beside: list[Member], path: Path, n_gpu_layers: int | None) -> bool:
         """Whether a model has all its room beside the others: of a card that they share, too."""
-        placement = member.loader.plan(path, n_gpu_layers).placement
+        placement = member.loader.planner.plan(path, n_gpu_layers).placement
         shares_card = any(one.uses_device for one in beside)
         return is_whole(placement) and not (shares_card and placement.layers_on_gpu < placement.num_layers)
 
     def _have_turns(self, member: Member, beside: list[Member], path: Path, n_gpu_layers: int | None) -> None:
         """All weights but those of the model that comes leave memory, and contexts as far as it helps."""
-        member.loader.takes_turns = True
+        member.loader.planner.takes_turns = True
         for one in beside:
-            one.loader.takes_turns = True
+            one.loader.planner.takes_turns = True
             self._leave(one, one.removable_bytes)
         for one in _by_use(beside):
-            if is_whole(member.loader.plan(path, n_gpu_layers).placement):
+            if is_whole(member.loader.planner.plan(path, n_gpu_layers).placement):
                 return
             self._fold(one)
 
     def _beside(self, member: Member) -> list[Member]:
-        return [one for one in self._members() if one is not member and one.loaded is not None]
+        return [one for one in self._members if one is not member and one.loaded is not None]
 
     def _leave(self, member: Member, num_bytes: int) -> None:
         """Weights leave memory; where they cannot, the whole model is closed for as long as it waits."""
-        try:
-            if member.removable_bytes:
-                member.loader.leave(num_bytes)
-            elif not member.loader.standby.is_away:
-                self._fold(member)
-        except NotStreamable as error:
-            log.warning("a model is closed: %s", error.sentence)
-            member.loader.fold(closes_weights=True)
+        instance = member.instance
+        if instance is not None and member.removable_bytes:
+            try:
+                instance.leave(num_bytes)
+            except NotStreamable as error:
+                log.warning("a model is closed: %s", error.sentence)
+                instance.fold(closes_weights=True)
+        elif not member.is_away:
+            self._fold(member)
         member.enter(is_planned_for=False)
 
     def _fold(self, member: Member, *, keeps_weights: bool = False) -> None:
         """The context leaves memory; the file stays mapped and the vocabulary there, where weights can leave."""
-        if member.wants_turn or member.loader.standby.is_away or member.removable_bytes:
-            member.loader.fold(keeps_what_was_read=member.wants_turn, keeps_weights=keeps_weights)
+        instance = member.instance
+        if instance is not None and (member.wants_turn or member.is_away or member.removable_bytes):
+            instance.fold(keeps_what_was_read=member.wants_turn, keeps_weights=keeps_weights)
             member.enter(is_planned_for=False)
         else:
             self._dismiss(member)

@@ -1,16 +1,23 @@
-"""A member of the pool: one model, who loads it, and which questions it answers."""
+"""A member of the pool: one model, who loads it, which questions it answers, and since when these wait for its turn."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from engine.generation.instance import ModelInstance
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
+from engine.generation.rounds import Targets, Waiting
+from engine.generation.scheduler import rank
+from engine.generation.turns import Asked
 from engine.generation.under_way import UnderWay
 from engine.looking_again import FoundAgain
 
 # At which weights come from a disk of today, before a switch was measured.
 _USUAL_BYTES_PER_S = 1.5e9
+# What a step takes of those before, as it is remembered.
+_MEMORY = 0.8
 
 
 @dataclass(slots=True, eq=False)
@@ -38,36 +45,57 @@ class Member:
         self.found.append(found)
 
     @property
+    def instance(self) -> ModelInstance | None:
+        """What of the model is loaded, in memory or not."""
+        return self.loader.instance
+
+    @property
     def loaded(self) -> LoadedModel | None:
         return self.loader.loaded_now
 
     @property
     def is_in_memory(self) -> bool:
         """Whether it can compute now."""
-        return self.loaded is not None and self.loader.standby.is_there
+        return (instance := self.instance) is not None and instance.standby.is_there
+
+    @property
+    def is_away(self) -> bool:
+        """Whether weights of it have left memory."""
+        return (instance := self.instance) is not None and instance.standby.is_away
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether its context has left memory."""
+        return (instance := self.instance) is not None and instance.standby.is_folded
 
     @property
     def removable_bytes(self) -> int:
         """Weights that can leave memory."""
-        return self.loader.standby.removable_bytes(self.loaded) if self.loaded is not None else 0
+        return instance.standby.removable_bytes(instance.loaded) if (instance := self.instance) is not None else 0
 
     @property
     def missing_bytes(self) -> int:
         """Weights that are read when it comes back."""
-        return self.loader.standby.missing_bytes(self.loaded) if self.loaded is not None else 0
+        return instance.standby.missing_bytes(instance.loaded) if (instance := self.instance) is not None else 0
 
     @property
     def needed_bytes(self) -> int:
         """What it takes of memory when it comes back."""
-        return self.loader.standby.needed_bytes(self.loaded) if self.loaded is not None else 0
+        return instance.standby.needed_bytes(instance.loaded) if (instance := self.instance) is not None else 0
+
+    @property
+    def room_bytes(self) -> int:
+        """What is free of memory for more of it."""
+        return self.loader.planner.room_bytes(self.loaded.plan) if self.loaded is not None else 0
 
     def enter(self, *, is_planned_for: bool) -> None:
         """Has the ledger know what it holds as that of the model that is planned for, or of one that waits."""
-        share, standby = self.loader.share, self.loader.standby
+        share, loaded = self.loader.share, self.loaded
         if is_planned_for:
             share.go_on()
         else:
-            share.wait(self.loaded.shape.name if self.loaded is not None else "", is_away=not standby.is_there)
+            is_away = loaded is not None and not self.is_in_memory
+            share.wait(loaded.shape.name if loaded is not None else "", is_away=is_away)
 
     @property
     def uses_device(self) -> bool:
@@ -80,9 +108,14 @@ class Member:
         return str(self.loader.wanted or "")
 
     @property
+    def is_wanted_by_name(self) -> bool:
+        """Whether it stays although another is chosen."""
+        return self.is_named or len(self.under_way) > 0
+
+    @property
     def seconds_to_switch(self) -> float:
         """What it takes to have it in memory where it leaves that for others: as before, or by a guess."""
-        if self.loaded is None or not self.loader.takes_turns:
+        if self.loaded is None or not self.loader.planner.takes_turns:
             return 0.0
         return self.switch_seconds or (self.removable_bytes + self.missing_bytes) / _USUAL_BYTES_PER_S
 
@@ -96,3 +129,44 @@ class Member:
     def has_work(self) -> bool:
         """Whether there is anything to compute; the last token of an answer is, when its question has ended."""
         return self.under_way.is_busy or (self.loaded is not None and self.loaded.loop.has_work)
+
+    def look(self, asked: Sequence[Asked], targets: Targets, now: float, *, is_in_front: bool) -> Waiting | None:
+        """Notes since when it has waited, and says for what; None where there is nothing to compute.
+
+        Args:
+            asked: Of its questions that have not begun.
+            targets: What readers are promised.
+            now: Seconds of the clock of `since`.
+            is_in_front: Whether it is its turn.
+        """
+        is_wanted = bool(asked) or (self.has_work if is_in_front else self.wants_turn)
+        # Nobody has waited while there was nothing to wait for, nor while it was their turn.
+        if not (is_wanted and self.is_waiting) or is_in_front:
+            self.since = now
+        self.is_waiting = is_wanted
+        if not is_wanted:
+            return None
+        urgency = self.under_way.urgency
+        urgencies = [*(one.priority for one in asked), *([urgency] if urgency is not None else [])]
+        dues = [self.under_way.due_at(targets), *(targets.due_at(one.asked_at, 0) for one in asked)]
+        loop = self.loaded.loop if self.loaded is not None else None
+        return Waiting(
+            self.path,
+            min((rank(one, now - self.since) for one in urgencies), default=rank("idle", 0.0)),
+            self.since,
+            due_at=min(dues),
+            num_unread=loop.num_unread if loop is not None else 1,
+            is_writing=loop is not None and loop.is_writing,
+            step_seconds=self.step_seconds,
+            switch_seconds=self.seconds_to_switch,
+        )
+
+    def note_step(self, seconds: float, now: float, *, is_reading: bool) -> None:
+        """It has computed for so long."""
+        self.asked_at = now
+        if not is_reading:
+            self.step_seconds = _MEMORY * self.step_seconds + (1 - _MEMORY) * seconds
+
+    def note_switch(self, seconds: float) -> None:
+        """So long it took to have it in memory instead of others."""
+        self.switch_seconds = seconds if not self.switch_seconds else (self.switch_seconds + seconds) / 2

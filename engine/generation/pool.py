@@ -2,62 +2,34 @@
 
 A chat may name any model. Models that fit beside each other stay side by side. Of others, all keep their file mapped,
 their vocabulary and, while there is room, their context with all keys and values; only weights leave memory and come
-back, read ahead of the first pass (Aegaeon, SOSP'25; generation.md, section 4). Whose turn it is, and for how long, is
-decided in rounds.py, who leaves memory for whom in making_way.py. What lies on a graphics card, or in the order that
-the processor reads fastest, cannot leave so: such a model is closed, and read again from the system's cache of files.
+back, read ahead of the first pass (Aegaeon, SOSP'25; generation.md, section 4). Who is in the pool, members.py knows.
+Whose turn it is, and for how long, is decided in rounds.py, and carried out in switching.py; who leaves memory for whom
+in making_way.py. What lies on a graphics card, or in the order that the processor reads fastest, cannot leave so: such
+a model is closed, and read again from the system's cache of files.
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.closing import close_all
-from engine.core import QUOTES_ONLY
-from engine.errors import NotStreamable
-from engine.events import ModelSwitched, Publish
+from engine.events import Publish
 from engine.generation.commands import UseModel
-from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
 from engine.generation.making_way import MakingWay
 from engine.generation.member import Member
-from engine.generation.rounds import (
-    GROUP_SIZE,
-    WRITING_BESIDE_SECONDS,
-    Targets,
-    Used,
-    Waiting,
-    is_over,
-    next_turn,
-    quotas,
-)
-from engine.generation.scheduler import rank
+from engine.generation.members import Members
+from engine.generation.rounds import GROUP_SIZE, Targets, Used, Waiting, begun, is_over, next_turn
+from engine.generation.switching import Arrival, Switching
 from engine.generation.turns import Asked
 from engine.generation.under_way import UnderWay
-from engine.memory.demand import Demand
-from engine.memory.hardware import Device
 from engine.memory.placement import Placement
-
-log = logging.getLogger(__name__)
 
 # A model that nobody has asked for so long leaves the pool, unless it is the chosen one.
 IDLE_SECONDS = 300.0
-# What a step takes of those before, as it is remembered.
-_MEMORY = 0.8
-
-
-@dataclass(slots=True)
-class _Arrival:
-    """A switch of which the first steps still wait for layers."""
-
-    left: str
-    out_seconds: float
-    in_seconds: float
-    moved_bytes: int
-    waited_before: float
 
 
 @dataclass(slots=True)
@@ -66,21 +38,14 @@ class _Turn:
 
     used: Used = field(default_factory=Used)
     num_begun: int = 0
-    arrival: _Arrival | None = None
-
-
-@dataclass(slots=True)
-class Figures:
-    """What switching has come to, since the engine began."""
-
-    num_switches: int = 0
-    out_seconds: float = 0.0
-    in_seconds: float = 0.0
-    moved_bytes: int = 0
+    arrival: Arrival | None = None
 
 
 class ModelPool:
-    """Owned by the generation thread; what is said of the model that memory is planned for is for other threads too."""
+    """Owned by the generation thread; `principal`, and what its loader tells other threads, is for these too.
+
+    `front` is whose turn it is.
+    """
 
     def __init__(
         self,
@@ -99,134 +64,59 @@ class ModelPool:
             targets: What readers are promised.
             clock: Seconds that never go back.
         """
-        self._make_under_way, self._publish = make_under_way, publish
         self._targets, self._clock = targets, clock
-        self.home = self.front = self._member(loader)
-        self._others: list[Member] = []
-        self._turn, self.figures = _Turn(), Figures()
-        self._num_moves_of_gone = 0
-        self._principal = self.home
-        self._way = MakingWay(lambda: tuple(self), self._dismiss, clock)
-
-    # --- of the model that memory is planned for; from any thread ---
+        self.members = Members(loader, make_under_way, clock)
+        self.front = self._principal = self.members.home
+        self._turn = _Turn()
+        self._way = MakingWay(self.members, self._dismiss, clock)
+        self._switching = Switching(self._way, publish, clock)
 
     @property
     def principal(self) -> Member:
-        """The chosen model while it is in memory, else the one that computes: the plan is about its bytes."""
+        """The chosen model while it is in memory, else the one that computes: memory is planned for its bytes."""
         return self._principal
-
-    @property
-    def loaded_now(self) -> LoadedModel | None:
-        return self._principal.loader.loaded_now
-
-    @property
-    def demand(self) -> Demand | None:
-        return self._principal.loader.demand
-
-    @property
-    def placement(self) -> Placement | None:
-        return self._principal.loader.placement
-
-    @property
-    def decision(self) -> str:
-        return self._principal.loader.decision
-
-    @property
-    def pending(self) -> str:
-        return self._principal.loader.pending
-
-    @property
-    def problem(self) -> str:
-        return self._principal.loader.problem
-
-    @property
-    def devices(self) -> tuple[Device, ...]:
-        return self._principal.loader.devices
-
-    # --- all of them ---
-
-    @property
-    def num_moves(self) -> int:
-        """How often a question came, began or ended."""
-        return self._num_moves_of_gone + sum(member.under_way.num_moves for member in self)
-
-    @property
-    def num_under_way(self) -> int:
-        """Questions that have begun and not ended."""
-        return sum(len(member.under_way) for member in self)
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether any answer is being written, or read for."""
-        return any(member.under_way.is_busy for member in self)
-
-    @property
-    def is_stalled(self) -> bool:
-        """Whether all that can be done is being read from the disk."""
-        return self.front.under_way.is_stalled and not any(one.wants_turn for one in self if one is not self.front)
-
-    def counters(self) -> dict[str, float]:
-        """Rates and gauges for the Memory page, of the model that memory is planned for and of the pool."""
-        loaded = self._principal.loaded
-        if loaded is None or self._principal.loader.standby.is_folded:
-            return {}
-        figures, pool = loaded.counters(), self.figures
-        if self.is_shared:
-            rates = (one.loaded.loop.counters().tokens_per_second for one in self if one.loaded is not None)
-            figures |= {
-                "tokens_per_s": sum(rates),
-                "models_open": float(sum(member.loaded is not None for member in self)),
-                "model_switches": float(pool.num_switches),
-                "model_switch_s": (pool.out_seconds + pool.in_seconds) / max(1, pool.num_switches),
-            }
-        return figures
-
-    # --- members ---
-
-    def __iter__(self) -> Iterator[Member]:
-        """All of them, the chosen one first."""
-        yield self.home
-        yield from self._others
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether there is more than the chosen model."""
-        return bool(self._others)
 
     @property
     def has_work(self) -> bool:
         """Whether there is anything to compute."""
-        return self.front.has_work or any(member.wants_turn for member in self)
+        return self.front.has_work or any(member.wants_turn for member in self.members)
 
-    def _member(self, loader: ModelLoader) -> Member:
-        now = self._clock()
-        return Member(loader, self._make_under_way(), since=now, asked_at=now)
+    @property
+    def is_stalled(self) -> bool:
+        """Whether all that can be done is being read from the disk."""
+        return self.front.under_way.is_stalled and not any(
+            one.wants_turn for one in self.members if one is not self.front
+        )
 
-    def find(self, model: str) -> Member | None:
-        """Who answers questions that name this model, "" for the chosen one; None where nobody does yet."""
-        if not model:
-            return self.home
-        return next((member for member in self if member.path == model), None)
+    def counters(self) -> dict[str, float]:
+        """Rates and gauges for the Memory page, of the model that memory is planned for and of the pool."""
+        loaded = self._principal.loaded
+        if loaded is None or self._principal.is_folded:
+            return {}
+        figures, switching = loaded.counters(), self._switching.figures
+        if self.members.is_shared:
+            rates = (one.loaded.loop.counters().tokens_per_second for one in self.members if one.loaded is not None)
+            figures |= {
+                "tokens_per_s": sum(rates),
+                "models_open": float(sum(member.loaded is not None for member in self.members)),
+                "model_switches": float(switching.num_switches),
+                "model_switch_s": (switching.out_seconds + switching.in_seconds) / max(1, switching.num_switches),
+            }
+        return figures
 
     def of_path(self, path: Path | None) -> Member | None:
         """The member that is loaded from this file; None: the one that memory is planned for."""
         if path is None:
             return self._principal
-        return next((one for one in self if one.loaded is not None and one.loaded.plan.path == path), None)
+        return next((one for one in self.members if one.loaded is not None and one.loaded.plan.path == path), None)
 
-    def names_of(self, member: Member) -> frozenset[str]:
-        """How questions name it."""
-        return frozenset({member.path, ""} if member is self.home else {member.path})
-
-    def is_for_quotes(self, model: str) -> bool:
-        """Whether questions that name this model are answered by quotes."""
-        return model == QUOTES_ONLY or (not model and not self.home.path)
+    # --- the chosen one ---
 
     def can_choose(self, command: UseModel) -> bool:
         """Whether nobody sees an answer being written of the chosen model, unless it stays for who has named it."""
-        under_way = self.home.under_way
-        is_another = self.home.path != str(command.path or "")
-        return not (under_way.has_followers if is_another else len(under_way))
+        home = self.members.home
+        is_another = home.path != str(command.path or "")
+        return not (home.under_way.has_followers if is_another else len(home.under_way))
 
     def choose(self, command: UseModel) -> None:
         """Has questions that name no model answered by another one from now on; it has none of them under way.
@@ -236,23 +126,21 @@ class ModelPool:
         Raises:
             ModelError: It cannot be loaded; the loader has published that.
         """
-        before, known = self.home, self.find(str(command.path)) if command.path is not None else None
+        members, before = self.members, self.members.home
+        known = members.find(str(command.path)) if command.path is not None else None
         if known is not None and known is not before:
-            known.loader.is_chosen, before.loader.is_chosen = True, False
-            self.home = known
-            self._others = [one for one in self._others if one is not known]
-            self._leave_or_free(before)
+            members.make_home(known)
+            if not before.is_wanted_by_name:
+                self._free(before)
             is_as_wanted = command.n_gpu_layers in (None, known.loader.wanted_layers) or len(known.under_way)
             if known.loaded is not None and is_as_wanted:
                 self._look_anew()
                 known.loader.tell()
                 return
-        elif before.loaded is not None and before.path != str(command.path or "") and self._is_wanted_by_name(before):
-            before.asked_at, before.loader.is_chosen = self._clock(), False
-            self._others.append(before)
-            self.home = self._member(before.loader.another())
-            self.home.loader.is_chosen = True
-        home = self.home
+        elif before.loaded is not None and before.path != str(command.path or "") and before.is_wanted_by_name:
+            before.asked_at = self._clock()
+            members.make_home(members.another())
+        home = members.home
         if self.front is home or not self.front.has_work:
             self.front, self._turn = home, _Turn()
         if command.is_chosen:
@@ -271,24 +159,28 @@ class ModelPool:
 
     def end(self) -> None:
         """Frees all models; waits a while for what is kept of them to be written."""
-        others, self._others = self._others, []
-        close_all(*(one.loader.close for one in others), *(one.loader.unload for one in others), self.home.loader.end)
+        others = self.members.others
+        close_all(
+            *(one.loader.close for one in others),
+            *(one.loader.unload for one in others),
+            self.members.home.loader.end,
+        )
 
     def close(self) -> None:
         """Makes loads that are under way give up, and every later one at once (from any thread)."""
-        for member in tuple(self):
+        for member in self.members:
             member.loader.close()
 
     def let_idle_go(self) -> None:
         """Frees models that nobody has asked for a while."""
         now = self._clock()
-        for member in tuple(self._others):
+        for member in self.members.others:
             if not member.wants_turn and now - member.asked_at > IDLE_SECONDS:
                 self._free(member)
 
     def rest(self, path: Path) -> None:
         """Frees a model that nobody uses; the next question loads it again."""
-        for member in tuple(self):
+        for member in self.members:
             if member.path == str(path) and not member.wants_turn:
                 self._dismiss(member)
         self._look_anew()
@@ -315,7 +207,7 @@ class ModelPool:
         if is_over(None if has_written_all else current, others, self._turn.used, now):
             self._begin_turn(next_turn(others, now), list(wanted.values()))
         elif current is not None and not self.front.is_in_memory:
-            self._bring_in(self.front)
+            self._bring_in()
 
     def note_begun(self, num_questions: int) -> None:
         """So many questions were begun in this turn."""
@@ -336,22 +228,11 @@ class ModelPool:
             front.found.clear()
         is_reading, since = front.loaded.loop.num_unread > 0, self._clock()
         front.under_way.step(front.loaded)
-        self._note_step(self._clock() - since, is_reading=is_reading)
-
-    def _note_step(self, seconds: float, *, is_reading: bool) -> None:
-        front = self.front
-        front.asked_at = self._clock()
-        used = self._turn.used
-        read, wrote = (seconds, 0.0) if is_reading else (0.0, seconds)
-        self._turn.used = replace(
-            used,
-            read_seconds=used.read_seconds + read,
-            wrote_seconds=used.wrote_seconds + wrote,
-            num_steps=used.num_steps + 1,
-        )
-        if not is_reading:
-            front.step_seconds = _MEMORY * front.step_seconds + (1 - _MEMORY) * seconds
-        self._note_arrival()
+        seconds = self._clock() - since
+        front.note_step(seconds, self._clock(), is_reading=is_reading)
+        self._turn.used = self._turn.used.with_step(seconds, is_reading=is_reading)
+        if self._turn.arrival is not None and self._turn.arrival.is_over:
+            self._end_arrival()
 
     def start_over(self, member: Member, error: Exception) -> None:
         """Its loop is of no use any more; the next question finds the model loaded again."""
@@ -362,37 +243,14 @@ class ModelPool:
     def _wanted(self, waiting: Mapping[str, Asked]) -> dict[str, Waiting]:
         """All models with something to compute, by their files; those that are new to the pool join it."""
         for model in waiting:
-            if self.find(model) is None:
-                member = self._member(self.home.loader.another())
-                member.loader.load_when_needed(Path(model), None)
-                self._others.append(member)
+            member = self.members.find(model) or self.members.join(model)
+            member.is_named = member.is_named or bool(model)
         wanted: dict[str, Waiting] = {}
         now, targets = self._clock(), self._targets()
-        for member in self:
-            asked = [waiting[name] for name in self.names_of(member) if name in waiting]
-            is_wanted = bool(asked) or (member.has_work if member is self.front else member.wants_turn)
-            # Nobody has waited while there was nothing to wait for, nor while it was their turn.
-            if not (is_wanted and member.is_waiting) or member is self.front:
-                member.since = now
-            member.is_waiting = is_wanted
-            if not is_wanted:
-                continue
-            member.is_named = member.is_named or member.path in waiting
-            urgency = member.under_way.urgency
-            urgencies = [*(one.priority for one in asked), *([urgency] if urgency is not None else [])]
-            most_urgent = min((rank(one, now - member.since) for one in urgencies), default=rank("idle", 0.0))
-            dues = [member.under_way.due_at(targets), *(targets.due_at(one.asked_at, 0) for one in asked)]
-            loop = member.loaded.loop if member.loaded is not None else None
-            wanted[member.path] = Waiting(
-                member.path,
-                most_urgent,
-                member.since,
-                due_at=min(dues),
-                num_unread=loop.num_unread if loop is not None else 1,
-                is_writing=loop is not None and loop.is_writing,
-                step_seconds=member.step_seconds,
-                switch_seconds=member.seconds_to_switch,
-            )
+        for member in self.members:
+            asked = [waiting[name] for name in self.members.names_of(member) if name in waiting]
+            if (one := member.look(asked, targets, now, is_in_front=member is self.front)) is not None:
+                wanted[member.path] = one
         return wanted
 
     def _begin_turn(self, chosen: Waiting | None, wanted: list[Waiting]) -> None:
@@ -400,67 +258,25 @@ class ModelPool:
         left = self.front
         left.since = self._clock()
         self._end_arrival()
-        self.front = next(member for member in self if member.path == chosen.path)
-        paths, targets = {model.path for model in wanted}, self._targets()
-        is_free = all(member.is_in_memory for member in self if member.path in paths)
-        quota_seconds = WRITING_BESIDE_SECONDS if is_free else quotas(wanted, targets)[chosen.path]
-        self._turn = _Turn(Used(quota_seconds, targets.ttft_seconds, is_free=is_free))
+        self.front = next(member for member in self.members if member.path == chosen.path)
+        paths = {model.path for model in wanted}
+        is_free = all(member.is_in_memory for member in self.members if member.path in paths)
+        self._turn = _Turn(begun(chosen, wanted, self._targets(), is_free=is_free))
         if not self.front.is_in_memory:
-            self._bring_in(self.front, left)
+            self._bring_in(left)
 
-    def _bring_in(self, member: Member, left: Member | None = None) -> None:
-        """Has it in memory, and as much of the others out of it as it takes."""
-        loader = member.loader
+    def _bring_in(self, left: Member | None = None) -> None:
+        """Has the model in front in memory; `left` is the one whose turn has ended."""
         try:
-            if member.loaded is None:
-                assert loader.wanted is not None, "a model was to be loaded where answers are quotes"
-                self._way.load(member, loader.wanted, loader.wanted_layers)
-                return
-            # All others are what there is beside it.
-            for one in self:
-                one.enter(is_planned_for=one is member)
-            since = self._clock()
-            moved_bytes = member.missing_bytes
-            self._way.for_return_of(member)
-            out_seconds = self._clock() - since
-            stream = member.loaded.stream
-            waited_before = stream.counters().waited_seconds if stream is not None else 0.0
-            try:
-                loader.come_back()
-            except NotStreamable as error:
-                log.warning("a model is loaded anew: %s", error.sentence)
-                loader.fold(closes_weights=True)
-                loader.come_back()
-            in_seconds = self._clock() - since - out_seconds
-            left_path = left.path if left is not None else ""
-            self._turn.arrival = _Arrival(left_path, out_seconds, in_seconds, moved_bytes, waited_before)
+            if (arrival := self._switching.bring_in(self.front, left)) is not None:
+                self._turn.arrival = arrival
         finally:
             self._look_anew()
 
-    def _note_arrival(self) -> None:
-        """A switch is over once all layers are there."""
-        loaded = self.front.loaded
-        if self._turn.arrival is not None and (loaded is None or loaded.stream is None or loaded.stream.is_whole):
-            self._end_arrival()
-
     def _end_arrival(self) -> None:
         arrival, self._turn.arrival = self._turn.arrival, None
-        member = self.front
-        if arrival is None or member.loaded is None:
-            return
-        stream = member.loaded.stream
-        waited = stream.counters().waited_seconds - arrival.waited_before if stream is not None else 0.0
-        in_seconds = arrival.in_seconds + max(0.0, waited)
-        seconds = arrival.out_seconds + in_seconds
-        member.switch_seconds = seconds if not member.switch_seconds else (member.switch_seconds + seconds) / 2
-        self.figures.num_switches += 1
-        self.figures.out_seconds += arrival.out_seconds
-        self.figures.in_seconds += in_seconds
-        self.figures.moved_bytes += arrival.moved_bytes
-        name = member.loaded.shape.name
-        self._publish(
-            ModelSwitched(member.path, name, arrival.left, arrival.out_seconds, in_seconds, arrival.moved_bytes)
-        )
+        if arrival is not None:
+            self._switching.note_arrived(arrival)
 
     def make_way(self, member: Member, placement: Placement) -> bool:
         """Whether other models have left memory instead of a model being placed so, with less of it there than all."""
@@ -475,29 +291,24 @@ class ModelPool:
 
     def bring_home(self) -> None:
         """Has the chosen model loaded and in memory, before anybody asks. Raises as `take_turn` does."""
-        if self.home.path and not self.home.is_in_memory:
-            left, self.front, self._turn = self.front, self.home, _Turn()
-            self._bring_in(self.home, left)
+        home = self.members.home
+        if home.path and not home.is_in_memory:
+            left, self.front, self._turn = self.front, home, _Turn()
+            self._bring_in(left)
 
     def _look_anew(self) -> None:
         """The plan is about the chosen model while it is in memory, else about the one that computes."""
-        principal = self.home if self.home.is_in_memory or self.front.loaded is None else self.front
-        for member in self:
+        home = self.members.home
+        principal = home if home.is_in_memory or self.front.loaded is None else self.front
+        for member in self.members:
             member.enter(is_planned_for=member is principal)
-            member.loader.obey()
+            if member.instance is not None:
+                member.instance.obey()
         self._principal = principal
-
-    def _is_wanted_by_name(self, member: Member) -> bool:
-        return member.is_named or len(member.under_way) > 0
-
-    def _leave_or_free(self, member: Member) -> None:
-        self._others.append(member)
-        if not self._is_wanted_by_name(member):
-            self._free(member)
 
     def _dismiss(self, member: Member) -> None:
         """Frees a model with nothing under way; the next question loads it again."""
-        if member is self.home:
+        if member is self.members.home:
             member.loader.rest()
         else:
             self._remove(member)
@@ -507,8 +318,6 @@ class ModelPool:
         self._look_anew()
 
     def _remove(self, member: Member) -> None:
-        self._others = [one for one in self._others if one is not member]
         if self.front is member:
-            self.front, self._turn = self.home, _Turn()
-        self._num_moves_of_gone += member.under_way.num_moves
-        member.loader.unload()
+            self.front, self._turn = self.members.home, _Turn()
+        self.members.remove(member)

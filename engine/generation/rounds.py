@@ -8,7 +8,7 @@ the next turn: readers get them at the pace they are promised, although their mo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Prompts that are read in one turn, at most; who comes later waits for the next one, behind the other models.
 GROUP_SIZE = 8
@@ -98,6 +98,29 @@ class Used:
     wrote_seconds: float = 0.0
     num_steps: int = 0
     is_free: bool = True
+
+    def with_step(self, seconds: float, *, is_reading: bool) -> Used:
+        """After one more step, which took so long."""
+        read_seconds, wrote_seconds = (seconds, 0.0) if is_reading else (0.0, seconds)
+        return replace(
+            self,
+            read_seconds=self.read_seconds + read_seconds,
+            wrote_seconds=self.wrote_seconds + wrote_seconds,
+            num_steps=self.num_steps + 1,
+        )
+
+
+def begun(chosen: Waiting, models: Sequence[Waiting], targets: Targets, *, is_free: bool) -> Used:
+    """A turn that begins.
+
+    Args:
+        chosen: Whose turn it is.
+        models: All that take turns, and it.
+        targets: What readers are promised.
+        is_free: Whether all of them are in memory.
+    """
+    quota_seconds = WRITING_BESIDE_SECONDS if is_free else quotas(models, targets)[chosen.path]
+    return Used(quota_seconds, targets.ttft_seconds, is_free=is_free)
 
 
 def is_over(current: Waiting | None, others: Sequence[Waiting], used: Used, now: float) -> bool:

@@ -1,36 +1,27 @@
 """The generation thread: the one that owns llama.cpp. Answers as many questions at once as there are cells for.
 
-Between two steps of the loop it takes in what has come: questions begin in the order of their priority and arrival,
-and a change of the model waits for the answers of which people have seen something, so that nothing is loaded or freed
-under them (turns.py). Without a model the reader's quotes are the answer. Whatever happens, every question ends
-exactly once.
+Other threads hand in what they want; between two steps of the loop it is taken in. Commands are carried out at once
+(between_steps.py), questions begin in their turn (beginning.py), and a change of the model waits for the answers of
+which people have seen something, so that nothing is loaded or freed under them (model_changes.py). Whatever happens,
+every question ends exactly once.
 """
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 from engine.core import Evidence, Passage
 from engine.cores import Cores
-from engine.errors import LoadAbandoned, ModelError, RagdollError
-from engine.events import (
-    AnswerCancelled,
-    AnswerFailed,
-    AnswerStateChanged,
-    ModelStateChanged,
-    PassagesFound,
-    PlacementSettled,
-    Publish,
-)
-from engine.generation.answering import QuoteAnswer, quoted
+from engine.events import AnswerCancelled, AnswerStateChanged, Publish
+from engine.generation.answering import QuoteAnswer
+from engine.generation.beginning import Beginning
+from engine.generation.between_steps import BetweenSteps
 from engine.generation.commands import (
     ApplyPlacement,
     ApplySettings,
@@ -50,9 +41,8 @@ from engine.generation.commands import (
 )
 from engine.generation.hot_passages import HotPassages
 from engine.generation.idle_time import IdleTime, guarded
-from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
-from engine.generation.member import Member
+from engine.generation.model_changes import ModelChanges
 from engine.generation.places import Places
 from engine.generation.pool import ModelPool
 from engine.generation.refreshes import EvidenceSource
@@ -60,23 +50,17 @@ from engine.generation.rehearsal import Rehearsed
 from engine.generation.rounds import Targets
 from engine.generation.turns import Turns
 from engine.generation.unasked import Unasked
-from engine.generation.under_way import KnownDocuments, UnderWay, reported_as
+from engine.generation.under_way import KnownDocuments, UnderWay
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain
 from engine.memory.measured import Kind
 from engine.memory.placement import Placement
 
-log = logging.getLogger(__name__)
-
 # With nothing to compute, but kept KV on its way from the disk, it is looked for so often.
 WAITING_FOR_DISK_SECONDS = 0.002
 COUNTERS_SECONDS = 0.5
-# Making a prompt of a question takes milliseconds, in which nobody gets a token.
-BEGUN_AT_ONCE = 16
 # So often it is looked whether models that nobody asks are to leave, and whether anybody wants their room.
 POOL_LOOK_SECONDS = 5.0
-# Whatever ends a context lets answers that have just ended be kept first, for so many steps.
-MOST_PUT_OFF = 4
 
 
 class GenerationWorker:
@@ -110,7 +94,6 @@ class GenerationWorker:
         self._cores = cores or Cores()
         self._gang: int | None = None
         self._publish = publish
-        self._known_documents, self._quote_answer = known_documents, quote_answer
         hot = HotPassages()
         self.models = ModelPool(
             loader,
@@ -120,12 +103,13 @@ class GenerationWorker:
         )
         self._idle_time = IdleTime(self.models, hot, has_power_to_spare)
         self._inbox: queue.SimpleQueue[InTurn | AtOnce] = queue.SimpleQueue()
-        self._unasked = Unasked()
-        self._turns = Turns()
+        self._unasked, self._turns = Unasked(), Turns()
+        self._changes = ModelChanges(self.models, self._turns, publish, self._note_changed)
+        self._between = BetweenSteps(
+            self.models, self._turns, self._changes, self._unasked, self._idle_time, known_documents
+        )
+        self._beginning = Beginning(self.models, self._turns, known_documents, quote_answer, publish)
         self._places = Places(publish)
-        self._placement: ApplyPlacement | None = None
-        self._num_put_off = 0
-        self._is_stopped = False
         loader.tell_when_scanned(self.forget_removed)
         self._counted_at = float("-inf")
         self.counters: Mapping[str, float] = {}
@@ -150,9 +134,9 @@ class GenerationWorker:
     @property
     def reads_ahead(self) -> bool:
         """Whether anything is done with what is expected."""
-        home = self.models.home
+        home = self.models.members.home
         reads = home.loaded is not None and home.loaded.reads_ahead
-        return reads and home.is_in_memory and not self.models.is_shared
+        return reads and home.is_in_memory and not self.models.members.is_shared
 
     def found_again(self, found: FoundAgain) -> None:
         """Hands in what was found for an answer that is being written, if it still is."""
@@ -160,7 +144,7 @@ class GenerationWorker:
 
     def use(self, command: UseModel) -> None:
         """Queues a change of model; how it went comes as ModelStateChanged."""
-        self.models.home.loader.abandon_loading()
+        self.models.members.home.loader.abandon_loading()
         self._put(command)
 
     def rest(self, path: Path) -> None:
@@ -228,43 +212,42 @@ class GenerationWorker:
     # --- the thread ---
 
     def _run(self) -> None:
-        self.models.home.loader.look_at_devices()
+        self.models.members.home.loader.look_at_devices()
         guarded(self._idle_time.recall_hot)
-        while not self._is_stopped:
-            if not self._take_in() and not self._has_work and not self._turns:
+        is_over = False
+        while not is_over:
+            if not self._take_in() and not self.models.has_work and not self._turns:
                 self._idle_time.use()
                 guarded(self.models.let_idle_go)
                 guarded(self.models.look_after)
-            self._rest()
-            self._withdraw_unseen()
+            self._changes.rest()
+            self._changes.withdraw_unseen()
             self._cancel_unwanted()
-            self._change()
-            self._begin_waiting()
-            self._load_unasked()
-            self._place()
+            self._changes.choose()
+            self._beginning.begin_waiting()
+            is_over = self._has_ended and self._changes.are_kept(self.models.front)
+            self._between.load_unasked()
+            self._changes.place()
             self._step()
-            # Also where a model was taken away instead: what has been read of it by then is kept.
-            for member in self.models:
-                if member.under_way.has_kept_removed():
-                    guarded(partial(member.loader.forget_removed, self._known_documents))
+            self._between.forget_ended()
             self._places.follow(self._num_moves, self._waiting)
         guarded(self._idle_time.keep_hot)
         guarded(self.models.end)
 
     def _waiting(self) -> Iterator[QuestionInFlight]:
         """The questions that have not begun, the next one first."""
-        for member in self.models:
+        for member in self.models.members:
             yield from member.under_way.waiting()
         yield from (task.in_flight for task in self._turns)
 
     @property
     def _num_moves(self) -> int:
-        return self._turns.num_moves + self.models.num_moves
+        return self._turns.num_moves + self.models.members.num_moves
 
     @property
-    def _has_work(self) -> bool:
-        """Whether there is anything to compute."""
-        return self.models.has_work
+    def _has_ended(self) -> bool:
+        """Whether the thread was told to end, and has answered all it was asked."""
+        return self._turns.is_ending and not any(self._turns) and self.models.members.num_under_way == 0
 
     def _take_in(self) -> bool:
         """Whether something has come; waits for it when there is nothing to compute."""
@@ -287,276 +270,60 @@ class GenerationWorker:
         if isinstance(item, InTurn):
             self._turns.add(item)
         else:
-            self._carry_out(item)
+            self._between.carry_out(item)
 
     def _patience(self) -> float | None:
         """How many seconds to wait for something to come; None for as long as it takes."""
-        if self._has_work:
+        if self.models.has_work:
             return WAITING_FOR_DISK_SECONDS if self.models.is_stalled else 0
         if self._turns:
             return 0
         patience = self._idle_time.seconds
         # Models that nobody asks leave after a while.
-        return patience if not self.models.is_shared else min(POOL_LOOK_SECONDS, patience or POOL_LOOK_SECONDS)
-
-    def _carry_out(self, command: AtOnce) -> None:
-        if isinstance(command, Expected):
-            guarded(lambda: self._expect(command))
-        elif isinstance(command, FoundAgain):
-            guarded(lambda: self._take_found(command))
-        elif isinstance(command, ForgetRemoved):
-            guarded(self._forget_removed)
-        elif isinstance(command, ApplyPlacement):
-            self._placement = command
-        elif isinstance(command, KeepInCells):
-            guarded(lambda: self._have_all(lambda loader: loader.keep_in_cells(command.may_lie)))
-        elif isinstance(command, LookAtDevices):
-            guarded(self.models.home.loader.look_at_devices)
-        elif isinstance(command, Rehearse):
-            self._rehearse(command)
-        elif isinstance(command, LoadNow):
-            self._unasked.want_loaded(command)
-        elif isinstance(command, SetAsideOnDisk):
-            guarded(lambda: self._have_all(lambda loader: loader.set_aside_on_disk(command.is_on_disk)))
-        else:
-            guarded(lambda: self._have_all(lambda loader: loader.apply_settings()))
-            # What is over a bound leaves as it is written.
-            self._idle_time.note_change()
-
-    def _have_all(self, tell: Callable[[ModelLoader], None]) -> None:
-        for member in self.models:
-            tell(member.loader)
-
-    def _load_unasked(self) -> None:
-        """What they wait for is of the model that was chosen last."""
-        if self._turns.change is None:
-            self._unasked.load(self._load_home)
-
-    def _load_home(self) -> LoadedModel | None:
-        self.models.bring_home()
-        return self.models.home.loaded
-
-    def _rehearse(self, command: Rehearse) -> None:
-        """Where there is nothing else to do."""
-        member = self.models.principal
-        is_free = member.is_in_memory and not (self._has_work or self._turns)
-        self._unasked.rehearse(
-            command, member.loaded if is_free else None, lambda error: self.models.start_over(member, error)
-        )
-
-    def _forget_removed(self) -> None:
-        for member in self.models:
-            guarded(member.under_way.forget_removed)
-        guarded(self._idle_time.keep_hot)
-        for member in self.models:
-            member.loader.forget_removed(self._known_documents)
-
-    def _expect(self, expected: Expected) -> None:
-        """Where there is more than one model, nothing is read before it is known whose turn it is."""
-        member = self.models.home
-        is_other = self.models.is_shared or expected.in_flight.question.model
-        if is_other or self._turns or member.loaded is None or not member.is_in_memory:
-            return
-        try:
-            member.under_way.expect(expected.in_flight, expected.passages, member.loaded)
-        except RagdollError as error:
-            # Told to the question when it comes.
-            log.debug("not read ahead: %s", error)
-
-    def _take_found(self, found: FoundAgain) -> None:
-        for member in self.models:
-            if member.loaded is not None and member.under_way.answers(found.question_id):
-                member.found_again(found)
-
-    def _change(self) -> None:
-        """When all that people can see of the chosen model has ended, it is changed."""
-        home = self.models.home
-        if self._turns.change is None or not self.models.can_choose(self._turns.change):
-            return
-        if self._are_kept(home) and (change := self._turns.take_change()) is not None:
-            self._use(change)
-
-    def _begin_waiting(self) -> None:
-        """Begins what has come, of the model whose turn it is."""
-        waiting = self._turns.models
-        if quoted_names := [name for name in waiting if self.models.is_for_quotes(name)]:
-            for task in self._turns.take(BEGUN_AT_ONCE, quoted_names):
-                self._begin(task, None)
-        try:
-            self.models.take_turn({name: urgency for name, urgency in waiting.items() if name not in quoted_names})
-        except LoadAbandoned as error:
-            # What was chosen instead comes next.
-            log.info("%s", error)
-        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
-            self._fail_all_of(self.models.front, error)
-        front = self.models.front
-        if front.is_in_memory:
-            most = self.models.num_left if self.models.is_shared else BEGUN_AT_ONCE
-            tasks = self._turns.take(most, self.models.names_of(front))
-            self.models.note_begun(len(tasks))
-            for task in tasks:
-                self._begin(task, front)
-        has_ended = self._turns.is_ending and not any(self._turns) and self.models.num_under_way == 0
-        self._is_stopped = has_ended and self._are_kept(front)
-
-    def _fail_all_of(self, member: Member, error: Exception) -> None:
-        """A model cannot be had: all that wait for it are told so; for a later question it is tried again."""
-        reported = reported_as(error)
-        for task in self._turns.take(None, self.models.names_of(member)):
-            self._publish(AnswerFailed(task.in_flight.question.question_id, reported))
-        if member.loaded is not None and (member.under_way.is_busy or not member.is_in_memory):
-            self.models.start_over(member, error)
-
-    def _rest(self) -> None:
-        """Frees the model that was to rest, where it is the one that is loaded and nobody uses it."""
-        rest, home = self._turns.take_rest(), self.models.home
-        loaded = home.loaded
-        if rest is None:
-            return
-        if loaded is None or loaded.plan.path != rest.path:
-            guarded(lambda: self.models.rest(rest.path))
-        elif not len(home.under_way):
-            if self._are_kept(home):
-                self._use(UseModel(rest.path, loaded.plan.n_gpu_layers, is_urgent=False, is_chosen=False))
-            else:
-                self._turns.add(rest)
-
-    def _withdraw_unseen(self) -> None:
-        """Before the model is changed, all answers of which nobody has seen anything are taken back for the next."""
-        if self._turns.change is not None:
-            home, change = self.models.home, self._turns.change
-            is_reloaded = home.path == str(change.path or "")
-            self._turns.put_back(home.under_way.withdraw(is_reloaded=is_reloaded))
-
-    def _use(self, command: UseModel) -> None:
-        home = self.models.home
-        if home.loader.is_closing:
-            # What is left of the time is for what is kept.
-            return
-        if not len(home.under_way):
-            home.under_way.forget_ahead()
-        try:
-            self.models.choose(command)
-        except LoadAbandoned as error:
-            # What was chosen instead comes next.
-            log.info("%s", error)
-        except ModelError as error:
-            # The loader has published it as the model's state.
-            log.log(logging.INFO if home.loader.is_closing else logging.WARNING, "%s", error)
-        except Exception as error:
-            # The edge of the thread: it must live on, or no later question would end.
-            log.exception("the model could not be changed")
-            sentence = f"The model could not be used: {error}."
-            self._publish(ModelStateChanged("failed", str(command.path or ""), sentence=sentence))
-        # Files that it has kept may still be found.
-        self._idle_time.note_change()
-        self._count(now=True)
-
-    def _begin(self, task: Task, member: Member | None) -> None:
-        loaded = member.loaded if member is not None else None
-        question_id = task.in_flight.question.question_id
-        try:
-            if task.in_flight.cancelled.is_set():
-                self._publish(AnswerCancelled(question_id))
-            elif member is None or loaded is None:
-                self._publish(quoted(task.in_flight, self._evidence(task), self._quote_answer, self._publish))
-            else:
-                member.under_way.hand_in(task.in_flight, self._evidence(task), loaded)
-        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
-            self._publish(AnswerFailed(question_id, reported_as(error)))
-
-    def _evidence(self, task: Task) -> Evidence:
-        """What a question rests on, without what has left the library while it waited: nobody may cite that now."""
-        documents = {passage.document_id for passage in task.evidence.passages}
-        known = set(self._known_documents(documents))
-        if documents <= known:
-            return task.evidence
-        evidence = task.evidence.of_documents(known)
-        question_id = task.in_flight.question.question_id
-        self._publish(PassagesFound(question_id, evidence.passages, evidence.quotes, evidence.scope))
-        return evidence
+        return patience if not self.models.members.is_shared else min(POOL_LOOK_SECONDS, patience or POOL_LOOK_SECONDS)
 
     def _cancel_unwanted(self) -> None:
         """Cancels those whose flag rose, also while they wait for their turn, or their model does."""
-        for member in self.models:
-            if (loaded := member.loaded) is not None:
+        for member in self.models.members:
+            if (instance := member.instance) is not None:
                 try:
-                    member.under_way.cancel_unwanted(loaded)
+                    member.under_way.cancel_unwanted(instance.loaded)
                     if member is not self.models.front:
-                        member.under_way.tell(loaded)
-                        member.loader.note_set_aside(loaded.loop)
+                        member.under_way.tell(instance.loaded)
+                        instance.note_set_aside()
                 except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
                     self.models.start_over(member, error)
         for task in self._turns.take_cancelled():
             self._publish(AnswerCancelled(task.in_flight.question.question_id))
 
-    def _are_kept(self, member: Member) -> bool:
-        """Whether answers that have just ended are kept whole; asked again in each round, it waits for few steps."""
-        loaded, is_computing = member.loaded, member is self.models.front
-        if loaded is not None and is_computing and loaded.loop.closing and self._num_put_off < MOST_PUT_OFF:
-            self._num_put_off += 1
-            return False
-        self._num_put_off = 0
-        return True
-
-    def _place(self) -> None:
-        """Carries out the placement that was asked for last, if any."""
-        wanted = self._placement
-        if wanted is None:
-            return
-        member = self.models.of_path(wanted.path)
-        if member is not None and not self._are_kept(member):
-            return
-        self._placement = None
-        if self._turns.change is not None:
-            self._publish(PlacementSettled(False, "Another model was chosen meanwhile."))
-            return
-        if member is None:
-            self._publish(PlacementSettled(False, "A placement was for a model that is not loaded any more."))
-            return
-        if member.loaded is not None and not member.is_in_memory:
-            self._publish(PlacementSettled(False, "Another model computes just now."))
-            return
-        if member.loader.is_closing:
-            # What is left of the time is for what is kept, not for reading weights again.
-            self._publish(PlacementSettled(False, "The engine is closing."))
-            return
-        if guarded(lambda: self.models.make_way(member, wanted.placement)):
-            self._publish(
-                PlacementSettled(False, "Other models leave memory, and take turns with this one from now on.")
-            )
-            return
-        try:
-            member.loader.apply(wanted.placement, wanted.path)
-        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
-            self._publish(PlacementSettled(False, str(reported_as(error))))
-            self.models.start_over(member, error)
-        self._idle_time.note_change()
-        self._count(now=True)
-
     def _step(self) -> None:
-        front = self.models.front
-        loaded = front.loaded
-        if loaded is None or not front.is_in_memory or not front.has_work:
+        front, instance = self.models.front, self.models.front.instance
+        if instance is None or not front.is_in_memory or not front.has_work:
             self._cores.rest()
             return
         if not self._cores.may_step():
             return
         try:
+            loaded = instance.loaded
             loaded.loop.answer_at_once(self._gang)
             loaded.context.use_threads(self._cores.begin_step())
             self.models.step()
-            if loaded.loop.shortage is not None:
-                front.loader.take_less(loaded.loop.shortage)
-            front.loader.note_set_aside(loaded.loop)
+            if loaded.loop.shortage is not None and not front.loader.is_closing:
+                instance.take_less(loaded.loop.shortage)
+            instance.note_set_aside()
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
             self.models.start_over(front, error)
         self._idle_time.note_step()
         self._count()
 
+    def _note_changed(self) -> None:
+        """A model was changed: there may be files of it to write, or to find."""
+        self._idle_time.note_change()
+        self._count(now=True)
+
     def _count(self, now: bool = False) -> None:
         """Takes the figures for the Memory page, which other threads read."""
-        if now or time.monotonic() - self._counted_at >= COUNTERS_SECONDS or not self.models.is_busy:
+        if now or time.monotonic() - self._counted_at >= COUNTERS_SECONDS or not self.models.members.is_busy:
             guarded(self.models.look_after)
             self.counters = self.models.counters()
             self._counted_at = time.monotonic()

@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.generation.loader import UBATCH_OF_PROCESSOR
+from engine.generation.load_plan import UBATCH_OF_PROCESSOR
 from engine.generation.segment import Segment
 from tests.bench import azure, peers, report
 from tests.bench.azure import Length

@@ -24,8 +24,8 @@ from engine.generation.cells import Cells
 from engine.generation.context import Context, ContextSpec
 from engine.generation.fingerprint import root_key
 from engine.generation.knowledge import KnowledgeKeeper
+from engine.generation.load_plan import UBATCH_OF_PROCESSOR
 from engine.generation.loaded import KEPT_CELLS_SHARE
-from engine.generation.loader import UBATCH_OF_PROCESSOR
 from engine.generation.model import Model
 from engine.generation.request import (
     PromptRead,

@@ -180,7 +180,7 @@ class OurServingSide:
     def _moment(self) -> Moment:
         spans = self.engine.ledger.spans("ram")
         layers = [span for span in spans if span.owner == "weights" and span.what.startswith("layer ")]
-        placement = self.engine._parts.models.placement
+        placement = self.engine._parts.models.principal.loader.placement
         return Moment(
             at_s=self._clock.now(),
             backlog=len(self._open),

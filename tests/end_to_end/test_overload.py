@@ -148,7 +148,7 @@ class Desk:
 
     @property
     def placement(self) -> Placement:
-        placement = self.engine._parts.models.placement
+        placement = self.engine._parts.models.principal.loader.placement
         assert placement is not None
         return placement
 
@@ -163,7 +163,7 @@ class Desk:
 
     @property
     def _num_steps(self) -> int:
-        loaded = self.engine._parts.models.loaded_now
+        loaded = self.engine._parts.models.principal.loaded
         return loaded.loop.num_steps if loaded is not None else 0
 
     def _take(self, event: Event) -> None:
@@ -252,7 +252,7 @@ def check_rest(desk: Desk, placement: Placement, held: dict[str, int]) -> None:
     assert desk.engine._questions.all() == ()
     assert len(parts.retrieval._waiting) == 0
     assert not parts.retrieval._waiting._ahead
-    loaded = parts.models.loaded_now
+    loaded = parts.models.principal.loaded
     desk.wait_until(lambda: not loaded.loop.has_work)
     assert loaded.loop.saved_bytes == loaded.loop.spilled_bytes == 0
     desk.wait_until(lambda: _lies(desk.placement) == _lies(placement))

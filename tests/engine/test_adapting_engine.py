@@ -61,16 +61,16 @@ def test_a_budget_that_is_lowered_while_an_answer_is_written_costs_no_answer(eng
     engine.subscribe(heard.put)
     model = write_tiny_model(tmp_path / "tiny.gguf", layers=4, dim=256, ff=512, context=4096, never_ends=True)
     use(engine, model, heard)
-    before = engine._parts.models.placement
+    before = engine._parts.models.principal.loader.placement
     assert before.kv_ram_bytes > 0
     ask(engine, "q", 1500)
     wait_for(heard, lambda event: isinstance(event, TokensGenerated))
     engine.change_settings({"memory.ram_budget_bytes": 256 * MIB})
-    assert becomes_true(lambda: engine._parts.models.placement != before)
+    assert becomes_true(lambda: engine._parts.models.principal.loader.placement != before)
     engine.change_settings({"memory.ram_budget_bytes": 300 * MIB})
     ended = wait_for(heard, lambda event: isinstance(event, AnswerFinished))
     assert ended.timings.generated_tokens == 1500
-    after = engine._parts.models.placement
+    after = engine._parts.models.principal.loader.placement
     assert after.kv_ram_bytes < before.kv_ram_bytes
 
     def budgets() -> tuple[int | None, int | None]:
@@ -96,7 +96,7 @@ def test_the_ledger_follows_what_the_budget_leaves(engine: Engine, tmp_path: Pat
     engine.change_settings({"memory.ram_budget_bytes": 256 * MIB})
 
     def is_told() -> bool:
-        cells = engine._parts.models.placement.num_cells
+        cells = engine._parts.models.principal.loader.placement.num_cells
         return any(f"{cells:,} cells" in span.what for span in engine.ledger.spans("ram"))
 
     assert becomes_true(lambda: 0 < engine.ledger.held_bytes("ram", "kv") < before and is_told())
@@ -114,7 +114,7 @@ def test_an_index_has_the_size_of_the_plan_when_a_model_is_there(engine: Engine,
     engine.subscribe(hear)
     use(engine, write_tiny_model(tmp_path / "tiny.gguf"), heard)
     assert allowed
-    assert set(allowed) == {engine._parts.models.placement.index_bytes}
+    assert set(allowed) == {engine._parts.models.principal.loader.placement.index_bytes}
 
 
 def test_the_picture_tells_of_budgets_and_of_the_placement(engine: Engine, tmp_path: Path):
@@ -135,7 +135,7 @@ def test_the_picture_follows_what_was_measured_since_the_model_was_placed(engine
     engine.subscribe(heard.put)
     use(engine, write_tiny_model(tmp_path / "tiny.gguf"), heard)
     before, parts = engine.memory(), engine._parts
-    placement, demand = parts.models.placement, parts.models.demand
+    placement, demand = parts.models.principal.loader.placement, parts.models.principal.loader.demand
     assert before.decisions[0] == placement.sentence
     assert before.counters["predicted_tokens_per_s"] == pytest.approx(placement.prediction.tokens_per_s)
     slow = Point(split_of(placement), "write", 1, decode_work(homes_of(demand.shape, placement), 1, 0), 0.02)

@@ -68,17 +68,16 @@ class Process:
         return self.num_bytes
 
 
-def loader(**facts: object) -> SimpleNamespace:
+def pool(**facts: object) -> SimpleNamespace:
     nothing = {"devices": (), "demand": None, "loaded_now": None}
-    models = SimpleNamespace(**{**nothing, **facts})
-    models.principal = SimpleNamespace(loader=models)
-    return models
+    loader = SimpleNamespace(**{**nothing, **facts})
+    return SimpleNamespace(principal=SimpleNamespace(loader=loader, loaded=loader.loaded_now))
 
 
 def senses(tmp_path: Path, ledger: Ledger, stores: FakeStores, **facts: object) -> tuple[EngineSenses, Asked]:
     generation = Asked()
     competitors = Competitors(stores, ledger, Settings, Foreseen(tmp_path / "take.json"), Process())
-    return EngineSenses(tmp_path, loader(**facts), generation, stores, competitors, BacklogWatch()), generation
+    return EngineSenses(tmp_path, pool(**facts), generation, stores, competitors, BacklogWatch()), generation
 
 
 def test_without_a_model_the_index_is_all_there_is(tmp_path: Path):
@@ -148,19 +147,19 @@ def test_an_embedder_that_a_card_can_take_is_the_plans_to_place(tmp_path: Path):
 
 def test_the_embedder_is_moved_by_a_thread_of_its_own():
     stores = FakeStores((10,))
-    hands = EngineHands(loader(), Asked(), stores)
+    hands = EngineHands(pool(), Asked(), stores)
     for to_gpu in (True, False):
         hands.move_embedder(to_gpu)
         hands._moving.join(30)
     assert stores.moved == ["card", "memory"]
-    EngineHands(loader(), Asked(), FakeStores(None)).move_embedder(True)
+    EngineHands(pool(), Asked(), FakeStores(None)).move_embedder(True)
 
 
 def test_an_embedder_is_asked_to_leave_the_card_where_it_is_there():
     stores = FakeStores((10,))
-    hands = EngineHands(loader(), Asked(), stores)
+    hands = EngineHands(pool(), Asked(), stores)
     assert hands.leave_card()
-    assert EngineHands(loader(), Asked(), FakeStores(None)).leave_card()
+    assert EngineHands(pool(), Asked(), FakeStores(None)).leave_card()
     stores.opened().embedder.place = "card"
     assert not hands.leave_card()
     hands._moving.join(30)
@@ -190,7 +189,7 @@ def test_only_what_is_in_use_can_be_given_back(tmp_path: Path):
 
 def test_hands_reach_the_parts():
     generation, stores, path = Asked(), FakeStores(None), Path("/m.gguf")
-    hands = EngineHands(loader(loaded_now=LOADED), generation, stores)
+    hands = EngineHands(pool(loaded_now=LOADED), generation, stores)
     hands.apply(PLACEMENT, path)
     hands.keep_in_cells(False)
     hands.set_aside_on_disk(True)
@@ -207,7 +206,7 @@ def test_hands_reach_the_parts():
 
 def test_what_was_planned_for_a_model_stays_its_own_when_another_comes():
     generation = Asked()
-    hands = EngineHands(loader(loaded_now=None), generation, FakeStores(None))
+    hands = EngineHands(pool(loaded_now=None), generation, FakeStores(None))
     hands.apply(PLACEMENT, Path("/gone.gguf"))
     assert generation.calls == [("apply", PLACEMENT, Path("/gone.gguf"))]
 

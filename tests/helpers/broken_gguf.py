@@ -15,14 +15,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from engine.config import Settings
 from engine.core import SamplingParams
 from engine.errors import RagdollError
-from engine.generation.loader import ModelLoader
 from engine.generation.request import Request, RequestEnded, RequestFinished
 from engine.generation.segment import Segment
-from engine.memory.ledger import Ledger
 from engine.models.gguf import read_header
+from tests.helpers.loaders import loader_in
 
 _COUNTS = slice(8, 24)
 
@@ -65,10 +63,10 @@ def with_value(model: Path, key: str, code: str, value: float) -> bytes:
 
 def outcome(path: Path, folder: Path) -> str:
     """Loads a file and has it write some tokens; "answers", or why not."""
-    loader = ModelLoader(Settings, folder, folder / "kv", Ledger(), lambda event: None)
+    loader = loader_in(folder)
     try:
         loader.load(path, None)
-        loaded = loader.loaded()
+        loaded = loader.loaded_now
         assert loaded is not None
         prompt = Segment((1, *loaded.speaker.tokenize("How do threads share state?\n\u20ac", False)))
         sampling = SamplingParams(max_tokens=4, temperature=0.0)

@@ -12,12 +12,12 @@ import pytest
 from engine.config import Settings
 from engine.core import Citation, Evidence, Passage, Question, Quote, SamplingParams, Scope
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, Event, ModelStateChanged
-from engine.generation.load_plan import Planning
-from engine.generation.loader import ModelLoader
+from engine.generation.load_plan import Planning, unmeasured
 from engine.generation.refreshes import EvidenceSource
 from engine.generation.worker import GenerationWorker
 from engine.inflight import QuestionInFlight
 from engine.memory.ledger import Ledger
+from tests.helpers.loaders import loader_in
 from tests.helpers.tiny_gguf import write_tiny_model
 
 ENDS = (AnswerFinished, AnswerCancelled, AnswerFailed)
@@ -38,23 +38,20 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Desk:
     """The worker with its ledger, everything it said, and the questions put to it.
 
-    `planning` places the models; None: by their headers alone. Nothing takes longer than `patience_s`.
+    `planning` places the models: if not otherwise said, by their headers alone. Nothing takes longer than `patience_s`.
     """
 
     patience_s = 60.0
 
     def __init__(
-        self, data_folder: Path, more_evidence: EvidenceSource | None = None, planning: Planning | None = None
+        self, data_folder: Path, more_evidence: EvidenceSource | None = None, planning: Planning = unmeasured
     ) -> None:
         self.events: list[Event] = []
         self._said: queue.Queue[Event] = queue.Queue()
         self.ledger = Ledger()
         self.known: set[int] | None = None
         self.settings = Settings()
-        kept_folder = data_folder / "kv"
-        self.loader = ModelLoader(
-            lambda: self.settings, data_folder, kept_folder, self.ledger, self._take, planning=planning
-        )
+        self.loader = loader_in(data_folder, self._take, self.ledger, lambda: self.settings, planning)
         self.reorder_loss, self.has_power = 0.0, False
         self.worker = GenerationWorker(
             self.loader,

@@ -75,7 +75,7 @@ def plan_streamed(desk: Desk) -> None:
         placement = load_plan.unmeasured(hardware, demand)
         return replace(placement, **STREAMED) if demand.is_streamable else replace(placement, is_repacked=False)
 
-    desk.loader._planning = planning
+    desk.loader.planner.planning = planning
 
 
 def test_a_model_is_loaded_with_its_layers_streamed_and_writes_what_it_writes_whole(desk, layered, decisive):

@@ -11,14 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.config import Settings
 from engine.errors import ModelError, ModelFileInvalid
 from engine.events import Event, ModelStateChanged
-from engine.generation.loader import ModelLoader
 from engine.generation.model import Model
 from engine.memory.ledger import Ledger
 from engine.models.gguf import read_header
 from tests.helpers.broken_gguf import cut, outcome, with_value
+from tests.helpers.loaders import loader_in
 from tests.helpers.tiny_gguf import write_tiny_gemma2, write_tiny_model
 
 NUM_CUTS, NUM_CHANGED = 100, 60
@@ -30,7 +29,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.events: list[Event] = []
         self.ledger = Ledger()
-        self.loader = ModelLoader(Settings, folder, folder / "kv", self.ledger, self.events.append)
+        self.loader = loader_in(folder, self.events.append, self.ledger)
         self._path = folder / "broken.gguf"
 
     def refusal_of(self, content: bytes) -> ModelError:

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.config import Settings
 from engine.errors import ModelLoadFailed
 from engine.events import AnswerFailed
 from engine.generation.commands import UseModel
 from engine.generation.load_trials import MAX_DEATHS, LoadTrials
-from engine.generation.loader import ModelLoader
-from engine.memory.ledger import Ledger
+from tests.helpers.loaders import loader_in
 
 
 @pytest.fixture
@@ -75,10 +73,10 @@ def test_closing_during_a_load_is_no_death_of_the_model_and_takes_none_back(mark
     killed(LoadTrials(mark))
     # The window ends an engine that it has told to close and waits for no longer.
     for _ in range(MAX_DEATHS):
-        loader = ModelLoader(Settings, mark.parent, mark.parent / "kv", Ledger(), lambda event: None)
+        loader = loader_in(mark.parent)
         if is_late:
             loader.close()
-        killed(loader._trials, loader.close)
+        killed(loader.planner.premises.trials, loader.close)
     killed(LoadTrials(mark))
     with pytest.raises(ModelLoadFailed, match="ended 2 times"):
         LoadTrials(mark).of(model).__enter__()

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.config import Settings
 from engine.errors import ModelError, NoRoomToLoad
 from engine.events import Event, ModelStateChanged
 from engine.generation import loader as loading
-from engine.generation.loader import ModelLoader
 from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
+from tests.helpers.loaders import loader_in
 
 
 class Loads:
@@ -25,9 +24,7 @@ class Loads:
         self.states: list[str] = []
         self.was_given_up: list[bool] = []
         self._is_closed = is_closed
-        self.loader = ModelLoader(
-            Settings, folder, folder / "kv", self.ledger, self.events.append, make_room=self._make_room
-        )
+        self.loader = loader_in(folder, self.events.append, self.ledger, make_room=self._make_room)
 
     def _make_room(self, placement: Placement, is_given_up: Callable[[], bool]) -> None:
         assert self.ledger.held_bytes("ram") == 0

@@ -77,3 +77,11 @@ def test_embeddings_beside_streamed_layers_are_left_to_the_page_cache():
     assert ledger.held_bytes("ram") == shape.other_bytes - shape.output_bytes
     assert ledger.counted_bytes("ram") == 0
     leases.release()
+
+
+def test_answers_that_are_set_aside_are_in_the_ledger_until_they_go_on():
+    ledger = Ledger()
+    leases = ModelLeases(ledger)
+    for saved, spilled in ((0, 0), (700, 0), (200, 500), (0, 700), (0, 0)):
+        leases.note_set_aside(saved, spilled)
+        assert (ledger.held_bytes("ram", "kv"), ledger.held_bytes("disk", "kv")) == (saved, spilled)

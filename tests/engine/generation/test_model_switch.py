@@ -214,7 +214,7 @@ def test_what_was_read_of_a_removed_document_is_not_kept_when_the_model_is_taken
     goes_on.set()
     model_desk.model_state("none")
     assert written
-    model_desk.wait_until(lambda: not model_desk.loader._premises.opened_files.documents())
+    model_desk.wait_until(lambda: not model_desk.loader.planner.premises.opened_files.documents())
 
 
 def test_a_choice_that_is_made_while_the_model_before_is_freed_counts(model_desk, other_model, monkeypatch):

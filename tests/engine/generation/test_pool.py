@@ -56,8 +56,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
 @pytest.fixture(autouse=True)
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers of so small models would be written whole in one turn."""
-    for place in ("rounds", "pool"):
-        monkeypatch.setattr(f"engine.generation.{place}.WRITING_BESIDE_SECONDS", 0.01)
+    monkeypatch.setattr("engine.generation.rounds.WRITING_BESIDE_SECONDS", 0.01)
 
 
 class PoolDesk(Desk):
@@ -72,7 +71,7 @@ class PoolDesk(Desk):
             update={"max_context": 512, "parallel_answers": 2, "kv_ram_bytes": MIB}
         )
         self.settings = self.settings.model_copy(update={"generation": generation})
-        self.loader._beside = self._beside
+        self.loader.planner.beside = self._beside
 
     def _beside(self, demand: Demand) -> Demand:
         fixed = undecided(self.ledger.spans())
@@ -111,7 +110,7 @@ class PoolDesk(Desk):
 
     @property
     def members(self) -> dict[str, object]:
-        return {Path(member.path).stem: member for member in self.worker.models}
+        return {Path(member.path).stem: member for member in self.worker.models.members}
 
 
 @pytest.fixture
@@ -204,7 +203,7 @@ def test_models_that_do_not_fit_together_take_turns_and_write_what_they_do_alone
         most_bytes = max(most_bytes, desk.ledger.counted_bytes("ram"))
 
     take = desk._take
-    desk.worker.models._publish = lambda event: (look(event), take(event))
+    desk.worker.models._switching._publish = lambda event: (look(event), take(event))
     for number in range(3):
         desk.ask_of(models[0], f"a{number}")
         desk.ask_of(models[1], f"b{number}")
@@ -214,7 +213,7 @@ def test_models_that_do_not_fit_together_take_turns_and_write_what_they_do_alone
     assert switches(desk)
     assert most_bytes <= budget_bytes
     [waiting] = [member for member in desk.members.values() if not member.is_in_memory]
-    assert waiting.loader.standby.is_folded == (budget_bytes == FOR_ONE)
+    assert waiting.is_folded == (budget_bytes == FOR_ONE)
     assert waiting.loaded.model.is_open
 
 
@@ -316,7 +315,7 @@ def test_a_choice_does_not_take_a_model_from_those_who_named_it(models, alone, p
     desk.worker.use(UseModel(models[1]))
     desk.ask_of("", "b")
     assert {desk.text_of("a"), desk.text_of("b")} == {alone[models[0]], alone[models[1]]}
-    assert desk.worker.models.home.path == str(models[1])
+    assert desk.worker.models.members.home.path == str(models[1])
 
 
 def test_a_model_that_was_named_and_is_chosen_then_is_not_loaded_again(models, alone, pool_desk):
@@ -380,10 +379,10 @@ def test_the_plan_is_about_the_chosen_model_while_it_is_in_memory(models, pool_d
     desk = pool_desk(FOR_WEIGHTS_OF_ONE)
     desk.worker.use(UseModel(models[0]))
     desk.model_state("loaded")
-    desk.wait_until(lambda: desk.worker.models.loaded_now is not None)
-    assert desk.worker.models.loaded_now.plan.path == models[0]
+    desk.wait_until(lambda: desk.worker.models.principal.loaded is not None)
+    assert desk.worker.models.principal.loaded.plan.path == models[0]
     take_turns(desk, models)
-    assert desk.worker.models.loaded_now.plan.path == models[1]
+    assert desk.worker.models.principal.loaded.plan.path == models[1]
     held = {span.owner for span in desk.ledger.spans("ram")}
     assert "pool" in held
     assert sum(span.num_bytes for span in desk.ledger.spans("ram") if span.owner == "weights") < 34 * MIB

@@ -292,7 +292,7 @@ def test_what_cannot_be_put_behind_the_text_is_given_up(retrieval, write, monkey
 def test_an_answer_leaves_room_for_what_may_still_be_written(refreshed, retrieval, write):
     chosen = refreshed.settings.generation.model_copy(update={"max_context": 512})
     refreshed.settings = refreshed.settings.model_copy(update={"generation": chosen})
-    refreshed.worker.use(UseModel(refreshed.loader._wanted[0]))
+    refreshed.worker.use(UseModel(refreshed.loader.wanted))
     end = write(max_tokens=300)
     segments = sum(len(piece.get("tokens", ())) for piece in end.answer.segments)
     assert segments == end.timings.generated_tokens

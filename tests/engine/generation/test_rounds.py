@@ -13,6 +13,7 @@ from engine.generation.rounds import (
     Targets,
     Used,
     Waiting,
+    begun,
     is_over,
     next_turn,
     quotas,
@@ -117,6 +118,15 @@ def test_prompts_do_not_hold_answers_of_other_models_up_for_long():
     # A prompt waits for others, and not for all of a backlog.
     assert not is_over(reading, [waiting("b")], used(0.0, 0.1, is_free=True), 0.0)
     assert is_over(reading, [waiting("b")], used(0.0, 8.0), 0.0)
+
+
+def test_a_turn_counts_what_it_reads_and_writes_by_itself():
+    models = [waiting("a", switch_seconds=1.0), waiting("b", switch_seconds=1.0)]
+    turn = begun(models[0], models, TARGETS, is_free=False)
+    assert (turn.quota_seconds, turn.reading_seconds) == (quotas(models, TARGETS)["a"], 8.0)
+    turn = turn.with_step(2.0, is_reading=True).with_step(0.5, is_reading=False)
+    assert (turn.read_seconds, turn.wrote_seconds, turn.num_steps, turn.is_free) == (2.0, 0.5, 2, False)
+    assert begun(models[0], models, TARGETS, is_free=True) == Used(WRITING_BESIDE_SECONDS, 8.0)
 
 
 def test_people_interrupt_a_turn_and_scripts_wait_for_its_end():

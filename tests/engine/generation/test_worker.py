@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.config import Settings
 from engine.core import Evidence, Scope
 from engine.errors import ModelFileInvalid, PromptTooLong
 from engine.events import (
@@ -20,12 +19,13 @@ from engine.events import (
     PassagesFound,
     TokensGenerated,
 )
-from engine.generation import building, loader
+from engine.generation import building
 from engine.generation.commands import UseModel
 from engine.generation.knowledge_tree import MIN_PIECE_TOKENS
 from engine.generation.worker import GenerationWorker
 from engine.memory.ledger import Ledger
 from tests.engine.generation.conftest import EVIDENCE
+from tests.helpers.loaders import loader_in
 from tests.helpers.shared_data import shared_file
 from tests.helpers.tiny_gguf import write_split_model, write_tiny_model
 
@@ -295,7 +295,7 @@ def test_taking_away_a_model_that_failed_clears_its_state(desk, tmp_path: Path):
 def test_a_load_that_still_waits_when_the_worker_stops_is_not_begun(tmp_path: Path, tiny_model: Path):
     events: list[Event] = []
     ledger = Ledger()
-    model_loader = loader.ModelLoader(Settings, tmp_path, tmp_path / "kv", ledger, events.append)
+    model_loader = loader_in(tmp_path, events.append, ledger)
     worker = GenerationWorker(model_loader, lambda ids: ids, lambda quotes: ("", ()), events.append)
     worker.use(UseModel(tiny_model))
     worker.stop()

@@ -13,7 +13,7 @@ import pytest
 
 from engine.config import Settings
 from engine.core import KVType
-from engine.generation import cache_io, hot_file, idle_time, loader, under_way
+from engine.generation import cache_io, hot_file, idle_time, load_planner, loader, under_way
 from engine.generation.cache_files import CacheFiles
 from engine.generation.commands import UseModel
 from engine.generation.knowledge import KnowledgeKeeper
@@ -230,7 +230,7 @@ def test_whoever_closes_while_a_model_is_freed_for_another_waits_no_second_time(
     desk.ask("How?", max_tokens=2)
     desk.end_of()
     seconds, given, planned = 100.0, list[float](), list[object]()
-    monkeypatch.setattr(loader, "plan_load", lambda *what: planned.append(what))
+    monkeypatch.setattr(load_planner, "plan_load", lambda *what: planned.append(what))
     monkeypatch.setattr(loader, "time", SimpleNamespace(monotonic=lambda: seconds))
 
     def takes_all(close: Callable[..., None]) -> Callable[..., None]:

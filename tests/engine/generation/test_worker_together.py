@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -22,6 +21,7 @@ from engine.events import (
 from engine.generation import idle_time
 from engine.generation.commands import UseModel
 from engine.generation.conversation import EvidencePassage
+from engine.generation.load_planner import LoadPlanner
 from engine.generation.refreshes import Refreshes
 from engine.generation.segment import tokens_of
 from engine.generation.step_loop import StepLoop
@@ -376,7 +376,7 @@ def test_what_answers_keep_resting_on_is_read_while_nobody_asks(model_desk, monk
         model_desk.ask("How?", f"q{number}", evidence=evidence, max_tokens=1)
         model_desk.end_of(f"q{number}")
     loaded = model_desk.loader.loaded_now
-    opening = model_desk.worker.models.home.under_way.hot._openings[loaded.speaker.fingerprint]
+    opening = model_desk.worker.models.members.home.under_way.hot._openings[loaded.speaker.fingerprint]
     wanted = [(opening, loaded.speaker.segment(EvidencePassage.of(each).block(1))) for each in (two, three)]
     model_desk.wait_until(lambda: all(loaded.peek(each) == len(tokens_of(each)) for each in wanted))
     model_desk.ask("How?", "two", evidence=replace(EVIDENCE, passages=(two,)), max_tokens=1)
@@ -391,7 +391,7 @@ def test_nothing_is_read_unasked_on_a_machine_without_power_to_spare(model_desk,
         model_desk.ask("How?", f"q{number}", max_tokens=1)
         model_desk.end_of(f"q{number}")
     model_desk.wait_until(lambda: model_desk.worker._idle_time.seconds == idle_time.SPARE_POWER_SECONDS)
-    assert not model_desk.worker.models.home.under_way.is_busy
+    assert not model_desk.worker.models.members.home.under_way.is_busy
 
 
 def test_looks_at_devices_put_nothing_off_that_waits_for_idle_time(model_desk, monkeypatch):
@@ -427,7 +427,7 @@ def test_what_was_removed_since_it_was_found_is_not_counted_as_hot(model_desk):
     model_desk.known = {1}
     model_desk.ask("How?", "a", max_tokens=2)
     assert isinstance(model_desk.end_of("a"), AnswerFinished)
-    assert model_desk.worker.models.home.under_way.hot.documents() == {1}
+    assert model_desk.worker.models.members.home.under_way.hot.documents() == {1}
 
 
 def test_the_end_of_an_answer_is_kept_though_nobody_asks_on_and_so_nothing_comes_back(model_desk):
@@ -480,20 +480,14 @@ def test_a_cancel_that_goes_wrong_ends_its_question_and_the_next_is_answered(mod
     assert isinstance(model_desk.end_of("b"), AnswerFinished)
 
 
-def test_settings_of_other_things_leave_the_bounds_of_what_is_kept_alone(model_desk):
+def test_settings_of_other_things_leave_the_bounds_of_what_is_kept_alone(model_desk, monkeypatch):
     model_desk.ask("How?", "a", max_tokens=2)
     model_desk.end_of("a")
     slabs = model_desk.loader.loaded_now.keeper._slabs
     before = slabs.budget_bytes
-    model_desk.loader._hardware = lambda: pytest.fail("looked at what is free just now")
+    monkeypatch.setattr(LoadPlanner, "hardware", lambda self: pytest.fail("looked at what is free just now"))
     model_desk.loader.apply_settings()
     assert slabs.budget_bytes == before > 0
-
-
-def test_answers_that_are_set_aside_are_in_the_ledger_until_they_go_on(desk):
-    for saved, spilled in ((0, 0), (700, 0), (200, 500), (0, 700), (0, 0)):
-        desk.loader.note_set_aside(SimpleNamespace(saved_bytes=saved, spilled_bytes=spilled))
-        assert (desk.ledger.held_bytes("ram", "kv"), desk.ledger.held_bytes("disk", "kv")) == (saved, spilled)
 
 
 def test_more_answers_than_there_are_cells_for_are_written_all_the_same(desk, tmp_path: Path):

@@ -1,0 +1,100 @@
+"""Questions begin: of the model whose turn it is, in the order of their priority and arrival, as many as it may take.
+
+Without a model the reader's quotes are the answer. A question that cannot begin ends here, and hears why.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from engine.core import Evidence
+from engine.errors import LoadAbandoned
+from engine.events import AnswerCancelled, AnswerFailed, PassagesFound, Publish
+from engine.generation.answering import QuoteAnswer, quoted
+from engine.generation.commands import Task
+from engine.generation.member import Member
+from engine.generation.pool import ModelPool
+from engine.generation.turns import Turns
+from engine.generation.under_way import KnownDocuments, reported_as
+
+log = logging.getLogger(__name__)
+
+# Making a prompt of a question takes milliseconds, in which nobody gets a token.
+BEGUN_AT_ONCE = 16
+
+
+class Beginning:
+    """On the generation thread."""
+
+    def __init__(
+        self,
+        models: ModelPool,
+        turns: Turns,
+        known_documents: KnownDocuments,
+        quote_answer: QuoteAnswer,
+        publish: Publish,
+    ) -> None:
+        """Prepares.
+
+        Args:
+            models: Answer.
+            turns: What waits.
+            known_documents: Which of these documents are still in the library.
+            quote_answer: The extractive answer that the reader makes of its quotes.
+            publish: Where events go.
+        """
+        self._models, self._turns, self._publish = models, turns, publish
+        self._known_documents, self._quote_answer = known_documents, quote_answer
+
+    def begin_waiting(self) -> None:
+        """Begins what has come, of the model whose turn it is."""
+        waiting = self._turns.models
+        if quoted_names := [name for name in waiting if self._models.members.is_for_quotes(name)]:
+            for task in self._turns.take(BEGUN_AT_ONCE, quoted_names):
+                self._begin(task, None)
+        try:
+            self._models.take_turn({name: asked for name, asked in waiting.items() if name not in quoted_names})
+        except LoadAbandoned as error:
+            # What was chosen instead comes next.
+            log.info("%s", error)
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
+            self._fail_all_of(self._models.front, error)
+        front = self._models.front
+        if front.is_in_memory:
+            most = self._models.num_left if self._models.members.is_shared else BEGUN_AT_ONCE
+            tasks = self._turns.take(most, self._models.members.names_of(front))
+            self._models.note_begun(len(tasks))
+            for task in tasks:
+                self._begin(task, front)
+
+    def _fail_all_of(self, member: Member, error: Exception) -> None:
+        """A model cannot be had: all that wait for it are told so; for a later question it is tried again."""
+        reported = reported_as(error)
+        for task in self._turns.take(None, self._models.members.names_of(member)):
+            self._publish(AnswerFailed(task.in_flight.question.question_id, reported))
+        if member.loaded is not None and (member.under_way.is_busy or not member.is_in_memory):
+            self._models.start_over(member, error)
+
+    def _begin(self, task: Task, member: Member | None) -> None:
+        loaded = member.loaded if member is not None else None
+        question_id = task.in_flight.question.question_id
+        try:
+            if task.in_flight.cancelled.is_set():
+                self._publish(AnswerCancelled(question_id))
+            elif member is None or loaded is None:
+                self._publish(quoted(task.in_flight, self._evidence(task), self._quote_answer, self._publish))
+            else:
+                member.under_way.hand_in(task.in_flight, self._evidence(task), loaded)
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to the question
+            self._publish(AnswerFailed(question_id, reported_as(error)))
+
+    def _evidence(self, task: Task) -> Evidence:
+        """What a question rests on, without what has left the library while it waited: nobody may cite that now."""
+        documents = {passage.document_id for passage in task.evidence.passages}
+        known = set(self._known_documents(documents))
+        if documents <= known:
+            return task.evidence
+        evidence = task.evidence.of_documents(known)
+        question_id = task.in_flight.question.question_id
+        self._publish(PassagesFound(question_id, evidence.passages, evidence.quotes, evidence.scope))
+        return evidence

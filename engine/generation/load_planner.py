@@ -1,0 +1,96 @@
+"""What a load is planned by: the settings in force, what is free of the machine, and what competes with the model.
+
+load_plan.py decides from values; here they are gathered, anew each time, since all of them change. Nothing is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from engine.config import Settings
+from engine.generation.kv_room import disk_room
+from engine.generation.load_plan import LoadPlan, Planning, plan_load, unmeasured
+from engine.generation.premises import Premises
+from engine.memory.demand import SPARE_OWNER, Budgets, Demand, undecided
+from engine.memory.hardware import Hardware, probe
+from engine.memory.ladder import constrained
+from engine.memory.room import headroom_bytes, left_bytes
+
+
+def nothing_beside(demand: Demand) -> Demand:
+    """The model alone."""
+    return demand
+
+
+@dataclass(slots=True)
+class LoadPlanner:
+    """Of one model; on the generation thread, but for `demand`.
+
+    `data_folder` is whose disk and memory are asked for what is free, `planning` places a model, and `beside` adds to
+    what it wants what competes with it. `takes_turns`: its memory may be another model's between two tokens.
+    """
+
+    settings: Callable[[], Settings]
+    data_folder: Path
+    premises: Premises
+    planning: Planning = unmeasured
+    beside: Callable[[Demand], Demand] = nothing_beside
+    takes_turns: bool = False
+
+    def another(self) -> LoadPlanner:
+        """For one more model, that as yet need not share its memory."""
+        return replace(self, takes_turns=False)
+
+    def hardware(self) -> Hardware:
+        """What the machine has, with its devices as they were at the last look."""
+        return probe(self.data_folder, self.premises.devices)
+
+    def plan(self, path: Path, n_gpu_layers: int | None) -> LoadPlan:
+        """How a model would be loaded now.
+
+        Raises:
+            ModelError: Its header cannot be read.
+        """
+        beside = partial(self._with_all, path)
+        return plan_load(path, self.settings(), self.hardware(), n_gpu_layers, self.planning, beside)
+
+    def placed_anew(self, plan: LoadPlan) -> LoadPlan:
+        """The plan of now of a model that has to be read again; it does without what it did without before."""
+        demand = self.demand(plan)
+        placement = self.planning(self.hardware(), constrained(demand, plan.given_up))
+        return replace(plan.placed(placement), demand=demand)
+
+    def demand(self, plan: LoadPlan) -> Demand:
+        """What a loaded model wants by the settings in force, and what competes with it."""
+        return self._with_all(plan.path, plan.demand_by(self.settings()))
+
+    def room_bytes(self, plan: LoadPlan) -> int:
+        """What is free of memory for more of a loaded model, within the budget; below 0: others take too much."""
+        demand, ledger = self.demand(plan), self.premises.ledger
+        # What is bound to come counts as if it were there.
+        fixed_bytes = sum(span.num_bytes for span in demand.fixed if span.tier == "ram")
+        there_bytes = sum(span.num_bytes for span in undecided(ledger.spans("ram")))
+        spare_bytes = ledger.held_bytes("ram", SPARE_OWNER)
+        entered_bytes = ledger.counted_bytes("ram") + spare_bytes + max(0, fixed_bytes - there_bytes)
+        return left_bytes(self.hardware(), demand, entered_bytes)
+
+    def headroom_bytes(self) -> int:
+        """Of memory, what is left to others."""
+        return headroom_bytes(self.hardware())
+
+    def disk_room(self) -> int:
+        """How much of the disk may hold what is kept."""
+        return disk_room(self.settings().generation, self.hardware())
+
+    def budgets(self) -> Budgets:
+        """The user's."""
+        memory = self.settings().memory
+        return Budgets(memory.gpu_budget_bytes, memory.ram_budget_bytes, memory.disk_budget_bytes)
+
+    def _with_all(self, path: Path, demand: Demand) -> Demand:
+        full = self.beside(demand)
+        can_leave = self.takes_turns and path in self.premises.left_in_order
+        return replace(full, wishes=replace(full.wishes, can_leave=can_leave))

@@ -1,0 +1,99 @@
+"""Members: who is in the pool, the chosen model and those that questions have named since; and whom a name means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from engine.core import QUOTES_ONLY
+from engine.generation.loader import ModelLoader
+from engine.generation.member import Member
+from engine.generation.under_way import UnderWay
+
+
+class Members:
+    """Changed on the generation thread only. `home` answers the questions that name no model; it need not have one."""
+
+    def __init__(self, loader: ModelLoader, make_under_way: Callable[[], UnderWay], clock: Callable[[], float]) -> None:
+        """Begins with the chosen model.
+
+        Args:
+            loader: Loads it; those of others are made of this one.
+            make_under_way: Makes what answers the questions of one model.
+            clock: Seconds that never go back.
+        """
+        self._make_under_way, self._clock = make_under_way, clock
+        self.home = self._member(loader)
+        self._others: list[Member] = []
+        self._num_moves_of_gone = 0
+
+    def __iter__(self) -> Iterator[Member]:
+        """All that there are now, the chosen one first."""
+        return iter((self.home, *self._others))
+
+    @property
+    def others(self) -> tuple[Member, ...]:
+        """All but the chosen one."""
+        return tuple(self._others)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether there is more than the chosen model."""
+        return bool(self._others)
+
+    @property
+    def num_moves(self) -> int:
+        """How often a question came, began or ended."""
+        return self._num_moves_of_gone + sum(member.under_way.num_moves for member in self)
+
+    @property
+    def num_under_way(self) -> int:
+        """Questions that have begun and not ended."""
+        return sum(len(member.under_way) for member in self)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any answer is being written, or read for."""
+        return any(member.under_way.is_busy for member in self)
+
+    def find(self, model: str) -> Member | None:
+        """Who answers questions that name this model, "" for the chosen one; None where nobody does yet."""
+        if not model:
+            return self.home
+        return next((member for member in self if member.path == model), None)
+
+    def names_of(self, member: Member) -> frozenset[str]:
+        """How questions name it."""
+        return frozenset({member.path, ""} if member is self.home else {member.path})
+
+    def is_for_quotes(self, model: str) -> bool:
+        """Whether questions that name this model are answered by quotes."""
+        return model == QUOTES_ONLY or (not model and not self.home.path)
+
+    def join(self, model: str) -> Member:
+        """One more, which is loaded when it is its turn."""
+        member = self.another()
+        member.loader.load_when_needed(Path(model), None)
+        self._others.append(member)
+        return member
+
+    def another(self) -> Member:
+        """One more that is none of them yet, without a model."""
+        return self._member(self.home.loader.another())
+
+    def make_home(self, member: Member) -> None:
+        """It answers the questions that name no model from now on; who did before stays for those that name it."""
+        before = self.home
+        member.loader.is_chosen, before.loader.is_chosen = True, False
+        self.home = member
+        self._others = [*(one for one in self._others if one is not member), before]
+
+    def remove(self, member: Member) -> None:
+        """Has its model freed; nobody waits for it."""
+        self._others = [one for one in self._others if one is not member]
+        self._num_moves_of_gone += member.under_way.num_moves
+        member.loader.unload()
+
+    def _member(self, loader: ModelLoader) -> Member:
+        now = self._clock()
+        return Member(loader, self._make_under_way(), since=now, asked_at=now)

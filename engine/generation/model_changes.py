@@ -1,0 +1,142 @@
+"""Changes of the models that are loaded: another is chosen, one rests, or lives otherwise; answers end first, or go on.
+
+All of them end a context, so each waits until answers that have just ended are kept, and a choice until those have
+ended of which people have seen something. Of several that were asked for, the newest counts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from engine.errors import LoadAbandoned, ModelError
+from engine.events import ModelStateChanged, PlacementSettled, Publish
+from engine.generation.commands import ApplyPlacement, UseModel
+from engine.generation.idle_time import guarded
+from engine.generation.instance import NOT_LOADED
+from engine.generation.member import Member
+from engine.generation.pool import ModelPool
+from engine.generation.turns import Turns
+from engine.generation.under_way import reported_as
+
+log = logging.getLogger(__name__)
+
+# Whatever ends a context lets answers that have just ended be kept first, for so many steps.
+MOST_PUT_OFF = 4
+
+
+class ModelChanges:
+    """On the generation thread, between two steps."""
+
+    def __init__(self, models: ModelPool, turns: Turns, publish: Publish, note_changed: Callable[[], None]) -> None:
+        """Begins with nothing to change.
+
+        Args:
+            models: Those that are changed.
+            turns: Knows which model was chosen, and which is to rest.
+            publish: Where events go.
+            note_changed: Called when a model has been changed, or could not be.
+        """
+        self._models, self._turns, self._publish, self._note_changed = models, turns, publish, note_changed
+        self._placement: ApplyPlacement | None = None
+        self._num_put_off = 0
+
+    def want_placed(self, command: ApplyPlacement) -> None:
+        """The placement to carry out next, instead of any that was wanted before."""
+        self._placement = command
+
+    def rest(self) -> None:
+        """Frees the model that was to rest, where it is the one that is loaded and nobody uses it."""
+        rest, home = self._turns.take_rest(), self._models.members.home
+        loaded = home.loaded
+        if rest is None:
+            return
+        if loaded is None or loaded.plan.path != rest.path:
+            guarded(lambda: self._models.rest(rest.path))
+        elif not len(home.under_way):
+            if self.are_kept(home):
+                self._use(UseModel(rest.path, loaded.plan.n_gpu_layers, is_urgent=False, is_chosen=False))
+            else:
+                self._turns.add(rest)
+
+    def withdraw_unseen(self) -> None:
+        """Before the model is changed, all answers of which nobody has seen anything are taken back for the next."""
+        if self._turns.change is not None:
+            home, change = self._models.members.home, self._turns.change
+            is_reloaded = home.path == str(change.path or "")
+            self._turns.put_back(home.under_way.withdraw(is_reloaded=is_reloaded))
+
+    def choose(self) -> None:
+        """When all that people can see of the chosen model has ended, it is changed."""
+        home = self._models.members.home
+        if self._turns.change is None or not self._models.can_choose(self._turns.change):
+            return
+        if self.are_kept(home) and (change := self._turns.take_change()) is not None:
+            self._use(change)
+
+    def place(self) -> None:
+        """Carries out the placement that was asked for last, if any; how it went is published."""
+        wanted = self._placement
+        if wanted is None:
+            return
+        member = self._models.of_path(wanted.path)
+        if member is not None and not self.are_kept(member):
+            return
+        self._placement = None
+        refusal = self._refusal(member)
+        if refusal or member is None or member.instance is None:
+            self._publish(PlacementSettled(False, refusal))
+            return
+        if guarded(lambda: self._models.make_way(member, wanted.placement)):
+            self._publish(
+                PlacementSettled(False, "Other models leave memory, and take turns with this one from now on.")
+            )
+            return
+        try:
+            member.instance.apply(wanted.placement, wanted.path)
+        except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
+            self._publish(PlacementSettled(False, str(reported_as(error))))
+            self._models.start_over(member, error)
+        self._note_changed()
+
+    def are_kept(self, member: Member) -> bool:
+        """Whether answers that have just ended are kept whole; asked again in each round, it waits for few steps."""
+        loaded, is_computing = member.loaded, member is self._models.front
+        if loaded is not None and is_computing and loaded.loop.closing and self._num_put_off < MOST_PUT_OFF:
+            self._num_put_off += 1
+            return False
+        self._num_put_off = 0
+        return True
+
+    def _refusal(self, member: Member | None) -> str:
+        """Why a model is not placed otherwise now; "" where it can be."""
+        if self._turns.change is not None:
+            return "Another model was chosen meanwhile."
+        if member is None or member.instance is None:
+            return NOT_LOADED
+        if not member.is_in_memory:
+            return "Another model computes just now."
+        # What is left of the time is for what is kept, not for reading weights again.
+        return "The engine is closing." if member.loader.is_closing else ""
+
+    def _use(self, command: UseModel) -> None:
+        home = self._models.members.home
+        if home.loader.is_closing:
+            # What is left of the time is for what is kept.
+            return
+        if not len(home.under_way):
+            home.under_way.forget_ahead()
+        try:
+            self._models.choose(command)
+        except LoadAbandoned as error:
+            # What was chosen instead comes next.
+            log.info("%s", error)
+        except ModelError as error:
+            # The loader has published it as the model's state.
+            log.log(logging.INFO if home.loader.is_closing else logging.WARNING, "%s", error)
+        except Exception as error:
+            # The edge of the thread: it must live on, or no later question would end.
+            log.exception("the model could not be changed")
+            sentence = f"The model could not be used: {error}."
+            self._publish(ModelStateChanged("failed", str(command.path or ""), sentence=sentence))
+        self._note_changed()

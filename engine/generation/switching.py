@@ -1,0 +1,114 @@
+"""Switching: a model comes into memory, others leave it as far as that takes, and what it came to is counted and told.
+
+Whose turn it is has been decided by then (rounds.py); a switch is over only when the last layer is there, which the
+first steps of a turn may wait for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.errors import NotStreamable
+from engine.events import ModelSwitched, Publish
+from engine.generation.making_way import MakingWay
+from engine.generation.member import Member
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A switch of which the first steps still wait for layers."""
+
+    member: Member
+    left: str
+    out_seconds: float
+    in_seconds: float
+    moved_bytes: int
+    waited_before: float
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all layers are there."""
+        loaded = self.member.loaded
+        return loaded is None or loaded.stream is None or loaded.stream.is_whole
+
+
+@dataclass(slots=True)
+class Figures:
+    """What switching has come to, since the engine began."""
+
+    num_switches: int = 0
+    out_seconds: float = 0.0
+    in_seconds: float = 0.0
+    moved_bytes: int = 0
+
+
+class Switching:
+    """On the generation thread."""
+
+    def __init__(self, way: MakingWay, publish: Publish, clock: Callable[[], float]) -> None:
+        """Begins with no switch.
+
+        Args:
+            way: Has others leave memory.
+            publish: Where events go.
+            clock: Seconds that never go back.
+        """
+        self._way, self._publish, self._clock = way, publish, clock
+        self.figures = Figures()
+
+    def bring_in(self, member: Member, left: Member | None = None) -> Arrival | None:
+        """Has it in memory, and as much of the others out of it as it takes.
+
+        Args:
+            member: Has a model to load, or one that is loaded.
+            left: Whose turn has ended.
+
+        Returns:
+            What is to be given to `note_arrived`; None where it was loaded anew, which is no switch.
+
+        Raises:
+            RagdollError: It cannot be had.
+        """
+        loader, instance = member.loader, member.instance
+        if instance is None:
+            assert loader.wanted is not None, "a model was to be loaded where answers are quotes"
+            self._way.load(member, loader.wanted, loader.wanted_layers)
+            return None
+        since = self._clock()
+        moved_bytes = member.missing_bytes
+        self._way.for_return_of(member)
+        out_seconds = self._clock() - since
+        stream = instance.loaded.stream
+        waited_before = stream.counters().waited_seconds if stream is not None else 0.0
+        try:
+            instance.come_back()
+        except NotStreamable as error:
+            log.warning("a model is loaded anew: %s", error.sentence)
+            instance.fold(closes_weights=True)
+            instance.come_back()
+        in_seconds = self._clock() - since - out_seconds
+        return Arrival(
+            member, left.path if left is not None else "", out_seconds, in_seconds, moved_bytes, waited_before
+        )
+
+    def note_arrived(self, arrival: Arrival) -> None:
+        """The switch is over, or whoever came has to leave before it was."""
+        member = arrival.member
+        if member.loaded is None:
+            return
+        stream = member.loaded.stream
+        waited = stream.counters().waited_seconds - arrival.waited_before if stream is not None else 0.0
+        in_seconds = arrival.in_seconds + max(0.0, waited)
+        member.note_switch(arrival.out_seconds + in_seconds)
+        self.figures.num_switches += 1
+        self.figures.out_seconds += arrival.out_seconds
+        self.figures.in_seconds += in_seconds
+        self.figures.moved_bytes += arrival.moved_bytes
+        name = member.loaded.shape.name
+        self._publish(
+            ModelSwitched(member.path, name, arrival.left, arrival.out_seconds, in_seconds, arrival.moved_bytes)
+        )

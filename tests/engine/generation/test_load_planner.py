@@ -1,0 +1,51 @@
+"""Tests for engine.generation.load_planner: what a load is planned by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.config import Settings
+from engine.core import Span
+from engine.generation.load_planner import LoadPlanner
+from engine.generation.load_trials import LoadTrials
+from engine.generation.premises import Premises
+from engine.memory.demand import Demand
+from engine.memory.ledger import Ledger
+
+MIB = 2**20
+
+
+@pytest.fixture
+def planner(tmp_path: Path) -> LoadPlanner:
+    premises = Premises(tmp_path / "kv", Ledger(), LoadTrials(tmp_path / "trials.json"))
+    return LoadPlanner(Settings, tmp_path, premises)
+
+
+def test_weights_are_planned_to_leave_only_for_turns_and_only_where_they_lie_as_in_the_file(planner, tiny_model):
+    assert not planner.plan(tiny_model, None).demand.wishes.can_leave
+    planner.takes_turns = True
+    assert not planner.plan(tiny_model, None).demand.wishes.can_leave
+    planner.premises.left_in_order.add(tiny_model)
+    plan = planner.plan(tiny_model, None)
+    assert plan.demand.wishes.can_leave
+    assert plan.placement.can_leave
+    assert not planner.another().plan(tiny_model, None).demand.wishes.can_leave
+    assert not planner.another().demand(plan).wishes.can_leave
+
+
+def test_what_is_bound_to_come_takes_of_the_room_until_it_is_there(planner, tiny_model):
+    plan, ledger = planner.plan(tiny_model, None), planner.premises.ledger
+
+    def beside(demand: Demand) -> Demand:
+        coming = (Span("runtime", "libraries", "ram", 100 * MIB, "resident"),)
+        return replace(demand, fixed=coming, budgets=replace(demand.budgets, ram_bytes=300 * MIB))
+
+    planner.beside = beside
+    assert planner.room_bytes(plan) == 200 * MIB
+    lease = ledger.take("runtime", "libraries", "ram", 60 * MIB)
+    assert planner.room_bytes(plan) == 200 * MIB
+    lease.resize(150 * MIB)
+    assert planner.room_bytes(plan) == 150 * MIB
