@@ -148,9 +148,9 @@ FULL = Size(
     vectors=1_000_000,
     extents={
         "fits": Extent(prompt_tokens_per_passage=512, most_passages=3, answer_divisor=8, most_answer_tokens=48),
-        # Of a model five times as large, each of whose tokens waits for the disk.
+        # Of a model five times as large, whose prompts are read as much slower.
         "oversubscribed": Extent(
-            prompt_tokens_per_passage=1024, most_passages=2, answer_divisor=16, most_answer_tokens=24
+            prompt_tokens_per_passage=1024, most_passages=2, answer_divisor=8, most_answer_tokens=32
         ),
     },
     questions={"fits": 100, "oversubscribed": 100},
@@ -169,9 +169,12 @@ SMALL = Size(
     shapes={"fits": LEAN, "oversubscribed": THREE_BILLION},
     chunks=300,
     vectors=200_000,
-    extents=dict.fromkeys(
-        REGIMES, Extent(prompt_tokens_per_passage=1024, most_passages=1, answer_divisor=24, most_answer_tokens=8)
-    ),
+    extents={
+        "fits": Extent(prompt_tokens_per_passage=1024, most_passages=1, answer_divisor=24, most_answer_tokens=8),
+        "oversubscribed": Extent(
+            prompt_tokens_per_passage=1024, most_passages=1, answer_divisor=8, most_answer_tokens=32
+        ),
+    },
     questions={"fits": 24, "oversubscribed": 4},
     alone=8,
     few=1,
