@@ -14,7 +14,7 @@ from tests.helpers.library import DIMENSIONS, FakeEmbedder
 class LoadedEmbedder(FakeEmbedder):
     """What the opener asks of an embedder besides; model "b" turns its vectors round."""
 
-    description = "by hash"
+    description, place, movable_bytes, weights_name = "by hash", "memory", 0, "none"
 
     def __init__(self, spec: EmbedderSpec, *_: object) -> None:
         super().__init__(identity=spec.identity)
