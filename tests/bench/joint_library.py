@@ -46,7 +46,8 @@ def joint_library(folder: Path, files: Sequence[Path], num_vectors: int) -> int:
             engine.add(files)
             documents, _ = engine.documents(states=("indexed",))
         table = _active_table(home)
-        _add_vectors(home, table, np.array([document.document_id for document in documents]), num_vectors)
+        # One more than fill whole shards: the newest one lies in memory with all its vectors, whatever the budget.
+        _add_vectors(home, table, np.array([document.document_id for document in documents]), num_vectors + 1)
         done.write_text(str(_write_shards(home, table)), encoding="utf-8")
     return int(done.read_text(encoding="utf-8"))
 
