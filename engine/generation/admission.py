@@ -106,8 +106,9 @@ class Admission:
     def limit(self, gang: int | None) -> None:
         """Has what nobody sits in front of begin in gangs; None: as soon as there are cells.
 
-        Prompts are read until twice as many run, and the next ones when no more than that are left: so steps are
-        written for many, and those that wait hold up few (RAGDoll's gangs, with answers that come and go).
+        Prompts are read until so many run, and the next ones when half of them are left (RAGDoll's gangs, with answers
+        that come and go). A gang of one is written to its end before the next prompt is read: an answer that is nearly
+        there had better not wait for a prompt that is not.
         """
         if gang != self._gang:
             self._gang = gang
@@ -216,7 +217,7 @@ class Admission:
         if self._gang is None:
             return False
         running = _num_sequences(self._groups.running)
-        self._is_filling = running <= self._gang or (self._is_filling and running < 2 * self._gang)
+        self._is_filling = running <= self._gang // 2 or (self._is_filling and running < self._gang)
         return not self._is_filling
 
     def _has_room_for(self, group: SequenceGroup) -> bool:

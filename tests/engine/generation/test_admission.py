@@ -192,9 +192,9 @@ def ended(parts: Parts, *groups: SequenceGroup) -> None:
     parts.admission.note_end()
 
 
-def test_scripts_begin_until_two_gangs_run_and_again_when_one_is_left() -> None:
+def test_scripts_begin_until_a_gang_runs_and_again_when_half_of_it_is_left() -> None:
     parts = Parts()
-    parts.admission.limit(2)
+    parts.admission.limit(4)
     scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(9)]
     parts.admission.admit()
     assert parts.groups.running == scripts[:4]
@@ -209,9 +209,20 @@ def test_scripts_begin_until_two_gangs_run_and_again_when_one_is_left() -> None:
     assert parts.groups.running == scripts[2:]
 
 
-def test_a_script_that_comes_while_more_than_a_gang_run_waits_until_a_gang_is_left() -> None:
+def test_a_gang_of_one_ends_before_the_next_begins() -> None:
     parts = Parts()
-    parts.admission.limit(2)
+    parts.admission.limit(1)
+    scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(2)]
+    parts.admission.admit()
+    assert parts.groups.running == scripts[:1]
+    ended(parts, scripts[0])
+    parts.admission.admit()
+    assert parts.groups.running == scripts[1:]
+
+
+def test_a_script_that_comes_while_more_than_half_a_gang_runs_waits_until_half_is_left() -> None:
+    parts = Parts()
+    parts.admission.limit(4)
     scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(3)]
     parts.admission.admit()
     assert parts.groups.running == scripts
@@ -232,7 +243,7 @@ def test_people_begin_at_once_however_many_of_a_gang_run() -> None:
     people = [parts.waiting(prompt(100 * number + 500, 10)) for number in range(4)]
     parts.admission.look_again()
     parts.admission.admit()
-    assert parts.groups.running == [*scripts[:2], *people]
+    assert parts.groups.running == [scripts[0], *people]
 
 
 def test_people_do_not_wait_for_the_gang_of_scripts_that_have_waited_long() -> None:
@@ -240,12 +251,12 @@ def test_people_do_not_wait_for_the_gang_of_scripts_that_have_waited_long() -> N
     parts.admission.limit(1)
     scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(3)]
     parts.admission.admit()
-    assert parts.groups.running == scripts[:2]
+    assert parts.groups.running == scripts[:1]
     parts.time.now += 10 * AGEING_SECONDS
     person = parts.waiting(prompt(900, 10))
     parts.admission.look_again()
     parts.admission.admit()
-    assert parts.groups.running == [*scripts[:2], person]
+    assert parts.groups.running == [scripts[0], person]
 
 
 def test_a_script_of_several_answers_begins_in_a_gang_that_is_smaller() -> None:
