@@ -178,7 +178,7 @@ SMALL = Size(
             prompt_tokens_per_passage=1024, most_passages=1, answer_divisor=8, most_answer_tokens=32
         ),
     },
-    questions={"fits": 24, "oversubscribed": 4},
+    questions={"fits": 40, "oversubscribed": 12},
     alone=8,
     few=1,
     seeds=(1,),
