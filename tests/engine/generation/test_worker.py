@@ -164,7 +164,7 @@ def test_a_question_in_the_moment_in_which_an_answer_ends_reads_nothing_of_it_ag
             # On the generation thread: nothing can be computed in between.
             desk.ask("Second?", "b", transcript=event.answer.segments, evidence=nothing)
 
-    monkeypatch.setattr(desk.worker.models.home.under_way, "_publish", ask_at_once)
+    monkeypatch.setattr(desk.worker.models.members.home.under_way, "_publish", ask_at_once)
     desk.ask("First?", "a", max_tokens=100)
     first, second = desk.end_of("a").timings, desk.end_of("b").timings
     assert second.cached_tokens == first.prompt_tokens + first.generated_tokens - 1
