@@ -3,8 +3,7 @@
 Run as a side (side_process.py). Settings: `home`, the engine's folders; `model`; `num_threads`; `way`, by its name
 (serving_ways.py); `index_share`, the index's budget of all of it; `first_question`. Asked with `asked` and `is_alone`,
 it tells when each stage of each question began and ended, by the engine's own clocks, and once a second how things
-stand. Asked with `measures` it measures the model, as an engine does that nobody asks anything; asked nothing, it says
-what it holds.
+stand. Asked with `measures` it measures the model, as an engine does that nobody asks anything.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ from engine.waiting import finished
 from engine.yielding import switch_often
 from tests.bench import process_marks
 from tests.bench.confined import Group
-from tests.bench.joint_side import NO_MODEL
 from tests.bench.serving_figures import Moment, Run, Served
 from tests.bench.serving_load import Asked
 from tests.bench.serving_turns import Clock
@@ -109,8 +107,8 @@ class OurServingSide:
                 }
             )
             # Libraries and embedder first: what they take is known then, and no plan gives it to the model.
-            for model in (NO_MODEL, settings["model"]):
-                self.engine.use_model(None if model == NO_MODEL else Path(model))
+            for model in (None, Path(settings["model"])):
+                self.engine.use_model(model)
                 self.engine.ask(settings["first_question"], top_k=1, sampling=_sampling(2))
             undo.callback(self.engine.subscribe(self._note))
             self._closing = undo.pop_all()
@@ -140,15 +138,6 @@ class OurServingSide:
             **{name: self._counted(name) for name in _HITS},
         }
         return Run(tuple(served[number] for number in range(len(asked))), tuple(moments), totals)
-
-    def settled(self) -> Said:
-        """What is held, and where the model's layers lie."""
-        decisions = self.engine.memory().decisions
-        return {
-            "held_bytes": self._group.usage().held_bytes,
-            "index_bytes": self.engine.ledger.held_bytes("ram", "index"),
-            "sentence": next(iter(decisions), ""),
-        }
 
     def close(self) -> None:
         self._closing.close()
@@ -219,7 +208,7 @@ def prepare(settings: Said) -> Callable[[Said], Said]:
 
     def answer(asked: Said) -> Said:
         if not asked:
-            return side.settled()
+            return {}
         if asked.get("measures"):
             return {"num_points": sum(1 for _ in side.engine.measure_model())}
         questions = [Asked.heard(one) for one in asked["asked"]]

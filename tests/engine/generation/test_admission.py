@@ -192,11 +192,17 @@ def ended(parts: Parts, *groups: SequenceGroup) -> None:
     parts.admission.note_end()
 
 
+def scripts_in_gangs(parts: Parts, gang: int, count: int) -> list[SequenceGroup]:
+    """So many questions of scripts, of which those were admitted that begin at once."""
+    parts.admission.limit(gang)
+    scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(count)]
+    parts.admission.admit()
+    return scripts
+
+
 def test_scripts_begin_until_a_gang_runs_and_again_when_half_of_it_is_left() -> None:
     parts = Parts()
-    parts.admission.limit(4)
-    scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(9)]
-    parts.admission.admit()
+    scripts = scripts_in_gangs(parts, 4, 9)
     assert parts.groups.running == scripts[:4]
     ended(parts, scripts[0])
     parts.admission.admit()
@@ -211,9 +217,7 @@ def test_scripts_begin_until_a_gang_runs_and_again_when_half_of_it_is_left() -> 
 
 def test_a_gang_of_one_ends_before_the_next_begins() -> None:
     parts = Parts()
-    parts.admission.limit(1)
-    scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(2)]
-    parts.admission.admit()
+    scripts = scripts_in_gangs(parts, 1, 2)
     assert parts.groups.running == scripts[:1]
     ended(parts, scripts[0])
     parts.admission.admit()
@@ -222,9 +226,7 @@ def test_a_gang_of_one_ends_before_the_next_begins() -> None:
 
 def test_a_script_that_comes_while_more_than_half_a_gang_runs_waits_until_half_is_left() -> None:
     parts = Parts()
-    parts.admission.limit(4)
-    scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(3)]
-    parts.admission.admit()
+    scripts = scripts_in_gangs(parts, 4, 3)
     assert parts.groups.running == scripts
     late = parts.waiting(prompt(900, 10), priority="batch")
     parts.admission.look_again()
@@ -237,9 +239,7 @@ def test_a_script_that_comes_while_more_than_half_a_gang_runs_waits_until_half_i
 
 def test_people_begin_at_once_however_many_of_a_gang_run() -> None:
     parts = Parts()
-    parts.admission.limit(1)
-    scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(3)]
-    parts.admission.admit()
+    scripts = scripts_in_gangs(parts, 1, 3)
     people = [parts.waiting(prompt(100 * number + 500, 10)) for number in range(4)]
     parts.admission.look_again()
     parts.admission.admit()
@@ -248,9 +248,7 @@ def test_people_begin_at_once_however_many_of_a_gang_run() -> None:
 
 def test_people_do_not_wait_for_the_gang_of_scripts_that_have_waited_long() -> None:
     parts = Parts()
-    parts.admission.limit(1)
-    scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(3)]
-    parts.admission.admit()
+    scripts = scripts_in_gangs(parts, 1, 3)
     assert parts.groups.running == scripts[:1]
     parts.time.now += 10 * AGEING_SECONDS
     person = parts.waiting(prompt(900, 10))
