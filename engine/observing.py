@@ -85,7 +85,7 @@ class Observer:
 
     def note_pause(self, before: Placement, after: Placement, seconds: float, weight_bytes: int) -> None:
         """Answers stood still so long for another placement."""
-        reloads = (before.n_gpu_layers, before.is_repacked) != (after.n_gpu_layers, after.is_repacked)
+        reloads = before.reloads_for(after)
         if seconds > 0:
             self._note(PauseObserved("reload" if reloads else "context", seconds, weight_bytes if reloads else 0))
 

@@ -17,17 +17,20 @@ from pathlib import Path
 from engine.config import MIB
 from engine.core import Tier
 from engine.errors import ModelError, ModelLoadFailed, NotStreamable
-from engine.generation.building import OpenContext, cells_of, copied_of, keeper_over, open_context, open_stream
+from engine.generation.building import OpenContext, cells_of, keeper_over, open_context
 from engine.generation.cells import Cells
-from engine.generation.changing import Change, change_of, weights_differ
+from engine.generation.changing import Change, change_of
 from engine.generation.context import Context
 from engine.generation.fingerprint import model_fingerprint, root_key
 from engine.generation.knowledge import KnowledgeKeeper
 from engine.generation.load_plan import LoadPlan, Planning
 from engine.generation.load_trials import LoadTrials
 from engine.generation.loaded import LoadedModel
+from engine.generation.model import Model
 from engine.generation.model_leases import ModelLeases, cell_bytes
 from engine.generation.needs import most_running
+from engine.generation.opening import open_weights
+from engine.generation.weights.packing import Packing
 from engine.generation.weights.stream import LayerStream
 from engine.memory.demand import Budgets
 from engine.memory.hardware import Hardware
@@ -262,19 +265,17 @@ def _with_weights(loaded: LoadedModel, plan: LoadPlan, means: Means) -> LoadedMo
     Most of them come from the system's cache of files.
     """
     model, placement = loaded.model, plan.placement
-    if model.is_open and not weights_differ(loaded.plan.placement, placement):
+    if model.is_open and not loaded.plan.placement.reloads_for(placement):
         _retarget(loaded.stream, placement)
         return replace(loaded, plan=plan)
     loaded.close_weights()
-    means.leases.take_weights(plan.shape, placement)
-    try:
-        model.load(placement.n_gpu_layers, means.goes_on, is_repacked=placement.is_repacked)
-        stream, plan = open_stream(model, plan, means.ledger, means.leases)
-    except BaseException:
-        model.close()
-        means.leases.release_weights()
-        raise
-    return replace(loaded, plan=plan, stream=stream, copied=copied_of(model, loaded.files, means.ledger))
+
+    def load(is_repacked: bool, packing: Packing | None) -> Model:
+        model.load(placement.n_gpu_layers, means.goes_on, is_repacked, packing)
+        return model
+
+    weights = open_weights(load, plan, loaded.files, means.ledger, means.leases)
+    return replace(loaded, plan=weights.plan, stream=weights.stream, copied=weights.copied)
 
 
 def _set_aside(loaded: LoadedModel, wanted: LoadPlan, means: Means) -> None:

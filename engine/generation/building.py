@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from engine.closing import close_all
-from engine.errors import DecodeFailed, ModelLoadFailed, NoRoomToLoad, NotStreamable, WeightsNotRead
+from engine.errors import DecodeFailed, ModelLoadFailed, NoRoomToLoad, WeightsNotRead
 from engine.generation.beam import Beams
 from engine.generation.cache_files import CacheFiles
 from engine.generation.cells import Cells
@@ -23,9 +23,10 @@ from engine.generation.load_plan import LoadPlan
 from engine.generation.loaded import KEPT_CELLS_SHARE, LoadedModel
 from engine.generation.model import Model
 from engine.generation.model_leases import LeaseGroup, ModelLeases
+from engine.generation.opening import open_weights
 from engine.generation.speaker import speaker_of
 from engine.generation.step_loop import StepLoop
-from engine.generation.weights.copied import CopiedWeights
+from engine.generation.weights.packing import Packing
 from engine.generation.weights.stream import LayerStream
 from engine.memory.ledger import Ledger
 from engine.models.gguf import parts_of
@@ -66,13 +67,15 @@ def build(
     """
     with ExitStack() as undo:
         undo.callback(leases.release)
-        leases.take_weights(plan.shape, plan.placement)
-        with lack_of_room_told():
-            model = Model(
-                parts_of(plan.path)[0], plan.placement.n_gpu_layers, on_progress, is_repacked=plan.placement.is_repacked
-            )
+
+        def load(is_repacked: bool, packing: Packing | None) -> Model:
+            with lack_of_room_told():
+                n_gpu_layers = plan.placement.n_gpu_layers
+                return Model(parts_of(plan.path)[0], n_gpu_layers, on_progress, is_repacked, packing)
+
+        opened_weights = open_weights(load, plan, files, ledger, leases)
+        model, stream, plan = opened_weights.model, opened_weights.stream, opened_weights.plan
         undo.callback(model.close)
-        stream, plan = open_stream(model, plan, ledger, leases)
         if stream is not None:
             undo.callback(stream.close)
         opened = open_context(model, plan, stream, leases)
@@ -99,34 +102,8 @@ def build(
         files,
         wants_ahead=reads_ahead,
         stream=stream,
-        copied=copied_of(model, files, ledger),
+        copied=opened_weights.copied,
     )
-
-
-def copied_of(model: Model, files: CacheFiles, ledger: Ledger) -> CopiedWeights | None:
-    """Weights in the processor's order, where they can leave memory: all of them lie in one place."""
-    return CopiedWeights(model.copied_range, files.folder, ledger) if model.copied_range is not None else None
-
-
-def open_stream(
-    model: Model, plan: LoadPlan, ledger: Ledger, leases: ModelLeases
-) -> tuple[LayerStream | None, LoadPlan]:
-    """Has layers come and go in memory of ours, where that was planned; with the plan as it is in force then.
-
-    A model that cannot be streamed is left to the system, which reads of its file what is touched, and says so.
-    """
-    placement = plan.placement
-    if not placement.is_held:
-        leases.note_copied(plan.shape, placement, model.copied_bytes)
-        return None, plan
-    leases.note_streamed(plan.shape, placement)
-    try:
-        stream = LayerStream(model, plan.path, placement.streamed_layers, max(1, placement.ring_slots), ledger)
-    except NotStreamable as error:
-        plan = plan.unstreamed(f"{error.sentence} The system reads of its file what is needed, which may be slow.")
-        leases.note_copied(plan.shape, plan.placement, model.copied_bytes)
-        return None, plan
-    return stream, plan
 
 
 def open_context(model: Model, plan: LoadPlan, stream: LayerStream | None, leases: ModelLeases) -> OpenContext:

@@ -51,7 +51,7 @@ def change_of(current: Placement, wanted: Placement) -> Change:
     """
     if current.num_layers != wanted.num_layers:
         raise ValueError(f"a model has {current.num_layers} layers and its placement {wanted.num_layers}")
-    reloads = weights_differ(current, wanted)
+    reloads = current.reloads_for(wanted)
     return Change(
         reloads=reloads,
         remakes_context=reloads or _contexts_differ(current, wanted),
@@ -60,16 +60,6 @@ def change_of(current: Placement, wanted: Placement) -> Change:
         rebounds=(current.kv_ram_bytes, current.kv_disk_bytes) != (wanted.kv_ram_bytes, wanted.kv_disk_bytes),
         words=tuple(_words(current, wanted)),
     )
-
-
-def weights_differ(current: Placement, wanted: Placement) -> bool:
-    """Whether the weights have to be read again: also where the first layers are to be streamed, or to leave at times.
-
-    Memory of ours is laid under a model before anything was computed with it, and stays there until it is closed.
-    """
-    is_to_be_held = wanted.is_held and not current.is_held
-    is_loaded_so = (current.n_gpu_layers, current.is_repacked) == (wanted.n_gpu_layers, wanted.is_repacked)
-    return is_to_be_held or not is_loaded_so
 
 
 def _contexts_differ(current: Placement, wanted: Placement) -> bool:

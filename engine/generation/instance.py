@@ -14,7 +14,6 @@ from engine.config import Settings
 from engine.errors import NoRoomToCompute
 from engine.events import MemoryShort, PlacementSettled, Publish
 from engine.generation.applying import Applied, Means, apply, take_less
-from engine.generation.changing import weights_differ
 from engine.generation.in_force import InForce
 from engine.generation.load_planner import LoadPlanner
 from engine.generation.loaded import LoadedModel
@@ -71,7 +70,7 @@ class ModelInstance:
         if path not in (None, plan.path) or placement.num_layers != plan.placement.num_layers:
             self._publish(PlacementSettled(False, NOT_LOADED))
             return
-        is_long = weights_differ(plan.placement, placement)
+        is_long = plan.placement.reloads_for(placement)
         with self._phases.during("loading model") if is_long else nullcontext():
             applied = apply(self.loaded, placement, self._means)
         self._have(applied, self._planner.settings() if applied.is_as_wanted else None)

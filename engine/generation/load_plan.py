@@ -96,6 +96,11 @@ class LoadPlan:
         """What the model wants by other settings."""
         return by_settings(self.demand, settings, self.n_gpu_layers)
 
+    def in_file_order(self, *remarks: str) -> LoadPlan:
+        """The same, with a model whose layers turned out to be none that come and go in the processor's order."""
+        placement, demand = replace(self.placement, is_repacked=False), replace(self.demand, is_packable=False)
+        return replace(self, demand=demand, placement=placement, remarks=(*self.remarks, *remarks))
+
     def unstreamed(self, remark: str) -> LoadPlan:
         """The same, with a model whose layers turned out to be none that can be read one by one."""
         placement = replace(self.placement, streamed_layers=(), ring_slots=0, can_leave=False)

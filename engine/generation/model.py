@@ -17,10 +17,11 @@ from typing import Any
 
 import llama_cpp.llama_cpp as llama
 
-from engine.errors import ModelLoadFailed
+from engine.errors import ModelLoadFailed, NotStreamable
 from engine.generation.weights import file_pages
 from engine.generation.weights.copied import range_of
 from engine.generation.weights.mappings import Mapping, appeared, current
+from engine.generation.weights.packing import Packing
 from engine.memory import pages
 from engine.memory.pages import Range, anonymous_ranges
 
@@ -93,11 +94,53 @@ def start_backend() -> None:
             _backend_is_up = True
 
 
+class Copying:
+    """What llama.cpp copies of the weights into memory of its own during one load, as its log tells."""
+
+    def __init__(self, packing: Packing | None) -> None:
+        self._packing, self._before = packing, anonymous_ranges()
+        self._known: Range | None = None
+        self.problem: NotStreamable | None = None
+
+    def num_bytes(self) -> int:
+        """Of its buffers; 0 before they are made."""
+        return file_pages.copied_bytes(native_log.weight_buffers)
+
+    def where(self) -> Range | None:
+        """Where they lie, if it can be told."""
+        if self._known is None and self._is_on_processor():
+            now = anonymous_ranges()
+            # As a whole, or beside what was there: the system joins what lies side by side, and uses addresses again.
+            new_ranges = {*pages.appeared(self._before, now), *(set(now) - set(self._before))}
+            self._known = range_of(sorted(new_ranges), self.num_bytes())
+        return self._known
+
+    def goes_on(self) -> bool:
+        """Between two tensors; False where what was copied cannot be taken out of memory."""
+        if self._packing is not None and self.num_bytes():
+            try:
+                if (where := self.where()) is None:
+                    raise NotStreamable("Where the weights of this model lie in memory cannot be told.")
+                self._packing.take(where)
+            except NotStreamable as error:
+                self.problem = error
+        return self.problem is None
+
+    @staticmethod
+    def _is_on_processor() -> bool:
+        return all(device == "CPU" for device in native_log.layer_devices.values())
+
+
 class Model:
     """Loaded weights and their vocabulary. Close it after its contexts."""
 
     def __init__(
-        self, path: Path, n_gpu_layers: int, on_progress: Callable[[float], bool], is_repacked: bool = True
+        self,
+        path: Path,
+        n_gpu_layers: int,
+        on_progress: Callable[[float], bool],
+        is_repacked: bool = True,
+        packing: Packing | None = None,
     ) -> None:
         """Loads the file; see `load`."""
         start_backend()
@@ -112,9 +155,15 @@ class Model:
         self.copied_bytes = 0
         # Where that memory lies, if it can be told; nobody writes there once it is loaded.
         self.copied_range: Range | None = None
-        self.load(n_gpu_layers, on_progress, is_repacked)
+        self.load(n_gpu_layers, on_progress, is_repacked, packing)
 
-    def load(self, n_gpu_layers: int, on_progress: Callable[[float], bool], is_repacked: bool = True) -> None:
+    def load(
+        self,
+        n_gpu_layers: int,
+        on_progress: Callable[[float], bool],
+        is_repacked: bool = True,
+        packing: Packing | None = None,
+    ) -> None:
         """Reads the weights, also another time once this was closed: whoever holds this model goes on with it.
 
         What llama.cpp made of the vocabulary before, as a grammar is, has to be made anew.
@@ -124,22 +173,32 @@ class Model:
             on_progress: Told the share done (0…1); returning False abandons the load.
             is_repacked: Whether weights may be copied into the order that the processor reads fastest; else they stay
                 where the file is mapped.
+            packing: Takes what is copied out of memory while more of it comes; it has to be read from there then.
 
         Raises:
             ModelLoadFailed: llama.cpp refused the file, ran out of memory, or was told to stop.
+            NotStreamable: What is copied could not be taken out of memory.
         """
         if self._handle is not None:
             self.close()
         params = llama.llama_model_default_params()
         params.n_gpu_layers = n_gpu_layers
         params.use_extra_bufts = is_repacked
-        if not is_repacked:
+        if packing is not None or not is_repacked:
             params.load_mode = llama.LLAMA_LOAD_MODE_MMAP
-        callback = llama.llama_progress_callback(lambda fraction, _: on_progress(fraction))
+        before, copying = current(), Copying(packing)
+
+        def on_tensor(fraction: float, user_data: object) -> bool:
+            return copying.goes_on() and on_progress(fraction)
+
+        callback = llama.llama_progress_callback(on_tensor)
         params.progress_callback = callback
         native_log.begin()
-        before, memory_before = current(), anonymous_ranges()
         handle = llama.llama_model_load_from_file(os.fsencode(self.path), params)
+        if copying.problem is not None:
+            if handle:
+                llama.llama_model_free(handle)
+            raise copying.problem
         if not handle:
             raise ModelLoadFailed(
                 f"{self.path.name} could not be loaded{native_log.detail}.",
@@ -148,12 +207,7 @@ class Model:
         self._handle, self.is_repacked = handle, is_repacked
         self._vocab = llama.llama_model_get_vocab(handle)
         self.mappings, self.layer_devices = appeared(before, current()), dict(native_log.layer_devices)
-        self.copied_bytes = file_pages.copied_bytes(native_log.weight_buffers)
-        is_on_processor = all(device == "CPU" for device in self.layer_devices.values())
-        memory_now = anonymous_ranges() if is_on_processor else ()
-        # As a whole, or beside what was there: the system joins what lies side by side, and uses addresses again.
-        new_ranges = {*pages.appeared(memory_before, memory_now), *(set(memory_now) - set(memory_before))}
-        self.copied_range = range_of(sorted(new_ranges), self.copied_bytes)
+        self.copied_bytes, self.copied_range = copying.num_bytes(), copying.where()
         if self.copied_bytes:
             file_pages.let_go(self.path, self.mappings)
             file_pages.read_singly(self.path, self.mappings)

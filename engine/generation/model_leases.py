@@ -85,7 +85,7 @@ class ModelLeases:
     def take_weights(self, shape: ModelShape, placement: Placement) -> None:
         """Enters the weights, which are about to be loaded; those that were there have gone."""
         self._weights.release()
-        copied_bytes = shape.weight_bytes if placement.is_repacked else 0
+        copied_bytes = shape.weight_bytes if placement.is_repacked and not placement.is_held else 0
         self._weights = self._entered(shape, placement, copied_bytes, loading=True)
 
     def note_copied(self, shape: ModelShape, placement: Placement, copied_bytes: int) -> None:

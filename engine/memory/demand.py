@@ -57,6 +57,7 @@ class Demand:
     it by (`undecided` takes them from there). `embedder_bytes` are those of an embedder that may be on a device, and
     then not in `fixed`; 0 where there is none. `index_bytes` is the whole index, were all partitions in memory, of
     which `partition_bytes` is the largest. `is_streamable`: the layers of the model's file can be read one by one.
+    `is_packable`: they may be read in the processor's order, from a copy on the disk, for all that is known.
     `can_quantise_kv`: keys and values of this model can be kept in 8 bits.
 
     `held_…_bytes` is what of ours lies in a tier already, and is given back where the plan says so: it is free for us.
@@ -72,6 +73,7 @@ class Demand:
     num_partitions: int = 0
     embedder_bytes: int = 0
     is_streamable: bool = True
+    is_packable: bool = False
     # Whether the heads of the model allow keys and values of 8 bits.
     can_quantise_kv: bool = True
     budgets: Budgets = field(default_factory=Budgets)

@@ -90,7 +90,7 @@ def exceeds(placement: Placement, room: Room) -> bool:
 
 def pause_seconds(current: Placement, wanted: Placement, profile: Profile, shape: ModelShape) -> float:
     """How long answers stand still on the way: a reload, a new context, or nothing where only layers move."""
-    if current.n_gpu_layers != wanted.n_gpu_layers or current.is_repacked != wanted.is_repacked:
+    if current.reloads_for(wanted):
         return profile.context_change_s + shape.weight_bytes / profile.load_bytes_per_s
     return profile.context_change_s if _context_of(current) != _context_of(wanted) else 0.0
 

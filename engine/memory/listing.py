@@ -60,4 +60,5 @@ def _on_disk(terms: Terms, frame: Frame, filling: Filling, kv_disk_bytes: int) -
     streamed = terms.spread(frame).streamed_bytes[filling.num_streamed] if filling.num_streamed else 0
     yield Span("weights", "streamed layers of the model's file", "disk", streamed, "streaming")
     yield Span("weights", "the rest of the model's file", "disk", terms.shape.file_bytes - streamed)
+    yield Span("weights", "a copy in the processor's order", "disk", terms.packed_bytes(frame, filling))
     yield Span("kv", "what was read, kept on disk", "disk", kv_disk_bytes)

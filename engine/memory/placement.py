@@ -34,11 +34,12 @@ class Placement:
     `n_gpu_layers` counts as llama.cpp does: the output head is the first of them, then come layers from the last one
     on, so one more than the number of layers is everything.
     `streamed_layers` are read from the disk at each pass, through `ring_slots` slots; the layers between them and those
-    on the device are pinned in memory. `is_repacked`: weights lie in the order that the processor reads fastest, which
-    is possible only where none is streamed. `index_bytes` is the room of resident partitions, `kv_ram_bytes` and
-    `kv_disk_bytes` that of what was read and is kept. `spans` are all bytes by owner, as the ledger will have them.
+    on the device are pinned in memory. `is_repacked`: weights lie in the order that the processor reads fastest; where
+    some are streamed (`is_packed`), that is from a copy on the disk. `index_bytes` is the room of resident partitions,
+    `kv_ram_bytes` and `kv_disk_bytes` that of what was read and is kept. `spans` are all bytes by owner, as the ledger
+    will have them.
 
-    `can_leave`: weights in memory lie in memory of ours, in the file's order, and can leave it for another model's.
+    `can_leave`: weights in memory lie in memory of ours and can leave it for another model's.
 
     Where none is streamed, repacked or can leave, the system maps the file and reads what is touched.
     `fits` is false where even the least of it is more than may be used. `reasons` are the further decisions, each in a
@@ -88,6 +89,20 @@ class Placement:
     def is_held(self) -> bool:
         """Whether weights in memory lie in memory of ours, where single layers come and go."""
         return bool(self.streamed_layers) or self.can_leave
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether weights come and go in the processor's order."""
+        return self.is_repacked and self.is_held
+
+    def reloads_for(self, wanted: Placement) -> bool:
+        """Whether weights have to be read again: what lies on a device, or in which order, is fixed by loading.
+
+        So it is where the first layers are to be streamed, or to leave at times: memory of ours is laid under a model
+        before anything was computed with it, and stays there until it is closed.
+        """
+        is_loaded_so = (self.n_gpu_layers, self.is_repacked) == (wanted.n_gpu_layers, wanted.is_repacked)
+        return (wanted.is_held and not self.is_held) or not is_loaded_so
 
     @property
     def tier_of_output(self) -> Tier:

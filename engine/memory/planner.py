@@ -37,7 +37,8 @@ def plan(hardware: Hardware, profile: Profile, backlog: Backlog, demand: Demand)
         backlog: What waits and runs.
         demand: The model, the index, and everything that competes with them.
     """
-    terms, room = Terms(demand), room_of(hardware, demand)
+    room = room_of(hardware, demand)
+    terms = Terms(demand, room.disk_bytes)
     found = search(terms, room, profile, backlog, has_device=bool(hardware.devices))
     frame, filling = handed_out(terms, room, found, cells_per_answer(demand, backlog))
     return _placement(terms, room, found, frame, filling, has_device=bool(hardware.devices))
@@ -81,7 +82,8 @@ def _placement(
 ) -> Placement:
     beside = terms.framed_ram_bytes(frame) + filling.index_bytes + filling.tree_bytes
     in_memory = terms.weight_ram_bytes(frame, filling)
-    spans = spans_of(terms, frame, filling, in_memory, _kv_disk_bytes(terms, room))
+    kv_disk_bytes = _kv_disk_bytes(terms, room, terms.packed_bytes(frame, filling))
+    spans = spans_of(terms, frame, filling, in_memory, kv_disk_bytes)
     whole = terms.weight_ram_bytes(frame, replace(filling, num_streamed=0, is_mapped=False))
     words = Wording(terms, frame, filling, found, beside + whole, room.ram_bytes, has_device)
     streamed = terms.spread(frame).layers(filling.num_streamed)
@@ -103,7 +105,7 @@ def _placement(
         n_ubatch=frame.n_ubatch,
         index_bytes=filling.index_bytes,
         kv_ram_bytes=filling.tree_bytes,
-        kv_disk_bytes=_kv_disk_bytes(terms, room),
+        kv_disk_bytes=kv_disk_bytes,
         embedder_on_gpu=frame.embedder_on_gpu,
         prediction=found.prediction,
         spans=spans,
@@ -113,8 +115,8 @@ def _placement(
     )
 
 
-def _kv_disk_bytes(terms: Terms, room: Room) -> int:
+def _kv_disk_bytes(terms: Terms, room: Room, packed_bytes: int) -> int:
     """Room of KV files, in what eq 1 leaves."""
-    left = max(0, room.disk_bytes - terms.fixed_disk_bytes - terms.shape.file_bytes)
+    left = max(0, room.disk_bytes - terms.fixed_disk_bytes - terms.shape.file_bytes - packed_bytes)
     wish = terms.demand.wishes.kv_disk_bytes
     return min(left, int(min(left * DISK_SHARE, MAX_DISK_BYTES)) if wish is None else wish)

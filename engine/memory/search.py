@@ -90,7 +90,7 @@ class _Prospect:
         self._edges = terms.edge_bytes(frame, is_streaming=True)
         self._homes = terms.homes(frame, EMPTY)
         self._course = self._course_of(self._homes)
-        # Weights that are not all in memory, or not for good, are not repacked.
+        # Where weights are not repacked, as those that the system reads are not.
         self._slower: Course | None = None
         self._rate = profile.stream_bytes_per_s
         self._at_best = profile.retrieval_seconds(0, backlog.num_answers)
@@ -112,7 +112,8 @@ class _Prospect:
         if not self._demand.is_streamable:
             return hope
         streamed = max(1, self._edges + self._layers - room_bytes) / self._rate
-        return min(hope, self._partial.latency(Disk(streamed, max(RING_SLOTS), 0.0, restoring), retrieval_s))
+        course = self._course if self._terms.can_pack(self.frame) else self._partial
+        return min(hope, course.latency(Disk(streamed, max(RING_SLOTS), 0.0, restoring), retrieval_s))
 
     # --- fillings ---
 

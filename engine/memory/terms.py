@@ -58,8 +58,9 @@ EMPTY = Filling(0, 0.0, 0)
 class Terms:
     """Byte arithmetic of one demand; sums over layers are taken once."""
 
-    def __init__(self, demand: Demand) -> None:
-        self.demand, self.shape = demand, demand.shape
+    def __init__(self, demand: Demand, disk_room_bytes: int = 0) -> None:
+        """Prepares; so much of the disk may be ours, the model's file with it."""
+        self.demand, self.shape, self._disk_room_bytes = demand, demand.shape, disk_room_bytes
         self._weights = _sums(self.shape.layer_bytes)
         self._cells = {kind: _sums(cell_bytes(self.shape, kind)) for kind in BYTES_OF_32}
         self._spreads: dict[int, Spread] = {}
@@ -90,8 +91,24 @@ class Terms:
         return demand.wishes.can_leave and demand.is_streamable and not (frame.n_gpu_layers or filling.is_mapped)
 
     def is_repacked(self, frame: Frame, filling: Filling) -> bool:
-        """Whether weights lie in the order that the processor reads fastest: only where all of them stay in memory."""
-        return not (filling.num_streamed or filling.is_mapped or self.can_leave(frame, filling))
+        """Whether weights lie in the order that the processor reads fastest."""
+        if filling.is_mapped or self.can_leave(frame, filling):
+            return False
+        return not filling.num_streamed or self.can_pack(frame)
+
+    def can_pack(self, frame: Frame) -> bool:
+        """Whether layers can be streamed in that order: llama.cpp makes it only where it uses no device."""
+        if not self.demand.is_packable or frame.n_gpu_layers:
+            return False
+        return self.fixed_disk_bytes + self.shape.file_bytes + self._copy_bytes <= self._disk_room_bytes
+
+    def packed_bytes(self, frame: Frame, filling: Filling) -> int:
+        """Of the disk, what the copy takes that layers are streamed from in the processor's order."""
+        return self._copy_bytes if filling.num_streamed and self.is_repacked(frame, filling) else 0
+
+    @property
+    def _copy_bytes(self) -> int:
+        return self._weights[-1] + self.shape.head_bytes
 
     def spread(self, frame: Frame) -> Spread:
         count = self.shape.num_layers - self.on_device(frame)

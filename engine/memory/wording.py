@@ -81,10 +81,13 @@ class Wording:
             return ""
         spread = self.terms.spread(self.frame)
         num_bytes = spread.streamed_bytes[self.filling.num_streamed]
-        return (
+        ring = (
             f"{_gigabytes(num_bytes)} of the weights are read from the disk for each token, through "
             f"{_slots(self.filling.ring_slots)} in memory; prompts are read {self.frame.n_ubatch} tokens at a time."
         )
+        packed_bytes = self.terms.packed_bytes(self.frame, self.filling)
+        copy = f" A copy of {_gigabytes(packed_bytes)} on the disk has them in the order the processor reads fastest."
+        return ring + (copy if packed_bytes else "")
 
     def _of_index(self) -> str:
         demand = self.terms.demand

@@ -40,6 +40,7 @@ def demand_of(path: Path, settings: Settings, n_gpu_layers: int | None = None) -
         context_tokens=shape.trained_context,
         parallel_answers=1,
         is_streamable=is_streamable([header.tensors for header in headers]),
+        is_packable=True,
         can_quantise_kv=can_quantise_kv(headers[0].metadata),
     )
     return by_settings(demand, settings, n_gpu_layers)
@@ -66,6 +67,7 @@ def by_settings(demand: Demand, settings: Settings, n_gpu_layers: int | None = N
         device_reserve_bytes=memory.device_reserve_bytes,
         mode=settings.retrieval.index_mode,
         is_streamable=demand.is_streamable,
+        is_packable=demand.is_packable,
         can_quantise_kv=demand.can_quantise_kv,
     )
 

@@ -1,29 +1,20 @@
 """Copied weights: what llama.cpp holds in the order that the processor reads fastest leaves memory, and comes back.
 
-Making that order anew takes longer than reading it, so it is written to a file once, the first time it leaves, and read
-from there. The file has no name: it goes with the process, whatever ends that.
+It is written to a file (copied_file.py) the first time it leaves, and read from there.
 """
 
 from __future__ import annotations
 
-import errno
-import logging
 import mmap
-import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from engine.generation.weights.copied_file import CopiedFile
 from engine.generation.weights.memory_map import MADV_DONTNEED, advise, bytes_at
-from engine.memory.ledger import Lease, Ledger
+from engine.memory.ledger import Ledger
 from engine.memory.pages import Range
-from engine.memory.room import DISK_RESERVE_SHARE
-
-log = logging.getLogger(__name__)
 
 # The allocator's own words lie before a buffer, and a part of a page behind it; anything larger is somebody else's.
 MOST_AROUND_BYTES = 128 << 10
@@ -56,8 +47,7 @@ class CopiedWeights:
         """
         self._start, self._end = where
         self._folder, self._ledger = folder, ledger
-        self._file: FileIO | None = None
-        self._lease: Lease | None = None
+        self._file: CopiedFile | None = None
         self.is_there = True
 
     @property
@@ -71,7 +61,7 @@ class CopiedWeights:
             OSError: They could not be written; they stay.
         """
         if self._file is None:
-            self._write()
+            self._file = self._written()
         self.is_there = False
         advise(self._start, self.num_bytes, MADV_DONTNEED)
 
@@ -88,43 +78,20 @@ class CopiedWeights:
         if self._file is not None:
             self._file.close()
             self._file = None
-        if self._lease is not None:
-            self._lease.release()
-            self._lease = None
 
-    def _write(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        disk = shutil.disk_usage(self._folder)
-        if disk.free - self.num_bytes < disk.total * DISK_RESERVE_SHARE:
-            # While it was being filled, chats and the library could not be written.
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        handle, name = tempfile.mkstemp(prefix="weights-", dir=self._folder)
-        file = FileIO(handle, "r+b")
+    def _written(self) -> CopiedFile:
+        file = CopiedFile(self._folder, (self._start, self._end), self._ledger)
         try:
-            os.unlink(name)
             for at in range(0, self.num_bytes, PIECE_BYTES):
-                _write_all(file.fileno(), memoryview(self._piece(at)), at)
+                file.write(self._piece(at), at)
         except BaseException:
             file.close()
             raise
-        self._file = file
-        self._lease = self._ledger.take("weights", "in the processor's order, kept on disk", "disk", self.num_bytes)
+        return file
 
     def _read(self, at: int) -> None:
         assert self._file is not None
-        piece = memoryview(self._piece(at))
-        done = 0
-        while done < len(piece):
-            count = os.preadv(self._file.fileno(), [piece[done:]], at + done)
-            if not count:
-                raise OSError("the file of weights is shorter than it was")
-            done += count
+        self._file.read(self._piece(at), at)
 
     def _piece(self, at: int) -> Any:
         return bytes_at(self._start + at, min(PIECE_BYTES, self.num_bytes - at))
-
-
-def _write_all(descriptor: int, data: memoryview, offset: int) -> None:
-    done = 0
-    while done < len(data):
-        done += os.pwrite(descriptor, data[done:], offset + done)

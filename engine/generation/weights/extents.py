@@ -1,13 +1,15 @@
 """Which pages of a model's files belong to which layer: arithmetic over the tensor tables, before anything is mapped.
 
 A layer is the list of its tensors' bytes, not the span from the first to the last. Pages that it shares with its
-neighbours are its edges; the rest can be moved without touching anything else.
+neighbours are its edges; the rest can be moved without touching anything else. Tensors that llama.cpp has copied into
+the processor's order lie in another file than the others, and those of them that are small are not worth reading again.
 """
 
 from __future__ import annotations
 
+import mmap
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from types import MappingProxyType
@@ -17,7 +19,9 @@ from engine.models.fit import MOST_STRETCHES, picks_experts
 from engine.models.gguf import TensorExtent, layer_of
 
 EMBEDDINGS, OUTPUT = "token_embd.weight", "output.weight"
-# A layer's number, or the name of a tensor that belongs to none.
+# Of norms and biases, those of all layers are less than one slot.
+SMALL_BYTES = 2**20
+# A layer's number, or the name of a tensor that is read or kept by itself.
 Label = int | str
 
 
@@ -71,6 +75,7 @@ def layout_of(
     in_memory: Collection[int],
     is_output_in_memory: bool,
     page_bytes: int,
+    copied: Sequence[TensorExtent] = (),
 ) -> Layout:
     """Divides the files of a model into pages.
 
@@ -80,6 +85,7 @@ def layout_of(
         in_memory: Layers whose weights the processor reads; the others lie on a device.
         is_output_in_memory: Whether the output head does as well.
         page_bytes: What the system maps at a time.
+        copied: Tensors that are read from one more file, which comes behind the others (`copied_table`).
 
     Raises:
         NotStreamable: The tensors of layers lie between each other in a file, or some over others; or most of a layer
@@ -89,17 +95,23 @@ def layout_of(
         raise NotStreamable(
             "Of each layer of this model a token needs a few experts, which the system reads by itself."
         )
-    runs = [run for part, table in enumerate(tables) for run in _runs(part, table)]
-    _require_apart(runs)
-    names = {run.label for run in runs}
+    for table in tables:
+        _require_apart(table)
+    elsewhere = frozenset(tensor.name for tensor in copied) - {EMBEDDINGS}
+
+    def label_of(tensor: TensorExtent) -> Label | None:
+        """None of what is not needed from this file."""
+        layer = layer_of(tensor.name)
+        is_needed = layer in in_memory if layer is not None else is_output_in_memory or not _is_of_head(tensor)
+        if tensor.name in elsewhere or not is_needed:
+            return None
+        is_kept = layer is None or (copied and tensor.num_bytes < SMALL_BYTES)
+        return tensor.name if is_kept else layer
+
+    runs = [run for part, table in enumerate(tables) for run in _runs(part, table, label_of)]
+    runs += _runs(len(tables), copied, lambda tensor: _label(tensor.name))
+    names = {tensor.name for table in (*tables, copied) for tensor in table}
     reads_all_embeddings = OUTPUT not in names and is_output_in_memory
-
-    def is_needed(run: _Run) -> bool:
-        if isinstance(run.label, int):
-            return run.label in in_memory
-        return is_output_in_memory or not run.label.startswith("output")
-
-    runs = [run for run in runs if is_needed(run)]
     inner: dict[Label, list[Pages]] = {}
     for run in runs:
         pages = _whole_pages(run, page_bytes)
@@ -114,26 +126,64 @@ def layout_of(
     )
 
 
+def copied_table(
+    tables: Sequence[Sequence[TensorExtent]], addresses: Mapping[str, int], start: int, end: int
+) -> tuple[TensorExtent, ...]:
+    """What lies between two addresses, in bytes from the first of them; a tensor that lies across one of them is cut.
+
+    What is there without a name is told as what else a pass reads: embeddings that are the output head as well have
+    one name and lie in two places.
+
+    Args:
+        tables: The tensors of each file.
+        addresses: Where tensors are looked for, by their names.
+        start: The first address that counts.
+        end: The first behind it that does not.
+    """
+    found = []
+    for tensor in (tensor for table in tables for tensor in table if tensor.name in addresses):
+        first = max(start, addresses[tensor.name])
+        num_bytes = min(end, addresses[tensor.name] + tensor.num_bytes) - first
+        if num_bytes > 0:
+            name = OUTPUT if tensor.name == EMBEDDINGS else tensor.name
+            found.append(TensorExtent(name, first - start, num_bytes))
+    at = 0
+    for tensor in (*_in_order(found), TensorExtent("", end - start, 0)):
+        if tensor.offset - at >= mmap.PAGESIZE:
+            found.append(TensorExtent(OUTPUT, at, tensor.offset - at))
+        at = tensor.offset + tensor.num_bytes
+    return tuple(_in_order(found))
+
+
 def _label(name: str) -> Label:
     layer = layer_of(name)
     return name if layer is None else layer
 
 
-def _runs(part: int, table: Sequence[TensorExtent]) -> Iterator[_Run]:
-    in_order = sorted((tensor for tensor in table if tensor.num_bytes), key=lambda tensor: tensor.offset)
+def _is_of_head(tensor: TensorExtent) -> bool:
+    return tensor.name.startswith("output")
+
+
+def _runs(part: int, table: Sequence[TensorExtent], label_of: Callable[[TensorExtent], Label | None]) -> Iterator[_Run]:
+    in_order = _in_order(table)
     for before, behind in pairwise(in_order):
         if before.offset + before.num_bytes > behind.offset:
             raise NotStreamable(f"The tensors {before.name} and {behind.name} of this model share bytes.")
-    for label, group in groupby(in_order, key=lambda tensor: _label(tensor.name)):
+    for label, group in groupby(in_order, key=label_of):
         tensors = list(group)
-        yield _Run(label, part, tensors[0].offset, tensors[-1].offset + tensors[-1].num_bytes)
+        if label is not None:
+            yield _Run(label, part, tensors[0].offset, tensors[-1].offset + tensors[-1].num_bytes)
 
 
-def _require_apart(runs: Sequence[_Run]) -> None:
+def _in_order(table: Sequence[TensorExtent]) -> list[TensorExtent]:
+    return sorted((tensor for tensor in table if tensor.num_bytes), key=lambda tensor: tensor.offset)
+
+
+def _require_apart(table: Sequence[TensorExtent]) -> None:
     """A layer may be cut by the end of a file, or have a few tensors elsewhere; not each of its own."""
-    for (_, label), count in Counter((run.part, run.label) for run in runs).items():
-        if isinstance(label, int) and count > MOST_STRETCHES:
-            raise NotStreamable("The layers of this model lie between each other in its file.")
+    stretches = Counter(label for label, _ in groupby(_label(tensor.name) for tensor in _in_order(table)))
+    if any(isinstance(label, int) and count > MOST_STRETCHES for label, count in stretches.items()):
+        raise NotStreamable("The layers of this model lie between each other in its file.")
 
 
 def _whole_pages(run: _Run, page_bytes: int) -> Pages:

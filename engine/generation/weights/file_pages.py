@@ -19,14 +19,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from engine.errors import ModelError
-from engine.generation.weights.extents import EMBEDDINGS
+from engine.generation.weights.extents import EMBEDDINGS, SMALL_BYTES
 from engine.generation.weights.mappings import FileId
 from engine.generation.weights.mappings import Mapping as MappedRange
 from engine.generation.weights.memory_map import MADV_DONTNEED, MADV_RANDOM, advise
 from engine.models.gguf import TensorExtent, parts_of, read_header
-
-# Norms and biases; a matrix that stays mapped is read as a whole, and the more at once the better.
-SMALL_BYTES = 2**20
 
 
 def copied_bytes(buffers: Mapping[str, int]) -> int:
@@ -68,6 +65,7 @@ def _pages_of_few(tensors: Sequence[TensorExtent]) -> Iterator[tuple[int, int]]:
     """Bytes of a file, whole pages: of the tensors that take few, or of which a step reads few."""
     page = mmap.PAGESIZE
     for tensor in tensors:
+        # A matrix that stays mapped is read as a whole, and the more at once the better.
         if tensor.num_bytes < SMALL_BYTES or tensor.name == EMBEDDINGS:
             yield tensor.offset // page * page, -(-(tensor.offset + tensor.num_bytes) // page) * page
 

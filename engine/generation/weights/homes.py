@@ -52,6 +52,22 @@ class Slot:
 Place = Home | Slot
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a file's first byte lies in memory, and what is mapped there before anything of it was moved.
+
+    That is the file itself (`mapped`), or memory that llama.cpp has filled and the file was written from.
+    """
+
+    base: int
+    mapped: FileId = MEMORY
+
+    @property
+    def mapped_base(self) -> int | None:
+        """Where the first byte of what is mapped must lie; memory has none."""
+        return self.base if self.mapped is not MEMORY else None
+
+
 class Homes:
     """Owned by the thread that decodes; nothing is computed or read while places change."""
 
@@ -59,8 +75,7 @@ class Homes:
         self,
         layout: Layout,
         files: WeightFiles,
-        file_ids: Sequence[FileId],
-        bases: Sequence[int],
+        origins: Sequence[Origin],
         chunk_bytes: int = CHUNK_BYTES,
         end: EndProcess = end_process,
     ) -> None:
@@ -69,12 +84,11 @@ class Homes:
         Args:
             layout: The pages of the model.
             files: They are read from here.
-            file_ids: The model's files, as they are mapped.
-            bases: The address of each file's first byte.
+            origins: Of each file, where it lies.
             chunk_bytes: Pieces that layers are read in; whole pages.
             end: Called where a mapping was lost, which nobody survives.
         """
-        self._layout, self._files, self._file_ids, self._bases, self._end = layout, files, file_ids, bases, end
+        self._layout, self._files, self._origins, self._end = layout, files, origins, end
         self._chunk_bytes = chunk_bytes
         self._arena = Arena(mmap.PAGESIZE)
         self._places: dict[int, Place] = {}
@@ -126,7 +140,7 @@ class Homes:
         self._drop_loaded()
         edges, pinned = self._layout.edges, self._pinned
         copies = [self._files.read_buffered(page.part, page.start, page.num_bytes) for page in edges]
-        self._require([(pages, self._file_ids[pages.part], self._bases[pages.part]) for pages in (*edges, *pinned)])
+        self._require([(pages, *self._at_origin(pages)) for pages in (*edges, *pinned)])
         for pages in (*edges, *pinned):
             self._map_home(pages)
         for page, data in zip(edges, copies, strict=True):
@@ -222,7 +236,7 @@ class Homes:
                 advise(self._address(pages), pages.num_bytes, MADV_DONTNEED)
 
     def _address(self, pages: Pages) -> int:
-        return self._bases[pages.part] + pages.start
+        return self._origins[pages.part].base + pages.start
 
     def _read(self, pages: Pages) -> None:
         self._files.read(pages.part, pages.start, bytes_at(self._address(pages), pages.num_bytes))
@@ -232,11 +246,15 @@ class Homes:
         return [Pages(pages.part, start, min(start + self._chunk_bytes, pages.end)) for start in starts]
 
     def _now_at(self, layer: int, pages: Pages) -> tuple[FileId, int | None]:
-        """What lies where a layer is looked for: the model's file at its base, our arena, or our memory."""
+        """What lies where a layer is looked for: what llama.cpp has put there, our arena, or our memory."""
         place = self._places.get(layer)
         if place is None:
-            return self._file_ids[pages.part], self._bases[pages.part]
+            return self._at_origin(pages)
         return (MEMORY if isinstance(place, Home) else self._arena.file), None
+
+    def _at_origin(self, pages: Pages) -> tuple[FileId, int | None]:
+        origin = self._origins[pages.part]
+        return origin.mapped, origin.mapped_base
 
     def _move(self, layer: int, place: Place) -> None:
         at = self._offset(place) if isinstance(place, Slot) else 0

@@ -1,6 +1,7 @@
 """A loaded model's layers in main memory: pinned in memory of ours, or streamed through the ring at each pass.
 
-llama.cpp maps the model's file and computes from there. We lay memory of our own over those addresses: a home for each
+llama.cpp maps the model's file and computes from there, or from memory in which it has put weights into the processor's
+order, and which was written to a file (packing.py). We lay memory of our own over those addresses: a home for each
 layer that stays, and for those that are streamed a few slots that they share. Readers fill a slot as soon as what it
 held was computed, so a pass reads exactly the layers that are not pinned, as fast as the disk gives them (memory.md,
 section 3; the idea is FlexGen's and RAGDoll's, without a change to llama.cpp).
@@ -12,8 +13,6 @@ time, or was passed where nobody expected it makes `after_decode` raise, and the
 from __future__ import annotations
 
 import logging
-import mmap
-import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,24 +22,21 @@ from typing import Any
 from engine.closing import close_all
 from engine.errors import NotStreamable, WeightsNotRead
 from engine.generation.model import Model
+from engine.generation.weights.copied_file import CopiedFile
 from engine.generation.weights.cursor import Cursor
 from engine.generation.weights.direct_reads import DirectFiles, WeightFiles
-from engine.generation.weights.extents import Layout, layout_of
 from engine.generation.weights.homes import CHUNK_BYTES, EndProcess, Home, Homes, Place, Slot
 from engine.generation.weights.layer_leases import LayerLeases
-from engine.generation.weights.mappings import FileId, base_of
 from engine.generation.weights.memory_map import end_process
 from engine.generation.weights.pacing import next_homes
 from engine.generation.weights.readers import Depths, Readers
 from engine.generation.weights.ring import Ring, share_out
+from engine.generation.weights.sources import Sources, sources_of
 from engine.generation.weights.tracing import require_in_order
 from engine.memory.ledger import Ledger
-from engine.models.gguf import parts_of, read_header
 
 log = logging.getLogger(__name__)
 
-_OTHER_SYSTEM = "Layers can be read one by one only on Linux."
-_COPIED = "The weights of this model lie in memory in another order than in its file."
 # A disk that has fallen asleep takes about ten seconds to wake.
 PATIENCE_SECONDS = 30.0
 USUAL_DEPTHS = Depths()
@@ -90,27 +86,32 @@ class LayerStream:
         num_slots: int,
         ledger: Ledger,
         options: Options = USUAL,
+        copied: CopiedFile | None = None,
     ) -> None:
         """Moves the model's weights into memory of ours; layers arrive with the first passes.
 
         Args:
-            model: Loaded with `is_repacked=False`; nothing is computed with it yet.
+            model: Loaded with `is_repacked=False`, or packed into `copied`; nothing is computed with it yet.
             path: Any of its files.
             streamed: The layers to be read at each pass; those on a device are left where they are.
             num_slots: The most layers that are in memory, or on their way, at a time; at least one.
             ledger: Gets what is held; nobody else registers these layers.
             options: See there.
+            copied: Has what llama.cpp put in another order, where it did; it is closed with this, or now if this fails.
 
         Raises:
             NotStreamable: On this system, or with this model, or this file; the model is as it was.
             ModelFileInvalid: A file of the model is gone or damaged.
         """
         self._ledger, self._options = ledger, options
-        self._layout = _layout(model, path)
-        self._in_memory = [layer for layer in range(self._layout.num_layers) if self._layout.layers[layer]]
-        require_in_order(model, self._layout.num_layers, self._in_memory)
+        self._copied = copied
         with ExitStack() as undo:
-            self._homes = _homes(model, self._layout, parts_of(path), options)
+            undo.callback(self._close_copied)
+            sources = sources_of(model, path, copied)
+            self._layout = sources.layout
+            self._in_memory = [layer for layer in range(self._layout.num_layers) if self._layout.layers[layer]]
+            require_in_order(model, self._layout.num_layers, self._in_memory)
+            self._homes = _homes(sources, options)
             undo.callback(self._homes.close)
             self._settle()
             self._ring = Ring(self._homes.num_chunks)
@@ -276,7 +277,11 @@ class LayerStream:
 
     def close(self) -> None:
         """Stops reading and gives everything back; memory is free once the model is closed too."""
-        close_all(self._stop_reading, self._homes.close, self._leases.release)
+        close_all(self._stop_reading, self._homes.close, self._leases.release, self._close_copied)
+
+    def _close_copied(self) -> None:
+        if self._copied is not None:
+            self._copied.close()
 
     def _stop_reading(self) -> None:
         self._readers.close()
@@ -344,29 +349,9 @@ class LayerStream:
         )
 
 
-def _layout(model: Model, path: Path) -> Layout:
-    if sys.platform != "linux":
-        raise NotStreamable(_OTHER_SYSTEM)
-    if model.is_repacked:
-        raise NotStreamable(_COPIED)
-    headers = [read_header(part) for part in parts_of(path)]
-    metadata = headers[0].metadata
-    num_layers = int(metadata[f"{metadata['general.architecture']}.block_count"])
-    on_device = {layer for layer, device in model.layer_devices.items() if device != "CPU"}
-    return layout_of(
-        [header.tensors for header in headers],
-        num_layers,
-        frozenset(range(num_layers)) - on_device,
-        num_layers not in on_device,
-        mmap.PAGESIZE,
-    )
-
-
-def _homes(model: Model, layout: Layout, parts: Sequence[Path], options: Options) -> Homes:
-    file_ids = [FileId.of(part) for part in parts]
-    bases = [base_of(file, model.mappings) for file in file_ids]
+def _homes(sources: Sources, options: Options) -> Homes:
     try:
-        files = options.open_files(parts)
+        files = options.open_files(sources.paths)
     except OSError as error:
         raise NotStreamable(f"The model's file could not be opened: {error.strerror or error}.") from error
-    return Homes(layout, files, file_ids, bases, options.chunk_bytes, options.end)
+    return Homes(sources.layout, files, sources.origins, options.chunk_bytes, options.end)

@@ -228,10 +228,10 @@ def test_who_finds_no_room_with_the_least_either_is_told_so_and_the_model_stays(
 def test_weights_that_cannot_be_read_another_way_are_read_as_they_were(model_desk, decisive, monkeypatch):
     load = Model.load
 
-    def load_repacked_only(self, n_gpu_layers, on_progress, is_repacked=True):
+    def load_repacked_only(self, n_gpu_layers, on_progress, is_repacked=True, packing=None):
         if not is_repacked:
             raise NoRoomToLoad("There is no room for the weights.")
-        load(self, n_gpu_layers, on_progress, is_repacked)
+        load(self, n_gpu_layers, on_progress, is_repacked, packing)
 
     monkeypatch.setattr(Model, "load", load_repacked_only)
     ask_all(model_desk, decisive)

@@ -91,10 +91,10 @@ def test_a_model_is_loaded_with_its_layers_streamed_and_writes_what_it_writes_wh
 
 
 def test_a_model_that_cannot_be_streamed_is_left_to_the_system_and_says_so(desk, layered, decisive, monkeypatch):
-    def refuse_to_stream(*what: object) -> None:
+    def refuse_to_stream(*what: object, **named: object) -> None:
         raise NotStreamable("Its layers lie across each other.")
 
-    monkeypatch.setattr(building, "LayerStream", refuse_to_stream)
+    monkeypatch.setattr(opening, "LayerStream", refuse_to_stream)
     plan_streamed(desk)
     desk.worker.use(UseModel(layered))
     desk.model_state("loaded")
@@ -108,10 +108,10 @@ def test_a_model_that_cannot_be_streamed_is_left_to_the_system_and_says_so(desk,
 
 
 def test_a_model_that_turns_out_not_to_be_streamable_goes_on_without_and_says_so(model_desk, decisive, monkeypatch):
-    def refuse_to_stream(*what: object) -> None:
+    def refuse_to_stream(*what: object, **named: object) -> None:
         raise NotStreamable("Its layers lie across each other.")
 
-    monkeypatch.setattr(building, "LayerStream", refuse_to_stream)
+    monkeypatch.setattr(opening, "LayerStream", refuse_to_stream)
     ask_all(model_desk, decisive)
     settled = placed(model_desk, **STREAMED)
     assert not settled.is_in_force

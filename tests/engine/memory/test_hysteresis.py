@@ -109,12 +109,14 @@ def test_what_is_wanted_is_judged_by_what_is_known_now_as_well():
 def test_each_way_has_its_pause():
     shape, profile = MODELS[1], Profile(context_change_s=0.4, load_bytes_per_s=1e9)
     here = placed(1.0, num_cells=8192)
-    moved = replace(here, streamed_layers=(3, 5), ring_slots=2, is_repacked=True)
-    assert pause_seconds(here, moved, profile, shape) == 0.0
+    streamed = replace(here, streamed_layers=(1, 3), ring_slots=1)
+    moved = replace(streamed, streamed_layers=(3, 5), ring_slots=2)
+    assert pause_seconds(streamed, moved, profile, shape) == pause_seconds(streamed, here, profile, shape) == 0.0
     assert pause_seconds(here, replace(here, num_cells=4096), profile, shape) == 0.4
     reloaded = pause_seconds(here, replace(here, n_gpu_layers=4), profile, shape)
     assert reloaded == pytest.approx(0.4 + shape.weight_bytes / 1e9)
     assert pause_seconds(here, replace(here, is_repacked=False), profile, shape) == reloaded
+    assert pause_seconds(here, streamed, profile, shape) == reloaded
 
 
 def test_a_placement_exceeds_a_budget_that_was_lowered():

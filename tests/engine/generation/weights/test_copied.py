@@ -11,7 +11,7 @@ import pytest
 
 from engine.generation.context import Context, ContextSpec, Stretch
 from engine.generation.model import Model
-from engine.generation.weights import copied
+from engine.generation.weights import copied_file
 from engine.generation.weights.copied import MOST_AROUND_BYTES, CopiedWeights, range_of
 from engine.memory.ledger import Ledger
 from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
@@ -73,7 +73,7 @@ def test_a_disk_that_is_nearly_full_is_not_filled(tmp_path: Path, monkeypatch: p
     held, where = memory(2 * MIB)
     held[:4] = b"here"
     weights = CopiedWeights(where, tmp_path, Ledger())
-    monkeypatch.setattr(copied.shutil, "disk_usage", lambda _: SimpleNamespace(total=100 * MIB, free=11 * MIB))
+    monkeypatch.setattr(copied_file.shutil, "disk_usage", lambda _: SimpleNamespace(total=100 * MIB, free=11 * MIB))
     with pytest.raises(OSError, match="No space left"):
         weights.leave()
     assert weights.is_there
@@ -87,7 +87,7 @@ def test_a_file_that_was_cut_is_told(tmp_path: Path):
     weights = CopiedWeights(where, tmp_path, Ledger())
     weights.leave()
     assert weights._file is not None
-    weights._file.truncate(MIB)
+    weights._file._file.truncate(MIB)
     with pytest.raises(OSError, match="shorter"):
         weights.come_back()
     assert not weights.is_there

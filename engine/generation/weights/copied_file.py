@@ -1,0 +1,82 @@
+"""The file that weights in the processor's order are read from: it has no name, and goes with the process.
+
+Making that order takes longer than reading it, so it is made once. The file can be of no use to another process, whose
+llama.cpp or processor may have another order; without a name, nothing of it is left, whatever ends us.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from engine.memory.ledger import Ledger
+from engine.memory.pages import Range
+from engine.memory.room import DISK_RESERVE_SHARE
+
+
+class CopiedFile:
+    """From several threads at a time, as long as nobody closes it."""
+
+    def __init__(self, folder: Path, where: Range, ledger: Ledger) -> None:
+        """Has room, and nothing in it.
+
+        Args:
+            folder: Whose disk takes it.
+            where: The addresses of what it will hold, whole pages.
+            ledger: Knows of it.
+
+        Raises:
+            OSError: It cannot be made, or the disk would be full.
+        """
+        self.where = where
+        num_bytes = where[1] - where[0]
+        folder.mkdir(parents=True, exist_ok=True)
+        disk = shutil.disk_usage(folder)
+        if disk.free - num_bytes < disk.total * DISK_RESERVE_SHARE:
+            # While it was being filled, chats and the library could not be written.
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        handle, name = tempfile.mkstemp(prefix="weights-", dir=folder)
+        self._file = FileIO(handle, "r+b")
+        try:
+            os.unlink(name)
+            os.ftruncate(handle, num_bytes)
+        except OSError:
+            self._file.close()
+            raise
+        self._lease = ledger.take("weights", "in the processor's order, kept on disk", "disk", num_bytes)
+
+    @property
+    def path(self) -> Path:
+        """Under which it can be opened once more, by this process and on Linux."""
+        return Path(f"/proc/self/fd/{self._file.fileno()}")
+
+    def write(self, data: Any, offset: int) -> None:
+        """Writes all of a buffer. Raises OSError."""
+        view = memoryview(data)
+        while view:
+            done = os.pwrite(self._file.fileno(), view, offset)
+            view, offset = view[done:], offset + done
+
+    def read(self, into: Any, offset: int) -> None:
+        """Fills a writable buffer. Raises OSError."""
+        view = memoryview(into)
+        while view:
+            done = os.preadv(self._file.fileno(), [view], offset)
+            if not done:
+                raise OSError("the file of weights is shorter than it was")
+            view, offset = view[done:], offset + done
+
+    def leave_cache(self) -> None:
+        """Has all of it on the disk and nowhere else. Raises OSError."""
+        os.fdatasync(self._file.fileno())
+        os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def close(self) -> None:
+        """Nothing is left of it. A second call does nothing."""
+        self._file.close()
+        self._lease.release()

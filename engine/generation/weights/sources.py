@@ -1,0 +1,73 @@
+"""What a loaded model's weights are read from, and where in memory that belongs: its files, and what was copied."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import NotStreamable
+from engine.generation.model import Model
+from engine.generation.weights.addresses import addresses_of
+from engine.generation.weights.copied_file import CopiedFile
+from engine.generation.weights.extents import Layout, copied_table, layout_of
+from engine.generation.weights.homes import Origin
+from engine.generation.weights.mappings import FileId, base_of
+from engine.models.gguf import TensorExtent, parts_of, read_header
+
+_OTHER_SYSTEM = "Layers can be read one by one only on Linux."
+_COPIED = "The weights of this model lie in memory in another order than in its file."
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The files in the order in which `layout` counts them, and where the bytes of each belong."""
+
+    layout: Layout
+    paths: tuple[Path, ...]
+    origins: tuple[Origin, ...]
+
+
+def sources_of(model: Model, path: Path, copied: CopiedFile | None) -> Sources:
+    """Of a model that was loaded just now.
+
+    Args:
+        model: It.
+        path: Any of its files.
+        copied: What llama.cpp put in another order, where it did.
+
+    Raises:
+        NotStreamable: On this system, or with this model.
+        ModelFileInvalid: A file of the model is gone or damaged.
+    """
+    if sys.platform != "linux":
+        raise NotStreamable(_OTHER_SYSTEM)
+    if model.copied_bytes and copied is None:
+        raise NotStreamable(_COPIED)
+    parts = parts_of(path)
+    headers = [read_header(part) for part in parts]
+    metadata, tables = headers[0].metadata, [header.tensors for header in headers]
+    num_layers = int(metadata[f"{metadata['general.architecture']}.block_count"])
+    on_device = {layer for layer, device in model.layer_devices.items() if device != "CPU"}
+    layout = layout_of(
+        tables,
+        num_layers,
+        frozenset(range(num_layers)) - on_device,
+        num_layers not in on_device,
+        mmap.PAGESIZE,
+        () if copied is None else _copied_table(model, tables, copied),
+    )
+    files = [FileId.of(part) for part in parts]
+    origins = tuple(Origin(base_of(file, model.mappings), file) for file in files)
+    if copied is None:
+        return Sources(layout, tuple(parts), origins)
+    return Sources(layout, (*parts, copied.path), (*origins, Origin(copied.where[0])))
+
+
+def _copied_table(
+    model: Model, tables: Sequence[Sequence[TensorExtent]], copied: CopiedFile
+) -> tuple[TensorExtent, ...]:
+    names = [tensor.name for table in tables for tensor in table]
+    return copied_table(tables, addresses_of(model.handle, names), *copied.where)
