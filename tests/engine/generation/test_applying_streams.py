@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import NotStreamable
 from engine.events import AnswerFailed, AnswerFinished, MemoryShort
-from engine.generation import building, load_plan
+from engine.generation import load_plan, opening
 from engine.generation.commands import UseModel
 from engine.memory.demand import Demand
 from engine.memory.hardware import Hardware
