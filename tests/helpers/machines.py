@@ -183,6 +183,7 @@ def random_demand(chance: random.Random, shape: ModelShape) -> Demand:
         is_streamable=chance.random() < 0.8,
         wishes=_random_wishes(chance, shape.layer_bytes),
         mode=chance.choice(("resident", "resident", "on_disk")),
+        is_packable=chance.random() < 0.5,
     )
 
 

@@ -16,6 +16,7 @@ from engine.errors import WeightsNotRead
 from engine.generation.context import Context, ContextSpec, Stretch
 from engine.generation.model import Model
 from engine.generation.weights.direct_reads import DirectFiles
+from engine.generation.weights.packing import Packing
 from engine.generation.weights.stream import LayerStream, Options
 from engine.memory.ledger import Ledger
 
@@ -55,7 +56,10 @@ def watched(on_read: Callable[[int], None], options: Options = USUAL) -> Options
 
 
 class StreamedModel:
-    """A model, its stream and a context; `stream` is None where all of it is mapped as llama.cpp does."""
+    """A model, its stream and a context; `stream` is None where all of it is mapped as llama.cpp does.
+
+    Given a `folder`, weights are in the processor's order, and the copy of those that are streamed lies there.
+    """
 
     def __init__(
         self,
@@ -65,13 +69,20 @@ class StreamedModel:
         options: Options = USUAL,
         n_gpu_layers: int = 0,
         spec: ContextSpec = SPEC,
+        folder: Path | None = None,
     ):
         self.ledger = Ledger()
-        self.model = Model(path, n_gpu_layers, lambda _: True, is_repacked=False)
+        packing = Packing(folder, self.ledger) if folder is not None and streamed is not None else None
+        try:
+            self.model = Model(path, n_gpu_layers, lambda _: True, folder is not None, packing)
+            copied = packing.finish() if packing is not None else None
+        finally:
+            if packing is not None:
+                packing.close()
         self.stream: LayerStream | None = None
         try:
             if streamed is not None:
-                self.stream = LayerStream(self.model, path, streamed, num_slots, self.ledger, options)
+                self.stream = LayerStream(self.model, path, streamed, num_slots, self.ledger, options, copied)
         except BaseException:
             self.model.close()
             raise
@@ -135,9 +146,10 @@ def opened(
     options: Options = USUAL,
     n_gpu_layers: int = 0,
     spec: ContextSpec = SPEC,
+    folder: Path | None = None,
 ) -> Iterator[StreamedModel]:
     """Closes it in the end."""
-    model = StreamedModel(path, streamed, num_slots, options, n_gpu_layers, spec)
+    model = StreamedModel(path, streamed, num_slots, options, n_gpu_layers, spec, folder)
     try:
         yield model
     finally:

@@ -113,6 +113,7 @@ def test_wishes_and_what_cannot_be_done_without_are_kept(start: int):
         most_index = demand.index_bytes if wishes.index_bytes is None else max(least_index, wishes.index_bytes)
         assert placement.index_bytes <= most_index, seed
         assert demand.is_streamable or not placement.streamed_layers, seed
+        assert demand.is_packable or not placement.is_packed, seed
         if not wishes.may_lose:
             assert placement.kv_type == (wishes.kv_type or "f16"), seed
         assert placement.sentence.endswith("."), seed
@@ -271,6 +272,32 @@ def test_a_model_larger_than_memory_is_streamed_with_its_first_layer_pinned():
     assert not placement.is_repacked
     assert "streamed" in placement.sentence
     assert any("read from the disk for each token" in reason for reason in placement.reasons)
+
+
+def test_streamed_layers_are_read_in_the_processor_s_order_where_the_disk_has_room_for_a_copy():
+    demand, hardware = wanted(THIRTY, is_packable=True), machine(0, 16)
+    placement, in_file_order = (plan(hardware, DESKTOP, Backlog(), wanted(THIRTY, is_packable=is_)) for is_ in (1, 0))
+    assert placement.is_packed
+    assert placement.prediction.latency_s < in_file_order.prediction.latency_s
+    [copy] = [span for span in placement.spans if span.what == "a copy in the processor's order"]
+    assert (copy.tier, copy.num_bytes) == ("disk", sum(THIRTY.layer_bytes) + THIRTY.head_bytes)
+    assert any("A copy of" in reason for reason in placement.reasons)
+    expected = predicted(placement, DESKTOP, Backlog(), demand)
+    assert expected.prefill_tokens_per_s == placement.prediction.prefill_tokens_per_s
+    room = room_of(hardware, demand).disk_bytes
+    needed = placement.disk_bytes - placement.kv_disk_bytes
+    for spare, is_packed in ((0, True), (-1, False)):
+        full = replace(hardware, disk_free_bytes=hardware.disk_free_bytes - room + needed + spare)
+        placed = plan(full, DESKTOP, Backlog(), demand)
+        assert (placed.is_packed, bool(placed.streamed_layers)) == (is_packed, True)
+        assert placed.disk_bytes <= room_of(full, demand).disk_bytes
+
+
+def test_beside_a_device_layers_are_streamed_as_they_lie_in_the_file():
+    placement = plan(machine(6, 12), DESKTOP, Backlog(), wanted(THIRTY, is_packable=True))
+    assert placement.n_gpu_layers
+    assert placement.streamed_layers
+    assert not placement.is_repacked
 
 
 def test_streamed_layers_are_spread_evenly():

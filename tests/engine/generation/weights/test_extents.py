@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from engine.errors import NotStreamable
-from engine.generation.weights.extents import Layout, Pages, layout_of
+from engine.generation.weights.extents import SMALL_BYTES, Layout, Pages, copied_table, layout_of
 from engine.models.gguf import TensorExtent
 
 PAGE = 4096
@@ -133,3 +133,80 @@ def test_layers_that_the_model_does_not_have_are_left_alone() -> None:
     found = layout(model(OUTPUT), num_layers=2)
     assert found.num_layers == 2
     assert all(pages.start < 17 * PAGE for layer in found.layers for pages in layer)
+
+
+# Tensors that lie in memory in another order, and are read from a file of their own.
+
+MATRICES = [f"blk.{layer}.{name}.weight" for layer in range(3) for name in ("attn", "ffn")]
+
+
+def normed(*others: tuple[str, int]) -> list[TensorExtent]:
+    """As a model is: small tensors between the large ones."""
+    layers = [
+        (f"blk.{layer}.{name}.weight", size)
+        for layer in range(3)
+        for name, size in (("norm", 64), ("attn", 3 * PAGE), ("ffn", 3 * PAGE))
+    ]
+    return table(("token_embd.weight", 5 * PAGE), *layers, ("output_norm.weight", 64), *others)
+
+
+def copied(tensors: Sequence[TensorExtent], names: Sequence[str], first: int, start: int, end: int):
+    """The tensors of these names, one behind the other from an address on; those between two addresses count."""
+    sizes, addresses = {tensor.name: tensor.num_bytes for tensor in tensors}, {}
+    for name in names:
+        addresses[name], first = first, first + sizes[name]
+    return copied_table([tensors], addresses, start, end)
+
+
+def test_what_was_copied_is_known_by_its_addresses() -> None:
+    tensors, page = normed(OUTPUT), 7 * PAGE
+    found = copied(tensors, ["output.weight", *MATRICES], page - 64, page, page + 22 * PAGE - 64)
+    # What lies before the first page that counts stays where it is.
+    assert found[0] == TensorExtent("output.weight", 0, 4 * PAGE - 64)
+    assert found[1] == TensorExtent("blk.0.attn.weight", 4 * PAGE - 64, 3 * PAGE)
+    assert found[-1].offset + found[-1].num_bytes == 22 * PAGE - 64
+
+
+def test_what_has_no_name_is_read_by_each_pass() -> None:
+    tensors, page = normed(), 7 * PAGE
+    found = copied(tensors, MATRICES, page + 5 * PAGE, page, page + 26 * PAGE)
+    assert [tensor for tensor in found if tensor.name not in MATRICES] == [
+        TensorExtent("output.weight", 0, 5 * PAGE),
+        TensorExtent("output.weight", 23 * PAGE, 3 * PAGE),
+    ]
+    tied = copied(tensors, ["token_embd.weight", *MATRICES], page, page, page + 23 * PAGE)
+    assert tied[0].name == "output.weight"
+
+
+def test_layers_are_read_from_the_copy_and_small_tensors_stay_in_memory() -> None:
+    tensors, page = normed(OUTPUT), 7 * PAGE
+    extents = copied(tensors, ["output.weight", *MATRICES], page, page, page + 22 * PAGE)
+    found = layout_of([tensors], 3, {0, 1, 2}, True, PAGE, extents)
+    assert found.layers == tuple((Pages(1, (4 + 6 * n) * PAGE, (10 + 6 * n) * PAGE),) for n in range(3))
+    assert found.pinned["output.weight"] == (Pages(1, 0, 4 * PAGE),)
+    assert set(found.scattered) == {"token_embd.weight"}
+    norms = [tensor for tensor in tensors if "norm" in tensor.name]
+    kept = {(page.part, page.start // PAGE) for page in found.edges}
+    assert all((0, tensor.offset // PAGE) in kept for tensor in norms)
+    # Of the copied ones nothing is read from the model's file.
+    read = {page for pages in all_pages(found) if pages.part == 0 for page in range(pages.start, pages.end, PAGE)}
+    assert len(read) <= 5 + 1 + 2 * len(norms)
+
+
+def test_large_tensors_that_were_not_copied_are_read_from_the_model_s_file() -> None:
+    layers = [(f"blk.{n}.{name}.weight", 2 * SMALL_BYTES) for n in range(3) for name in ("attn", "ffn")]
+    tensors = table(("token_embd.weight", 5 * PAGE), *layers, OUTPUT, start=0)
+    names = [name for name in MATRICES if "ffn" in name]
+    extents = copied(tensors, names, 0, 0, 6 * SMALL_BYTES)
+    found = layout_of([tensors], 3, {0, 1, 2}, True, PAGE, extents)
+    for layer in range(3):
+        assert [pages.part for pages in found.layers[layer]] == [0, 1]
+        assert found.layer_bytes(layer) == 4 * SMALL_BYTES
+
+
+def test_of_layers_on_a_device_nothing_is_kept_here() -> None:
+    tensors = normed(OUTPUT)
+    extents = copied(tensors, ["blk.0.attn.weight", "blk.0.ffn.weight"], 0, 0, 6 * PAGE)
+    found = layout_of([tensors], 3, {0}, False, PAGE, extents)
+    assert found.layers == ((Pages(1, 0, 6 * PAGE),), (), ())
+    assert not any("1" in name or "2" in name for name in found.pinned)

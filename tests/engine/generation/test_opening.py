@@ -1,0 +1,118 @@
+"""Tests for engine.generation.opening: weights are opened as planned, or the next best way."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.config import Settings
+from engine.errors import ModelLoadFailed, NotStreamable
+from engine.generation import opening
+from engine.generation.load_plan import LoadPlan, plan_load
+from engine.generation.model import Model
+from engine.generation.model_leases import ModelLeases
+from engine.generation.opening import OpenWeights, open_weights
+from engine.generation.weights.packing import Packing
+from engine.memory.ledger import Ledger
+from tests.helpers.machines import machine
+from tests.helpers.tiny_gguf import write_tiny_model
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="layers are streamed on Linux only")
+
+PACKED = {"is_repacked": True, "streamed_layers": (1, 3), "ring_slots": 1}
+IN_FILE_ORDER = {**PACKED, "is_repacked": False}
+RESIDENT = {"is_repacked": True, "streamed_layers": (), "ring_slots": 0}
+
+
+class Desk:
+    """Opens one model after the other; `loads` are the ways in which that was tried."""
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        self.path, self.folder = path, folder
+        self.ledger = Ledger()
+        self.leases = ModelLeases(self.ledger)
+        self.loads: list[tuple[bool, bool]] = []
+        self.failing: Exception | None = None
+
+    def plan(self, **changes: object) -> LoadPlan:
+        plan = plan_load(self.path, Settings(), machine(0, 16), None)
+        return plan.placed(replace(plan.placement, **changes))  # type: ignore[arg-type]
+
+    def load(self, is_repacked: bool, packing: Packing | None) -> Model:
+        self.loads.append((is_repacked, packing is not None))
+        if self.failing is not None and packing is not None:
+            raise self.failing
+        return Model(self.path, 0, lambda _: True, is_repacked, packing)
+
+    def open(self, **changes: object) -> OpenWeights:
+        return open_weights(self.load, self.plan(**changes), self, self.ledger, self.leases)  # type: ignore[arg-type]
+
+    def close(self, weights: OpenWeights) -> None:
+        for part in (weights.stream, weights.copied, weights.model):
+            if part is not None:
+                part.close()
+        self.leases.release()
+        assert self.ledger.spans() == ()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    path = write_tiny_model(tmp_path / "m.gguf", layers=5, dim=128, ff=352)
+    yield Desk(path, tmp_path / "kv")
+    assert not (tmp_path / "kv").exists() or not list((tmp_path / "kv").iterdir())
+
+
+def test_all_of_it_is_loaded_where_none_is_streamed(desk: Desk) -> None:
+    weights = desk.open(**RESIDENT)
+    assert weights.stream is None
+    assert desk.loads == [(True, False)]
+    desk.close(weights)
+
+
+def test_a_model_without_a_faster_order_is_streamed_from_its_file_and_planned_so_from_then_on(desk: Desk) -> None:
+    weights = desk.open(**PACKED)
+    assert weights.stream is not None
+    assert desk.loads == [(True, True)]
+    assert (weights.plan.placement.is_repacked, weights.plan.demand.is_packable) == (False, False)
+    assert weights.plan.remarks == ()
+    assert not weights.plan.demand_by(Settings()).is_packable
+    desk.close(weights)
+
+
+def test_where_no_copy_can_be_written_layers_are_read_from_the_model_s_file(desk: Desk) -> None:
+    desk.failing = NotStreamable("The disk is full.")
+    weights = desk.open(**PACKED)
+    assert desk.loads == [(True, True), (False, False)]
+    assert weights.stream is not None
+    assert weights.stream.streamed == (1, 3)
+    assert weights.plan.remarks == ("The disk is full. They are read as they lie in the model's file.",)
+    assert {span.what for span in desk.ledger.spans("disk")} == {"layer 1", "layer 3"}
+    desk.close(weights)
+
+
+def test_where_nothing_can_be_streamed_the_system_reads_the_file(desk: Desk, monkeypatch) -> None:
+    def refuse(*what: object, **named: object) -> None:
+        raise NotStreamable("Layers lie across each other.")
+
+    monkeypatch.setattr(opening, "LayerStream", refuse)
+    weights = desk.open(**PACKED)
+    assert desk.loads == [(True, True), (False, False)]
+    assert weights.stream is None
+    assert weights.plan.placement.is_mapped
+    assert len(weights.plan.remarks) == 2
+    desk.close(weights)
+
+
+@pytest.mark.parametrize("changes", [PACKED, IN_FILE_ORDER])
+def test_nothing_is_left_of_a_load_that_failed(desk: Desk, monkeypatch, changes: dict[str, object]) -> None:
+    def fail(*what: object, **named: object) -> None:
+        raise ModelLoadFailed("It is damaged.", "Download it again.")
+
+    monkeypatch.setattr(opening, "LayerStream", fail)
+    with pytest.raises(ModelLoadFailed):
+        desk.open(**changes)
+    assert desk.ledger.spans() == ()
