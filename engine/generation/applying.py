@@ -29,7 +29,7 @@ from engine.generation.loaded import LoadedModel
 from engine.generation.model import Model
 from engine.generation.model_leases import ModelLeases, cell_bytes
 from engine.generation.needs import most_running
-from engine.generation.opening import open_weights
+from engine.generation.opening import Opening
 from engine.generation.weights.packing import Packing
 from engine.generation.weights.stream import LayerStream
 from engine.memory.demand import Budgets
@@ -274,7 +274,7 @@ def _with_weights(loaded: LoadedModel, plan: LoadPlan, means: Means) -> LoadedMo
         model.load(placement.n_gpu_layers, means.goes_on, is_repacked, packing)
         return model
 
-    weights = open_weights(load, plan, loaded.files, means.ledger, means.leases)
+    weights = Opening(load, loaded.files.folder, means.ledger, means.leases).open(plan)
     return replace(loaded, plan=weights.plan, stream=weights.stream, copied=weights.copied)
 
 

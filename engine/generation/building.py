@@ -23,7 +23,7 @@ from engine.generation.load_plan import LoadPlan
 from engine.generation.loaded import KEPT_CELLS_SHARE, LoadedModel
 from engine.generation.model import Model
 from engine.generation.model_leases import LeaseGroup, ModelLeases
-from engine.generation.opening import open_weights
+from engine.generation.opening import Opening
 from engine.generation.speaker import speaker_of
 from engine.generation.step_loop import StepLoop
 from engine.generation.weights.packing import Packing
@@ -73,7 +73,7 @@ def build(
                 n_gpu_layers = plan.placement.n_gpu_layers
                 return Model(parts_of(plan.path)[0], n_gpu_layers, on_progress, is_repacked, packing)
 
-        opened_weights = open_weights(load, plan, files, ledger, leases)
+        opened_weights = Opening(load, files.folder, ledger, leases).open(plan)
         model, stream, plan = opened_weights.model, opened_weights.stream, opened_weights.plan
         undo.callback(model.close)
         if stream is not None:

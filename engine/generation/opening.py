@@ -6,19 +6,20 @@ processor's order, then in the file's, then by the system, which reads of the fi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from engine.errors import NotStreamable
-from engine.generation.cache_files import CacheFiles
 from engine.generation.load_plan import LoadPlan
 from engine.generation.model import Model
 from engine.generation.model_leases import ModelLeases
 from engine.generation.weights.copied import CopiedWeights
 from engine.generation.weights.copied_file import CopiedFile
 from engine.generation.weights.packing import Packing
-from engine.generation.weights.stream import LayerStream
+from engine.generation.weights.stream import USUAL, LayerStream, Options
 from engine.memory.ledger import Ledger
 
 # Loads it; whether it may be repacked, and what takes that out of memory meanwhile.
@@ -35,66 +36,77 @@ class OpenWeights:
     copied: CopiedWeights | None = None
 
 
-def open_weights(load: Load, plan: LoadPlan, files: CacheFiles, ledger: Ledger, leases: ModelLeases) -> OpenWeights:
-    """Loads a model as planned, or as near to it as can be; on the generation thread, which owns what comes back.
+class Opening:
+    """What opening weights takes; on the generation thread, which owns what comes of it."""
 
-    Raises:
-        ModelError: It could not be loaded; nothing is left of it.
-    """
-    leases.take_weights(plan.shape, plan.placement)
-    try:
-        if plan.placement.is_packed:
-            try:
-                return _packed(load, plan, files, ledger, leases)
-            except NotStreamable as error:
-                plan = plan.in_file_order(f"{error.sentence} They are read as they lie in the model's file.")
-                leases.take_weights(plan.shape, plan.placement)
-        return _loaded(load, plan, files, ledger, leases)
-    except BaseException:
-        leases.release_weights()
-        raise
+    def __init__(self, load: Load, folder: Path, ledger: Ledger, leases: ModelLeases, options: Options = USUAL) -> None:
+        """Prepares.
 
+        Args:
+            load: Loads the model.
+            folder: Takes copies of its weights.
+            ledger: Gets what is streamed.
+            leases: Get the weights.
+            options: How layers are streamed.
+        """
+        self._load, self._folder, self._ledger, self._leases, self._options = load, folder, ledger, leases, options
 
-def _packed(load: Load, plan: LoadPlan, files: CacheFiles, ledger: Ledger, leases: ModelLeases) -> OpenWeights:
-    """Layers come and go in the processor's order. Raises NotStreamable, with nothing left of it."""
-    packing = Packing(files.folder, ledger)
-    try:
-        model = load(True, packing)
+    def open(self, plan: LoadPlan) -> OpenWeights:
+        """Loads a model as planned, or as near to it as can be.
+
+        Raises:
+            ModelError: It could not be loaded; nothing is left of it.
+        """
+        self._leases.take_weights(plan.shape, plan.placement)
         try:
-            copied = packing.finish()
-            stream = _stream(model, plan, ledger, leases, copied)
+            if plan.placement.is_packed:
+                try:
+                    return self._packed(plan)
+                except NotStreamable as error:
+                    plan = plan.in_file_order(f"{error.sentence} They are read as they lie in the model's file.")
+                    self._leases.take_weights(plan.shape, plan.placement)
+            return self._loaded(plan)
         except BaseException:
-            model.close()
+            self._leases.release_weights()
             raise
-    finally:
-        packing.close()
-    # Where llama.cpp knows no faster order for this model, or this processor, that is the file's.
-    return OpenWeights(model, plan if copied is not None else plan.in_file_order(), stream)
+
+    def _packed(self, plan: LoadPlan) -> OpenWeights:
+        """Layers come and go in the processor's order. Raises NotStreamable, with nothing left of it."""
+        packing = Packing(self._folder, self._ledger)
+        try:
+            with _closed_on_failure(self._load(True, packing)) as model:
+                copied = packing.finish()
+                stream = self._stream(model, plan, copied)
+        finally:
+            packing.close()
+        # Where llama.cpp knows no faster order for this model, or this processor, that is the file's.
+        return OpenWeights(model, plan if copied is not None else plan.in_file_order(), stream)
+
+    def _loaded(self, plan: LoadPlan) -> OpenWeights:
+        """All in memory in the processor's order, or in the file's with layers that come and go or not."""
+        with _closed_on_failure(self._load(plan.placement.is_repacked, None)) as model:
+            if plan.placement.is_held:
+                try:
+                    return OpenWeights(model, plan, self._stream(model, plan))
+                except NotStreamable as error:
+                    why = f"{error.sentence} The system reads of its file what is needed, which may be slow."
+                    plan = plan.unstreamed(why)
+            self._leases.note_copied(plan.shape, plan.placement, model.copied_bytes)
+            if model.copied_range is None:
+                return OpenWeights(model, plan)
+            # All of them lie in one place, so they can leave memory.
+            return OpenWeights(model, plan, copied=CopiedWeights(model.copied_range, self._folder, self._ledger))
+
+    def _stream(self, model: Model, plan: LoadPlan, copied: CopiedFile | None = None) -> LayerStream:
+        self._leases.note_streamed(plan.shape, plan.placement)
+        streamed, slots = plan.placement.streamed_layers, max(1, plan.placement.ring_slots)
+        return LayerStream(model, plan.path, streamed, slots, self._ledger, self._options, copied)
 
 
-def _loaded(load: Load, plan: LoadPlan, files: CacheFiles, ledger: Ledger, leases: ModelLeases) -> OpenWeights:
-    """All in memory in the processor's order, or in the file's with layers that come and go or not."""
-    model = load(plan.placement.is_repacked, None)
+@contextmanager
+def _closed_on_failure(model: Model) -> Iterator[Model]:
     try:
-        if plan.placement.is_held:
-            try:
-                return OpenWeights(model, plan, _stream(model, plan, ledger, leases))
-            except NotStreamable as error:
-                why = f"{error.sentence} The system reads of its file what is needed, which may be slow."
-                plan = plan.unstreamed(why)
-        leases.note_copied(plan.shape, plan.placement, model.copied_bytes)
-        # They can leave memory where all of them lie in one place.
-        copied = CopiedWeights(model.copied_range, files.folder, ledger) if model.copied_range is not None else None
+        yield model
     except BaseException:
         model.close()
         raise
-    return OpenWeights(model, plan, copied=copied)
-
-
-def _stream(
-    model: Model, plan: LoadPlan, ledger: Ledger, leases: ModelLeases, copied: CopiedFile | None = None
-) -> LayerStream:
-    leases.note_streamed(plan.shape, plan.placement)
-    placement = plan.placement
-    slots = max(1, placement.ring_slots)
-    return LayerStream(model, plan.path, placement.streamed_layers, slots, ledger, copied=copied)

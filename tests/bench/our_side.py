@@ -29,12 +29,14 @@ from engine.generation.drafting import PassCosts, PromptLookup
 from engine.generation.load_plan import UBATCH_OF_PROCESSOR, LoadPlan, plan_load
 from engine.generation.model import Model
 from engine.generation.model_leases import ModelLeases
+from engine.generation.opening import Opening
 from engine.generation.request import PromptRead, Request, RequestFailed, RequestFinished, StepEvent
 from engine.generation.sampler import ChainSampler, Decoded
 from engine.generation.segment import Segment
 from engine.generation.step_loop import StepLoop
+from engine.generation.weights.packing import Packing
 from engine.generation.weights.readers import Depths
-from engine.generation.weights.stream import USUAL, LayerStream, Options
+from engine.generation.weights.stream import USUAL, Options
 from engine.memory.demand import Backlog, Demand, undecided
 from engine.memory.hardware import Hardware, probe
 from engine.memory.ledger import Ledger
@@ -140,13 +142,19 @@ class OurSide:
         way = WAYS[settings["way"]]
         planned = planned_for(settings, self._ledger)
         planned = planned.placed(way.placed(planned.placement))
-        self._planned, self.placement = planned, planned.placement
         with ExitStack() as undo:
             self._leases = ModelLeases(self._ledger)
             undo.callback(self._leases.release)
-            self._model = Model(planned.path, 0, lambda share: True, is_repacked=self.placement.is_repacked)
+
+            def load(is_repacked: bool, packing: Packing | None) -> Model:
+                return Model(planned.path, 0, lambda share: True, is_repacked, packing)
+
+            opened = Opening(load, planned.path.parent, self._ledger, self._leases, way.options).open(planned)
+            self._model, self._stream = opened.model, opened.stream
+            self._planned, self.placement = opened.plan, opened.plan.placement
             undo.callback(self._model.close)
-            self._stream = self._streamed(planned, way, undo)
+            if self._stream is not None:
+                undo.callback(self._stream.close)
             self._context = Context(self._model, planned.spec, self._stream)
             undo.callback(self._context.close)
             buffers = self._context.compute_bytes
@@ -164,17 +172,6 @@ class OurSide:
 
     def close(self) -> None:
         self._closing.close()
-
-    def _streamed(self, planned: LoadPlan, way: Way, undo: ExitStack) -> LayerStream | None:
-        """What streams the layers that have no room; None where all of them have."""
-        placement = planned.placement
-        if not placement.streamed_layers:
-            self._leases.take_weights(planned.shape, placement)
-            return None
-        layers, slots = placement.streamed_layers, placement.ring_slots
-        stream = LayerStream(self._model, planned.path, layers, slots, self._ledger, way.options)
-        undo.callback(stream.close)
-        return stream
 
     def _loop(self, asked: Said) -> StepLoop:
         given = asked.get("given")
@@ -286,6 +283,7 @@ def prepare(settings: Said) -> Callable[[Said], Said]:
             return {
                 "streamed_layers": list(placement.streamed_layers),
                 "ring_slots": placement.ring_slots,
+                "is_packed": placement.is_packed,
                 "sentence": placement.sentence,
             }
         return side.write(asked).told()

@@ -8,7 +8,8 @@ it was not given before counts against it. It holds for all of the process, so i
 
 - Ours: weights, ring, context and step loop as the application puts them together, placed by its planner.
 - Stock: llama.cpp maps the file, and the kernel reads what it lacks; the same library. Where the model fits, with the
-  repacked weights that it takes by itself; these would be its end where it does not.
+  repacked weights that it takes by itself; these would be its end where it does not. Ours streams them so: there its
+  texts and logits are compared with those of stock that has room for all of them.
 - The bound: what the ring streams for a pass ÷ how fast the same layers can be read without computing, with as many
   reads at once and of the same size, measured between the rounds.
 - Accelerate (transformers, disk offload) at 1.2 times and one answer: as many layers of as many bytes, at 16 bits. Not
@@ -67,6 +68,8 @@ SHORT_CONTEXT_TOKENS = 128
 SIMPLER_POINT, ACCELERATE_POINT, MOVING_POINT = Point(1.7, 1), Point(1.2, 1), Point(1.0, 1)
 PINNED_SHARES = (0.3, 0.7, 0.3)
 SIMPLER = ("next_layer_only", "phase_blind")
+# Memory of a process that holds all of the model, and pages of its file beside it.
+WHOLE_FACTOR = 3.0
 # Of the turns, those whose ratios others know by name.
 PROMISED = (*SIMPLER, "drafting_1.7x_b1", "accelerate_1.2x_b1")
 _BUSY = "while True: pass"
@@ -159,9 +162,9 @@ class Bench:
     def _compare(self, point: Point) -> None:
         """Ours and stock in turn."""
         rounds = self.found[point] = Rounds()
+        texts = [self._asked(point.at_once, number) for number in range(self.size.rounds + 1)]
         with self._ours(point) as ours, self._stock(point) as stock:
-            for number in range(self.size.rounds + 1):
-                asked = self._asked(point.at_once, number)
+            for number, asked in enumerate(texts):
                 sides = [_written(side, asked) for side in (ours, stock)]
                 # The first round is there to warm up.
                 if number:
@@ -169,6 +172,10 @@ class Bench:
                     rounds.stock.append(sides[1])
                     if ours.settled["streamed_layers"]:
                         rounds.bandwidths.append(self._bandwidth(ours))
+            is_packed = ours.settled["is_packed"]
+        if is_packed:
+            with self._stock(point, is_whole=True) as whole:
+                rounds.whole = [_written(whole, asked) for asked in texts[1:]]
 
     def _bandwidth(self, ours: SideProcess) -> float:
         """Of the layers that are streamed, in bytes a second."""
@@ -255,15 +262,17 @@ class Bench:
             yield side
 
     @contextmanager
-    def _stock(self, point: Point) -> Iterator[SideProcess]:
+    def _stock(self, point: Point, *, is_whole: bool = False) -> Iterator[SideProcess]:
+        """Within the point's limit; or with all of it in memory, in the order that the processor reads fastest."""
         forget_pages(self.stock_model)
         settings = {
             "model": str(self.stock_model),
             "num_cells": SHORT_CONTEXT_TOKENS * point.at_once,
             "num_threads": num_threads(),
-            "is_repacked": point.fits,
+            "is_repacked": is_whole or point.fits,
         }
-        with SideProcess.started("tests.bench.stock_side", settings, self._limit(point.factor)) as side:
+        limit = self._limit(1 / WHOLE_FACTOR if is_whole else point.factor)
+        with SideProcess.started("tests.bench.stock_side", settings, limit) as side:
             yield side
 
     def _limit(self, factor: float) -> Limit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.bench.measured_answers import MeasuredAnswers, same_share
@@ -36,10 +36,14 @@ class Point:
 
 @dataclass(slots=True)
 class Rounds:
-    """What the sides told at one point, round by round; `bandwidths` in bytes a second, measured between them."""
+    """What the sides told at one point, round by round; `bandwidths` in bytes a second, measured between them.
+
+    `whole` is stock with room for all of the model, and its weights in the order in which ours streams them.
+    """
 
     ours: list[MeasuredAnswers] = field(default_factory=list)
     stock: list[MeasuredAnswers] = field(default_factory=list)
+    whole: list[MeasuredAnswers] = field(default_factory=list)
     bandwidths: list[float] = field(default_factory=list)
 
     @property
@@ -72,14 +76,16 @@ class Rounds:
 
     @property
     def same_text(self) -> float:
-        shares = [same_share(o.tokens, s.tokens) for o, s in zip(self.ours, self.stock, strict=True)]
-        return statistics.fmean(shares)
+        return statistics.fmean(same_share(o.tokens, s.tokens) for o, s in self._to_compare())
 
     @property
     def same_logits(self) -> float:
         """Which share of answers was chosen by the very same logits, to the last bit."""
-        shares = [same_share(o.checksums, s.checksums) for o, s in zip(self.ours, self.stock, strict=True)]
-        return statistics.fmean(shares)
+        return statistics.fmean(same_share(o.checksums, s.checksums) for o, s in self._to_compare())
+
+    def _to_compare(self) -> Iterator[tuple[MeasuredAnswers, MeasuredAnswers]]:
+        """Ours, and stock with weights in the same order."""
+        return zip(self.ours, self.whole or self.stock, strict=True)
 
     def our_figures(self, point: Point) -> dict[str, float]:
         ours = _of_side(point, self.ours)

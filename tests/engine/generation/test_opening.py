@@ -15,7 +15,7 @@ from engine.generation import opening
 from engine.generation.load_plan import LoadPlan, plan_load
 from engine.generation.model import Model
 from engine.generation.model_leases import ModelLeases
-from engine.generation.opening import OpenWeights, open_weights
+from engine.generation.opening import Opening, OpenWeights
 from engine.generation.weights.packing import Packing
 from engine.memory.ledger import Ledger
 from tests.helpers.machines import machine
@@ -49,7 +49,7 @@ class Desk:
         return Model(self.path, 0, lambda _: True, is_repacked, packing)
 
     def open(self, **changes: object) -> OpenWeights:
-        return open_weights(self.load, self.plan(**changes), self, self.ledger, self.leases)  # type: ignore[arg-type]
+        return Opening(self.load, self.folder, self.ledger, self.leases).open(self.plan(**changes))
 
     def close(self, weights: OpenWeights) -> None:
         for part in (weights.stream, weights.copied, weights.model):

@@ -8,6 +8,7 @@ import os
 import random
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -232,7 +233,7 @@ def test_every_byte_is_written_down_wherever_tensors_begin_and_in_whatever_order
     held, where = memory(num_bytes)
     data = choice.randbytes(num_bytes)
     cuts = [0, *sorted(choice.sample(range(1, num_bytes), choice.randint(1, 400))), num_bytes]
-    tensors = list(zip(cuts, cuts[1:], strict=False))
+    tensors = list(pairwise(cuts))
     if seed % 3 == 0:
         choice.shuffle(tensors)
     pack = Packing(tmp_path, Ledger())
