@@ -306,7 +306,7 @@ class ModelLoader:
                 lambda: self._is_given_up,
             ),
         )
-        if loaded.copied is None:
+        if loaded.copied is None and not loaded.plan.placement.is_packed:
             premises.left_in_order.add(path)
         premises.devices = probe_devices()
         means = Means(

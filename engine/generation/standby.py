@@ -1,8 +1,9 @@
 """Standby: what of a loaded model has left memory for another's, and how it comes back; nobody's answer ends by that.
 
 Weights leave first and come back while the next pass is computed (weights/stream.py). Where that is not enough, the
-context follows: all that was computed is set aside. Those that llama.cpp has put into an order of its own are kept in a
-file meanwhile (weights/copied.py); those on a device are closed, and read again.
+context follows: all that was computed is set aside. Of those that llama.cpp has put into an order of its own there is
+a copy on the disk, made when they first leave (weights/copied.py) or, where layers are streamed, when they are loaded
+(weights/packing.py); those on a device are closed, and read again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Standby:
         stream, copied = loaded.stream, loaded.copied
         if copied is not None:
             return copied.num_bytes if copied.is_there else 0
-        return stream.removable_bytes if stream is not None and loaded.plan.placement.can_leave else 0
+        # Beside layers on a device little would leave.
+        return stream.removable_bytes if stream is not None and not loaded.plan.placement.n_gpu_layers else 0
 
     def missing_bytes(self, loaded: LoadedModel) -> int:
         """Weights that `come_back` reads into memory."""
