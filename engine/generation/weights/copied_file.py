@@ -71,6 +71,10 @@ class CopiedFile:
                 raise OSError("the file of weights is shorter than it was")
             view, offset = view[done:], offset + done
 
+    def show_streamed(self, num_bytes: int) -> None:
+        """So much of it is told of by those who read it again and again; here stays the rest."""
+        self._lease.resize(max(0, self.where[1] - self.where[0] - num_bytes))
+
     def leave_cache(self) -> None:
         """Has all of it on the disk and nowhere else. Raises OSError."""
         os.fdatasync(self._file.fileno())

@@ -11,19 +11,21 @@ _OWNER = "weights"
 
 
 class LayerLeases:
-    """Used on the thread that decodes. A streamed layer is registered where it is read from.
+    """Used on the thread that decodes. A streamed layer is registered where it is read from."""
 
-    It counts against no budget of the disk: the model's file is there anyway, and is not ours to give back.
-    """
-
-    def __init__(self, ledger: Ledger, layer_bytes: Sequence[int], fixed_bytes: int) -> None:
+    def __init__(
+        self, ledger: Ledger, layer_bytes: Sequence[int], fixed_bytes: int, *, is_from_copy: bool = False
+    ) -> None:
         """Registers what stays in memory.
 
         Args:
             ledger: Gets it.
             layer_bytes: Of each layer; 0 of those on a device, which are not ours.
             fixed_bytes: The tensors of no layer that are read by each pass, and the edges of layers.
+            is_from_copy: Whether layers are read from a file of ours. The model's own counts against no budget of the
+                disk: it is there anyway, and is not ours to give back.
         """
+        self._is_from_copy = is_from_copy
         self._ledger, self._layer_bytes = ledger, layer_bytes
         self._layers: dict[int, Lease] = {}
         self._slots: dict[int, Lease] = {}
@@ -68,6 +70,5 @@ class LayerLeases:
             return
         if before is not None:
             before.release()
-        self._layers[layer] = self._ledger.take(
-            _OWNER, f"layer {layer}", tier, num_bytes, state, is_counted=tier != "disk"
-        )
+        is_counted = tier != "disk" or self._is_from_copy
+        self._layers[layer] = self._ledger.take(_OWNER, f"layer {layer}", tier, num_bytes, state, is_counted=is_counted)
