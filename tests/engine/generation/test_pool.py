@@ -611,6 +611,27 @@ def test_weights_in_the_processors_order_leave_and_come_back_without_a_load(quan
     assert sum(span.num_bytes for span in spans) == 0
 
 
+def test_layers_streamed_from_a_copy_leave_and_come_back_without_another(quantised, pool_desk, monkeypatch):
+    loads: list[Path] = []
+    load = Model.load
+    monkeypatch.setattr(
+        Model, "load", lambda self, *args, **options: (loads.append(self.path), load(self, *args, **options))[1]
+    )
+    # Too little for the weights of one.
+    desk = pool_desk(72 * MIB)
+    desk.worker.use(UseModel(quantised[0]))
+    texts: dict[Path, set[str]] = {path: set() for path in quantised}
+    for turn in range(3):
+        for number, path in enumerate(quantised):
+            desk.ask_of(path, f"{turn}-{number}", max_tokens=30)
+        for number, path in enumerate(quantised):
+            texts[path].add(desk.text_of(f"{turn}-{number}"))
+    assert [len(text) for text in texts.values()] == [1, 1]
+    assert all(member.loaded.plan.placement.is_packed for member in desk.members.values())
+    assert loads == list(quantised)
+    assert len(switches(desk)) >= 3
+
+
 @pytest.mark.expects_warnings
 def test_weights_that_cannot_be_put_aside_are_loaded_again(quantised, pool_desk, monkeypatch, caplog):
     def refuse(self) -> None:
