@@ -86,6 +86,9 @@ def apply(loaded: LoadedModel, wanted: Placement, means: Means) -> Applied:
             being written has nowhere to go on.
     """
     since = time.perf_counter()
+    if loaded.stream is not None and not loaded.plan.placement.reloads_for(wanted):
+        # Memory of ours stays under it: layers may be streamed again without a load.
+        wanted = replace(wanted, can_leave=True)
     plan = loaded.plan.placed(wanted)
     change = change_of(loaded.plan.placement, wanted)
     if not change.moves_answers:

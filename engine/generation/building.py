@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from engine.closing import close_all
-from engine.errors import DecodeFailed, ModelLoadFailed, NoRoomToLoad, WeightsNotRead
+from engine.errors import DecodeFailed, ModelLoadFailed, WeightsNotRead
 from engine.generation.beam import Beams
 from engine.generation.cache_files import CacheFiles
 from engine.generation.cells import Cells
@@ -23,7 +22,7 @@ from engine.generation.load_plan import LoadPlan
 from engine.generation.loaded import KEPT_CELLS_SHARE, LoadedModel
 from engine.generation.model import Model
 from engine.generation.model_leases import LeaseGroup, ModelLeases
-from engine.generation.opening import Opening
+from engine.generation.opening import Opening, lack_of_room_told
 from engine.generation.speaker import speaker_of
 from engine.generation.step_loop import StepLoop
 from engine.generation.weights.packing import Packing
@@ -31,10 +30,6 @@ from engine.generation.weights.stream import LayerStream
 from engine.memory.ledger import Ledger
 from engine.models.gguf import parts_of
 
-# As ggml's backends and the system put it, and as the context itself does.
-_ALLOCATION = re.compile(r"alloc|out ?of ?(device|host)? ?memory|no room", re.IGNORECASE)
-# Buffers of main memory by their names, also those that a device reads directly.
-_OF_MEMORY = re.compile(r"\bcpu(_\w+)?\b|_cpu_buffer|_host\b", re.IGNORECASE)
 _WAY_OUT = "Download it again, or choose another GGUF file."
 
 
@@ -136,22 +131,6 @@ def keeper_over(plan: LoadPlan, context: Context, cells: Cells, ledger: Ledger, 
     keeper = KnowledgeKeeper(root, context, cells, ledger, files)
     keeper.set_budgets(int(cells.num_cells * KEPT_CELLS_SHARE), plan.room.ram_bytes, plan.room.disk_bytes)
     return keeper
-
-
-@contextmanager
-def lack_of_room_told() -> Iterator[None]:
-    """Tells a load that failed for want of memory, which less of it may help, from one that nothing helps.
-
-    Raises:
-        NoRoomToLoad: Instead of ModelLoadFailed, where llama.cpp says that an allocation failed.
-    """
-    try:
-        yield
-    except ModelLoadFailed as error:
-        if _ALLOCATION.search(error.sentence):
-            is_in_memory = _OF_MEMORY.search(error.sentence) is not None
-            raise NoRoomToLoad(error.sentence, error.way_out, is_in_memory=is_in_memory) from error
-        raise
 
 
 def _try_out(model: Model, context: Context) -> None:

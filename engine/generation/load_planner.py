@@ -93,4 +93,5 @@ class LoadPlanner:
     def _with_all(self, path: Path, demand: Demand) -> Demand:
         full = self.beside(demand)
         can_leave = self.takes_turns and path in self.premises.left_in_order
-        return replace(full, wishes=replace(full.wishes, can_leave=can_leave))
+        is_packable = full.is_packable and path not in self.premises.not_packed
+        return replace(full, is_packable=is_packable, wishes=replace(full.wishes, can_leave=can_leave))

@@ -306,6 +306,8 @@ class ModelLoader:
                 lambda: self._is_given_up,
             ),
         )
+        if not loaded.plan.demand.is_packable:
+            premises.not_packed.add(path)
         if loaded.copied is None and not loaded.plan.placement.is_packed:
             premises.left_in_order.add(path)
         premises.devices = probe_devices()
@@ -335,6 +337,8 @@ class ModelLoader:
 
         def on_progress(fraction: float) -> bool:
             nonlocal shown
+            # Where it could not be had as planned, it is loaded once more.
+            shown = min(shown, fraction)
             if fraction - shown >= MIN_PROGRESS_STEP:
                 shown = fraction
                 self._publish(ModelStateChanged("loading", str(plan.path), plan.shape.name, fraction, sentence))

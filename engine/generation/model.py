@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 _LEVELS = {1: logging.DEBUG, 2: logging.DEBUG, 3: logging.INFO, 4: logging.INFO}
 _BUFFER = re.compile(r"(\S+)\s+(compute|output) buffer size\s*=\s*([\d.]+)\s*MiB")
 _WEIGHTS = re.compile(r"(\S+) model buffer size\s*=\s*([\d.]+)\s*MiB")
+_CAN_BE_PACKED = re.compile(r"_Mapped$|^CPU_REPACK$")
 _ASSIGNED = re.compile(r"load_tensors: layer\s+(\d+) assigned to device (\S+?),")
 
 
@@ -117,14 +118,23 @@ class Copying:
 
     def goes_on(self) -> bool:
         """Between two tensors; False where what was copied cannot be taken out of memory."""
-        if self._packing is not None and self.num_bytes():
+        if self._packing is not None:
             try:
-                if (where := self.where()) is None:
-                    raise NotStreamable("Where the weights of this model lie in memory cannot be told.")
-                self._packing.take(where)
+                self._pack(self._packing)
             except NotStreamable as error:
                 self.problem = error
+            except Exception as error:  # noqa: BLE001 - llama.cpp would only be told to stop, and nobody why
+                self.problem = NotStreamable(f"The model's weights could not be taken out of memory: {error}.")
         return self.problem is None
+
+    def _pack(self, packing: Packing) -> None:
+        if any(not _CAN_BE_PACKED.search(name) for name in native_log.weight_buffers):
+            # Such as that of a matrix unit: what lies there does not lie as its tensors say.
+            raise NotStreamable("On this processor weights lie in memory in an order that cannot be told.")
+        if self.num_bytes():
+            if (where := self.where()) is None:
+                raise NotStreamable("Where the weights of this model lie in memory cannot be told.")
+            packing.take(where)
 
     @staticmethod
     def _is_on_processor() -> bool:

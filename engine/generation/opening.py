@@ -6,13 +6,14 @@ processor's order, then in the file's, then by the system, which reads of the fi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from engine.errors import NotStreamable
+from engine.errors import ModelLoadFailed, NoRoomToLoad, NotStreamable
 from engine.generation.load_plan import LoadPlan
 from engine.generation.model import Model
 from engine.generation.model_leases import ModelLeases
@@ -22,6 +23,10 @@ from engine.generation.weights.packing import Packing
 from engine.generation.weights.stream import USUAL, LayerStream, Options
 from engine.memory.ledger import Ledger
 
+# As ggml's backends and the system put it, and as the context itself does.
+_ALLOCATION = re.compile(r"alloc|out ?of ?(device|host)? ?memory|no room", re.IGNORECASE)
+# Buffers of main memory by their names, also those that a device reads directly.
+_OF_MEMORY = re.compile(r"\bcpu(_\w+)?\b|_cpu_buffer|_host\b", re.IGNORECASE)
 # Loads it; whether it may be repacked, and what takes that out of memory meanwhile.
 Load: TypeAlias = Callable[[bool, Packing | None], Model]
 
@@ -74,13 +79,21 @@ class Opening:
         """Layers come and go in the processor's order. Raises NotStreamable, with nothing left of it."""
         packing = Packing(self._folder, self._ledger)
         try:
-            with _closed_on_failure(self._load(True, packing)) as model:
+            with _closed_on_failure(self._packed_model(packing)) as model:
                 copied = packing.finish()
                 stream = self._stream(model, plan, copied)
         finally:
             packing.close()
         # Where llama.cpp knows no faster order for this model, or this processor, that is the file's.
         return OpenWeights(model, plan if copied is not None else plan.in_file_order(), stream)
+
+    def _packed_model(self, packing: Packing) -> Model:
+        try:
+            with lack_of_room_told():
+                return self._load(True, packing)
+        except NoRoomToLoad as error:
+            # A system may refuse at once what is more than all its memory, though it is never all there at a time.
+            raise NotStreamable("There is no room to put the weights into the processor's order.") from error
 
     def _loaded(self, plan: LoadPlan) -> OpenWeights:
         """All in memory in the processor's order, or in the file's with layers that come and go or not."""
@@ -109,4 +122,20 @@ def _closed_on_failure(model: Model) -> Iterator[Model]:
         yield model
     except BaseException:
         model.close()
+        raise
+
+
+@contextmanager
+def lack_of_room_told() -> Iterator[None]:
+    """Tells a load that failed for want of memory, which less of it may help, from one that nothing helps.
+
+    Raises:
+        NoRoomToLoad: Instead of ModelLoadFailed, where llama.cpp says that an allocation failed.
+    """
+    try:
+        yield
+    except ModelLoadFailed as error:
+        if _ALLOCATION.search(error.sentence):
+            is_in_memory = _OF_MEMORY.search(error.sentence) is not None
+            raise NoRoomToLoad(error.sentence, error.way_out, is_in_memory=is_in_memory) from error
         raise

@@ -33,6 +33,8 @@ class Premises:
     sets_aside_on_disk: bool = False
     # Models whose weights are left in the file's order so that they can leave memory: in another one they could not.
     left_in_order: set[Path] = field(default_factory=set)
+    # Models of which no copy could be had in the processor's order, or that have no other than their file's.
+    not_packed: set[Path] = field(default_factory=set)
     devices: tuple[Device, ...] = ()
     tell_when_scanned: Callable[[], None] = field(default=lambda: None)
     _files: CacheFiles | None = None

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from engine.config import Settings
 from engine.memory.demand import Budgets, Demand, Wishes
@@ -18,6 +21,8 @@ from engine.models.gguf import TensorExtent, layer_of, parts_of, read_header, re
 _NUMBERS_OF_A_SCALE = 32
 # In the names of tensors that hold all experts of a layer.
 _EXPERTS = "_exps."
+# Linux says here whether it gives any room that is asked for (1), or no more than it has in all.
+_OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 # Stretches of a file that one layer's tensors may lie in.
 MOST_STRETCHES = 4
 
@@ -40,7 +45,7 @@ def demand_of(path: Path, settings: Settings, n_gpu_layers: int | None = None) -
         context_tokens=shape.trained_context,
         parallel_answers=1,
         is_streamable=is_streamable([header.tensors for header in headers]),
-        is_packable=True,
+        is_packable=is_packable(shape.weight_bytes),
         can_quantise_kv=can_quantise_kv(headers[0].metadata),
     )
     return by_settings(demand, settings, n_gpu_layers)
@@ -95,6 +100,14 @@ def is_streamable(tables: Sequence[Sequence[TensorExtent]], platform: str = sys.
     )
     lie_apart = all(count <= MOST_STRETCHES for (_, layer), count in stretches.items() if layer is not None)
     return platform == "linux" and lie_apart and not picks_experts(tables)
+
+
+def is_packable(weight_bytes: int) -> bool:
+    """Whether the system may give room to all weights of a model at once, though it is never filled."""
+    with suppress(OSError):
+        if _OVERCOMMIT.read_text(encoding="ascii").strip() == "1":
+            return True
+    return weight_bytes <= psutil.virtual_memory().total + psutil.swap_memory().total
 
 
 def picks_experts(tables: Sequence[Sequence[TensorExtent]]) -> bool:

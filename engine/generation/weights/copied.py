@@ -17,7 +17,7 @@ from engine.memory.ledger import Ledger
 from engine.memory.pages import Range
 
 # The allocator's own words lie before a buffer, and a part of a page behind it; anything larger is somebody else's.
-MOST_AROUND_BYTES = 128 << 10
+MOST_AROUND_BYTES = 32 << 10
 PIECE_BYTES = 8 << 20
 NUM_READERS = 4
 

@@ -18,7 +18,7 @@ from engine.errors import NotStreamable
 from engine.models.fit import MOST_STRETCHES, picks_experts
 from engine.models.gguf import TensorExtent, layer_of
 
-EMBEDDINGS, OUTPUT = "token_embd.weight", "output.weight"
+EMBEDDINGS, OUTPUT, UNNAMED = "token_embd.weight", "output.weight", "without a name"
 # Of norms and biases, those of all layers are less than one slot.
 SMALL_BYTES = 2**20
 # A layer's number, or the name of a tensor that is read or kept by itself.
@@ -141,6 +141,7 @@ def copied_table(
         end: The first behind it that does not.
     """
     found = []
+    sizes = {tensor.name: tensor.num_bytes for table in tables for tensor in table}
     for tensor in (tensor for table in tables for tensor in table if tensor.name in addresses):
         first = max(start, addresses[tensor.name])
         num_bytes = min(end, addresses[tensor.name] + tensor.num_bytes) - first
@@ -149,8 +150,9 @@ def copied_table(
             found.append(TensorExtent(name, first - start, num_bytes))
     at = 0
     for tensor in (*_in_order(found), TensorExtent("", end - start, 0)):
-        if tensor.offset - at >= mmap.PAGESIZE:
-            found.append(TensorExtent(OUTPUT, at, tensor.offset - at))
+        if (gap := tensor.offset - at) >= mmap.PAGESIZE:
+            is_head = OUTPUT not in sizes and gap > sizes.get(EMBEDDINGS, 0) - 2 * mmap.PAGESIZE
+            found.append(TensorExtent(OUTPUT if is_head else UNNAMED, at, gap))
         at = tensor.offset + tensor.num_bytes
     return tuple(_in_order(found))
 

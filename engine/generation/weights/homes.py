@@ -137,10 +137,11 @@ class Homes:
             NotStreamable: Something else lies where the files should.
             OSError: They could not be read.
         """
-        self._drop_loaded()
         edges, pinned = self._layout.edges, self._pinned
+        layers = [pages for layer in self._layers for pages in self._layout.layers[layer]]
+        self._require([(pages, *self._at_origin(pages)) for pages in (*edges, *pinned, *layers)])
+        self._drop_loaded()
         copies = [self._files.read_buffered(page.part, page.start, page.num_bytes) for page in edges]
-        self._require([(pages, *self._at_origin(pages)) for pages in (*edges, *pinned)])
         for pages in (*edges, *pinned):
             self._map_home(pages)
         for page, data in zip(edges, copies, strict=True):

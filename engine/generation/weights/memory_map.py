@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 PROT_READ_WRITE = 1 | 2
 MAP_SHARED, MAP_PRIVATE, MAP_FIXED, MAP_ANONYMOUS = 1, 2, 0x10, 0x20
 MADV_RANDOM, MADV_DONTNEED, MADV_DONTFORK, MADV_HUGEPAGE, MADV_POPULATE_READ = 1, 4, 10, 14, 22
+MADV_NOHUGEPAGE = 15
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
 _MAP_FAILED = ctypes.c_void_p(-1).value
 # EX_OSERR of sysexits.h: the system could not do what it was asked for.

@@ -22,7 +22,7 @@ import numpy as np
 from engine.errors import NotStreamable
 from engine.generation.weights.copied import MOST_AROUND_BYTES
 from engine.generation.weights.copied_file import CopiedFile
-from engine.generation.weights.memory_map import MADV_DONTNEED, advise, bytes_at
+from engine.generation.weights.memory_map import MADV_DONTNEED, MADV_NOHUGEPAGE, advise, bytes_at
 from engine.memory.ledger import Ledger
 from engine.memory.pages import Range
 
@@ -102,6 +102,8 @@ class Packing:
     def _begin(self, where: Range) -> None:
         if self._file is None:
             self._file, self._start = CopiedFile(self._folder, where, self._ledger), where[0]
+            # In large pages, what is touched would be far ahead of what was written.
+            advise(where[0], where[1] - where[0], MADV_NOHUGEPAGE)
             self._written = np.zeros((where[1] - where[0]) // mmap.PAGESIZE, np.bool_)
 
     def _touched(self, first: int, last: int) -> np.ndarray[Any, np.dtype[np.bool_]]:

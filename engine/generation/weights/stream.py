@@ -118,7 +118,9 @@ class LayerStream:
             self._readers = Readers(self._ring, self._homes.read, options.depths, options.patience_seconds)
             undo.callback(self._stop_reading)
             layer_bytes = [self._layout.layer_bytes(layer) for layer in range(self._layout.num_layers)]
-            is_from_copy = copied is not None
+            parts = {pages.part for layer in self._layout.layers for pages in layer}
+            # Where a part of each is read from the model's own file, the copy is told of as a whole.
+            self._tells_layers = is_from_copy = copied is not None and parts == {len(sources.paths) - 1}
             self._leases = LayerLeases(ledger, layer_bytes, self._homes.fixed_bytes, is_from_copy=is_from_copy)
             undo.callback(self._leases.release)
             self._cursor = Cursor(self._readers, self._layout.num_layers)
@@ -327,7 +329,7 @@ class LayerStream:
         for layer in at_home:
             self._leases.pin(layer, "loading" if layer in self._wanted else "evicting")
         self._leases.show_slots(self._homes.slot_bytes(self._places))
-        if self._copied is not None:
+        if self._copied is not None and self._tells_layers:
             self._copied.show_streamed(sum(self._layout.layer_bytes(layer) for layer in self.streamed))
         self._loading = at_home
         self._note_arrivals()

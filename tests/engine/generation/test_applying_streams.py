@@ -13,6 +13,7 @@ from engine.errors import NotStreamable
 from engine.events import AnswerFailed, AnswerFinished, MemoryShort
 from engine.generation import load_plan, opening
 from engine.generation.commands import UseModel
+from engine.generation.model import Model
 from engine.memory.demand import Demand
 from engine.memory.hardware import Hardware
 from engine.memory.placement import Placement
@@ -117,6 +118,16 @@ def test_a_model_that_turns_out_not_to_be_streamable_goes_on_without_and_says_so
     assert not settled.is_in_force
     assert settled.sentence.startswith("Its layers lie across each other. The system reads of its file what is needed")
     assert (model_desk.loader.placement.streamed_layers, model_desk.loader.demand.is_streamable) == ((), False)
+    assert texts_of(model_desk, list(decisive)) == decisive
+
+
+def test_layers_that_came_back_are_streamed_again_without_a_load(model_desk, decisive, monkeypatch):
+    ask_all(model_desk, decisive)
+    assert placed(model_desk, **STREAMED).is_in_force
+    assert placed(model_desk, streamed_layers=(), ring_slots=0).is_in_force
+    monkeypatch.setattr(Model, "load", lambda *what, **named: pytest.fail("loaded again"))
+    assert placed(model_desk, **STREAMED).is_in_force
+    check_weights(model_desk)
     assert texts_of(model_desk, list(decisive)) == decisive
 
 

@@ -36,6 +36,12 @@ def test_weights_are_planned_to_leave_only_for_turns_and_only_where_they_lie_as_
     assert not planner.another().demand(plan).wishes.can_leave
 
 
+def test_what_could_not_be_packed_is_not_planned_so_again(planner, tiny_model):
+    assert planner.plan(tiny_model, None).demand.is_packable
+    planner.premises.not_packed.add(tiny_model)
+    assert not planner.plan(tiny_model, None).demand.is_packable
+
+
 def test_what_is_bound_to_come_takes_of_the_room_until_it_is_there(planner, tiny_model):
     plan, ledger = planner.plan(tiny_model, None), planner.premises.ledger
 

@@ -94,6 +94,23 @@ def test_where_no_copy_can_be_written_layers_are_read_from_the_model_s_file(desk
     desk.close(weights)
 
 
+def test_a_system_that_gives_no_room_for_all_weights_at_once_reads_them_from_the_file(desk: Desk) -> None:
+    desk.failing = ModelLoadFailed("m.gguf could not be loaded (failed to allocate CPU_REPACK buffer).", "Or smaller.")
+    weights = desk.open(**PACKED)
+    assert desk.loads == [(True, True), (False, False)]
+    assert weights.stream is not None
+    assert weights.plan.remarks[0].startswith("There is no room to put the weights into the processor's order.")
+    desk.close(weights)
+
+
+def test_a_damaged_model_is_not_read_a_second_time(desk: Desk) -> None:
+    desk.failing = ModelLoadFailed("m.gguf could not be loaded (tensor data is cut).", "Download it again.")
+    with pytest.raises(ModelLoadFailed, match="cut"):
+        desk.open(**PACKED)
+    assert desk.loads == [(True, True)]
+    assert desk.ledger.spans() == ()
+
+
 def test_where_nothing_can_be_streamed_the_system_reads_the_file(desk: Desk, monkeypatch) -> None:
     def refuse(*what: object, **named: object) -> None:
         raise NotStreamable("Layers lie across each other.")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.config import Settings
-from engine.models.fit import by_settings, can_quantise_kv, demand_of, is_streamable
+from engine.models import fit
+from engine.models.fit import by_settings, can_quantise_kv, demand_of, is_packable, is_streamable
 from engine.models.gguf import TensorExtent, read_shape
 from tests.helpers.tiny_gguf import write_tiny_model
 
@@ -62,3 +63,15 @@ def test_a_header_tells_the_width_of_a_token(tmp_path: Path, layers: int, dim: i
     shape = read_shape(write_tiny_model(tmp_path / "m.gguf", layers=layers, dim=dim))
     assert shape.width == dim
     assert (shape.expert_share, shape.expert_use) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("0\n", False), ("1\n", True), (None, False)])
+def test_weights_that_a_system_has_no_room_for_at_once_cannot_be_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str | None, expected: bool
+):
+    told = tmp_path / "overcommit_memory"
+    if policy is not None:
+        told.write_text(policy)
+    monkeypatch.setattr(fit, "_OVERCOMMIT", told)
+    assert is_packable(1000)
+    assert is_packable(1 << 60) == expected

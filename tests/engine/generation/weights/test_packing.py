@@ -200,6 +200,23 @@ def test_weights_that_lie_among_other_memory_are_left_alone(path: Path, tmp_path
         load(path, tmp_path)
 
 
+def test_an_order_that_is_not_known_is_not_read_from_a_file(path: Path, tmp_path: Path, monkeypatch) -> None:
+    # As llama.cpp tells where a processor has a matrix unit.
+    monkeypatch.setattr(model_module.native_log, "begin", lambda: None)
+    monkeypatch.setitem(model_module.native_log.weight_buffers, "AMX", 7)
+    with pytest.raises(NotStreamable, match="order that cannot be told"):
+        load(path, tmp_path)
+
+
+def test_whatever_goes_wrong_between_two_tensors_is_told(path: Path, tmp_path: Path, monkeypatch) -> None:
+    def fail(self: Packing, where: object) -> None:
+        raise MemoryError("no array")
+
+    monkeypatch.setattr(Packing, "take", fail)
+    with pytest.raises(NotStreamable, match="no array"):
+        load(path, tmp_path)
+
+
 def test_a_build_that_does_not_tell_addresses_is_refused(path: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(addresses, "_GET_TENSOR", "_ZN4none")
     with pytest.raises(NotStreamable, match="does not tell where"):
