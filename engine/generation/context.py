@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from engine.core import KVType
 from engine.errors import DecodeFailed, ModelLoadFailed, NoCells, NoRoomToCompute, WeightsNotRead
 from engine.generation.model import Model, native_log
-from engine.generation.rows import num_to_fill
 from engine.memory.heap import bytes_in_arenas
 from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
 
@@ -95,9 +94,7 @@ class Context:
         params.n_ubatch = min(spec.n_ubatch, params.n_batch)
         # A batch with fewer tokens than there are sequences trips an assertion while memory is reserved.
         most = min(MAX_WHOLE_STATES, params.n_batch) if model.is_recurrent else params.n_batch
-        # Weights that were copied are in the processor's order; where a state is one of a few, none is to spare.
-        self._fills_up = model.copied_bytes > 0 and model.can_share_prefixes
-        params.n_seq_max = min(spec.num_sequences + self._fills_up, most, MAX_SEQUENCES)
+        params.n_seq_max = min(spec.num_sequences, most)
         # Else room is made for the logits of every token of a pass, which nobody asks for: 60 MB for 512 of 32,000.
         params.n_outputs_max = params.n_seq_max
         params.n_threads = params.n_threads_batch = spec.num_threads
@@ -125,8 +122,7 @@ class Context:
         self._handle: Any = handle
         self._memory: Any = llama.llama_get_memory(handle)
         self.n_batch, self.n_ubatch = int(params.n_batch), int(params.n_ubatch)
-        # The last one is that of tokens that nobody asked for.
-        self.num_sequences = self._filler = int(params.n_seq_max) - self._fills_up
+        self.num_sequences = int(params.n_seq_max)
         self._batch = _Batch(self.n_batch)
         self._is_spoilt = False
         self._num_threads = spec.num_threads
@@ -206,7 +202,9 @@ class Context:
         rows = self._batch.fill(stretches)
         if self._stream is not None:
             self._stream.before_decode(self._batch.struct.n_tokens)
-        result = self._decode()
+        result = llama.llama_decode(self._handle, self._batch.struct)
+        # A device computes on after the call: what is measured, cancelled or saved now must be behind us.
+        llama.llama_synchronize(self._handle)
         if self._stream is not None:
             try:
                 self._stream.after_decode(result == 0)
@@ -223,22 +221,6 @@ class Context:
         if result != 0:
             raise DecodeFailed(f"The model stopped computing (llama_decode returned {result}).", "Ask again.")
         return rows
-
-    def _decode(self) -> int:
-        """Computes the batch, filled up where that is faster and there are cells for it."""
-        asked = self._batch.struct.n_tokens
-        added = num_to_fill(asked, self.n_ubatch) if self._fills_up else 0
-        result = _NO_CELL_FREE
-        if added and asked + added <= self.n_batch:
-            self._batch.add(added, self._filler)
-            result = int(llama.llama_decode(self._handle, self._batch.struct))
-            llama.llama_memory_seq_rm(self._memory, self._filler, 0, -1)
-            self._batch.struct.n_tokens = asked
-        if result == _NO_CELL_FREE:
-            result = int(llama.llama_decode(self._handle, self._batch.struct))
-        # A device computes on after the call: what is measured, cancelled or saved now must be behind us.
-        llama.llama_synchronize(self._handle)
-        return result
 
     def logits(self, row: int) -> NDArray[np.float32]:
         """Logits of a row of the last batch, by token id: a view that the next `decode` overwrites."""
@@ -314,14 +296,6 @@ class _Batch:
         self._slots[:count], self._wanted[:count] = slots, wanted
         self.struct.n_tokens = count
         return rows
-
-    def add(self, count: int, slot: int) -> None:
-        """Lays tokens of a sequence behind the others, of which no logits are kept."""
-        start = self.struct.n_tokens
-        end = start + count
-        self._tokens[start:end], self._positions[start:end] = 0, range(count)
-        self._slots[start:end], self._wanted[start:end] = slot, 0
-        self.struct.n_tokens = end
 
 
 def _pointer(array: State) -> Any:
