@@ -43,8 +43,8 @@ class Rounds:
 
     ours: list[MeasuredAnswers] = field(default_factory=list)
     stock: list[MeasuredAnswers] = field(default_factory=list)
-    whole: list[MeasuredAnswers] = field(default_factory=list)
     bandwidths: list[float] = field(default_factory=list)
+    whole: list[MeasuredAnswers] = field(default_factory=list)
 
     @property
     def over_stock(self) -> float:
