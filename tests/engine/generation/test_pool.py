@@ -580,18 +580,28 @@ def quantised(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return paths
 
 
-def test_weights_in_the_processors_order_leave_and_come_back_without_a_load(quantised, pool_desk, monkeypatch):
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Which models were loaded, one after the other."""
+    found: list[Path] = []
+    load = Model.load
+
+    def noted(self: Model, *args, **options) -> None:
+        found.append(self.path)
+        load(self, *args, **options)
+
+    monkeypatch.setattr(Model, "load", noted)
+    return found
+
+
+def test_weights_in_the_processors_order_leave_and_come_back_without_a_load(quantised, pool_desk, loads):
     alone = {}
     for path in quantised:
         desk = pool_desk(FOR_ALL)
         desk.worker.use(UseModel(path))
         desk.ask_of("", "q")
         alone[path] = desk.text_of("q")
-    loads: list[Path] = []
-    load = Model.load
-    monkeypatch.setattr(
-        Model, "load", lambda self, *args, **options: (loads.append(self.path), load(self, *args, **options))[1]
-    )
+    loads.clear()
     # Each takes 72 MiB of weights, and some 20 besides.
     desk = pool_desk(130 * MIB)
     desk.worker.use(UseModel(quantised[0]))
@@ -611,12 +621,7 @@ def test_weights_in_the_processors_order_leave_and_come_back_without_a_load(quan
     assert sum(span.num_bytes for span in spans) == 0
 
 
-def test_layers_streamed_from_a_copy_leave_and_come_back_without_another(quantised, pool_desk, monkeypatch):
-    loads: list[Path] = []
-    load = Model.load
-    monkeypatch.setattr(
-        Model, "load", lambda self, *args, **options: (loads.append(self.path), load(self, *args, **options))[1]
-    )
+def test_layers_streamed_from_a_copy_leave_and_come_back_without_another(quantised, pool_desk, loads):
     # Too little for the weights of one.
     desk = pool_desk(72 * MIB)
     desk.worker.use(UseModel(quantised[0]))
