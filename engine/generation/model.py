@@ -23,6 +23,7 @@ from engine.generation.weights.copied import range_of
 from engine.generation.weights.mappings import Mapping, appeared, current
 from engine.generation.weights.packing import Packing
 from engine.memory import pages
+from engine.memory.heap import trim_heap
 from engine.memory.pages import Range, anonymous_ranges
 
 log = logging.getLogger(__name__)
@@ -99,6 +100,8 @@ class Copying:
     """What llama.cpp copies of the weights into memory of its own during one load, as its log tells."""
 
     def __init__(self, packing: Packing | None) -> None:
+        # Weights that fit into what was freed would lie there, among other memory, which they could never leave.
+        trim_heap()
         self._packing, self._before = packing, anonymous_ranges()
         self._known: Range | None = None
         self.problem: NotStreamable | None = None
