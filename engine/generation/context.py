@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from engine.core import KVType
 from engine.errors import DecodeFailed, ModelLoadFailed, NoCells, NoRoomToCompute, WeightsNotRead
 from engine.generation.model import Model, native_log
+from engine.generation.rows import num_to_fill
 from engine.memory.heap import bytes_in_arenas
 from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
 
@@ -123,6 +124,8 @@ class Context:
         self._memory: Any = llama.llama_get_memory(handle)
         self.n_batch, self.n_ubatch = int(params.n_batch), int(params.n_ubatch)
         self.num_sequences = int(params.n_seq_max)
+        # Weights that were copied are in the processor's order; what is added has to be forgotten again.
+        self._fills_up = model.copied_bytes > 0 and model.can_share_prefixes
         self._batch = _Batch(self.n_batch)
         self._is_spoilt = False
         self._num_threads = spec.num_threads
@@ -202,9 +205,7 @@ class Context:
         rows = self._batch.fill(stretches)
         if self._stream is not None:
             self._stream.before_decode(self._batch.struct.n_tokens)
-        result = llama.llama_decode(self._handle, self._batch.struct)
-        # A device computes on after the call: what is measured, cancelled or saved now must be behind us.
-        llama.llama_synchronize(self._handle)
+        result = self._decode(stretches[-1])
         if self._stream is not None:
             try:
                 self._stream.after_decode(result == 0)
@@ -221,6 +222,23 @@ class Context:
         if result != 0:
             raise DecodeFailed(f"The model stopped computing (llama_decode returned {result}).", "Ask again.")
         return rows
+
+    def _decode(self, last: Stretch) -> int:
+        """Computes the batch that ends with `last`, filled up behind it where that is faster and there are cells."""
+        asked = self._batch.struct.n_tokens
+        added = num_to_fill(asked, self.n_ubatch) if self._fills_up else 0
+        result = _NO_CELL_FREE
+        if added and asked + added <= self.n_batch:
+            end = last.position + len(last.tokens)
+            self._batch.add(added, last.slot, end)
+            result = int(llama.llama_decode(self._handle, self._batch.struct))
+            llama.llama_memory_seq_rm(self._memory, last.slot, end, -1)
+            self._batch.struct.n_tokens = asked
+        if result == _NO_CELL_FREE:
+            result = int(llama.llama_decode(self._handle, self._batch.struct))
+        # A device computes on after the call: what is measured, cancelled or saved now must be behind us.
+        llama.llama_synchronize(self._handle)
+        return result
 
     def logits(self, row: int) -> NDArray[np.float32]:
         """Logits of a row of the last batch, by token id: a view that the next `decode` overwrites."""
@@ -296,6 +314,14 @@ class _Batch:
         self._slots[:count], self._wanted[:count] = slots, wanted
         self.struct.n_tokens = count
         return rows
+
+    def add(self, count: int, slot: int, position: int) -> None:
+        """Lays tokens that go on in a sequence at `position` behind the others; no logits of them are kept."""
+        start = self.struct.n_tokens
+        end = start + count
+        self._tokens[start:end], self._positions[start:end] = 0, range(position, position + count)
+        self._slots[start:end], self._wanted[start:end] = slot, 0
+        self.struct.n_tokens = end
 
 
 def _pointer(array: State) -> Any:

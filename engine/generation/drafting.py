@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from engine.generation.request import Request
+from engine.generation.rows import AT_ONCE
 from engine.memory.workspace import ROWS_OF_AN_ANSWER
 
 MAX_DRAFT_TOKENS = ROWS_OF_AN_ANSWER - 1
@@ -29,7 +30,6 @@ _GUESSED_SHARE = 0.25
 # A pass that something else held up says little about the next one, and one that was not says much.
 _FASTER_WEIGHT, _SLOWER_WEIGHT, _HELD_UP = 0.3, 0.1, 3.0
 _REMEMBERED_PASSES = 256
-_ROWS = 4
 # How far beyond the largest pass that was measured the line is trusted.
 _KNOWN_AHEAD = 2
 # What is less likely than this to come true adds nothing to a draft.
@@ -82,7 +82,7 @@ class PassCosts:
             # Not at every pass: most are followed by no draft, and what is rarely run is slow to run.
             self._draw_lines()
         sizes, seconds = self._sizes, self._seconds
-        if not sizes or num_tokens > max(_ROWS, _KNOWN_AHEAD * sizes[-1]):
+        if not sizes or num_tokens > max(AT_ONCE, _KNOWN_AHEAD * sizes[-1]):
             return None
         if len(sizes) == 1:
             return seconds[0] * (1 + _GUESSED_SHARE * max(0.0, num_tokens / sizes[0] - 1))
@@ -149,7 +149,7 @@ def draft_length(
         expected += so_far
         if so_far < _HOPELESS:
             break
-        taken = seconds(num_writing + length) if (num_writing + length) % _ROWS == 0 else None
+        taken = seconds(num_writing + length) if (num_writing + length) % AT_ONCE == 0 else None
         if taken and expected / taken > best_rate:
             best, best_rate = length, expected / taken
     return best

@@ -1,0 +1,106 @@
+"""Tests for engine.generation.rows: batches are filled up to what a processor computes at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.errors import NoCells
+from engine.generation.context import Context, ContextSpec, Stretch
+from engine.generation.model import Model
+from engine.generation.rows import num_to_fill
+from tests.bench.bench_model import Shape, write_model
+from tests.helpers.tiny_gguf import write_tiny_model
+
+SPEC = ContextSpec(num_cells=256, n_batch=64, n_ubatch=32, num_threads=1, num_sequences=8)
+SHAPE = Shape("rows", layers=2, width=256, feed_forward=512, heads=4, kv_heads=2, vocabulary=2000)
+
+
+@pytest.mark.parametrize(
+    ("num_tokens", "expected"),
+    [(1, 0), (2, 0), (3, 1), (4, 0), (5, 0), (6, 2), (7, 1), (8, 0), (31, 1), (32, 0), (34, 0), (35, 1), (62, 2)],
+)
+def test_a_batch_is_filled_up_where_that_is_faster(num_tokens: int, expected: int) -> None:
+    assert num_to_fill(num_tokens, 32) == expected
+
+
+def test_nothing_is_added_that_would_be_computed_by_itself() -> None:
+    assert num_to_fill(7, 7) == 0
+    assert num_to_fill(30, 30) == 0
+    assert num_to_fill(29 + 30, 30) == 0
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("models") / "rows.gguf"
+    write_model(file, SHAPE)
+    model = Model(file, 0, lambda _: True)
+    is_copied = model.copied_bytes > 0
+    model.close()
+    if not is_copied:
+        pytest.skip("llama.cpp keeps this processor's weights as they lie in the file")
+    return file
+
+
+def decoded(context: Context, stretches: list[Stretch]) -> list[np.ndarray]:
+    rows = context.decode(stretches)
+    return [context.logits(row + len(stretch.tokens) - 1).copy() for row, stretch in zip(rows, stretches, strict=True)]
+
+
+def test_what_is_added_changes_nothing_and_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answers(*, fills_up: bool) -> tuple[list[np.ndarray], list[int]]:
+        model = Model(path, 0, lambda _: True)
+        context = Context(model, SPEC)
+        context._fills_up = fills_up
+        found = decoded(context, [Stretch(0, 0, range(300, 319), 1), Stretch(1, 0, range(400, 412), 1)])
+        for step in range(5):
+            found += decoded(context, [Stretch(slot, at + step, (500 + step,), 1) for slot, at in ((0, 19), (1, 12))])
+            third = [Stretch(2, step, (600 + step,), 1)]
+            found += decoded(context, third + [Stretch(slot, step, (700 + step,), 1) for slot in (3, 4)])
+        sizes = [context.state_bytes(slot) for slot in range(5)]
+        context.close()
+        model.close()
+        return found, sizes
+
+    calls: list[int] = []
+    add = Context._decode
+
+    def watched(self: Context, last: Stretch) -> int:
+        calls.append(self._batch.struct.n_tokens)
+        return add(self, last)
+
+    monkeypatch.setattr(Context, "_decode", watched)
+    (filled, sizes), (plain, sizes_before) = answers(fills_up=True), answers(fills_up=False)
+    assert 3 in calls
+    assert sizes == sizes_before
+    assert len(filled) == len(plain)
+    for one, other in zip(filled, plain, strict=True):
+        assert np.abs(one - other).max() <= 1e-2
+        assert one.argmax() == other.argmax()
+
+
+def test_a_context_that_is_full_is_used_to_the_last_cell(path: Path) -> None:
+    model = Model(path, 0, lambda _: True)
+    context = Context(model, SPEC)
+    for start in range(0, 192, 64):
+        context.decode([Stretch(0, start, range(300, 364), 0)])
+    context.decode([Stretch(0, 192, range(300, 361), 0)])
+    context.decode([Stretch(1, 0, (5, 6, 7), 1)])
+    with pytest.raises(NoCells):
+        context.decode([Stretch(2, 0, (5, 6, 7), 1)])
+    assert context.remove(1)
+    context.decode([Stretch(2, 0, (5, 6, 7), 1)])
+    context.close()
+    model.close()
+
+
+def test_sequences_are_as_many_as_were_asked_for(path: Path, tmp_path: Path) -> None:
+    in_file_order = write_tiny_model(tmp_path / "tiny.gguf")
+    for file in (path, in_file_order):
+        model = Model(file, 0, lambda _: True)
+        context = Context(model, SPEC)
+        assert context.num_sequences == SPEC.num_sequences
+        context.close()
+        model.close()
