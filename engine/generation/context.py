@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from engine.core import KVType
 from engine.errors import DecodeFailed, ModelLoadFailed, NoCells, NoRoomToCompute, WeightsNotRead
 from engine.generation.model import Model, native_log
-from engine.generation.rows import num_to_fill
+from engine.generation.rows import Extent, Filling, cell_cost
 from engine.memory.heap import bytes_in_arenas
 from engine.memory.pages import anonymous_ranges, appeared, resident_bytes
 
@@ -124,8 +124,7 @@ class Context:
         self._memory: Any = llama.llama_get_memory(handle)
         self.n_batch, self.n_ubatch = int(params.n_batch), int(params.n_ubatch)
         self.num_sequences = int(params.n_seq_max)
-        # Weights that were copied are in the processor's order; what is added has to be forgotten again.
-        self._fills_up = model.copied_bytes > 0 and model.can_share_prefixes
+        self._filling = self._made_faster()
         self._batch = _Batch(self.n_batch)
         self._is_spoilt = False
         self._num_threads = spec.num_threads
@@ -205,7 +204,7 @@ class Context:
         rows = self._batch.fill(stretches)
         if self._stream is not None:
             self._stream.before_decode(self._batch.struct.n_tokens)
-        result = self._decode(stretches[-1])
+        result = self._decode(stretches)
         if self._stream is not None:
             try:
                 self._stream.after_decode(result == 0)
@@ -223,16 +222,29 @@ class Context:
             raise DecodeFailed(f"The model stopped computing (llama_decode returned {result}).", "Ask again.")
         return rows
 
-    def _decode(self, last: Stretch) -> int:
-        """Computes the batch that ends with `last`, filled up behind it where that is faster and there are cells."""
-        asked = self._batch.struct.n_tokens
-        added = num_to_fill(asked, self.n_ubatch) if self._fills_up else 0
+    def _made_faster(self) -> Filling:
+        """What is added has to be forgotten again, which not every model can."""
+        model = self.model
+        if not model.can_share_prefixes:
+            return Filling()
+        in_own_order = model.copied_bytes > 0
+        if not self.attends_by_tiles:
+            return Filling(in_own_order)
+        handle = model.handle
+        parameters, layers = llama.llama_model_n_params(handle), llama.llama_model_n_layer(handle)
+        width = llama.llama_model_n_embd(handle)
+        return Filling(in_own_order, cell_cost(parameters, layers, width, in_own_order=in_own_order))
+
+    def _decode(self, stretches: Sequence[Stretch]) -> int:
+        """Computes the batch, filled up behind its last stretch where that is faster and there are cells."""
+        asked, last = self._batch.struct.n_tokens, stretches[-1]
+        extents = [Extent(len(one.tokens), one.position + len(one.tokens)) for one in stretches]
+        added = self._filling.num_to_add(extents, self.n_ubatch)
         result = _NO_CELL_FREE
         if added and asked + added <= self.n_batch:
-            end = last.position + len(last.tokens)
-            self._batch.add(added, last.slot, end)
+            self._batch.add(added, last.slot, extents[-1].end)
             result = int(llama.llama_decode(self._handle, self._batch.struct))
-            llama.llama_memory_seq_rm(self._memory, last.slot, end, -1)
+            self.remove(last.slot, extents[-1].end)
             self._batch.struct.n_tokens = asked
         if result == _NO_CELL_FREE:
             result = int(llama.llama_decode(self._handle, self._batch.struct))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.core import Priority
+from engine.generation.rows import TILE_TOKENS
 
 _RANKS: dict[Priority, int] = {"interactive": 0, "batch": 1, "idle": 2}
 # A batch request counts as interactive after this long in the queue, one for idle times after twice as long.
@@ -24,9 +25,6 @@ MIN_ALONE_TOKENS = 128
 READ_AHEAD_STEPS = 2
 # Below this, a chunk reads the weights for too few tokens to be worth it.
 MIN_CHUNK_TOKENS = 32
-# llama.cpp computes attention on the processor by tiles of so many tokens of a batch, whoever's they are: with fewer,
-# each by itself, at four fifths of the speed; a tile that is not full costs as much as a full one.
-TILE_TOKENS = 64
 # Where prompts and answers take turns, answers that somebody watches are written for so much of the time that prompts
 # were read for: a few tokens in one go instead of one. What has been written gives its cells back, and attention looks
 # at fewer.

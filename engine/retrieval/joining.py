@@ -93,10 +93,16 @@ def with_small_documents_whole(
         chunks_of: Reads all chunks of some documents.
         room: What the passages may grow to.
     """
-    small = list(dict.fromkeys(p.document_id for p in passages if 1 < num_chunks[p.document_id] <= max_chunks))
-    whole = _whole(chunks_of(small) if small else ())
+    tokens = [estimated_tokens(passage.text) for passage in passages]
+    left = room.total_tokens - sum(tokens)
+    # Reading takes longer than all else here, so nothing is read that could not grow.
+    small = dict.fromkeys(
+        passage.document_id
+        for passage, num_tokens in zip(passages, tokens, strict=True)
+        if left > 0 and num_tokens < room.passage_tokens and 1 < num_chunks[passage.document_id] <= max_chunks
+    )
+    whole = _whole(chunks_of(list(small)) if small else ())
     grown = list(passages)
-    left = room.total_tokens - sum(estimated_tokens(passage.text) for passage in passages)
     for index, passage in enumerate(passages):
         document = whole.get(passage.document_id)
         if document is None:

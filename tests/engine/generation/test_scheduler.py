@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from engine.generation.rows import TILE_TOKENS
 from engine.generation.scheduler import (
     AGEING_SECONDS,
     MIN_ALONE_TOKENS,
     MIN_CHUNK_TOKENS,
     STALL_SECONDS,
     STOP_SECONDS,
-    TILE_TOKENS,
     Candidate,
     Demand,
     Resident,
