@@ -22,6 +22,7 @@ from engine.memory import reasons
 from engine.memory.allowance import Allowance, chosen_of
 from engine.memory.decisions import Decisions
 from engine.memory.demand import Backlog, Budgets, Demand
+from engine.memory.gangs import Sharing
 from engine.memory.hardware import Hardware
 from engine.memory.ladder import Rung, constrained
 from engine.memory.ledger import Ledger
@@ -31,7 +32,7 @@ from engine.memory.room import Held
 from engine.observing import Observer
 from engine.protocol import PressureLevel
 from engine.shortage import SETTLING_SECONDS, TOLERANCE, Shortage
-from engine.sight import GangOf, Hands, InForce, Plan, Senses, ShouldChange
+from engine.sight import Hands, InForce, Plan, Senses, SharingOf, ShouldChange
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class Adapting:
         gauge: PressureGauge | None = None,
         clock: Callable[[], float] = time.monotonic,
         observer: Observer | None = None,
-        gang_of: GangOf | None = None,
+        sharing_of: SharingOf | None = None,
     ) -> None:
         """Prepares the thread.
 
@@ -71,10 +72,10 @@ class Adapting:
             gauge: Tells pressure.
             clock: Seconds that never go back.
             observer: Learns from what is done anyway; None: nobody does.
-            gang_of: How many of a backlog to answer at once; None: as many as have cells.
+            sharing_of: What a backlog's questions gain by sharing steps; None: as many begin as have cells.
         """
-        self._gang_of = gang_of
-        self._gang: int | None = None
+        self._sharing_of = sharing_of
+        self._sharing: Sharing | None = None
         self._senses, self._hands, self._ledger = senses, hands, ledger
         self._plan, self._should_change = plan, should_change
         self._clock, self._observer = clock, observer
@@ -301,13 +302,13 @@ class Adapting:
         )
 
     def _limit(self, in_force: InForce) -> None:
-        """A backlog is answered in gangs of the size that has all wait least; that costs nobody a pause."""
-        if self._gang_of is None:
+        """Of a backlog as many are under way as have all wait least; that costs nobody a pause."""
+        if self._sharing_of is None:
             return
-        gang = self._gang_of(in_force.here.placement, self._senses.backlog(), in_force.demand)
-        if gang != self._gang:
-            self._gang = gang
-            self._hands.answer_at_once(gang)
+        sharing = self._sharing_of(in_force.here.placement, self._senses.backlog(), in_force.demand)
+        if sharing != self._sharing:
+            self._sharing = sharing
+            self._hands.share_steps(sharing)
 
     # --- handing over ---
 

@@ -204,7 +204,7 @@ def assemble(
             lambda: measure(),
             is_free=lambda: indexer.is_idle,
         ),
-        gang_of=planner.gang,
+        sharing_of=planner.sharing,
     )
 
     def measure() -> None:

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from engine.competing import place_index
 from engine.memory.demand import Backlog, Demand, losing_nothing
+from engine.memory.gangs import Sharing
 from engine.memory.hardware import Hardware
 from engine.memory.hysteresis import Hysteresis, pause_seconds
 from engine.memory.placement import Placement
-from engine.memory.planner import gang_of, plan, predicted
+from engine.memory.planner import plan, predicted, sharing_of
 from engine.memory.profile import Profile
 
 
@@ -30,11 +31,11 @@ class ProfiledPlanner:
         self._newest = backlog, demand
         return plan(hardware, self._profile(), backlog, demand)
 
-    def gang(self, placement: Placement, backlog: Backlog, demand: Demand) -> int | None:
-        """How many of scripts' questions to answer at once, with a model placed like this; None where few are there."""
+    def sharing(self, placement: Placement, backlog: Backlog, demand: Demand) -> Sharing | None:
+        """What scripts' questions gain by sharing steps, with a model placed like this; None where few are there."""
         if backlog.num_answers < 2 or not demand.shape.layer_bytes:
             return None
-        return gang_of(placement, self._profile(), backlog, demand)
+        return sharing_of(placement, self._profile(), backlog, demand)
 
     def should_change(self, current: Placement, wanted: Placement, now: float, *, must: bool = False) -> bool:
         """Whether to leave a placement for what was planned last, at `now` in seconds."""

@@ -13,6 +13,7 @@ from engine.generation.worker import GenerationWorker
 from engine.handing_over import Here
 from engine.memory.backlog import BacklogWatch
 from engine.memory.demand import Budgets, Demand
+from engine.memory.gangs import Sharing
 from engine.memory.hardware import Hardware, probe
 from engine.memory.placement import Placement
 from engine.sight import InForce, Use
@@ -104,8 +105,8 @@ class EngineHands:
         self.move_embedder(to_gpu=False)
         return False
 
-    def answer_at_once(self, most: int | None) -> None:
-        self._generation.answer_at_once(most)
+    def share_steps(self, sharing: Sharing | None) -> None:
+        self._generation.share_steps(sharing)
 
     def keep_in_cells(self, may_lie: bool) -> None:
         self._generation.keep_in_cells(may_lie)

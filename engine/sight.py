@@ -10,6 +10,7 @@ from typing import Protocol
 from engine.config import Settings
 from engine.handing_over import Here, Movers
 from engine.memory.demand import Backlog, Demand
+from engine.memory.gangs import Sharing
 from engine.memory.hardware import Hardware
 from engine.memory.ladder import Rung
 from engine.memory.placement import Placement
@@ -58,8 +59,8 @@ class Senses:
 class Hands(Movers, Protocol):
     """Who does what is decided; each call returns soon, whatever it takes."""
 
-    def answer_at_once(self, most: int | None) -> None:
-        """Has so many of scripts' questions answered at once; None: as many as have cells."""
+    def share_steps(self, sharing: Sharing | None) -> None:
+        """Has as many of scripts' questions under way as this says; None: as many as have cells."""
 
     def rest_model(self) -> None:
         """Frees the model, which nobody uses; the next question loads it again."""
@@ -71,8 +72,8 @@ class Hands(Movers, Protocol):
         """Whether answers that wait for cells are kept on the disk meanwhile, and not in memory."""
 
 
-# How many of scripts' questions are answered at once, of a model placed so; None for as many as have cells.
-GangOf = Callable[[Placement, Backlog, Demand], int | None]
+# What scripts' questions gain by sharing steps, of a model placed so; None for as many as have cells.
+SharingOf = Callable[[Placement, Backlog, Demand], Sharing | None]
 Plan = Callable[[Hardware, Backlog, Demand], Placement]
 
 

@@ -19,6 +19,7 @@ from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.queueing import Queueing
 from engine.generation.residence import Residence
 from engine.generation.scheduler import Resident, is_read_soon, victim, watermark
+from engine.memory.gangs import Sharing
 
 # While nobody comes or goes, there is room only where kept KV was unpinned, or where waiting made more urgent.
 _STEPS_BETWEEN_TRIES = 16
@@ -49,8 +50,7 @@ class Admission:
         self._step_tokens = step_tokens
         self._queue = Queueing(groups, keeper, residence.can_share, clock)
         self.lacks_cells = self._is_held_back = False
-        self._gang: int | None = None
-        self._is_filling = False
+        self._sharing: Sharing | None = None
         self._num_steps_to_skip = 0
 
     def make_room(self, max_tokens: int) -> SequenceGroup | None:
@@ -88,8 +88,7 @@ class Admission:
             self._num_steps_to_skip -= 1
             return None
         while self._groups.waiting and not (self._is_held_back and self._groups.running):
-            # However long scripts have waited, somebody at the window does not wait for their gang.
-            chosen = self._queue.next(of_people=self._is_gang_full())
+            chosen = self._next()
             if chosen is None or (self._groups.running and not self._is_time_for(chosen)):
                 break
             if not self._has_room_for(chosen):
@@ -99,19 +98,17 @@ class Admission:
             if self._queue.is_ready(chosen):
                 self._queue.note_passed(chosen)
                 self._settle(chosen)
-        self._is_filling = self._is_filling and bool(self._groups.waiting)
         self.lacks_cells = False
         return None
 
-    def limit(self, gang: int | None) -> None:
-        """Has what nobody sits in front of begin in gangs; None: as soon as there are cells.
+    def share_steps(self, sharing: Sharing | None) -> None:
+        """Has what nobody sits in front of begin when all who wait wait least by that; None: as soon as it has cells.
 
-        Prompts are read until so many run, and the next ones when half of them are left (RAGDoll's gangs, with answers
-        that come and go). A gang of one is written to its end before the next prompt is read: an answer that is nearly
-        there had better not wait for a prompt that is not.
+        An answer that is nearly there had better not wait for a long prompt of one that is not, unless many wait for
+        whom steps that are shared are worth more.
         """
-        if gang != self._gang:
-            self._gang = gang
+        if sharing != self._sharing:
+            self._sharing = sharing
             self.look_again()
 
     def look_again(self) -> None:
@@ -212,13 +209,27 @@ class Admission:
         num_to_read = 0 if group.is_swapped else group.num_tokens - self._num_there(group)
         return is_read_soon(num_to_read, num_unread, self._step_tokens)
 
-    def _is_gang_full(self) -> bool:
-        """Whether what nobody sits in front of waits until others have ended."""
-        if self._gang is None:
-            return False
+    def _next(self) -> SequenceGroup | None:
+        """Whose turn it is. However long scripts have waited, somebody at the window does not wait behind them."""
+        chosen = self._queue.next()
+        if chosen is None or self._pays(chosen):
+            return chosen
+        chosen = self._queue.next(of_people=True)
+        if chosen is None:
+            # Only an end, or one more who waits, changes that soon.
+            self._pause()
+        return chosen
+
+    def _pays(self, group: SequenceGroup) -> bool:
+        """Whether a group begins now although others run; what somebody watches does, and what has begun before."""
         running = _num_sequences(self._groups.running)
-        self._is_filling = running <= self._gang // 2 or (self._is_filling and running < self._gang)
-        return not self._is_filling
+        has_begun = group.status is SequenceStatus.PREEMPTED
+        if self._sharing is None or not running or group.is_watched or has_begun:
+            return True
+        there = self._num_there(group)
+        read_seconds = self._profile.seconds(there, group.num_tokens - there)
+        num_known = len(self._groups.running) + len(self._groups.waiting)
+        return running < self._sharing.best(read_seconds, num_known)
 
     def _has_room_for(self, group: SequenceGroup) -> bool:
         """Whether a group fits now, after everything left that may leave for it: nothing does in vain."""

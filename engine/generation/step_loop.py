@@ -56,6 +56,7 @@ from engine.generation.residence import Residence
 from engine.generation.sampler import ChainSampler
 from engine.generation.segment import Segment
 from engine.generation.vocabulary import Vocabulary
+from engine.memory.gangs import Sharing
 
 __all__ = ["REAL_TIME", "MakeBeams", "MakeDrafter", "MakeSampler", "StepLoop", "Timing"]
 
@@ -114,7 +115,7 @@ class StepLoop:
         self._tally, self._groups = Tally(), Groups()
         self._events: list[StepEvent] = []
         self._is_second_try = False
-        self._gang: int | None = None
+        self._sharing: Sharing | None = None
         # The last batch found no room: whoever moves the loop before the next step to where there is saves everybody.
         self.shortage: NoRoomToCompute | None = None
         self._vocabulary = Vocabulary(model)
@@ -146,7 +147,7 @@ class StepLoop:
             self._room,
             self._swap_budget_bytes,
         )
-        self._admission.limit(self._gang)
+        self._admission.share_steps(self._sharing)
         # Where each pass costs reading layers, prompts and answers share it, whatever attention takes.
         takes_turns = context.attends_by_tiles and not context.is_streamed
         self._batching = Batching(
@@ -185,10 +186,10 @@ class StepLoop:
         """How many sequences may write side by side."""
         return most_running(self._context.num_sequences, self._room)
 
-    def answer_at_once(self, most: int | None) -> None:
-        """Has scripts' questions answered in gangs of so many; None: as many at once as have cells."""
-        self._gang = most
-        self._admission.limit(most)
+    def share_steps(self, sharing: Sharing | None) -> None:
+        """Has as many of scripts' questions under way as this says; None: as many as have cells."""
+        self._sharing = sharing
+        self._admission.share_steps(sharing)
 
     @property
     def running(self) -> list[str]:

@@ -53,6 +53,7 @@ from engine.generation.unasked import Unasked
 from engine.generation.under_way import KnownDocuments, UnderWay
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain
+from engine.memory.gangs import Sharing
 from engine.memory.measured import Kind
 from engine.memory.placement import Placement
 
@@ -92,7 +93,7 @@ class GenerationWorker:
             targets: What readers are promised, where models take turns.
         """
         self._cores = cores or Cores()
-        self._gang: int | None = None
+        self._sharing: Sharing | None = None
         self._publish = publish
         hot = HotPassages()
         self.models = ModelPool(
@@ -171,9 +172,9 @@ class GenerationWorker:
         """Whether what was read may lie in cells that no answer needs, from the next step on."""
         self._put(KeepInCells(may_lie))
 
-    def answer_at_once(self, most: int | None) -> None:
-        """How many of scripts' questions are answered at once from the next step on; None: as many as have cells."""
-        self._gang = most
+    def share_steps(self, sharing: Sharing | None) -> None:
+        """How many of scripts' questions are under way from the next step on; None: as many as have cells."""
+        self._sharing = sharing
 
     def load_now(self) -> Future[bool]:
         """Has the chosen model loaded before anybody asks; whether there is one."""
@@ -305,7 +306,7 @@ class GenerationWorker:
             return
         try:
             loaded = instance.loaded
-            loaded.loop.answer_at_once(self._gang)
+            loaded.loop.share_steps(self._sharing)
             loaded.context.use_threads(self._cores.begin_step())
             self.models.step()
             if loaded.loop.shortage is not None and not front.loader.is_closing:

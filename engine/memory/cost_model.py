@@ -163,15 +163,8 @@ class Course:
         reading = disk.restoring
         for passes, seconds in zip(self.reading, waits, strict=True):
             reading += passes.count * (self.overhead_s + seconds)
-        gang = self._gang_seconds(disk, reading)
+        gang = self.at_once * reading + self.answer_tokens * self.step_seconds(disk)
         return retrieval_s + mean_latency(-(-self.wanted // self.at_once), gang) + WAITED_SHARE * max(waits)
-
-    def gang_seconds(self, disk: Disk) -> float:
-        """T(B): from the first prompt to the last token of so many answers as are written in a step."""
-        return self._gang_seconds(disk, disk.restoring + self.reading_seconds(disk))
-
-    def _gang_seconds(self, disk: Disk, reading_s: float) -> float:
-        return self.at_once * reading_s + self.answer_tokens * self.step_seconds(disk)
 
     def prediction(self, disk: Disk, retrieval_s: float) -> Prediction:
         """The same in all figures."""

@@ -1,14 +1,21 @@
-"""Gangs: how many questions of a backlog are answered at a time, so that all of them wait least on the average.
+"""Gangs: how many questions of a backlog are under way at a time, so that all of them wait least on the average.
 
 For n that wait, k gangs of n/k have the mean latency L_k = (k + 1)/2 · T(n/k), where T(B) are the seconds of a gang of
 B (eq. 6 of RAGDoll, arXiv 2504.15302; what arrives meanwhile is not counted). One gang is best where
 T(n) ≤ (k + 1)/2 · T(n/k) for every k: with T = a·B^c iff 2·k^c ≤ k + 1 (eq. 7), and with T = α + β·B k gangs are best
-iff k(k − 1)·α ≤ β·n ≤ k(k + 1)·α (eq. 8). T comes from the measured table, never from such a fit. Pure.
+iff k(k − 1)·α ≤ β·n ≤ k(k + 1)·α (eq. 8). T comes from the measured table, never from such a fit.
+
+Memory is planned for gangs. Whether one more question begins while others are being answered is decided for each by
+itself, since answers come and go between two steps (see `Sharing`). Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# A difference that is no more than this says nothing.
+_TRIFLE = 1e-9
 
 
 def mean_latency(num_gangs: int, gang_seconds: float) -> float:
@@ -32,10 +39,35 @@ def gang_sizes(num_waiting: int, most: int) -> tuple[int, ...]:
     return tuple(sorted(sizes))
 
 
-def best_gang(num_waiting: int, most: int, seconds_of: Callable[[int], float]) -> int:
-    """How many to answer at a time, by what a gang of each size takes; of equals, the largest."""
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What is known of a backlog and of steps that several answers share.
 
-    def latency(size: int) -> float:
-        return mean_latency(-(-num_waiting // size), seconds_of(size))
+    Args:
+        num_questions: That wait or are being answered.
+        answer_tokens: Of an answer, on the average.
+        step_seconds: t(B) of a step with 1, 2, 3, … answers; no more are under way than are listed.
+    """
 
-    return min(reversed(gang_sizes(num_waiting, most)), key=latency)
+    num_questions: int
+    answer_tokens: float
+    step_seconds: Sequence[float]
+
+    def best(self, read_seconds: float, num_known: int = 0) -> int:
+        """How many to have under way, where the prompt of the next one takes so long to read; of equals, the most.
+
+        `num_known` questions are there in any case: what was counted may be a moment old.
+
+        With n under way, one of them ends each p + a·t(n)/n seconds for a prompt p and a tokens; by the end of the
+        first, the n − 1 beside it are half done on the average. So N questions wait (N + n)/2 · (p + a·t(n)/n): few
+        share steps where few wait, or where the next prompt is long, and many where reading takes no time.
+        """
+        num_questions = max(self.num_questions, num_known)
+        most = max(1, min(num_questions, len(self.step_seconds)))
+        best, least = 1, float("inf")
+        for size in range(1, most + 1):
+            each = read_seconds + self.answer_tokens * self.step_seconds[size - 1] / size
+            waited = (num_questions + size) / 2 * each
+            if waited <= least + _TRIFLE:
+                best, least = size, waited
+        return best

@@ -12,7 +12,7 @@ from dataclasses import replace
 from engine.memory.cost_model import Course, Disk
 from engine.memory.demand import Backlog, Demand
 from engine.memory.frames import cells_per_answer
-from engine.memory.gangs import best_gang
+from engine.memory.gangs import Sharing
 from engine.memory.hardware import Hardware
 from engine.memory.leftover import handed_out
 from engine.memory.listing import spans_of, sum_of
@@ -65,16 +65,14 @@ def renewed(placement: Placement, profile: Profile, backlog: Backlog, demand: De
     return predicted(placement, profile, made_for, demand)
 
 
-def gang_of(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> int:
-    """How many of a backlog's questions are answered at once, so that all wait least on the average (gangs.py)."""
+def sharing_of(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> Sharing:
+    """What a backlog's questions gain by sharing steps, of a model placed like this (gangs.py)."""
     homes, corrections = homes_of(demand.shape, placement), profile.corrections(table_key(demand.shape))
-    restored = Terms(demand).restored_bytes(placement.kv_type, placement.kv_ram_bytes, backlog.cached_tokens)
-    disk = Disk.of(profile, homes, restored)
-
-    def seconds(size: int) -> float:
-        return Course.of(homes, profile, backlog, size, placement.n_ubatch, corrections).gang_seconds(disk)
-
-    return best_gang(backlog.num_answers, demand.parallel_answers, seconds)
+    disk = Disk.of(profile, homes)
+    most = max(1, min(backlog.num_answers, demand.parallel_answers))
+    courses = (Course.of(homes, profile, backlog, size, placement.n_ubatch, corrections) for size in range(1, most + 1))
+    seconds = tuple(course.step_seconds(disk) for course in courses)
+    return Sharing(backlog.num_answers, backlog.answer_tokens, seconds)
 
 
 def _placement(

@@ -20,6 +20,7 @@ from engine.generation import building, loaded
 from engine.generation.step_loop import StepLoop
 from engine.inflight import QuestionInFlight
 from engine.memory.demand import Backlog, Demand
+from engine.memory.gangs import Sharing
 from engine.memory.hardware import Hardware
 from engine.memory.placement import Placement
 from engine.memory.profile import Profile
@@ -151,9 +152,9 @@ class SteeredPlanner(ProfiledPlanner):
         super().__init__(profile)
         self._way, self._index_share = way, index_share
 
-    def gang(self, placement: Placement, backlog: Backlog, demand: Demand) -> int | None:
+    def sharing(self, placement: Placement, backlog: Backlog, demand: Demand) -> Sharing | None:
         """A way that answers a fixed number at once decides nothing."""
-        return super().gang(placement, backlog, demand) if self._way.answers is None else None
+        return super().sharing(placement, backlog, demand) if self._way.answers is None else None
 
     def plan(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
         return self._way.placed(super().plan(hardware, *self._way.wanted(backlog, demand, self._index_share)))

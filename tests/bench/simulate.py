@@ -22,7 +22,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -31,13 +31,13 @@ from engine.core import ModelShape
 from engine.memory.cost_model import Course, Disk
 from engine.memory.demand import Backlog, Demand
 from engine.memory.placement import Placement
-from engine.memory.planner import gang_of, plan
+from engine.memory.planner import plan, sharing_of
 from engine.memory.profile import Profile
 from engine.memory.search import loads_of
 from engine.memory.terms import homes_of
 from tests.bench import report
 from tests.bench.serving_load import moving_poisson
-from tests.bench.simulated import Question, Stages, gangs, mean_latency_s, pipelined, serial
+from tests.bench.simulated import Best, Question, Stages, gangs, mean_latency_s, pipelined, serial
 from tests.bench.simulated_runs import compared, read_runs
 from tests.helpers.machines import DESKTOP, GIB, MODELS, machine, wanted
 
@@ -146,19 +146,19 @@ def row_of(shape: ModelShape, card_gb: int) -> Row:
         alone.sentence,
         mean_latency_s(serial(load, one)),
         mean_latency_s(gangs(load, both, GANG)),
-        mean_latency_s(pipelined(load, both, gangs_of(busy, demand))),
+        mean_latency_s(pipelined(load, both, best_of(busy, demand))),
     )
 
 
-def gangs_of(placement: Placement, demand: Demand) -> Callable[[int], int]:
-    """How many of so many questions are answered at once, as the engine decides it."""
+def best_of(placement: Placement, demand: Demand) -> Best:
+    """How many of so many questions are under way, as the engine decides it."""
 
     @lru_cache
-    def gang(count: int) -> int:
+    def best(count: int, read_s: float) -> int:
         backlog = Backlog(max(0, count - 1), 1, PROMPT_TOKENS, ANSWER_TOKENS)
-        return gang_of(placement, DESKTOP, backlog, demand)
+        return sharing_of(placement, DESKTOP, backlog, demand).best(read_s)
 
-    return gang
+    return best
 
 
 def planned_stages(placement: Placement, profile: Profile, demand: Demand) -> Stages:
@@ -216,7 +216,7 @@ def _waits(ours: tuple[float, float, float], theirs: tuple[float, float, float])
         return sum(one.wait_s for one in served) / len(served)
 
     batch = min(range(8, 129), key=lambda batch: abs(serial_wait(batch) - theirs[0]))
-    served = pipelined(load, _published(ours), lambda count: len(load))
+    served = pipelined(load, _published(ours), lambda count, read_s: len(load))
     simulated = sum(one.latency_s for one in served) / len(served) - ours[1] - ours[2]
     return Wait(ours[0], max(0.0, simulated), theirs[0], serial_wait(batch), batch)
 

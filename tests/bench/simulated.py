@@ -14,6 +14,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+# How many answers to have under way, of so many questions, where the next prompt takes so many seconds to read.
+Best = Callable[[int, float], int]
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -90,9 +93,9 @@ def _written(gang: Sequence[Question], stages: Stages) -> list[float]:
     return ends
 
 
-def pipelined(questions: Sequence[Question], stages: Stages, gang_of: Callable[[int], int]) -> list[Served]:
-    """Searching and generating at the same time, in gangs by how many questions there are; see `Pipelines`."""
-    return Pipelines(questions, stages, gang_of).run()
+def pipelined(questions: Sequence[Question], stages: Stages, best: Best) -> list[Served]:
+    """Searching and generating at the same time, as many as are best by how many there are; see `Pipelines`."""
+    return Pipelines(questions, stages, best).run()
 
 
 @dataclass(slots=True)
@@ -107,18 +110,17 @@ class _Job:
 class Pipelines:
     """The state of both servers, driven from event to event. Whoever waits is searched for with all that wait.
 
-    Prompts are read until twice as many answers run as a gang has, and the next ones when no more than that are left;
-    nobody's answer goes on meanwhile (admission.py, scheduler.py).
+    The next prompt is read when fewer answers run than are best, and nobody's answer goes on meanwhile (admission.py,
+    scheduler.py).
     """
 
     questions: Sequence[Question]
     stages: Stages
-    gang_of: Callable[[int], int]
+    best: Best
     now: float = 0.0
     _waiting: deque[int] = field(default_factory=deque)
     _found: deque[int] = field(default_factory=deque)
     _left: dict[int, int] = field(default_factory=dict)
-    _is_filling: bool = False
     _search: _Job | None = None
     _pass: _Job | None = None
     _search_s: dict[int, float] = field(default_factory=dict)
@@ -151,9 +153,10 @@ class Pipelines:
             self._pass = _Job(self.stages.step_s(len(self._left)), self._write)
 
     def _may_read(self) -> bool:
-        gang, running = self.gang_of(len(self._waiting) + len(self._found) + len(self._left)), len(self._left)
-        self._is_filling = bool(self._found) and (running <= gang or (self._is_filling and running < 2 * gang))
-        return self._is_filling
+        if not self._found or not self._left:
+            return bool(self._found)
+        read_s = self.stages.read_s(self.questions[self._found[0]].new_tokens)
+        return len(self._left) < self.best(len(self._waiting) + len(self._found) + len(self._left), read_s)
 
     def _advance(self, next_arrival_s: float) -> None:
         """To the next end or arrival, whichever comes first."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.memory.gangs import best_gang
+from engine.memory.gangs import Sharing
 from engine.memory.measured import Measured
 from tests.bench.serving_figures import ALONE, OURS, SERIAL, Key, Regime, Run, Served
 from tests.bench.simulated import Question, Stages, gangs, mean_latency_s, pipelined, serial
@@ -133,10 +133,11 @@ def _way(side: str, run: Run, stages: Stages) -> Callable[[Sequence[Question], S
         return serial
     if side != OURS:
         return lambda questions, its: gangs(questions, its, GANG)
-    read_s = stages.read_s(round(statistics.fmean(_new_tokens(one) for one in run.served)))
     answer_tokens = statistics.fmean(one.answer_tokens for one in run.served)
 
-    def gang(count: int) -> int:
-        return best_gang(count, MOST_AT_ONCE, lambda size: size * read_s + answer_tokens * stages.step_s(size))
+    step_seconds = [stages.step_s(size) for size in range(1, MOST_AT_ONCE + 1)]
 
-    return lambda questions, its: pipelined(questions, its, gang)
+    def best(count: int, read_s: float) -> int:
+        return Sharing(count, answer_tokens, step_seconds).best(read_s)
+
+    return lambda questions, its: pipelined(questions, its, best)

@@ -22,16 +22,16 @@ from tests.helpers.machines import DESKTOP, MODELS
 PLAIN = Stages(lambda count: 2.0, lambda tokens: tokens / 100, lambda answers: 1.0)
 
 
-def alone(count: int) -> int:
+def pairs(count: int, read_s: float) -> int:
     """One answer, and another one beside it where it has been searched for."""
-    return 1
+    return 2
 
 
 AT_ONCE = [Question(0.0, 100, 4), Question(0.0, 100, 4)]
 WAYS: list[Callable[[Sequence[Question], Stages], list[Served]]] = [
     serial,
     lambda questions, stages: gangs(questions, stages, 4),
-    lambda questions, stages: pipelined(questions, stages, lambda count: 4),
+    lambda questions, stages: pipelined(questions, stages, lambda count, read_s: 4),
 ]
 
 
@@ -54,7 +54,7 @@ def test_an_answer_of_a_gang_ends_with_its_last_token_and_the_next_gang_waits_fo
 
 def test_while_one_is_answered_the_next_is_searched():
     questions = [Question(0.0, 100, 4), Question(1.0, 100, 4)]
-    first, second = pipelined(questions, PLAIN, alone)
+    first, second = pipelined(questions, PLAIN, pairs)
     # The second is searched from 2 to 4, and read from 4 to 5 while one token of the first is there.
     assert (first.latency_s, second.latency_s) == (pytest.approx(8.0), pytest.approx(9.0 - 1.0))
     assert second.search_s == pytest.approx(2.0)
@@ -62,23 +62,30 @@ def test_while_one_is_answered_the_next_is_searched():
 
 def test_answers_wait_while_others_are_read_and_go_on_together() -> None:
     questions = [Question(0.0, 100, 4), Question(2.0, 600, 1)]
-    first, second = pipelined(questions, PLAIN, lambda count: 2)
+    first, second = pipelined(questions, PLAIN, pairs)
     # Read by 3, a step by 4; then a prompt of 6 seconds, and steps of both.
     assert (first.latency_s, second.latency_s) == (pytest.approx(13.0), pytest.approx(11.0 - 2.0))
 
 
-def test_the_next_are_read_when_a_gang_is_left_and_until_two_run() -> None:
+def test_the_next_is_read_when_one_has_ended() -> None:
     questions = [Question(0.0, 100, 2), *(Question(0.0, 100, 9) for _ in range(3))]
-    served = pipelined(questions, PLAIN, lambda count: 1)
+    served = pipelined(questions, PLAIN, pairs)
     # Two are read and written until one of them has ended; then one more is read.
     assert served[0].latency_s == pytest.approx(2.0 + 2.0 + 2.0)
     assert served[1].latency_s == pytest.approx(6.0 + 1.0 + 7.0)
 
 
+def test_a_long_prompt_is_read_when_nobody_waits_for_it() -> None:
+    questions = [Question(0.0, 100, 4), Question(0.0, 900, 4)]
+    served = pipelined(questions, PLAIN, lambda count, read_s: 1 if read_s > 5 else 2)
+    assert served[0].latency_s == pytest.approx(2.0 + 1.0 + 4.0)
+    assert served[1].latency_s == pytest.approx(7.0 + 9.0 + 4.0)
+
+
 def test_both_at_once_are_as_slow_as_they_make_each_other():
     questions = [Question(0.0, 100, 8), Question(2.0, 100, 1)]
     shared = Stages(PLAIN.search_s, PLAIN.read_s, PLAIN.step_s, writing=0.5, searching=0.5)
-    _, second = pipelined(questions, shared, alone)
+    _, second = pipelined(questions, shared, pairs)
     assert second.search_s == pytest.approx(4.0)
 
 

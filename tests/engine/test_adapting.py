@@ -203,17 +203,18 @@ def test_a_backlog_makes_slots_and_takes_partitions_for_them_and_both_come_back(
     assert slots == sorted(slots[:-1]) + slots[-1:]
 
 
-def test_a_backlog_is_answered_in_gangs_and_who_asks_alone_is_not_bound():
+def test_a_backlog_shares_steps_and_who_asks_alone_is_not_bound():
     machine = ScriptedMachine(backlog=Backlog(running=1))
     machine.run(5)
-    assert machine.gangs == []
+    assert machine.sharings == []
     machine.backlog = Backlog(waiting=15, running=1)
     machine.run(5)
     machine.backlog = Backlog(running=1)
     machine.run(5)
-    gang, end = machine.gangs
-    assert gang is not None
-    assert 1 <= gang <= 16
+    sharing, end = machine.sharings
+    assert sharing is not None
+    assert sharing.num_questions == 16
+    assert 1 <= sharing.best(read_seconds=1.0) <= sharing.best(read_seconds=0.0) <= 16
     assert end is None
 
 

@@ -16,6 +16,7 @@ from engine.generation.weights.layer_leases import LayerLeases
 from engine.handing_over import Here
 from engine.making_room import RoomMaker
 from engine.memory.demand import DECIDED_OWNERS, Backlog, Demand, Wishes, undecided
+from engine.memory.gangs import Sharing
 from engine.memory.hardware import Device, Hardware, ProcessMemory
 from engine.memory.ladder import LadderState, Rung, constrained, next_rung
 from engine.memory.ledger import Lease, Ledger
@@ -62,7 +63,7 @@ class ScriptedMachine:
     applied: list[Placement] = field(default_factory=list)
     index_budgets: list[int] = field(default_factory=list)
     acts: list[str] = field(default_factory=list)
-    gangs: list[int | None] = field(default_factory=list)
+    sharings: list[Sharing | None] = field(default_factory=list)
     on_tick: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
@@ -92,7 +93,7 @@ class ScriptedMachine:
             self.planner.should_change,
             PressureGauge(lambda: self.stalls),
             clock=lambda: self.now,
-            gang_of=self.planner.gang,
+            sharing_of=self.planner.sharing,
         )
         if self.is_loaded:
             self.load()
@@ -165,8 +166,8 @@ class ScriptedMachine:
     def keep_in_cells(self, may_lie: bool) -> None:
         self.acts.append(f"cells {may_lie}")
 
-    def answer_at_once(self, most: int | None) -> None:
-        self.gangs.append(most)
+    def share_steps(self, sharing: Sharing | None) -> None:
+        self.sharings.append(sharing)
 
     def set_aside_on_disk(self, is_on_disk: bool) -> None:
         self.acts.append(f"set aside on disk {is_on_disk}")

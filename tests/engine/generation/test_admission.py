@@ -8,6 +8,7 @@ from engine.errors import NoCells
 from engine.generation.groups import SequenceGroup, SequenceStatus
 from engine.generation.scheduler import AGEING_SECONDS
 from engine.generation.segment import Segment
+from engine.memory.gangs import Sharing
 from tests.helpers.loop_parts import Parts, prompt
 
 
@@ -192,63 +193,67 @@ def ended(parts: Parts, *groups: SequenceGroup) -> None:
     parts.admission.note_end()
 
 
-def scripts_in_gangs(parts: Parts, gang: int, count: int) -> list[SequenceGroup]:
+# Steps that are shared save more than any prompt of these tests takes, for as many as are listed.
+ALONE, BY_FOURS = Sharing(100, 1000.0, (1.0,)), Sharing(100, 1000.0, (1.0,) * 4)
+
+
+def scripts_sharing(parts: Parts, sharing: Sharing, count: int) -> list[SequenceGroup]:
     """So many questions of scripts, of which those were admitted that begin at once."""
-    parts.admission.limit(gang)
+    parts.admission.share_steps(sharing)
     scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(count)]
     parts.admission.admit()
     return scripts
 
 
-def test_scripts_begin_until_a_gang_runs_and_again_when_half_of_it_is_left() -> None:
+def test_scripts_begin_until_as_many_as_are_best_run_and_one_for_each_that_ends() -> None:
     parts = Parts()
-    scripts = scripts_in_gangs(parts, 4, 9)
+    scripts = scripts_sharing(parts, BY_FOURS, 9)
     assert parts.groups.running == scripts[:4]
     ended(parts, scripts[0])
     parts.admission.admit()
-    assert parts.groups.running == scripts[1:4]
-    ended(parts, scripts[1])
+    assert parts.groups.running == scripts[1:5]
+    parts.admission.share_steps(None)
     parts.admission.admit()
-    assert parts.groups.running == scripts[2:6]
-    parts.admission.limit(None)
-    parts.admission.admit()
-    assert parts.groups.running == scripts[2:]
+    assert parts.groups.running == scripts[1:]
 
 
-def test_a_gang_of_one_ends_before_the_next_begins() -> None:
+def test_a_script_waits_for_the_one_before_where_nothing_is_gained_by_sharing() -> None:
     parts = Parts()
-    scripts = scripts_in_gangs(parts, 1, 2)
+    scripts = scripts_sharing(parts, ALONE, 2)
     assert parts.groups.running == scripts[:1]
     ended(parts, scripts[0])
     parts.admission.admit()
     assert parts.groups.running == scripts[1:]
 
 
-def test_a_script_that_comes_while_more_than_half_a_gang_runs_waits_until_half_is_left() -> None:
-    parts = Parts()
-    scripts = scripts_in_gangs(parts, 4, 3)
-    assert parts.groups.running == scripts
-    late = parts.waiting(prompt(900, 10), priority="batch")
+def test_a_short_prompt_is_read_beside_others_and_a_long_one_waits() -> None:
+    parts = Parts(num_cells=2048)
+    parts.profile.note(0, 10, 0.1)
+    parts.profile.note(0, 1000, 10.0)
+    parts.admission.share_steps(Sharing(4, 20.0, (0.1,) * 4))
+    running = parts.running(prompt(1, 10), ((7,),), priority="batch")
+    long = parts.waiting(prompt(2000, 1000), priority="batch")
+    parts.admission.admit()
+    assert parts.groups.running == [running]
+    short = parts.waiting(prompt(4000, 10), priority="batch")
+    parts.groups.waiting.remove(long)
     parts.admission.look_again()
     parts.admission.admit()
-    assert late in parts.groups.waiting
-    ended(parts, scripts[0])
-    parts.admission.admit()
-    assert late in parts.groups.running
+    assert parts.groups.running == [running, short]
 
 
-def test_people_begin_at_once_however_many_of_a_gang_run() -> None:
+def test_people_begin_at_once_however_many_scripts_run() -> None:
     parts = Parts()
-    scripts = scripts_in_gangs(parts, 1, 3)
+    scripts = scripts_sharing(parts, ALONE, 3)
     people = [parts.waiting(prompt(100 * number + 500, 10)) for number in range(4)]
     parts.admission.look_again()
     parts.admission.admit()
     assert parts.groups.running == [scripts[0], *people]
 
 
-def test_people_do_not_wait_for_the_gang_of_scripts_that_have_waited_long() -> None:
+def test_people_do_not_wait_behind_scripts_that_have_waited_long() -> None:
     parts = Parts()
-    scripts = scripts_in_gangs(parts, 1, 3)
+    scripts = scripts_sharing(parts, ALONE, 3)
     assert parts.groups.running == scripts[:1]
     parts.time.now += 10 * AGEING_SECONDS
     person = parts.waiting(prompt(900, 10))
@@ -257,9 +262,9 @@ def test_people_do_not_wait_for_the_gang_of_scripts_that_have_waited_long() -> N
     assert parts.groups.running == [scripts[0], person]
 
 
-def test_a_script_of_several_answers_begins_in_a_gang_that_is_smaller() -> None:
+def test_a_script_of_several_answers_begins_where_fewer_share_steps() -> None:
     parts = Parts()
-    parts.admission.limit(1)
+    parts.admission.share_steps(ALONE)
     group = parts.waiting(prompt(1, 10), ((), (), ()), priority="batch")
     parts.admission.admit()
     assert parts.groups.running == [group]

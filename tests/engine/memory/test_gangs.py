@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from engine.memory.gangs import best_gang, gang_sizes, mean_latency
+from engine.memory.gangs import Sharing, gang_sizes, mean_latency
+from tests.bench.simulated import Question, Stages, mean_latency_s, pipelined
 
 
 @pytest.mark.parametrize("num_gangs", [1, 2, 3, 7])
@@ -37,15 +38,46 @@ def test_the_best_number_of_gangs_is_the_one_between_the_bounds_for_straight_cos
             assert each * num <= best * (best + 1) * fixed * (1 + 1e-9)
 
 
-def test_streaming_makes_one_gang_of_all():
-    # One gang while β·n ≤ 2·α.
-    assert best_gang(16, 64, lambda size: 8.0 + 1.0 * size) == 16
-    assert best_gang(16, 64, lambda size: 0.1 + 1.0 * size) < 4
+def test_steps_that_read_layers_are_shared_by_all_who_wait() -> None:
+    # A step takes .8 s however many share it, and a prompt of 5 s is worth that of 18 tokens.
+    streamed = Sharing(8, 18, [0.8] * 16)
+    assert streamed.best(read_seconds=5.0) >= 4
+    assert Sharing(2, 18, [0.8] * 16).best(read_seconds=5.0) == 2
 
 
-def test_a_measured_cliff_is_not_stepped_over():
+def test_a_prompt_waits_where_reading_it_takes_longer_than_shared_steps_save() -> None:
+    # Of a model of .2 GB: 20 ms a step, and 26 with four answers.
+    steps = [0.020, 0.025, 0.028, 0.026]
+    assert Sharing(6, 8, steps).best(read_seconds=0.57) == 1
+    assert Sharing(6, 8, steps).best(read_seconds=0.12) == 4
+    assert Sharing(40, 8, steps).best(read_seconds=0.57) == 4
+
+
+def test_none_is_beside_another_that_slows_it_down_by_as_much() -> None:
+    assert Sharing(16, 100, [1.0 * size for size in range(1, 17)]).best(read_seconds=1.0) == 1
+
+
+def test_a_measured_cliff_is_not_stepped_over() -> None:
     # A kernel that takes twice as long from nine answers on: no fit would know.
-    assert best_gang(16, 64, lambda size: 1.0 + 0.01 * size if size <= 8 else 3.0) == 8
+    steps = [1.0 + 0.01 * size if size <= 8 else 3.0 for size in range(1, 65)]
+    assert Sharing(16, 100, steps).best(read_seconds=0.0) == 8
+
+
+def test_no_more_are_under_way_than_there_are_or_were_measured() -> None:
+    assert Sharing(2, 100, [1.0] * 16).best(0.0) == 2
+    assert Sharing(2, 100, [1.0] * 16).best(0.0, num_known=5) == 5
+    assert Sharing(99, 100, [1.0] * 16).best(0.0) == 16
+    assert Sharing(0, 0, [1.0]).best(0.0) == 1
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_the_mean_of_those_who_come_and_go_is_that_of_their_ends(size: int) -> None:
+    """N + n over two, times what each takes: simulated with prompts that hold up the others, as in the engine."""
+    read_s, tokens, step_s, count = 0.3, 40, 0.1, 200
+    stages = Stages(lambda _: 0.0, lambda _: read_s, lambda _: step_s)
+    served = pipelined([Question(0.0, 1, tokens)] * count, stages, lambda _, __: size)
+    each = read_s + tokens * step_s / size
+    assert mean_latency_s(served) == pytest.approx((count + size) / 2 * each, rel=0.05)
 
 
 def test_gangs_are_as_large_as_allowed_and_never_more_than_wait():
@@ -64,5 +96,5 @@ def test_few_sizes_are_looked_at_and_none_gains_much_between_them(num_waiting: i
         return 5.0 + size
 
     every = min(mean_latency(-(-num_waiting // size), seconds(size)) for size in range(1, min(64, num_waiting) + 1))
-    chosen = best_gang(num_waiting, 64, seconds)
-    assert mean_latency(-(-num_waiting // chosen), seconds(chosen)) <= 1.06 * every
+    least = min(mean_latency(-(-num_waiting // size), seconds(size)) for size in sizes)
+    assert least <= 1.06 * every
