@@ -124,7 +124,7 @@ class Context:
         self._memory: Any = llama.llama_get_memory(handle)
         self.n_batch, self.n_ubatch = int(params.n_batch), int(params.n_ubatch)
         self.num_sequences = int(params.n_seq_max)
-        self._filling = self._made_faster()
+        self._filling = self._filling_here()
         self._batch = _Batch(self.n_batch)
         self._is_spoilt = False
         self._num_threads = spec.num_threads
@@ -222,8 +222,8 @@ class Context:
             raise DecodeFailed(f"The model stopped computing (llama_decode returned {result}).", "Ask again.")
         return rows
 
-    def _made_faster(self) -> Filling:
-        """What is added has to be forgotten again, which not every model can."""
+    def _filling_here(self) -> Filling:
+        """When batches are filled up here. What is added has to be forgotten again, which not every model can."""
         model = self.model
         if not model.can_share_prefixes:
             return Filling()
