@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.embedder.setup import Backend, NumberFormat
+from engine.embedder.spared import spared
 from engine.embedder.spec import EmbedderSpec
 from engine.errors import EmbedderUnavailable
 from engine.memory.process import bytes_in_files
@@ -169,7 +170,7 @@ def load_libraries() -> None:
     # Read when the first kernel is compiled.
     for name in _KERNEL_CACHES:
         os.environ.setdefault(name, str(_NUM_KERNELS_KEPT))
-    with suppress(ImportError, OSError):
+    with suppress(ImportError, OSError), spared():
         import sentence_transformers  # noqa: F401 - for what it brings into memory
 
 
