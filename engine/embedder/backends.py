@@ -159,6 +159,8 @@ _LAYERS = "model"
 # them: a quarter of a megabyte each, so 117 MiB after 1,150 chunks. Sorted batches repeat their shapes soon or never:
 # with so many nothing is slower; with 8 it is, by an eighth.
 _NUM_KERNELS_KEPT = 32
+# What may have come to know that something was spared.
+_IMPORTED_WITHOUT = frozenset({"sentence_transformers", "transformers"})
 _KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
 
@@ -170,8 +172,17 @@ def load_libraries() -> None:
     # Read when the first kernel is compiled.
     for name in _KERNEL_CACHES:
         os.environ.setdefault(name, str(_NUM_KERNELS_KEPT))
-    with suppress(ImportError, OSError), spared():
-        import sentence_transformers  # noqa: F401 - for what it brings into memory
+    try:
+        with spared():
+            import_module("sentence_transformers")
+    except (ImportError, OSError):
+        return
+    except Exception as error:  # noqa: BLE001 - a version that calls what is spared is imported with it
+        log.info("the embedder's libraries are imported as a whole: %s", error)
+        for name in [name for name in sys.modules if name.partition(".")[0] in _IMPORTED_WITHOUT]:
+            del sys.modules[name]
+        with suppress(ImportError, OSError):
+            import_module("sentence_transformers")
 
 
 def load(spec: EmbedderSpec) -> Model:

@@ -26,11 +26,12 @@ def spared(packages: frozenset[str] = NEVER_CALLED) -> Iterator[None]:
     """
     absent = frozenset(name for name in packages if name not in sys.modules)
     finder = _Nothing(absent)
-    sys.meta_path.insert(0, finder)
+    # A list of its own: another thread may be going through the one that there was.
+    sys.meta_path = [finder, *sys.meta_path]
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
+        sys.meta_path = [one for one in sys.meta_path if one is not finder]
         for name, module in list(sys.modules.items()):
             if isinstance(module, _Named):
                 del sys.modules[name]

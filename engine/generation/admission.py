@@ -16,7 +16,7 @@ from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
 from engine.generation.keeping import Found, Keeper
 from engine.generation.preemption import DISK_RATES, choose
 from engine.generation.prefill_profile import PrefillProfile
-from engine.generation.queueing import Queueing
+from engine.generation.queueing import Queueing, has_precedence
 from engine.generation.residence import Residence
 from engine.generation.scheduler import Resident, is_read_soon, victim, watermark
 from engine.memory.gangs import Sharing
@@ -88,8 +88,11 @@ class Admission:
             self._num_steps_to_skip -= 1
             return None
         while self._groups.waiting and not (self._is_held_back and self._groups.running):
-            chosen = self._next()
-            if chosen is None or (self._groups.running and not self._is_time_for(chosen)):
+            chosen = self._queue.next(self._begins)
+            if chosen is None:
+                self._pause()
+                break
+            if self._groups.running and not self._is_time_for(chosen):
                 break
             if not self._has_room_for(chosen):
                 self.lacks_cells = True
@@ -209,27 +212,18 @@ class Admission:
         num_to_read = 0 if group.is_swapped else group.num_tokens - self._num_there(group)
         return is_read_soon(num_to_read, num_unread, self._step_tokens)
 
-    def _next(self) -> SequenceGroup | None:
-        """Whose turn it is. However long scripts have waited, somebody at the window does not wait behind them."""
-        chosen = self._queue.next()
-        if chosen is None or self._pays(chosen):
-            return chosen
-        chosen = self._queue.next(of_people=True)
-        if chosen is None:
-            # Only an end, or one more who waits, changes that soon.
-            self._pause()
-        return chosen
+    def _begins(self, group: SequenceGroup, cached_tokens: int) -> bool:
+        """Whether a group begins although others run, which people do at once, and what has begun before.
 
-    def _pays(self, group: SequenceGroup) -> bool:
-        """Whether a group begins now although others run; what somebody watches does, and what has begun before."""
-        running = _num_sequences(self._groups.running)
-        has_begun = group.status is SequenceStatus.PREEMPTED
-        if self._sharing is None or not running or group.is_watched or has_begun:
+        A script waits for scripts alone: somebody at the window would have it wait for ever.
+        """
+        scripts = [other for other in self._groups.running if not other.is_watched]
+        if self._sharing is None or not scripts or has_precedence(group):
             return True
-        there = self._num_there(group)
+        there = max(cached_tokens, self._num_there(group))
         read_seconds = self._profile.seconds(there, group.num_tokens - there)
         num_known = len(self._groups.running) + len(self._groups.waiting)
-        return running < self._sharing.best(read_seconds, num_known)
+        return len(scripts) < self._sharing.best(read_seconds, num_known)
 
     def _has_room_for(self, group: SequenceGroup) -> bool:
         """Whether a group fits now, after everything left that may leave for it: nothing does in vain."""

@@ -124,7 +124,7 @@ class Context:
         self._memory: Any = llama.llama_get_memory(handle)
         self.n_batch, self.n_ubatch = int(params.n_batch), int(params.n_ubatch)
         self.num_sequences = int(params.n_seq_max)
-        self._filling = self._filling_here()
+        self._filling, self._trained_tokens = self._filling_here(), int(llama.llama_model_n_ctx_train(model.handle))
         self._batch = _Batch(self.n_batch)
         self._is_spoilt = False
         self._num_threads = spec.num_threads
@@ -225,7 +225,8 @@ class Context:
     def _filling_here(self) -> Filling:
         """When batches are filled up here. What is added has to be forgotten again, which not every model can."""
         model = self.model
-        if not model.can_share_prefixes:
+        # Experts are computed token by token, however many there are.
+        if not model.can_share_prefixes or model.has_experts:
             return Filling()
         in_own_order = model.copied_bytes > 0
         if not self.attends_by_tiles:
@@ -241,7 +242,8 @@ class Context:
         extents = [Extent(len(one.tokens), one.position + len(one.tokens)) for one in stretches]
         added = self._filling.num_to_add(extents, self.n_ubatch)
         result = _NO_CELL_FREE
-        if added and asked + added <= self.n_batch:
+        # Beyond the context that a model was trained with it may have no positions.
+        if added and asked + added <= self.n_batch and extents[-1].end + added <= self._trained_tokens:
             self._batch.add(added, last.slot, extents[-1].end)
             result = int(llama.llama_decode(self._handle, self._batch.struct))
             self.remove(last.slot, extents[-1].end)

@@ -257,6 +257,17 @@ class Model:
         return not self.is_recurrent and llama.llama_model_n_swa(self._handle) == 0
 
     @property
+    def has_experts(self) -> bool:
+        """Whether a token is computed with some of a layer's weights only (a mixture of experts)."""
+        return int(self._told(f"{self._told('general.architecture')}.expert_count") or 0) > 1
+
+    def _told(self, key: str) -> str:
+        """A short value of the file's header, as text; nothing where there is none."""
+        value = ctypes.create_string_buffer(64)
+        size = llama.llama_model_meta_val_str(self._handle, key.encode(), value, len(value))
+        return value.value.decode("utf-8", "replace") if size > 0 else ""
+
+    @property
     def chat_template(self) -> str | None:
         """The Jinja template in the file, if it has one."""
         template = llama.llama_model_chat_template(self._handle, None)

@@ -14,6 +14,15 @@ from engine.generation.scheduler import Candidate, next_admission, passed_over, 
 LOOKAHEAD = 4
 
 
+# Whether a waiting group would begin now, and so many tokens of it are kept.
+Begins = Callable[[SequenceGroup, int], bool]
+
+
+def has_precedence(group: SequenceGroup) -> bool:
+    """Whether somebody sits in front of it, or it has begun before."""
+    return group.is_watched or group.status is SequenceStatus.PREEMPTED
+
+
 class Queueing:
     """Looks through the waiting groups, and pins what is kept of those that may be next; part of the step loop.
 
@@ -32,19 +41,27 @@ class Queueing:
             waited += self._clock() - group.waiting_since
         return rank(group.request.priority, waited)
 
-    def next(self, *, of_people: bool = False) -> SequenceGroup | None:
+    def next(self, begins: Begins = lambda group, cached_tokens: True) -> SequenceGroup | None:
         """Whose turn it is, of those whose kept KV has been read from disk.
 
-        `of_people`: of questions that somebody sits in front of alone, and of what has begun already.
+        `begins` says whether somebody would begin now, with so much of it kept. Who does not is overtaken by those who
+        do; when that was often enough, by nobody but questions that somebody sits in front of, and what began before.
         """
-        groups = {group.request_id: group for group in self._near(of_people=of_people)}
-        candidates = [self._candidate(group, asks_keeper=len(groups) > 1) for group in groups.values()]
+        groups = {group.request_id: group for group in self._near()}
+        candidates = [self._candidate(group, asks_keeper=True) for group in groups.values()]
         self.awaits_disk = False
         while (chosen := next_admission(candidates, LOOKAHEAD)) is not None:
-            if self.find(groups[chosen.request_id]):
-                return groups[chosen.request_id]
-            self.awaits_disk = True
-            candidates.remove(chosen)
+            group = groups[chosen.request_id]
+            if not begins(group, chosen.cached_tokens):
+                if chosen.times_passed >= LOOKAHEAD:
+                    candidates = [one for one in candidates if has_precedence(groups[one.request_id])]
+                else:
+                    candidates.remove(chosen)
+            elif self.find(group):
+                return group
+            else:
+                self.awaits_disk = True
+                candidates.remove(chosen)
         return None
 
     def note_passed(self, chosen: SequenceGroup) -> None:
@@ -84,13 +101,11 @@ class Queueing:
         pinned = [group for group in self._groups.waiting if group is not but]
         return sum(self.let_go(group) for group in pinned) > 0
 
-    def _near(self, *, of_people: bool) -> list[SequenceGroup]:
+    def _near(self) -> list[SequenceGroup]:
         """The first ones of each priority, and everybody preempted: nobody else can be next."""
         near, counts = list[SequenceGroup](), dict.fromkeys(get_args(Priority), 0)
         for group in self._groups.waiting:
             has_begun = group.status is SequenceStatus.PREEMPTED
-            if of_people and not group.is_watched and not has_begun:
-                continue
             counts[group.request.priority] += 1
             if counts[group.request.priority] <= LOOKAHEAD + 1 or has_begun:
                 near.append(group)

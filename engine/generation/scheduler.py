@@ -97,7 +97,8 @@ def whose_turn(demands: Sequence[Demand], granted: Sequence[int], *, answers_fir
 
     Each token of a tile is computed against the cells of all others in it, so that a chunk with a few answers' tokens
     takes up to twice what both take one after the other (a 1B model on two cores: 64 tokens and five behind a thousand
-    each 1.6 s; apart .6 s and .12 s). Fewer tokens than a tile are computed each by itself, and share the weights.
+    each 1.6 s; apart .6 s and .12 s). Fewer tokens than a tile are computed each by itself, or filled up where that is
+    the faster way for all of them (rows.py), and share the weights.
 
     Args:
         demands: What could be computed.

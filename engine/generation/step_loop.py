@@ -467,6 +467,8 @@ class StepLoop:
         if ends_prompt and group.lead.held is not None:
             # Behind the fork: what is kept in cells takes sequence numbers, and its answers come first.
             self._keeper.keep(group.request.segments, group.lead.held, group.prefill_seconds, group.computed_tokens)
+            # Less of others may be left to read.
+            self._admission.look_again()
         self._ending.finish_if_done(group)
 
     def _end_prompt(self, group: SequenceGroup) -> None:

@@ -28,6 +28,23 @@ assert coo_matrix(([1], ([0], [0]))).sum() == 1
 """
 
 
+_WITH_A_VERSION_THAT_CALLS_THEM = """
+import sys
+from contextlib import contextmanager
+from engine.embedder import backends
+
+@contextmanager
+def fails():
+    import transformers
+    yield
+    raise AttributeError("scipy has no __version__")
+
+backends.spared = fails
+backends.load_libraries()
+assert "scipy" in sys.modules and "sentence_transformers" in sys.modules
+"""
+
+
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A package with a module `deep` and a function `real` in it, which nobody has imported."""
@@ -43,6 +60,12 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_the_embedder_loads_and_embeds_without_what_it_never_calls() -> None:
     ended = subprocess.run([sys.executable, "-c", _IN_A_NEW_PROCESS], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_version_that_calls_what_is_spared_is_imported_with_it() -> None:
+    code = _WITH_A_VERSION_THAT_CALLS_THEM
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
 
 

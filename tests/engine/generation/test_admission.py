@@ -236,10 +236,19 @@ def test_a_short_prompt_is_read_beside_others_and_a_long_one_waits() -> None:
     parts.admission.admit()
     assert parts.groups.running == [running]
     short = parts.waiting(prompt(4000, 10), priority="batch")
-    parts.groups.waiting.remove(long)
     parts.admission.look_again()
     parts.admission.admit()
     assert parts.groups.running == [running, short]
+    assert parts.groups.waiting == [long]
+
+
+def test_a_script_does_not_wait_for_people_who_ask_again_and_again() -> None:
+    parts = Parts(num_cells=2048)
+    parts.admission.share_steps(ALONE)
+    person = parts.running(prompt(1, 10), ((7,),))
+    script = parts.waiting(prompt(500, 100), priority="batch")
+    parts.admission.admit()
+    assert parts.groups.running == [person, script]
 
 
 def test_people_begin_at_once_however_many_scripts_run() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.generation.groups import SequenceStatus
+from engine.generation.groups import SequenceGroup, SequenceStatus
 from engine.generation.queueing import LOOKAHEAD, Queueing
 from engine.generation.scheduler import AGEING_SECONDS
 from tests.helpers.loop_parts import Parts, prompt
@@ -125,3 +125,38 @@ def test_nothing_is_looked_for_where_prefixes_cannot_be_shared() -> None:
     assert queue.next() is group
     assert group.found is None
     assert queue.is_ready(group)
+
+
+def test_who_does_not_begin_is_overtaken_until_that_was_often_enough() -> None:
+    parts = Parts()
+    long = parts.waiting(prompt(1, 90), priority="batch")
+    short = parts.waiting(prompt(500, 10), priority="batch")
+    queue = queue_of(parts)
+
+    def begins(group: SequenceGroup, cached_tokens: int) -> bool:
+        return group is not long
+
+    for _ in range(LOOKAHEAD):
+        assert queue.next(begins) is short
+        queue.note_passed(short)
+    assert long.times_passed == LOOKAHEAD
+    assert queue.next(begins) is None
+    person = parts.waiting(prompt(900, 10))
+    assert queue.next(begins) is person
+    assert queue.next() is person
+
+
+def test_how_much_is_kept_is_known_before_it_is_pinned() -> None:
+    parts = Parts()
+    parts.keep(*prompt(1, 20))
+    first = parts.waiting(prompt(1, 20, 10))
+    asked: list[int] = []
+
+    def begins(group: SequenceGroup, cached_tokens: int) -> bool:
+        asked.append(cached_tokens)
+        return False
+
+    assert queue_of(parts).next(begins) is None
+    assert asked == [20]
+    assert first.found is None
+    assert parts.keeper.pins == []

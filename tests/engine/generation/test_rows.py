@@ -151,3 +151,24 @@ def test_a_tile_is_computed_as_that_of_a_longer_prompt(path: Path) -> None:
     tile = Filling(True, 1.0)
     assert tile.num_to_add([Extent(40, 104)], SPEC_WITH_TILES.n_ubatch) == TILE_TOKENS - 40
     assert np.array_equal(logits(range(364, 404), tile), logits(range(364, 428), Filling()))
+
+
+def test_nothing_is_added_beyond_the_context_that_a_model_was_trained_with(path: Path) -> None:
+    model = Model(path, 0, lambda _: True)
+    context = Context(model, SPEC)
+    assert context._trained_tokens == SHAPE.context
+    context._trained_tokens = 3
+    sizes: list[int] = []
+    context._batch.add = lambda *asked: sizes.append(asked[0])  # type: ignore[method-assign]
+    context.decode([Stretch(0, 0, (5, 6, 7), 1)])
+    assert sizes == []
+    context.close()
+    model.close()
+
+
+def test_a_mixture_of_experts_is_told_by_its_header(path: Path) -> None:
+    model = Model(path, 0, lambda _: True)
+    assert not model.has_experts
+    assert model._told("general.architecture") == "llama"
+    assert model._told("llama.expert_count") == ""
+    model.close()
