@@ -259,9 +259,9 @@ class Model:
     @property
     def has_experts(self) -> bool:
         """Whether a token is computed with some of a layer's weights only (a mixture of experts)."""
-        return int(self._told(f"{self._told('general.architecture')}.expert_count") or 0) > 1
+        return int(self._metadata(f"{self._metadata('general.architecture')}.expert_count") or 0) > 1
 
-    def _told(self, key: str) -> str:
+    def _metadata(self, key: str) -> str:
         """A short value of the file's header, as text; nothing where there is none."""
         value = ctypes.create_string_buffer(64)
         size = llama.llama_model_meta_val_str(self._handle, key.encode(), value, len(value))

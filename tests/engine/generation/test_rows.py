@@ -169,6 +169,6 @@ def test_nothing_is_added_beyond_the_context_that_a_model_was_trained_with(path:
 def test_a_mixture_of_experts_is_told_by_its_header(path: Path) -> None:
     model = Model(path, 0, lambda _: True)
     assert not model.has_experts
-    assert model._told("general.architecture") == "llama"
-    assert model._told("llama.expert_count") == ""
+    assert model._metadata("general.architecture") == "llama"
+    assert model._metadata("llama.expert_count") == ""
     model.close()
