@@ -314,5 +314,25 @@ def test_what_comes_with_each_question_and_what_nobody_names_is_planned_for_all_
     assert of_runtime(competitors) == 416 * MIB
 
 
+def test_what_the_allocator_keeps_between_questions_is_planned_for_while_it_is_away(tmp_path: Path):
+    ledger, now = Ledger(), [0.0]
+    ledger.take("embedder", "weights", "ram", 32 * MIB)
+    pages = ledger.take("runtime", LIBRARIES, "ram", 64 * MIB)
+    freed = ledger.take("runtime", FREED, "ram", 96 * MIB)
+    foreseen = Foreseen(tmp_path / "take.json")
+    competitors = Competitors(FakeStores(()), ledger, Settings, foreseen, Process(), clock=lambda: now[0])
+    assert of_runtime(competitors) == 160 * MIB
+    now[0] = 30.0
+    freed.resize(0)
+    assert of_runtime(competitors) == 160 * MIB
+    # Both are seldom at their most at the same time.
+    pages.resize(128 * MIB)
+    assert of_runtime(competitors) == 160 * MIB
+    pages.resize(0)
+    for now[0] in (100.0, 170.0):
+        last = of_runtime(competitors)
+    assert last == 0
+
+
 def of_runtime(competitors: Competitors) -> int:
     return sum(span.num_bytes for span in competitors.alone().fixed if span.owner == "runtime")
