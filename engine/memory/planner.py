@@ -12,7 +12,7 @@ from dataclasses import replace
 from engine.memory.cost_model import Course, Disk
 from engine.memory.demand import Backlog, Demand
 from engine.memory.frames import cells_per_answer
-from engine.memory.gangs import Sharing
+from engine.memory.gangs import Sharing, gang_sizes
 from engine.memory.hardware import Hardware
 from engine.memory.leftover import handed_out
 from engine.memory.listing import spans_of, sum_of
@@ -23,6 +23,7 @@ from engine.memory.room import Room, room_of
 from engine.memory.search import Found, loads_of, search
 from engine.memory.terms import Filling, Frame, Terms, homes_of
 from engine.memory.wording import Wording
+from engine.memory.workspace import MIN_SEQUENCES
 
 # KV files may take so much of what is left of the disk.
 DISK_SHARE, MAX_DISK_BYTES = 1 / 10, 16 * 2**30
@@ -45,10 +46,23 @@ def plan(hardware: Hardware, profile: Profile, backlog: Backlog, demand: Demand)
 
 
 def predicted(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> Prediction:
-    """What a placement that was made for another backlog gives now: only such can be compared."""
+    """What a placement that was made for another backlog gives now: only such can be compared.
+
+    With as many answers at once as have all wait least, of those that find cells: these alone decide who is let in.
+    """
+    sizes = gang_sizes(backlog.num_answers, _most_at_once(placement, backlog, demand))
+    found = (_predicted(placement, profile, backlog, demand, size) for size in sizes)
+    return min(found, key=lambda prediction: (prediction.latency_s, -prediction.at_once))
+
+
+def _most_at_once(placement: Placement, backlog: Backlog, demand: Demand) -> int:
+    """Those that are being written have found room, however long the plan thought that answers would be."""
+    with_cells = placement.num_cells // cells_per_answer(demand, backlog)
+    return max(placement.num_slots, backlog.running, min(with_cells, demand.parallel_answers, MIN_SEQUENCES // 2))
+
+
+def _predicted(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand, num_slots: int) -> Prediction:
     homes = homes_of(demand.shape, placement)
-    # Those that are being written have found room, however long the plan thought that answers would be.
-    num_slots = max(placement.num_slots, backlog.running)
     corrections = profile.corrections(table_key(demand.shape))
     course = Course.of(homes, profile, backlog, num_slots, placement.n_ubatch, corrections)
     restored = Terms(demand).restored_bytes(placement.kv_type, placement.kv_ram_bytes, backlog.cached_tokens)
@@ -62,7 +76,7 @@ def renewed(placement: Placement, profile: Profile, backlog: Backlog, demand: De
         # How much of the file the system keeps in memory only the plan knew.
         return placement.prediction
     made_for = replace(backlog, waiting=0, running=placement.prediction.at_once)
-    return predicted(placement, profile, made_for, demand)
+    return _predicted(placement, profile, made_for, demand, placement.prediction.at_once)
 
 
 def sharing_of(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> Sharing:
