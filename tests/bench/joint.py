@@ -6,7 +6,7 @@ Real documents and many synthetic vectors beside them (joint_library.py), and a 
 process in a control group whose limit is what it holds with neither, a quarter of the index, the 1.2th part of the
 model, and room for a context. Questions about the documents come as a load that moves: 2 are open at a time, then 8,
 then 2 again; each phase ends when so many were answered. Nothing is kept of what was read, so that no phase gains by
-the one before.
+the one before, and answers are sampled (sampled.py).
 
 - Adaptive is the engine as it is: one plan for answers at once, resident partitions and pinned layers, made anew as the
   load moves.
@@ -87,9 +87,9 @@ FULL = Size(
     ONE_BILLION,
     chunks=1_500,
     vectors=1_000_000,
-    passages=2,
-    answer_tokens=32,
-    calm=6,
+    passages=1,
+    answer_tokens=96,
+    calm=4,
     busy=16,
     swept=8,
     at_once=(2, 4, 8),

@@ -20,7 +20,7 @@ from unittest import mock
 
 from engine import assembly
 from engine.config import Home
-from engine.core import Question, SamplingParams
+from engine.core import Question
 from engine.engine import Engine
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Event
 from engine.memory.demand import Backlog, Demand
@@ -33,6 +33,7 @@ from engine.waiting import finished
 from engine.yielding import switch_often
 from tests.bench.confined import Group
 from tests.bench.joint_figures import Answered, Split
+from tests.bench.sampled import sampled
 from tests.bench.side_process import Said, group_of, serve
 
 NO_MODEL = "none"
@@ -51,6 +52,8 @@ class JointSide:
             self.engine.change_settings(
                 {
                     "retrieval.passages": settings["passages"],
+                    # Else a prompt is the whole of each small file, and reading it hides all that memory decides.
+                    "retrieval.whole_document_chunks": 0,
                     # What words of a question say of files would confine its search.
                     "retrieval.reads_filters": False,
                     "generation.num_threads": settings["num_threads"],
@@ -63,7 +66,7 @@ class JointSide:
             # Libraries and embedder first: what they take is known then, and no plan gives it to the model.
             for model in filter(None, (NO_MODEL, settings["model"])):
                 self.engine.use_model(None if model == NO_MODEL else Path(model))
-                self.engine.ask(settings["first_question"], sampling=self._sampling(2))
+                self.engine.ask(settings["first_question"], sampling=sampled(2))
             undo.callback(self.engine.subscribe(self._note))
             self._closing = undo.pop_all()
 
@@ -77,7 +80,7 @@ class JointSide:
             while waiting and len(asked) < at_once:
                 number, text = waiting.popleft()
                 asked[str(number)] = time.perf_counter()
-                sampling = self._sampling(self._answer_tokens)
+                sampling = sampled(self._answer_tokens, number)
                 self.engine.submit(Question(str(number), text, sampling=sampling, priority="batch"))
             ended, at = self._ended.get()
             latencies.append(at - asked.pop(finished(ended).question_id))
@@ -100,9 +103,6 @@ class JointSide:
             "index_bytes": self.engine.ledger.held_bytes("ram", "index"),
             "sentence": next(iter(self.engine.memory().decisions), ""),
         }
-
-    def _sampling(self, num_tokens: int) -> SamplingParams:
-        return SamplingParams(max_tokens=num_tokens, temperature=0.0, repeat_penalty=1.0)
 
     def _note(self, event: Event) -> None:
         if isinstance(event, AnswerFinished | AnswerFailed | AnswerCancelled):

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.config import Home
-from engine.core import Question, SamplingParams
+from engine.core import Question
 from engine.engine import Engine
 from engine.events import (
     AnswerCancelled,
@@ -37,6 +37,7 @@ from tests.bench.confined import Group
 from tests.bench.joint_side import NO_MODEL
 from tests.bench.pool_figures import Reply, Switch, token_times
 from tests.bench.pool_load import Asked, words
+from tests.bench.sampled import sampled
 from tests.bench.serving_turns import Clock
 from tests.bench.side_process import Said, group_of, serve
 
@@ -89,7 +90,7 @@ class OurPoolSide:
             self.engine.use_model(None)
             self.engine.ask_many(_long_questions(settings["max_context"], 2 * settings["at_once"]), model=NO_MODEL)
             for model in self._models:
-                self.engine.ask(FIRST_QUESTION, sampling=_sampling(2), model=model)
+                self.engine.ask(FIRST_QUESTION, sampling=sampled(2), model=model)
             undo.callback(self.engine.subscribe(self._note))
             self._closing = undo.pop_all()
 
@@ -137,7 +138,7 @@ class OurPoolSide:
 
     def _submit(self, asked: Asked) -> None:
         self._num_asked += 1
-        question_id, sampling = str(self._num_asked), _sampling(asked.answer_tokens, seed=self._num_asked)
+        question_id, sampling = str(self._num_asked), sampled(asked.answer_tokens, seed=self._num_asked)
         self._open[question_id] = Open(asked, asked.arrival_s)
         self.engine.submit(Question(question_id, asked.text, sampling=sampling, model=self._models[asked.model]))
 
@@ -174,14 +175,6 @@ class OurPoolSide:
 def _long_questions(num_tokens: int, count: int) -> list[str]:
     random_ = random.Random(0)
     return [words(num_tokens // 2, random_) for _ in range(count)]
-
-
-def _sampling(num_tokens: int, seed: int = 0) -> SamplingParams:
-    """Sampled, since a random model that is greedy repeats itself and drafts would be right by that alone.
-
-    Of the likeliest tokens none ends an answer.
-    """
-    return SamplingParams(max_tokens=num_tokens, temperature=1.0, top_k=40, repeat_penalty=1.0, seed=seed)
 
 
 def prepare(settings: Said) -> Callable[[Said], Said]:

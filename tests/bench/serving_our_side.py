@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from engine.config import Home
-from engine.core import Priority, Question, SamplingParams
+from engine.core import Priority, Question
 from engine.engine import Engine
 from engine.events import (
     AnswerCancelled,
@@ -34,6 +34,7 @@ from engine.waiting import finished
 from engine.yielding import switch_often
 from tests.bench import process_marks
 from tests.bench.confined import Group
+from tests.bench.sampled import sampled
 from tests.bench.serving_figures import Moment, Run, Served
 from tests.bench.serving_load import Asked
 from tests.bench.serving_turns import Clock
@@ -109,7 +110,7 @@ class OurServingSide:
             # Libraries and embedder first: what they take is known then, and no plan gives it to the model.
             for model in (None, Path(settings["model"])):
                 self.engine.use_model(model)
-                self.engine.ask(settings["first_question"], top_k=1, sampling=_sampling(2))
+                self.engine.ask(settings["first_question"], top_k=1, sampling=sampled(2))
             undo.callback(self.engine.subscribe(self._note))
             self._closing = undo.pop_all()
 
@@ -148,7 +149,7 @@ class OurServingSide:
     def _submit(self, number: int, asked: Asked, *, is_alone: bool) -> None:
         now = self._clock.now()
         self._open[str(number)] = Open(now if is_alone else asked.arrival_s, now)
-        sampling = _sampling(asked.answer_tokens, seed=number)
+        sampling = sampled(asked.answer_tokens, seed=number)
         # Nobody sits in front of a load: what counts is when answers end.
         priority: Priority = "interactive" if is_alone else "batch"
         question = Question(str(number), asked.text, top_k=asked.passages, sampling=sampling, priority=priority)
@@ -191,14 +192,6 @@ class OurServingSide:
                 self._heard.put((question_id, "found", now))
             case AnswerFinished() | AnswerFailed() | AnswerCancelled():
                 self._heard.put((event.question_id, event, now))
-
-
-def _sampling(num_tokens: int, seed: int = 0) -> SamplingParams:
-    """Sampled, since a random model that is greedy repeats itself and drafts would be right by that alone.
-
-    Of the likeliest tokens none ends an answer.
-    """
-    return SamplingParams(max_tokens=num_tokens, temperature=1.0, top_k=40, repeat_penalty=1.0, seed=seed)
 
 
 def prepare(settings: Said) -> Callable[[Said], Said]:
