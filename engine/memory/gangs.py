@@ -39,6 +39,12 @@ def gang_sizes(num_waiting: int, most: int) -> tuple[int, ...]:
     return tuple(sorted(sizes))
 
 
+def even_gangs(num_waiting: int, most: int) -> tuple[int, ...]:
+    """The sizes, of at most `most`, that leave no gang nearly empty: two gangs for eight are of four, not of seven."""
+    sizes = range(1, max(1, min(num_waiting, most)) + 1)
+    return tuple(sorted({-(-num_waiting // -(-num_waiting // size)) for size in sizes}))
+
+
 @dataclass(frozen=True, slots=True)
 class Sharing:
     """What is known of a backlog and of steps that several answers share.

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from engine.memory.gangs import Sharing, gang_sizes, mean_latency
+from engine.memory.gangs import Sharing, even_gangs, gang_sizes, mean_latency
 from tests.bench.simulated import Question, Stages, mean_latency_s, pipelined
 
 
@@ -36,6 +36,14 @@ def test_the_best_number_of_gangs_is_the_one_between_the_bounds_for_straight_cos
         if best < 199:
             assert best * (best - 1) * fixed <= each * num * (1 + 1e-9)
             assert each * num <= best * (best + 1) * fixed * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("num_waiting", "most", "sizes"),
+    [(8, 8, (1, 2, 3, 4, 8)), (8, 7, (1, 2, 3, 4)), (7, 16, (1, 2, 3, 4, 7)), (1, 5, (1,)), (5, 0, (1,))],
+)
+def test_even_gangs_leave_none_nearly_empty(num_waiting: int, most: int, sizes: tuple[int, ...]):
+    assert even_gangs(num_waiting, most) == sizes
 
 
 def test_steps_that_read_layers_are_shared_by_all_who_wait() -> None:

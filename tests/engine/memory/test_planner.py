@@ -210,6 +210,17 @@ def test_answers_that_find_cells_gain_nothing_by_a_plan_for_as_many():
     assert num_short
 
 
+def test_what_is_expected_is_no_worse_where_one_more_has_begun():
+    # Seven of eight under way are not two gangs of seven.
+    for seed in range(30):
+        hardware, profile, _, demand = case(seed)
+        four = replace(plan(hardware, profile, Backlog(waiting=8), demand), num_slots=4)
+        before, now = (
+            predicted(four, profile, backlog, demand) for backlog in (Backlog(waiting=8), Backlog(waiting=1, running=7))
+        )
+        assert now.latency_s <= before.latency_s, seed
+
+
 # --- every owner of the ledger is a term ---
 
 
