@@ -24,6 +24,7 @@ from engine.core import Question
 from engine.engine import Engine
 from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFinished, Event
 from engine.memory.demand import Backlog, Demand
+from engine.memory.gangs import Sharing
 from engine.memory.hardware import Hardware
 from engine.memory.heap import few_arenas
 from engine.memory.placement import Placement
@@ -118,6 +119,11 @@ class FixedPlanner(ProfiledPlanner):
 
     def plan(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
         return super().plan(hardware, as_split(backlog, self._split), demand_of(demand, self._split))
+
+    def sharing(self, placement: Placement, backlog: Backlog, demand: Demand) -> Sharing | None:
+        """Cells alone would let in as many as have room, which is more than the split says where answers are short."""
+        found = super().sharing(placement, backlog, demand)
+        return found and replace(found, step_seconds=found.step_seconds[: self._split.at_once])
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import pytest
 
 from engine.core import ModelShape, Span
 from engine.memory.demand import Backlog, Budgets, Demand
+from engine.memory.placement import Placement
 from engine.memory.profile import Profile
 from engine.partitions.schema import chunk_schema
 from tests.bench import joint
@@ -19,7 +20,7 @@ from tests.bench.confined import Group
 from tests.bench.heat_map import heat_map, write_csv
 from tests.bench.joint_figures import Answered, Phase, Split, figures, named_ratios, rate
 from tests.bench.joint_library import batches
-from tests.bench.joint_side import as_split, demand_of
+from tests.bench.joint_side import FixedPlanner, as_split, demand_of
 
 PHASES = (Phase("calm", 2, 2), Phase("busy", 8, 4), Phase("calm", 2, 2))
 SHAPE = ModelShape("", "llama", 128, (10, 10), 5, 5, (1, 1), 100, 25, has_chat_template=False)
@@ -72,6 +73,15 @@ def test_a_split_plans_for_a_load_that_does_not_change() -> None:
 
     assert backlog == Backlog(waiting=0, running=4, prompt_tokens=300)
     assert backlog.num_answers == 4
+
+
+def test_a_split_has_no_more_under_way_than_it_says() -> None:
+    demand, placement = Demand(SHAPE, 128, 8), Placement(0, 2, 0, 1_000, "All in memory.", num_cells=4096, n_ubatch=128)
+    for at_once in (1, 2, 8):
+        planner = FixedPlanner(Split(at_once, 0.5), Profile)
+        found = planner.sharing(placement, Backlog(waiting=8), demand)
+        assert found is not None
+        assert len(found.step_seconds) == at_once
 
 
 def test_a_split_gives_the_index_and_the_model_their_shares() -> None:
