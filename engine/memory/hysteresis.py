@@ -1,8 +1,9 @@
 """Hysteresis: another placement is worth moving to only when it is enough better, for long enough, and not too often.
 
-Moving costs a pause, in which nobody gets a token: it is charged against the gain, over the time for which a placement
-stays at least. While nobody asks anything nobody pauses, and less of a gain is enough: so what a burst of questions had
-moved comes back. What does not fit any more is left at once.
+Moving costs a pause, in which nobody gets a token. How long a load will last nobody knows, so staying is given up when
+it has cost as much as the pause: whatever comes then, no more than twice the least is lost (the ski-rental rule; Karlin
+et al., Competitive snoopy caching, 1988). While nobody asks anything nobody pauses, and less of a gain is enough: so
+what a burst of questions had moved comes back. What does not fit any more is left at once.
 """
 
 from __future__ import annotations
@@ -15,30 +16,46 @@ from engine.memory.placement import Placement
 from engine.memory.profile import Profile
 from engine.memory.room import Room
 
-# Of the expected latency.
-LEAST_GAIN = 0.10
+# Of the expected latency; of less than a large one, the last change that may be made is left to a larger.
+LEAST_GAIN, LARGE_GAIN = 0.03, 0.10
 HELD_SECONDS = 3.0
 # The same while nobody has asked anything for so long.
 IDLE_GAIN, IDLE_HELD_SECONDS = 0.002, 10.0
-# At most so many changes within so many seconds, and so the least time to earn a pause back.
+# At most so many changes within so many seconds.
 MOST_CHANGES, WITHIN_SECONDS = 2, 60.0
-HORIZON_SECONDS = WITHIN_SECONDS / MOST_CHANGES
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Since when another placement has been better without a break, and when the last changes were; in seconds."""
+    """What one look leaves to the next; times in seconds of a clock.
+
+    Another placement has been better without a break since `better_since`; staying has cost `lost_s` since then, as far
+    as `looked_at`. `changes` are when the last ones were.
+    """
 
     better_since: float | None = None
+    looked_at: float = 0.0
+    lost_s: float = 0.0
     changes: tuple[float, ...] = ()
 
     def after(self, now: float) -> Patience:
         """After a change at `now`."""
-        return Patience(None, (*self.changes, now)[-MOST_CHANGES:])
+        return Patience(changes=(*self.changes, now)[-MOST_CHANGES:])
 
-    def may_change(self, now: float) -> bool:
+    def without_gain(self) -> Patience:
+        """Where nothing is better enough."""
+        return Patience(changes=self.changes)
+
+    def with_gain(self, gain: float, now: float) -> Patience:
+        """Where something has been better by this share since the last look, or is from now on."""
+        if self.better_since is None:
+            return replace(self, better_since=now, looked_at=now)
+        return replace(self, looked_at=now, lost_s=self.lost_s + gain * (now - self.looked_at))
+
+    def may_change(self, now: float, *, is_large: bool) -> bool:
         """Whether fewer than the most changes lie within the last minute."""
-        return sum(now - at < WITHIN_SECONDS for at in self.changes) < MOST_CHANGES
+        most = MOST_CHANGES if is_large else MOST_CHANGES - 1
+        return sum(now - at < WITHIN_SECONDS for at in self.changes) < most
 
 
 def judged(
@@ -64,13 +81,16 @@ def judged(
     """
     if must:
         return patience.after(now), True
-    least = IDLE_GAIN if is_idle else LEAST_GAIN + pause_s / HORIZON_SECONDS
-    if gain_of(current, wanted) < least:
-        return replace(patience, better_since=None), False
+    gain = gain_of(current, wanted)
+    if gain < (IDLE_GAIN if is_idle else LEAST_GAIN):
+        return patience.without_gain(), False
+    patience = patience.with_gain(gain, now)
     since = now if patience.better_since is None else patience.better_since
-    if now - since < (IDLE_HELD_SECONDS if is_idle else HELD_SECONDS) or not patience.may_change(now):
-        return replace(patience, better_since=since), False
-    return patience.after(now), True
+    is_earned = is_idle or patience.lost_s >= pause_s
+    is_held = now - since >= (IDLE_HELD_SECONDS if is_idle else HELD_SECONDS)
+    if is_earned and is_held and patience.may_change(now, is_large=is_idle or gain >= LARGE_GAIN):
+        return patience.after(now), True
+    return patience, False
 
 
 def gain_of(current: Placement, wanted: Placement) -> float:

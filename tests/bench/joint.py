@@ -10,11 +10,12 @@ the one before, and answers are sampled (sampled.py).
 
 - Adaptive is the engine as it is: one plan for answers at once, resident partitions and pinned layers, made anew as the
   load moves.
-- Fixed are the same plan, made for a load that is always the same and an index that may hold all, half or nothing of
-  itself.
+- Fixed are splits for a load that is always the same: so many answers at once, of the index's budget all, half or
+  nothing in memory, and the model in the rest, placed in it as the engine would.
 
-The sweep measures one phase of 8 for each number of answers at once, share of the index and share of what is left that
-the model may have; it goes to a CSV file (`--csv`) and, as shades, to the terminal. Ratios, of answers a minute:
+The sweep measures one phase of 8 for each number of answers at once, share of the index's budget and share of what is
+left that the model may have; it goes to a CSV file (`--csv`) and, as shades, to the terminal. Ratios, of answers a
+minute:
 
 - `best_static`, `worst_static`: adaptive ÷ the best and the worst fixed one, over all phases.
 - `best_static_per_phase`: adaptive ÷ the best fixed one of each phase; the worst of these.
@@ -42,14 +43,13 @@ from tests.bench.bench_model import ONE_BILLION, SIX_HUNDRED_MILLION, Shape, ben
 from tests.bench.command_line import parser_of, within_group
 from tests.bench.confined import Group, forget_pages
 from tests.bench.given_text import vocabulary_of
-from tests.bench.joint_figures import BOUNDS, Answered, Phase, Split
+from tests.bench.joint_figures import BOUNDS, INDEX_FACTOR, MODEL_FACTOR, Answered, Phase, Split
 from tests.bench.joint_library import joint_library
 from tests.bench.our_generation import num_threads, told
 from tests.bench.real_library import DOCUMENTS, Library, read_library
 from tests.bench.side_process import Limit, SideProcess
 from tests.bench.stretches import stretches
 
-MODEL_FACTOR, INDEX_FACTOR = 1.2, 4.0
 STATIC = {"index_first": Split(2, 1.0), "even": Split(4, 0.5), "model_first": Split(8, 0.0)}
 # Cells and buffers of the answers, which are no part of the weights.
 CONTEXT_BYTES = 128 * 2**20

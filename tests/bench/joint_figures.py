@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+# The model and the index are so much larger than what there is memory for.
+MODEL_FACTOR, INDEX_FACTOR = 1.2, 4.0
 # At least: of the best fixed way in each phase, and of the best single one over all of them.
 PER_PHASE, OVER_ALL = 0.95, 1.2
 BOUNDS = {"best_static_per_phase": PER_PHASE, "best_static": OVER_ALL, "worst_static": OVER_ALL}
@@ -25,8 +27,8 @@ class Phase:
 class Split:
     """A way to share memory out that stays as it is.
 
-    `at_once` answers have cells, `index_share` of the index may be in memory, and the model gets `model_share` of what
-    is left: 1 is all of it.
+    `at_once` answers have cells, `index_share` of the index's budget (a fourth of it, `INDEX_FACTOR`) is in memory,
+    and the model gets `model_share` of what is left: 1 is all of it.
     """
 
     at_once: int

@@ -33,7 +33,7 @@ from engine.profiled import ProfiledPlanner
 from engine.waiting import finished
 from engine.yielding import switch_often
 from tests.bench.confined import Group
-from tests.bench.joint_figures import Answered, Split
+from tests.bench.joint_figures import INDEX_FACTOR, Answered, Split
 from tests.bench.sampled import sampled
 from tests.bench.side_process import Said, group_of, serve
 
@@ -118,7 +118,10 @@ class FixedPlanner(ProfiledPlanner):
         self._split = split
 
     def plan(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
-        return super().plan(hardware, as_split(backlog, self._split), demand_of(demand, self._split))
+        placement = super().plan(hardware, as_split(backlog, self._split), demand_of(demand, self._split))
+        index_bytes = max(placement.index_bytes, index_bytes_of(demand, self._split))
+        ram_bytes = placement.ram_bytes + index_bytes - placement.index_bytes
+        return replace(placement, index_bytes=index_bytes, ram_bytes=ram_bytes)
 
     def sharing(self, placement: Placement, backlog: Backlog, demand: Demand) -> Sharing | None:
         """Cells alone would let in as many as have room, which is more than the split says where answers are short."""
@@ -139,15 +142,19 @@ def as_split(backlog: Backlog, split: Split) -> Backlog:
 
 
 def demand_of(demand: Demand, split: Split) -> Demand:
-    """One in which the index and the model may have what the split gives them."""
-    index_bytes = int(demand.index_bytes * split.index_share)
-    wishes = replace(demand.wishes, index_bytes=index_bytes)
+    """One for the model alone, in what the split gives it beside the index and the partition that is being read."""
+    kept_bytes = max(0, index_bytes_of(demand, split) - demand.partition_bytes)
     budget = demand.budgets.ram_bytes
-    fixed_bytes = index_bytes + sum(span.num_bytes for span in demand.fixed if span.tier == "ram")
     if budget is not None:
-        budget = fixed_bytes + int(max(0, budget - fixed_bytes) * split.model_share)
-    budgets = replace(demand.budgets, ram_bytes=budget)
+        fixed_bytes = sum(span.num_bytes for span in demand.fixed if span.tier == "ram")
+        budget = fixed_bytes + int(max(0, budget - fixed_bytes - kept_bytes) * split.model_share)
+    budgets, wishes = replace(demand.budgets, ram_bytes=budget), replace(demand.wishes, index_bytes=0)
     return replace(demand, parallel_answers=split.at_once, wishes=wishes, budgets=budgets)
+
+
+def index_bytes_of(demand: Demand, split: Split) -> int:
+    """What a split keeps of the index in memory."""
+    return int(demand.index_bytes / INDEX_FACTOR * split.index_share)
 
 
 def prepare(settings: Said) -> Callable[[Said], Said]:

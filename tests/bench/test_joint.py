@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,14 @@ from engine.memory.demand import Backlog, Budgets, Demand
 from engine.memory.placement import Placement
 from engine.memory.profile import Profile
 from engine.partitions.schema import chunk_schema
+from engine.profiled import ProfiledPlanner
 from tests.bench import joint
 from tests.bench.confined import Group
 from tests.bench.heat_map import heat_map, write_csv
 from tests.bench.joint_figures import Answered, Phase, Split, figures, named_ratios, rate
 from tests.bench.joint_library import batches
 from tests.bench.joint_side import FixedPlanner, as_split, demand_of
+from tests.helpers.machines import DESKTOP, MODELS, machine, wanted
 
 PHASES = (Phase("calm", 2, 2), Phase("busy", 8, 4), Phase("calm", 2, 2))
 SHAPE = ModelShape("", "llama", 128, (10, 10), 5, 5, (1, 1), 100, 25, has_chat_template=False)
@@ -86,17 +89,35 @@ def test_a_split_has_no_more_under_way_than_it_says() -> None:
 
 def test_a_split_gives_the_index_and_the_model_their_shares() -> None:
     fixed = (Span("runtime", "interpreter", "ram", 100), Span("runtime", "driver", "gpu", 900))
-    demand = Demand(SHAPE, 128, 2, fixed=fixed, index_bytes=400, budgets=Budgets(ram_bytes=1_000))
+    budgets = Budgets(ram_bytes=1_000)
+    demand = Demand(SHAPE, 128, 2, fixed=fixed, index_bytes=1_600, partition_bytes=40, budgets=budgets)
 
     half = demand_of(demand, Split(4, 0.5, 0.5))
     whole = demand_of(demand, Split(8, 0.0))
 
-    assert half.wishes.index_bytes == 200
+    assert half.wishes.index_bytes == 0
     assert half.parallel_answers == 4
-    # Of 1,000 bytes 100 are fixed and 200 the index's; the model has half of the rest.
-    assert half.budgets.ram_bytes == 300 + 350
-    assert whole.wishes.index_bytes == 0
+    # Of 1,000 bytes 100 are fixed, and the index has 200, of which 40 are planned as what a search reads into; the
+    # model has half of the rest.
+    assert half.budgets.ram_bytes == 100 + (900 - 160) // 2
     assert whole.budgets.ram_bytes == 1_000
+
+
+def test_a_split_keeps_its_share_of_the_index_whatever_would_be_faster() -> None:
+    (partition_bytes, index_bytes), hardware = (2**20, 2**30), machine(0, 4)
+    demand = replace(wanted(MODELS[0]), index_bytes=index_bytes, partition_bytes=partition_bytes, num_partitions=256)
+    demand = replace(demand, budgets=Budgets(ram_bytes=3 * 2**30))
+    adaptive = ProfiledPlanner(lambda: DESKTOP).plan(hardware, Backlog(), demand)
+
+    placed = {
+        share: FixedPlanner(Split(2, share), lambda: DESKTOP).plan(hardware, Backlog(), demand)
+        for share in (0.0, 0.5, 1.0)
+    }
+
+    assert [placed[share].index_bytes for share in (0.0, 0.5, 1.0)] == [partition_bytes, 2**27, 2**28]
+    streamed = [len(placed[share].streamed_layers) for share in (0.0, 0.5, 1.0)]
+    assert len(adaptive.streamed_layers) <= streamed[0] < streamed[1] < streamed[2]
+    assert all(one.ram_bytes <= 3 * 2**30 for one in placed.values())
 
 
 def test_synthetic_rows_are_spread_over_the_documents() -> None:

@@ -10,8 +10,9 @@ import pytest
 from engine.memory.demand import Backlog
 from engine.memory.hysteresis import (
     HELD_SECONDS,
-    HORIZON_SECONDS,
     IDLE_HELD_SECONDS,
+    LARGE_GAIN,
+    LEAST_GAIN,
     MOST_CHANGES,
     WITHIN_SECONDS,
     Hysteresis,
@@ -36,9 +37,24 @@ def times_changed(hysteresis: Hysteresis, looks: list[tuple[float, Placement, Pl
     return [now for now, current, wanted in looks if hysteresis.should_change(current, wanted, now)]
 
 
-def test_a_gain_below_a_tenth_changes_nothing_however_long_it_lasts():
-    looks = [(float(now), placed(10.0), placed(9.1)) for now in range(100)]
+def after_a_change(gain: float, *, changed_at: float) -> list[float]:
+    """When a placement is left for one that is better by so much, after a change."""
+    patience, _ = judged(Patience(), placed(1.0), placed(9.0), changed_at, must=True)
+    found: list[float] = []
+    for now in range(200):
+        patience, is_time = judged(patience, placed(10.0), placed(10.0 * (1 - gain)), float(now))
+        found += [float(now)] * is_time
+    return found
+
+
+def test_a_trifle_changes_nothing_however_long_it_lasts():
+    looks = [(float(now), placed(10.0), placed(10.0 * (1.001 - LEAST_GAIN))) for now in range(100)]
     assert times_changed(Hysteresis(), looks) == []
+
+
+def test_a_small_gain_leaves_the_last_change_of_a_minute_to_a_large_one():
+    assert after_a_change(LARGE_GAIN / 2, changed_at=-1.0)[0] == WITHIN_SECONDS - 1.0
+    assert after_a_change(2 * LARGE_GAIN, changed_at=-1.0)[0] == HELD_SECONDS
 
 
 def test_a_gain_must_hold_for_a_while():
@@ -52,12 +68,18 @@ def test_a_gain_that_comes_and_goes_begins_anew():
     assert times_changed(Hysteresis(), looks) == [6.0]
 
 
-def test_a_pause_is_charged_against_the_gain():
-    current, wanted = placed(10.0), placed(8.0)
-    patience, _ = judged(Patience(), current, wanted, 0.0)
-    assert judged(patience, current, wanted, 10.0)[1]
-    assert judged(patience, current, wanted, 10.0, pause_s=0.05 * HORIZON_SECONDS)[1]
-    assert not judged(patience, current, wanted, 10.0, pause_s=0.15 * HORIZON_SECONDS)[1]
+@pytest.mark.parametrize("gain", [0.05, 0.2, 0.5])
+def test_a_pause_is_made_when_staying_has_cost_as_much(gain: float):
+    hysteresis = Hysteresis(pause_seconds=lambda current, wanted: 4.0)
+    looks = [(now / 4, placed(10.0), placed(10.0 * (1 - gain))) for now in range(400)]
+    assert times_changed(hysteresis, looks)[0] == pytest.approx(4.0 / gain, abs=0.26)
+
+
+def test_what_staying_has_cost_is_forgotten_where_it_was_right():
+    hysteresis = Hysteresis(pause_seconds=lambda current, wanted: 0.9)
+    gains = [0.2] * 5 + [0.0] + [0.2] * 10
+    looks = [(float(now), placed(10.0), placed(10.0 * (1 - gain))) for now, gain in enumerate(gains)]
+    assert times_changed(hysteresis, looks) == [11.0]
 
 
 def test_what_does_not_fit_any_more_is_left_at_once():
@@ -102,7 +124,7 @@ def test_what_is_wanted_is_judged_by_what_is_known_now_as_well():
     def renewed(placement: Placement) -> Placement:
         return placed(2 * placement.prediction.latency_s)
 
-    looks = [(float(now), placed(10.0), placed(9.5)) for now in range(20)]
+    looks = [(float(now), placed(10.0), placed(9.8)) for now in range(20)]
     assert times_changed(Hysteresis(renewed=renewed), looks) == []
 
 
@@ -129,7 +151,7 @@ def test_a_placement_exceeds_a_budget_that_was_lowered():
 
 
 def test_while_nobody_asks_a_little_better_is_enough_and_no_pause_is_charged():
-    here, better = placed(10.0), placed(9.7)
+    here, better = placed(10.0), placed(9.8)
 
     def changes(wanted: Placement, pause_s: float, *, is_idle: bool) -> list[int]:
         patience, found = Patience(), []
