@@ -24,8 +24,9 @@ class Hardware:
 
     `ram_capacity_bytes` is what the machine has, or what the tightest group allows. `ram_free_bytes` can be had beyond
     what this process holds: page cache that nobody uses counts as free, the pages of files that we map do not, so
-    free plus held is what we could have at most. `process_bytes` is this process's own resident memory, `process` the
-    same by kind, both as they are charged; `cgroup` is None where there are no groups.
+    free plus held is what we could have at most. Nor do those that others within our limit map, our window above all.
+    `process_bytes` is this process's own resident memory, `process` the same by kind, both as they are charged;
+    `cgroup` is None where there are no groups.
     """
 
     ram_capacity_bytes: int
@@ -64,14 +65,24 @@ def charged(process: ProcessMemory, cgroup: CgroupMemory | None, machine_bytes: 
     return replace(process, rss_bytes=process.rss_bytes - process.file_bytes + file_bytes, file_bytes=file_bytes)
 
 
+def mapped_by_others(process: ProcessMemory, cgroup: CgroupMemory) -> int:
+    """Pages of mapped files that others brought into the group that limits us.
+
+    The system would drop them for us. But a window whose code has to be read again at each click, while layers are
+    streamed from the same disk, took four seconds to show a page.
+    """
+    return max(0, (cgroup.charged_file_bytes or 0) - process.shmem_bytes - process.file_bytes)
+
+
 def probe(data_folder: Path, devices: tuple[Device, ...] = ()) -> Hardware:
     """RAM and the disk that holds `data_folder`; devices are handed in, since only their owner thread may ask them."""
     memory, cgroup = psutil.virtual_memory(), own_cgroup()
-    process = charged(process_memory(), cgroup, memory.total)
+    own = process_memory()
+    process = charged(own, cgroup, memory.total)
     capacity_bytes, available_bytes = memory.total, memory.available
     if cgroup is not None and cgroup.limit_bytes is not None and cgroup.free_bytes is not None:
         capacity_bytes = min(capacity_bytes, cgroup.limit_bytes)
-        available_bytes = min(available_bytes, cgroup.free_bytes)
+        available_bytes = min(available_bytes, cgroup.free_bytes - mapped_by_others(own, cgroup))
     disk = shutil.disk_usage(data_folder)
     return Hardware(
         ram_capacity_bytes=capacity_bytes,

@@ -123,6 +123,11 @@ class FixedPlanner(ProfiledPlanner):
         ram_bytes = placement.ram_bytes + index_bytes - placement.index_bytes
         return replace(placement, index_bytes=index_bytes, ram_bytes=ram_bytes)
 
+    def should_change(self, current: Placement, wanted: Placement, now: float, *, must: bool = False) -> bool:
+        """What the index is to have it gets, though answers are slower for it."""
+        must = must or current.index_bytes != wanted.index_bytes
+        return super().should_change(current, wanted, now, must=must)
+
     def sharing(self, placement: Placement, backlog: Backlog, demand: Demand) -> Sharing | None:
         """Cells alone would let in as many as have room, which is more than the split says where answers are short."""
         found = super().sharing(placement, backlog, demand)

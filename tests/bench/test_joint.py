@@ -118,6 +118,10 @@ def test_a_split_keeps_its_share_of_the_index_whatever_would_be_faster() -> None
     streamed = [len(placed[share].streamed_layers) for share in (0.0, 0.5, 1.0)]
     assert len(adaptive.streamed_layers) <= streamed[0] < streamed[1] < streamed[2]
     assert all(one.ram_bytes <= 3 * 2**30 for one in placed.values())
+    planner = FixedPlanner(Split(2, 1.0), lambda: DESKTOP)
+    wanted_now = planner.plan(hardware, Backlog(), demand)
+    assert planner.should_change(adaptive, wanted_now, 0.0)
+    assert not planner.should_change(wanted_now, wanted_now, 1.0)
 
 
 def test_synthetic_rows_are_spread_over_the_documents() -> None:

@@ -67,6 +67,15 @@ def test_shared_memory_is_no_file_of_which_a_group_is_charged():
     assert charged(process, None, 16 * GIB) == process
 
 
+def test_pages_that_our_window_maps_are_not_free_for_layers(machine):
+    # Of what the group could give, 1 GiB is ours and half a GiB the window's.
+    seen = machine(group(6 * GIB, 2 * GIB, charged=GIB + GIB // 2))
+    assert (seen.ram_free_bytes, seen.process_bytes) == (GIB // 2, 3 * GIB)
+    assert seen.ram_others_bytes == 2 * GIB + GIB // 2
+    # Where no group limits us, the system's own figure counts.
+    assert machine(group(None, None, charged=5 * GIB)).ram_free_bytes == 9 * GIB
+
+
 def test_a_group_without_a_limit_changes_nothing(machine):
     assert machine(group(None, None)).ram_capacity_bytes == 16 * GIB
 
