@@ -145,6 +145,10 @@ class Admission:
         )
         self._leave(group, kind == "swap" and self._residence.save(group))
 
+    def take_back(self, group: SequenceGroup) -> None:
+        """Takes a group out of cells that have lost what it computed; it is computed again."""
+        self._leave(group, is_saved=False)
+
     def set_aside(self, room_bytes: int, disk_folder: Path | None = None) -> None:
         """Takes all cells from everybody, because the context is about to go; they go on where they were in another.
 

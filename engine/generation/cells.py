@@ -2,11 +2,13 @@
 
 llama.cpp's unified cache is paged by the token, and a bitset in every cell names the sequences that share it (vLLM's
 block table with blocks of one token; https://arxiv.org/abs/2309.06180). It does not tell how many cells are taken,
-so that is counted here. The numbers are ours: which cell of llama.cpp's it is does not matter.
+so that is counted here. The numbers are ours, but given as llama.cpp gives its own, the first that is free: so they
+tell how scattered a sequence lies, as near as that matters (see gathering.py).
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -15,17 +17,22 @@ from numpy.typing import NDArray
 
 from engine.errors import NoCells
 
+# A gap of so many cells, and any wider one, counts as a whole: what the processor expects to read next is elsewhere.
+FAR_CELLS = 24
+
 
 @dataclass(slots=True, eq=False)
 class CellSequence:
     """A sequence number of the context, and the cells it holds from position `start` on without a gap.
 
-    Made by `Cells.open` and changed by `Cells` only.
+    Made by `Cells.open` and changed by `Cells` only. `num_gaps`: how often what it took by itself goes on elsewhere;
+    near by counts in part, and what it shares not at all.
     """
 
     slot: int
     start: int = 0
     cells: list[int] = field(default_factory=list)
+    num_gaps: float = 0.0
 
     @property
     def num_cells(self) -> int:
@@ -48,7 +55,8 @@ class Cells:
     def __init__(self, num_cells: int, num_slots: int) -> None:
         self.num_cells, self.num_slots = num_cells, num_slots
         self._holders: NDArray[np.int32] = np.zeros(num_cells, np.int32)
-        self._free = list(range(num_cells - 1, -1, -1))
+        # A heap: the first is given out next.
+        self._free = list(range(num_cells))
         self._free_slots = list(range(num_slots - 1, -1, -1))
         self.num_promised_slots = 0
 
@@ -104,12 +112,15 @@ class Cells:
             raise NoCells("The context is full.", "Start a new chat or raise the context length in the settings.")
         if num_cells == 1:
             # Every token of every answer comes by here.
-            cell = self._free.pop()
+            cell = heapq.heappop(self._free)
             self._holders[cell] = 1
+            if sequence.cells:
+                sequence.num_gaps += _gap(sequence.cells[-1], cell)
             sequence.cells.append(cell)
             return
-        taken = [self._free.pop() for _ in range(num_cells)]
+        taken = [heapq.heappop(self._free) for _ in range(num_cells)]
         self._holders[taken] = 1
+        sequence.num_gaps += _gaps([*sequence.cells[-1:], *taken])
         sequence.cells += taken
 
     def share(self, source: CellSequence, target: CellSequence, start: int, end: int) -> None:
@@ -130,10 +141,14 @@ class Cells:
         """Lets go of every position from `end` on."""
         keep = max(0, end - sequence.start)
         gone = sequence.cells[keep:]
-        del sequence.cells[keep:]
         if gone:
+            # Of what was shared no gap was counted: there may be none left to take off.
+            sequence.num_gaps = max(0.0, sequence.num_gaps - _gaps(sequence.cells[max(0, keep - 1) :])) if keep else 0.0
+            del sequence.cells[keep:]
             self._holders[gone] -= 1
-            self._free += [cell for cell in gone if self._holders[cell] == 0]
+            for cell in gone:
+                if self._holders[cell] == 0:
+                    heapq.heappush(self._free, cell)
 
     def close(self, sequence: CellSequence) -> None:
         """Lets go of everything, the number too."""
@@ -153,3 +168,12 @@ class Cells:
             raise AssertionError(f"{int(self._holders.sum())} holds are counted, and {int(holders.sum())} are there")
         if set(self._free) != set(np.flatnonzero(holders == 0).tolist()):
             raise AssertionError("what is free is not what nobody holds")
+
+
+def _gaps(cells: Sequence[int]) -> float:
+    return sum(map(_gap, cells, cells[1:]))
+
+
+def _gap(before: int, cell: int) -> float:
+    """1 where a cell lies far from the one before, 0 beside it."""
+    return min(1.0, abs(cell - before - 1) / FAR_CELLS)

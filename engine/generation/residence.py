@@ -7,7 +7,7 @@ Sequences of a model that cannot share prefixes are moved whole.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -153,10 +153,53 @@ class Residence:
             return False
         return True
 
+    def gather(self, groups: Sequence[SequenceGroup], room_bytes: float) -> list[SequenceGroup]:
+        """Puts what only one answer holds side by side, of as many as go through `room_bytes` of memory together.
+
+        Returns:
+            Whose cells could not be written again: they have to leave.
+        """
+        since, moved = self._clock(), list[tuple[TokenSequence, SavedPart, SequenceGroup]]()
+        for group in groups:
+            part = self._take_out(group, room_bytes)
+            if part is not None:
+                room_bytes -= part.num_bytes
+                moved.append((group.lead, part, group))
+        out = self._clock()
+        lost = [group for sequence, part, group in moved if not self._put_back(sequence, part)]
+        num_bytes = sum(part.num_bytes for _, part, _ in moved)
+        self.rates = self.rates.with_save(num_bytes, out - since).with_load(num_bytes, self._clock() - out)
+        return lost
+
     def forget(self, group: SequenceGroup) -> None:
         """Lets go of everything that a request has, in cells and outside."""
         self.leave(group)
         self.forget_saved(group)
+
+    def own_bytes(self, group: SequenceGroup) -> int:
+        """What `gather` moves of a request: nothing of one whose answers share cells with each other."""
+        return sum(part.num_bytes for part in self.parts(group)) if self._is_alone(group) else 0
+
+    def _is_alone(self, group: SequenceGroup) -> bool:
+        return len(group.sequences) == 1 and group.lead.held is not None
+
+    def _take_out(self, group: SequenceGroup, room_bytes: float) -> SavedPart | None:
+        if not 0 < self.own_bytes(group) <= room_bytes:
+            return None
+        ((sequence, start, end),) = self._own(group, None)
+        # What is kept may be held by others behind a gap as well: moved, it would take cells twice.
+        if sequence.held is None or self._cells.num_private(sequence.held) < end - start:
+            return None
+        part = self._save(sequence, start, end)
+        if part is not None:
+            self.trim(sequence, start)
+        return part
+
+    def _put_back(self, sequence: TokenSequence, part: SavedPart) -> bool:
+        try:
+            return self._load(sequence, part)
+        except NoCells:
+            return False
 
     def _forget_from(self, held: CellSequence, end: int) -> None:
         if not self._context.remove(held.slot, end):

@@ -43,6 +43,7 @@ from engine.generation.cells import Cells
 from engine.generation.context import Context
 from engine.generation.counters import LoopCounters, Tally, count
 from engine.generation.ending import Ending
+from engine.generation.gathering import Gathering
 from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
 from engine.generation.intake import Intake, MakeBeams, MakeDrafter, Makers, MakeSampler
 from engine.generation.keeping import Keeper, KeepsNothing
@@ -153,6 +154,9 @@ class StepLoop:
         self._batching = Batching(
             groups, cells, self.profile, self._admission, self._room, context.is_streamed, takes_turns
         )
+        # Where layers are streamed, passes wait for the disk, and there is no memory to move through.
+        gap_seconds = 0.0 if context.is_streamed else context.gap_seconds
+        self._gathering = Gathering(groups, self._residence, self._admission, gap_seconds)
         self._ending = Ending(
             groups,
             self._residence,
@@ -352,6 +356,7 @@ class StepLoop:
             self._ending.cut(misfit)
         if not self._groups.suspects and (misfit := self._admission.admit()) is not None:
             self._ending.cut(misfit)
+        self._gathering.gather_if_due()
         return self._batching.next()
 
     # Run: one call of llama.cpp.
@@ -385,6 +390,7 @@ class StepLoop:
         seconds = self._timing.clock() - since
         self._batching.note(seconds)
         self._metering.note(batch, seconds)
+        self._gathering.note(batch)
         if self._groups.waiting and self._admission.lacks_cells:
             self._tally.note_busy(self._cells.num_used / self._cells.num_cells)
         return rows

@@ -51,6 +51,7 @@ class LoopContext(FakeContext):
         super().__init__(num_cells, num_sequences)
         self.model, self.n_batch, self.n_ubatch = model, n_ubatch, n_ubatch
         self.is_streamed = self.is_spoilt = self.attends_by_tiles = self.attends_on_processor = False
+        self.gap_seconds = 0.0
         self.can_rewind = model.can_share_prefixes
         self.loads = self.saves = True
         self.batches: list[list[Stretch]] = []

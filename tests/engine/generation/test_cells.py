@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import NoCells
-from engine.generation.cells import Cells
+from engine.generation.cells import FAR_CELLS, Cells, CellSequence
 
 
 def test_free_and_used_cells_make_all() -> None:
@@ -83,3 +83,52 @@ def test_a_leak_is_found() -> None:
     sequence.cells.pop()
     with pytest.raises(AssertionError):
         cells.check_integrity([sequence])
+
+
+def taken_in_turn(cells: Cells, count: int, num_tokens: int) -> list[CellSequence]:
+    sequences = [cells.open() for _ in range(count)]
+    for _ in range(num_tokens):
+        for sequence in sequences:
+            cells.grow(sequence, 1)
+    return sequences
+
+
+def test_the_first_free_cells_are_taken() -> None:
+    cells = Cells(40, 4)
+    first, second = cells.open(), cells.open()
+    cells.grow(first, 10)
+    cells.grow(second, 10)
+    cells.close(first)
+    third = cells.open()
+    cells.grow(third, 12)
+    assert third.cells == [*range(10), 20, 21]
+
+
+@pytest.mark.parametrize("by", [1, 3])
+def test_gaps_are_counted_where_a_sequence_goes_on_elsewhere_near_ones_in_part(by: int) -> None:
+    cells = Cells(400, 8)
+    (alone,) = taken_in_turn(cells, 1, 20)
+    assert alone.num_gaps == 0
+    for sequence in taken_in_turn(cells, 4, 10):
+        assert sequence.num_gaps == pytest.approx(9 * 3 / FAR_CELLS)
+        cells.trim(sequence, 4)
+        assert sequence.num_gaps == pytest.approx(3 * 3 / FAR_CELLS)
+        cells.trim(sequence, 0)
+        assert sequence.num_gaps == 0
+    wall = cells.open()
+    cells.grow(wall, 100)
+    cells.grow(alone, by)
+    assert alone.num_gaps == 1
+    cells.grow(wall, 100)
+    cells.grow(alone, 150 - by)
+    assert alone.num_gaps == 2
+
+
+def test_what_is_shared_has_no_gaps_of_its_own() -> None:
+    cells = Cells(100, 4)
+    first, _ = taken_in_turn(cells, 2, 10)
+    other = cells.open()
+    cells.share(first, other, 0, 10)
+    assert other.num_gaps == 0
+    cells.trim(other, 5)
+    assert other.num_gaps == 0

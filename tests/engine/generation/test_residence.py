@@ -318,3 +318,79 @@ def test_how_fast_it_goes_is_learned_from_what_was_moved() -> None:
     parts.residence.settle(group)
     assert parts.residence.rates.save < before.save
     assert parts.residence.rates.load < before.load
+
+
+def in_turn(parts: Parts, count: int, num_tokens: int = 20) -> list[SequenceGroup]:
+    """Requests whose tokens were computed one after the other, so that their cells lie scattered."""
+    groups = [parts.reading(prompt(30 * number, num_tokens), ((),), 0) for number in range(count)]
+    for end in range(1, num_tokens):
+        for group in groups:
+            parts.compute(group.lead.held, group.lead.tokens[:end])
+    return groups
+
+
+def lie_together(group: SequenceGroup) -> bool:
+    assert group.lead.held is not None
+    cells = group.lead.held.cells
+    return cells == list(range(cells[0], cells[0] + len(cells)))
+
+
+def test_scattered_answers_are_put_side_by_side_as_they_were() -> None:
+    parts = Parts(num_cells=80)
+    groups = in_turn(parts, 4)
+    assert not any(map(lie_together, groups))
+    assert parts.residence.gather(groups, 1e9) == []
+    assert all(map(lie_together, groups))
+    assert (parts.cells.num_used, parts.residence.saved_bytes) == (4 * 19, 0)
+    parts.check()
+
+
+def test_no_more_is_moved_at_a_time_than_goes_through_memory() -> None:
+    parts = Parts()
+    groups = in_turn(parts, 4)
+    room_bytes = sum(map(parts.residence.own_bytes, groups[:2]))
+    parts.residence.gather(groups, room_bytes)
+    assert [group.lead.held.cells[:2] for group in groups] == [[0, 1], [37, 40], [2, 6], [3, 7]]
+    parts.check()
+
+
+def test_what_others_share_stays_where_it_is() -> None:
+    parts = Parts()
+    parts.keep(*prompt(1, 20))
+    behind_kept = computed(parts, parts.waiting(prompt(1, 20, 10)), 25)
+    forked = parts.running(prompt(60, 10), ((7, 8), (9, 10)))
+    before = [sequence.held.cells.copy() for sequence in (behind_kept.lead, *forked.sequences)]
+    (other,) = in_turn(parts, 1)
+    assert parts.residence.own_bytes(forked) == 0
+    used = parts.cells.num_used
+    assert parts.residence.gather([behind_kept, forked, other], 1e9) == []
+    assert [sequence.held.cells[:20] for sequence in (behind_kept.lead, *forked.sequences)] == [
+        cells[:20] for cells in before
+    ]
+    assert parts.cells.num_used == used
+    parts.check()
+
+
+def test_who_shares_cells_behind_a_gap_is_not_moved() -> None:
+    parts = Parts()
+    (group,) = in_turn(parts, 1)
+    other = parts.cells.open(10)
+    parts.cells.share(group.lead.held, other, 10, 15)
+    parts.context.copy(group.lead.held.slot, other.slot, 10, 15)
+    cells = group.lead.held.cells.copy()
+    assert parts.residence.gather([group], 1e9) == []
+    assert group.lead.held.cells == cells
+    parts.residence.close(other)
+    parts.check()
+
+
+def test_whose_cells_cannot_be_written_again_has_to_leave() -> None:
+    parts = Parts()
+    groups = in_turn(parts, 2)
+    parts.context.loads = False
+    assert parts.residence.gather(groups, 1e9) == groups
+    for group in groups:
+        parts.admission.take_back(group)
+    assert parts.cells.num_used == 0
+    assert set(parts.groups.waiting) == set(groups)
+    parts.check()

@@ -14,6 +14,7 @@ from engine.generation.cells import Cells
 from engine.generation.context import Context, ContextSpec
 from engine.generation.groups import SequenceGroup
 from engine.generation.preemption import Part
+from engine.generation.residence import Residence
 from engine.generation.segment import Segment
 from tests.helpers.loop_desk import GREEDY, FakeKeeper, LoopDesk, decisive_prompts
 from tests.helpers.tiny_gguf import write_tiny_lfm2, write_tiny_mamba, write_tiny_model
@@ -279,3 +280,20 @@ def test_answers_that_wait_on_the_disk_go_on_where_they_were(desk, tmp_path: Pat
     assert desk.text("q") == alone
     assert desk.loop.counters().preempted_by_recompute == 0
     assert desk.loop.spilled_bytes == 0
+
+
+def test_answers_whose_scattered_cells_are_put_side_by_side_go_on_with_the_same_texts(desk, wide_model, monkeypatch):
+    texts, moved = prompts(wide_model, 6), []
+    gather = Residence.gather
+
+    def gather_and_note(residence: Residence, groups, room_bytes: float):
+        moved.append(len(groups))
+        return gather(residence, groups, room_bytes)
+
+    monkeypatch.setattr(Residence, "gather", gather_and_note)
+    for prompt in texts:
+        desk.ask(prompt, prompt, sampling=LONG)
+    desk.run()
+    assert {prompt: desk.text(prompt) for prompt in texts} == texts
+    assert moved.count(6) >= 2
+    assert desk.loop.counters().preempted_by_recompute == 0
