@@ -162,9 +162,11 @@ class Context:
     def gap_seconds(self) -> float:
         """What a token's attention takes longer for each place where its sequence's cells go on far away.
 
-        Nothing where another device computes it, and where cells cannot be moved by themselves.
+        Nothing where cells cannot be moved by themselves, or lie on another device, which each of them would leave by a
+        copy of its own; with those of eight bits it was not measured.
         """
-        if not self.attends_on_processor or not self.model.can_share_prefixes:
+        is_elsewhere = any(device != "CPU" for device in self.model.layer_devices.values())
+        if is_elsewhere or not self.attends_by_tiles or not self.model.can_share_prefixes:
             return 0.0
         handle = self.model.handle
         num_heads = int(llama.llama_model_n_layer(handle)) * int(llama.llama_model_n_head(handle))

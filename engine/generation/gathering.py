@@ -9,24 +9,43 @@ rental).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from engine.generation.admission import Admission
 from engine.generation.batching import Work
-from engine.generation.groups import Groups
+from engine.generation.groups import Groups, SequenceGroup
 from engine.generation.residence import Residence
 from engine.generation.rows import TILE_TOKENS
+from engine.memory.hardware import probe
+from engine.memory.room import headroom_bytes
 
-# Memory that cells go through; where all are more, some answers are moved at a time.
-ROOM_BYTES = 128 * 2**20
+# The most memory that cells go through. All are moved or none: of sixteen answers that lie in turn, one that is moved
+# finds the cells that it left.
+MOST_BYTES = 128 * 2**20
+# Of moving an answer, however short.
+SECONDS_EACH = 0.001
+
+
+def room_to_move() -> int:
+    """Memory that is free beyond what is left to others; a look of half a millisecond."""
+    hardware = probe(Path.home())
+    return min(MOST_BYTES, hardware.ram_free_bytes - headroom_bytes(hardware))
 
 
 class Gathering:
     """Moves cells of those who run; part of the step loop. `gap_seconds`: of `Context`."""
 
-    def __init__(self, groups: Groups, residence: Residence, admission: Admission, gap_seconds: float) -> None:
+    def __init__(
+        self,
+        groups: Groups,
+        residence: Residence,
+        admission: Admission,
+        gap_seconds: float,
+        room_bytes: Callable[[], int] = room_to_move,
+    ) -> None:
         self._groups, self._residence, self._admission = groups, residence, admission
-        self._gap_seconds = gap_seconds
+        self._gap_seconds, self._room_bytes = gap_seconds, room_bytes
         self._lost_seconds = self._known_cost_seconds = 0.0
 
     def note(self, batch: Sequence[Work]) -> None:
@@ -34,28 +53,36 @@ class Gathering:
         tokens = [work.num_tokens + work.num_drafted for work in batch]
         if not self._gap_seconds or sum(tokens) >= TILE_TOKENS:
             return
-        looks = sum(
-            num * work.sequence.held.num_gaps
-            for num, work in zip(tokens, batch, strict=True)
-            if work.sequence.held is not None
-        )
+        pairs = zip(tokens, batch, strict=True)
+        looks = sum(num * _num_gaps(work.group) for num, work in pairs if work.sequence.is_live)
         self._lost_seconds += self._gap_seconds * looks
 
     def gather_if_due(self) -> None:
         """Moves cells if scattered ones have cost as much as that will take."""
+        if not self._groups.running:
+            self._begin_anew()
         if self._lost_seconds <= self._known_cost_seconds or self._residence.disk_folder is not None:
             return
-        self._known_cost_seconds = self._cost_seconds()
+        num_bytes = [self._residence.own_bytes(group) for group in self._groups.running]
+        self._known_cost_seconds = self._residence.rates.seconds(sum(num_bytes)) + SECONDS_EACH * len(num_bytes)
         if self._lost_seconds > self._known_cost_seconds:
-            for group in self._residence.gather(self._groups.running, ROOM_BYTES):
-                self._admission.take_back(group)
-            self._lost_seconds = self._known_cost_seconds = 0.0
-            for group in self._groups.running:
-                for sequence in group.sequences:
-                    if sequence.held is not None:
-                        # What is left of them cannot be helped.
-                        sequence.held.num_gaps = 0.0
+            if sum(num_bytes) <= self._room_bytes():
+                self._gather()
+            self._begin_anew()
 
-    def _cost_seconds(self) -> float:
-        num_bytes = min(ROOM_BYTES, sum(map(self._residence.own_bytes, self._groups.running)))
-        return self._residence.rates.seconds(num_bytes)
+    def _gather(self) -> None:
+        for group in self._residence.gather(self._groups.running):
+            self._admission.take_back(group)
+        for group in self._groups.running:
+            if group.lead.held is not None:
+                # What is left of them cannot be helped.
+                group.lead.held.num_gaps = 0.0
+
+    def _begin_anew(self) -> None:
+        self._lost_seconds = self._known_cost_seconds = 0.0
+
+
+def _num_gaps(group: SequenceGroup) -> float:
+    """Those that moving could mend: answers that share cells with each other stay where they are."""
+    held = group.lead.held
+    return held.num_gaps if len(group.sequences) == 1 and held is not None else 0.0

@@ -23,6 +23,8 @@ from engine.generation.sequence import SavedPart, TokenSequence
 from engine.generation.spilling import on_disk
 
 log = logging.getLogger(__name__)
+# With less, what moving takes however little it is says nothing of how fast bytes are.
+_TELLING_BYTES = 4 * 2**20
 
 
 class Residence:
@@ -153,22 +155,22 @@ class Residence:
             return False
         return True
 
-    def gather(self, groups: Sequence[SequenceGroup], room_bytes: float) -> list[SequenceGroup]:
-        """Puts what only one answer holds side by side, of as many as go through `room_bytes` of memory together.
+    def gather(self, groups: Sequence[SequenceGroup]) -> list[SequenceGroup]:
+        """Puts what only one answer holds side by side; all of it goes through memory at once.
 
         Returns:
             Whose cells could not be written again: they have to leave.
         """
         since, moved = self._clock(), list[tuple[TokenSequence, SavedPart, SequenceGroup]]()
         for group in groups:
-            part = self._take_out(group, room_bytes)
+            part = self._take_out(group)
             if part is not None:
-                room_bytes -= part.num_bytes
                 moved.append((group.lead, part, group))
         out = self._clock()
         lost = [group for sequence, part, group in moved if not self._put_back(sequence, part)]
         num_bytes = sum(part.num_bytes for _, part, _ in moved)
-        self.rates = self.rates.with_save(num_bytes, out - since).with_load(num_bytes, self._clock() - out)
+        if num_bytes >= _TELLING_BYTES:
+            self.rates = self.rates.with_save(num_bytes, out - since).with_load(num_bytes, self._clock() - out)
         return lost
 
     def forget(self, group: SequenceGroup) -> None:
@@ -183,8 +185,8 @@ class Residence:
     def _is_alone(self, group: SequenceGroup) -> bool:
         return len(group.sequences) == 1 and group.lead.held is not None
 
-    def _take_out(self, group: SequenceGroup, room_bytes: float) -> SavedPart | None:
-        if not 0 < self.own_bytes(group) <= room_bytes:
+    def _take_out(self, group: SequenceGroup) -> SavedPart | None:
+        if not self.own_bytes(group):
             return None
         ((sequence, start, end),) = self._own(group, None)
         # What is kept may be held by others behind a gap as well: moved, it would take cells twice.

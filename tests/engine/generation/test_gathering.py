@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from engine.generation.batching import Work
-from engine.generation.gathering import Gathering
+from engine.generation.gathering import MOST_BYTES, SECONDS_EACH, Gathering, room_to_move
 from engine.generation.groups import SequenceGroup
 from engine.generation.rows import TILE_TOKENS
 from tests.engine.generation.test_residence import in_turn, lie_together
-from tests.helpers.loop_parts import Parts
+from tests.helpers.loop_parts import Parts, prompt
 
 
-def gathering(parts: Parts, gap_seconds: float) -> Gathering:
-    return Gathering(parts.groups, parts.residence, parts.admission, gap_seconds)
+def gathering(parts: Parts, gap_seconds: float, room_bytes: int = 1 << 20) -> Gathering:
+    return Gathering(parts.groups, parts.residence, parts.admission, gap_seconds, lambda: room_bytes)
 
 
 def written(groups: list[SequenceGroup], num_tokens: int = 1) -> list[Work]:
@@ -33,7 +33,7 @@ def num_batches_until_gathered(parts: Parts, gap_seconds: float, most: int = 100
 def test_cells_are_moved_when_scattered_ones_cost_as_much() -> None:
     parts = Parts()
     groups = in_turn(parts, 4)
-    cost = parts.residence.rates.seconds(sum(map(parts.residence.own_bytes, groups)))
+    cost = parts.residence.rates.seconds(sum(map(parts.residence.own_bytes, groups))) + 4 * SECONDS_EACH
     num_gaps = sum(group.lead.held.num_gaps for group in groups)
     assert num_batches_until_gathered(Parts(), 1.01 * cost / num_gaps / 10) == 10
     assert num_batches_until_gathered(Parts(), 1.01 * cost / num_gaps / 40) == 40
@@ -68,3 +68,41 @@ def test_whose_cells_were_lost_is_computed_again() -> None:
     assert parts.groups.running == []
     assert set(parts.groups.waiting) == set(groups)
     parts.check()
+
+
+def test_nothing_is_moved_where_memory_has_no_room_for_all() -> None:
+    parts = Parts()
+    groups = in_turn(parts, 4)
+    num_bytes = sum(map(parts.residence.own_bytes, groups))
+    for room_bytes, num_saves in ((num_bytes - 1, 0), (num_bytes, 4)):
+        gathered = gathering(parts, 1.0, room_bytes)
+        gathered.note(written(groups))
+        gathered.gather_if_due()
+        assert parts.context.num_saves == num_saves
+    assert 0 < room_to_move() <= MOST_BYTES
+
+
+def test_answers_that_share_cells_are_neither_moved_nor_charged_for() -> None:
+    parts = Parts()
+    forked = parts.running(prompt(60, 10), ((7, 8), (9, 10)))
+    in_turn(parts, 2)
+    for sequence in forked.sequences:
+        sequence.held.num_gaps = 1e9
+    gathered = gathering(parts, 1.0)
+    gathered.note([Work(forked, sequence, 1) for sequence in forked.sequences])
+    gathered.gather_if_due()
+    assert parts.context.num_saves == 0
+
+
+def test_what_those_lost_who_have_ended_is_not_charged_to_others() -> None:
+    parts = Parts()
+    groups = in_turn(parts, 4)
+    gathered = gathering(parts, 1.0)
+    gathered.note(written(groups))
+    for group in groups:
+        parts.residence.forget(group)
+    parts.groups.running.clear()
+    gathered.gather_if_due()
+    in_turn(parts, 2)
+    gathered.gather_if_due()
+    assert parts.context.num_saves == 0

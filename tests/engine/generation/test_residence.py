@@ -339,18 +339,9 @@ def test_scattered_answers_are_put_side_by_side_as_they_were() -> None:
     parts = Parts(num_cells=80)
     groups = in_turn(parts, 4)
     assert not any(map(lie_together, groups))
-    assert parts.residence.gather(groups, 1e9) == []
+    assert parts.residence.gather(groups) == []
     assert all(map(lie_together, groups))
     assert (parts.cells.num_used, parts.residence.saved_bytes) == (4 * 19, 0)
-    parts.check()
-
-
-def test_no_more_is_moved_at_a_time_than_goes_through_memory() -> None:
-    parts = Parts()
-    groups = in_turn(parts, 4)
-    room_bytes = sum(map(parts.residence.own_bytes, groups[:2]))
-    parts.residence.gather(groups, room_bytes)
-    assert [group.lead.held.cells[:2] for group in groups] == [[0, 1], [37, 40], [2, 6], [3, 7]]
     parts.check()
 
 
@@ -363,7 +354,7 @@ def test_what_others_share_stays_where_it_is() -> None:
     (other,) = in_turn(parts, 1)
     assert parts.residence.own_bytes(forked) == 0
     used = parts.cells.num_used
-    assert parts.residence.gather([behind_kept, forked, other], 1e9) == []
+    assert parts.residence.gather([behind_kept, forked, other]) == []
     assert [sequence.held.cells[:20] for sequence in (behind_kept.lead, *forked.sequences)] == [
         cells[:20] for cells in before
     ]
@@ -378,7 +369,7 @@ def test_who_shares_cells_behind_a_gap_is_not_moved() -> None:
     parts.cells.share(group.lead.held, other, 10, 15)
     parts.context.copy(group.lead.held.slot, other.slot, 10, 15)
     cells = group.lead.held.cells.copy()
-    assert parts.residence.gather([group], 1e9) == []
+    assert parts.residence.gather([group]) == []
     assert group.lead.held.cells == cells
     parts.residence.close(other)
     parts.check()
@@ -388,7 +379,7 @@ def test_whose_cells_cannot_be_written_again_has_to_leave() -> None:
     parts = Parts()
     groups = in_turn(parts, 2)
     parts.context.loads = False
-    assert parts.residence.gather(groups, 1e9) == groups
+    assert parts.residence.gather(groups) == groups
     for group in groups:
         parts.admission.take_back(group)
     assert parts.cells.num_used == 0
