@@ -1,7 +1,7 @@
-"""Ways of running one model: sentence-transformers as it is, and its transformer through OpenVINO when that is there.
+"""Ways of running one model: sentence-transformers or, of a plain BERT, torch alone; and OpenVINO when that is there.
 
-Tokenizing, pooling and normalising stay those of sentence-transformers either way; OpenVINO replaces only the layers
-in between. The one module that imports torch, sentence-transformers and openvino, and only when needed.
+Tokenizing, pooling and normalising stay those of sentence-transformers beside OpenVINO, which replaces only the layers
+in between. With `bert`, the one module that imports torch, sentence-transformers and openvino, and only when needed.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from engine.memory.process import bytes_in_files
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+    from engine.embedder.bert import Bert, Shape
+
 log = logging.getLogger(__name__)
 
 Vectors = NDArray[np.float32]
@@ -48,8 +50,8 @@ class BackendRefused(Exception):
 class Model:
     """A loaded model. Used by one thread at a time."""
 
-    def __init__(self, model: SentenceTransformer, num_bytes: int, counting: Any) -> None:
-        """`counting` is a tokenizer that nobody changes, None where there is none (see `_counting_tokenizer`)."""
+    def __init__(self, model: Any, num_bytes: int, counting: Any) -> None:
+        """`model` is sentence-transformers'; `counting` a tokenizer that nobody changes, None where there is none."""
         self._model, self._counting = model, counting
         self.num_bytes = num_bytes
 
@@ -71,10 +73,7 @@ class Model:
 
     def encode(self, texts: list[str], *, is_question: bool) -> Vectors:
         """Unit vectors (n, d) of the texts, all in one batch."""
-        encode = self._model.encode_query if is_question else self._model.encode_document
-        vectors = np.asarray(
-            encode(texts, batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True), dtype=np.float32
-        )
+        vectors = self._encode(texts, is_question)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit: Vectors = vectors / np.maximum(norms, np.finfo(np.float32).tiny)
         return unit
@@ -85,8 +84,8 @@ class Model:
 
         if number_format == "float32":
             return self
-        half = copy.deepcopy(self._model).to(torch.bfloat16)
-        return Model(half, _num_bytes(half), self._counting)
+        half = copy.deepcopy(self._model, self._shared()).to(torch.bfloat16)
+        return self._like(half, _num_bytes(half))
 
     def move(self, to: Place) -> None:
         """Has the layers computed there from now on; the tokenizer stays where it is.
@@ -106,15 +105,11 @@ class Model:
                 torch.cuda.empty_cache()
 
     def for_workers(self, num_workers: int) -> tuple[Model, ...]:
-        """So many models of the same weights, each for a thread of its own: a tokenizer serves one at a time."""
+        """So many models of the same weights, each for a thread of its own: most tokenizers serve one at a time."""
         weights = (*self._model.parameters(), *self._model.buffers())
-        others = [
-            Model(
-                copy.deepcopy(self._model, {id(tensor): tensor for tensor in weights}), self.num_bytes, self._counting
-            )
-            for _ in range(num_workers - 1)
-        ]
-        return (self, *others)
+        shared = {id(tensor): tensor for tensor in weights}
+        others = (copy.deepcopy(self._model, shared | self._shared()) for _ in range(num_workers - 1))
+        return (self, *(self._like(other, self.num_bytes) for other in others))
 
     def through_openvino(self, number_format: NumberFormat, num_threads: int, export: Path | None) -> Model:
         """The same model with its layers run by OpenVINO; `export` is the folder in which the converted ones are kept.
@@ -134,7 +129,46 @@ class Model:
         shell._modules = dict(shell._modules)
         setattr(shell, _LAYERS, layers)
         replaced._modules[name] = shell
-        return Model(replaced, num_bytes, self._counting)
+        return self._like(replaced, num_bytes)
+
+    def _encode(self, texts: list[str], is_question: bool) -> Vectors:
+        """Vectors (n, d), of any length."""
+        encode = self._model.encode_query if is_question else self._model.encode_document
+        made = encode(texts, batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True)
+        return np.asarray(made, dtype=np.float32)
+
+    def _shared(self) -> dict[int, Any]:
+        """What copies of the model have in common with it besides weights, as deepcopy takes it."""
+        return {}
+
+    def _like(self, model: Any, num_bytes: int) -> Model:
+        return type(self)(model, num_bytes, self._counting)
+
+
+class BertModel(Model):
+    """A plain BERT, which torch computes without further libraries until OpenVINO asks for them."""
+
+    def __init__(self, model: Bert, num_bytes: int, counting: Any, spec: EmbedderSpec) -> None:
+        super().__init__(model, num_bytes, counting)
+        self._spec = spec
+
+    def through_openvino(self, number_format: NumberFormat, num_threads: int, export: Path | None) -> Model:
+        try:
+            whole = load_whole(self._spec)
+        except EmbedderUnavailable as error:
+            raise BackendRefused(first_line(error)) from error
+        return whole.through_openvino(number_format, num_threads, export)
+
+    def _encode(self, texts: list[str], is_question: bool) -> Vectors:
+        # Whoever has prompts for questions is not plain.
+        vectors: Vectors = self._model.encode(texts)
+        return vectors
+
+    def _shared(self) -> dict[int, Any]:
+        return {id(self._counting): self._counting}
+
+    def _like(self, model: Any, num_bytes: int) -> Model:
+        return BertModel(model, num_bytes, self._counting, self._spec)
 
 
 def guessed_lengths(texts: Sequence[str]) -> list[int]:
@@ -164,25 +198,51 @@ _IMPORTED_WITHOUT = frozenset({"sentence_transformers", "transformers"})
 _KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
 
-def load_libraries() -> None:
-    """Imports torch and what is built on it, which takes seconds; nothing where it cannot be, and `load` tells why."""
+def load_libraries(spec: EmbedderSpec) -> None:
+    """Imports what the model needs, which takes seconds; nothing where it cannot be, and `load` tells why."""
+    _prepare_imports()
+    with suppress(ImportError, OSError):
+        if _plain_shape(spec) is None:
+            load_whole_libraries()
+
+
+def load_whole_libraries() -> None:
+    """Imports sentence-transformers and what it is built on.
+
+    Raises:
+        ImportError, OSError: That cannot be imported.
+    """
+    _prepare_imports()
+    try:
+        with spared():
+            import_module("sentence_transformers")
+    except (ImportError, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a version that calls what is spared is imported with it
+        log.info("the embedder's libraries are imported as a whole: %s", error)
+        for name in [name for name in sys.modules if name.partition(".")[0] in _IMPORTED_WITHOUT]:
+            del sys.modules[name]
+        import_module("sentence_transformers")
+
+
+def _prepare_imports() -> None:
     # Read by huggingface_hub when it is imported: everything we load is on this machine.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     # Read when the first kernel is compiled.
     for name in _KERNEL_CACHES:
         os.environ.setdefault(name, str(_NUM_KERNELS_KEPT))
-    try:
-        with spared():
-            import_module("sentence_transformers")
-    except (ImportError, OSError):
-        return
-    except Exception as error:  # noqa: BLE001 - a version that calls what is spared is imported with it
-        log.info("the embedder's libraries are imported as a whole: %s", error)
-        for name in [name for name in sys.modules if name.partition(".")[0] in _IMPORTED_WITHOUT]:
-            del sys.modules[name]
-        with suppress(ImportError, OSError):
-            import_module("sentence_transformers")
+
+
+def _plain_shape(spec: EmbedderSpec) -> Shape | None:
+    """Of a plain BERT; None of every other model.
+
+    Raises:
+        ImportError, OSError: torch is not there.
+    """
+    from engine.embedder import bert
+
+    return bert.read(spec.folder)
 
 
 def load(spec: EmbedderSpec) -> Model:
@@ -191,8 +251,27 @@ def load(spec: EmbedderSpec) -> Model:
     Raises:
         EmbedderUnavailable: Its files cannot be loaded, or memory is short.
     """
-    load_libraries()
+    load_libraries(spec)
     try:
+        from engine.embedder import bert
+
+        shape = _plain_shape(spec)
+        if shape is not None:
+            plain = bert.load(spec.folder, shape)
+            return BertModel(plain, _num_bytes(plain), plain.tokenizer, spec)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the whole libraries manage it or tell
+        log.info("the embedding model %r is left to sentence-transformers: %s", spec.name, first_line(error))
+    return load_whole(spec)
+
+
+def load_whole(spec: EmbedderSpec) -> Model:
+    """The model in float32 as sentence-transformers runs it.
+
+    Raises:
+        EmbedderUnavailable: Its files cannot be loaded, or memory is short.
+    """
+    try:
+        load_whole_libraries()
         from sentence_transformers import SentenceTransformer
         from tqdm import tqdm  # type: ignore[import-untyped]
         from transformers.utils import logging as transformers_logging
@@ -201,7 +280,7 @@ def load(spec: EmbedderSpec) -> Model:
         # Even a bar that is never shown starts a thread to watch over it.
         tqdm.monitor_interval = 0
         model = SentenceTransformer(str(spec.folder), device="cpu", local_files_only=True).eval()
-    except (ImportError, OSError, ValueError, RuntimeError, MemoryError) as error:
+    except Exception as error:  # the edge to libraries that raise what they like of a broken file
         raise EmbedderUnavailable(
             f"The embedding model {spec.name!r} cannot be loaded: {first_line(error)}",
             "Run ./packaging/bootstrap again, or choose another embedding model in the settings.",
@@ -336,7 +415,7 @@ def _inputs(transformer: Any) -> dict[str, Any]:
     return dict(transformer.tokenizer(["one text", "another, longer text"], padding=True, return_tensors="pt"))
 
 
-def _num_bytes(model: SentenceTransformer) -> int:
+def _num_bytes(model: Any) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in (*model.parameters(), *model.buffers()))
 
 

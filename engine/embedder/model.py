@@ -132,8 +132,8 @@ class Embedder:
             if self._models:
                 return
             with self._around_loading():
-                with self._ledger.growing("runtime", "torch and transformers"):
-                    backends.load_libraries()
+                with self._ledger.growing("runtime", "the embedder's libraries"):
+                    backends.load_libraries(self.spec)
                 try:
                     with self._ledger.growing("embedder", f"{self.spec.name}, tokenizers and buffers") as self._beside:
                         models = self._chosen()

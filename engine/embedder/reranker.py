@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from engine.embedder import backends, spec
@@ -66,8 +67,11 @@ class CrossEncoderReranker:
     def _loaded(self) -> CrossEncoder:
         with self._loading:
             if self._model is None:
-                with self._ledger.growing("runtime", "torch and transformers"):
-                    backends.load_libraries()
+                with (
+                    self._ledger.growing("runtime", "torch and transformers"),
+                    suppress(ImportError, OSError),  # told of below
+                ):
+                    backends.load_whole_libraries()
                 try:
                     with self._ledger.growing("reranker", f"{self.name}, tokenizer and buffers") as self._beside:
                         self._model = _load(self.name)
@@ -89,7 +93,7 @@ def _load(name: str) -> CrossEncoder:
         from sentence_transformers import CrossEncoder
 
         model: CrossEncoder = CrossEncoder(str(folder), device="cpu", local_files_only=True)
-    except (ImportError, OSError, ValueError, RuntimeError, MemoryError) as error:
+    except Exception as error:  # the edge to libraries that raise what they like of a broken file
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise EmbedderUnavailable(f"The reranker {name!r} cannot be loaded: {first_line}", _WAY_OUT) from error
     return model

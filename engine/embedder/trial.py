@@ -61,7 +61,7 @@ SAMPLE = [
 ]
 
 # Changes with what is tried: what was found before holds no longer.
-_FINDINGS = "with workers and bytes"
+_FINDINGS = "with workers, bytes and plain BERTs"
 
 Way = tuple[Backend, NumberFormat]
 Clock = Callable[[], float]

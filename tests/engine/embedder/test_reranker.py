@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,12 @@ def test_a_model_that_is_not_here_is_named_with_a_way_out(tmp_path: Path):
         CrossEncoderReranker("nobody/has-this", Ledger()).scores("what", ["a mutex"])
     with pytest.raises(EmbedderUnavailable, match="cannot be loaded"):
         CrossEncoderReranker(str(tmp_path), Ledger()).scores("what", ["a mutex"])
+
+
+def test_weights_that_are_cut_short_are_told_of(folder: Path, tmp_path: Path):
+    cut = tmp_path / "cut"
+    shutil.copytree(folder, cut)
+    file = cut / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(EmbedderUnavailable, match="cannot be loaded"):
+        CrossEncoderReranker(str(cut), Ledger()).scores("what", ["a mutex"])

@@ -19,7 +19,7 @@ from engine.config import EmbedderSettings
 from engine.embedder import backends
 from engine.embedder.spec import resolve
 
-model = backends.load(resolve(EmbedderSettings()))
+model = backends.load_whole(resolve(EmbedderSettings()))
 [vector] = model.encode(["What is a wavefront?"], is_question=True)
 assert vector.shape == (384,) and abs(float(vector @ vector) - 1) < 1e-3
 assert not {"scipy", "sklearn"} & {name.partition(".")[0] for name in sys.modules}
@@ -40,7 +40,7 @@ def fails():
     raise AttributeError("scipy has no __version__")
 
 backends.spared = fails
-backends.load_libraries()
+backends.load_whole_libraries()
 assert "scipy" in sys.modules and "sentence_transformers" in sys.modules
 """
 
@@ -58,7 +58,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         del sys.modules[name]
 
 
-def test_the_embedder_loads_and_embeds_without_what_it_never_calls() -> None:
+def test_sentence_transformers_loads_and_embeds_without_what_it_never_calls() -> None:
     ended = subprocess.run([sys.executable, "-c", _IN_A_NEW_PROCESS], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
 

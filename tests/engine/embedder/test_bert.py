@@ -1,0 +1,210 @@
+"""Tests for engine.embedder.bert: the vectors of sentence-transformers, and nobody else's models."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.config import EmbedderSettings
+from engine.embedder import backends, bert, resolve
+from engine.embedder.backends import BackendRefused, BertModel, Model
+from engine.embedder.trial import SAMPLE
+from engine.errors import EmbedderUnavailable
+
+TEXTS = [
+    *SAMPLE,
+    "",
+    " ",
+    "\n\nmore space around than text  ",
+    "İstanbul ǅ ﬁ ½ ﷽ é́ñ",
+    "[CLS] and [MASK] as somebody wrote them",
+    "x" * 3000,
+    "wörd " * 900,
+    "👩‍👩‍👧",
+]
+WITHOUT_THE_REST = """
+import sys
+from engine.config import EmbedderSettings
+from engine.embedder import backends, resolve
+model = backends.load(resolve(EmbedderSettings()))
+for one in (*model.for_workers(2), model.with_number_format("bfloat16")):
+    [vector, _] = one.encode(["What is a wavefront?", "A longer text, so that it is padded."], is_question=True)
+    assert vector.shape == (384,) and abs(float(vector @ vector) - 1) < 1e-3
+model.move("memory")
+print(*{"sympy", "torch._dynamo", "transformers", "sentence_transformers", "scipy", "sklearn"} & set(sys.modules))
+"""
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def _specified(folder: Path):
+    return resolve(EmbedderSettings(model=str(folder)))
+
+
+def _changed(file: Path, change: Change) -> None:
+    content = json.loads(file.read_text(encoding="utf-8"))
+    change(content)
+    file.write_text(json.dumps(content), encoding="utf-8")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A BERT of two layers and random weights, with the tokenizer of the default one."""
+    import torch
+    from transformers import BertConfig
+    from transformers import BertModel as Layers
+
+    made = tmp_path / "small-bert"
+    shutil.copytree(resolve(EmbedderSettings()).folder, made, ignore=shutil.ignore_patterns("*.safetensors", "*.bin"))
+    torch.manual_seed(5)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+    layers = Layers(BertConfig(vocab_size=30522, max_position_embeddings=300, initializer_range=0.3, **sizes))
+    layers.save_pretrained(made)
+    _changed(made / "1_Pooling" / "config.json", lambda said: said.update(word_embedding_dimension=32))
+    return made
+
+
+def _assert_same_vectors(ours: Model, theirs: Model) -> None:
+    assert isinstance(ours, BertModel)
+    assert not isinstance(theirs, BertModel)
+    for texts in (TEXTS, TEXTS[:1], TEXTS[6:8]):
+        for is_question in (False, True):
+            same = ours.encode(texts, is_question=is_question), theirs.encode(texts, is_question=is_question)
+            assert np.abs(same[0] - same[1]).max() < 2e-6
+    assert ours.lengths(TEXTS) == theirs.lengths(TEXTS)
+    assert ours.max_tokens == theirs.max_tokens
+    assert ours.num_bytes <= theirs.num_bytes
+
+
+def test_the_default_embedder_makes_the_vectors_of_sentence_transformers():
+    spec = resolve(EmbedderSettings())
+    _assert_same_vectors(backends.load(spec), backends.load_whole(spec))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("max_tokens", [16, 300])
+def test_another_bert_makes_the_vectors_of_sentence_transformers(folder: Path, pooling: str, max_tokens: int):
+    modes = {"pooling_mode_mean_tokens": pooling == "mean", "pooling_mode_cls_token": pooling == "cls"}
+    _changed(folder / "1_Pooling" / "config.json", lambda said: said.update(modes))
+    _changed(folder / "sentence_bert_config.json", lambda said: said.update(max_seq_length=max_tokens))
+    spec = _specified(folder)
+    shape = bert.read(folder)
+    assert shape is not None
+    assert (shape.pooling, shape.max_tokens, shape.dimensions, shape.num_layers) == (pooling, max_tokens, 32, 2)
+    _assert_same_vectors(backends.load(spec), backends.load_whole(spec))
+
+
+def test_it_embeds_without_the_libraries_for_other_models():
+    ended = subprocess.run([sys.executable, "-c", WITHOUT_THE_REST], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.split() == []
+
+
+def test_its_weights_stay_pages_of_their_file_and_workers_share_all_of_it():
+    model = backends.load(resolve(EmbedderSettings()))
+    if sys.platform == "linux":
+        assert model.mapped_bytes == model.num_bytes
+    one, other = model.for_workers(2)
+    assert one._model is not other._model
+    assert one._model.tokenizer is other._model.tokenizer
+    assert {tensor.data_ptr() for tensor in one._model.parameters()} == {
+        tensor.data_ptr() for tensor in other._model.parameters()
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("config.json", lambda said: said.update(model_type="roberta")),
+        ("config.json", lambda said: said.update(architectures=["BertForMaskedLM"])),
+        ("config.json", lambda said: said.update(hidden_act="relu")),
+        ("config.json", lambda said: said.update(position_embedding_type="relative_key")),
+        ("config.json", lambda said: said.update(is_decoder=True)),
+        ("config.json", lambda said: said.pop("hidden_size")),
+        ("config.json", lambda said: said.update(max_position_embeddings=8)),
+        ("sentence_bert_config.json", lambda said: said.update(do_lower_case=True)),
+        ("sentence_bert_config.json", lambda said: said.update(max_seq_length=None)),
+        ("sentence_bert_config.json", lambda said: said.update(model_args={"dtype": "float16"})),
+        ("1_Pooling/config.json", lambda said: said.update(pooling_mode_max_tokens=True)),
+        ("1_Pooling/config.json", lambda said: said.update(pooling_mode_mean_tokens=False)),
+        ("1_Pooling/config.json", lambda said: said.update(something_new=True)),
+        ("modules.json", lambda said: said.append({"idx": 3, "name": "3", "path": "3", "type": "x.Dense"})),
+        ("modules.json", lambda said: said.pop()["idx"] and said.pop()),
+        ("modules.json", lambda said: said[0].update(path="0_Transformer")),
+        ("config_sentence_transformers.json", lambda said: said.update(prompts={"query": "search for: "})),
+        ("config_sentence_transformers.json", lambda said: said.update(default_prompt_name="query")),
+        ("tokenizer_config.json", lambda said: said.update(tokenizer_class="MPNetTokenizer")),
+        ("tokenizer_config.json", lambda said: said.update(do_lower_case=False)),
+        ("tokenizer.json", lambda said: said["model"].update(type="BPE")),
+        ("tokenizer.json", lambda said: said["normalizer"].update(type="NFC")),
+        ("tokenizer.json", lambda said: said["post_processor"]["single"].pop()),
+        ("tokenizer.json", lambda said: said.update(post_processor=None)),
+    ],
+)
+def test_a_model_that_says_anything_unusual_is_left_to_sentence_transformers(folder: Path, file: str, change: Change):
+    assert bert.read(folder) is not None
+    _changed(folder / file, change)
+    assert bert.read(folder) is None
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "modules.json", "tokenizer.json", "1_Pooling/config.json"])
+def test_so_is_a_model_of_which_a_file_is_missing_or_nonsense(folder: Path, file: str):
+    (folder / file).write_bytes(b"\xff nonsense")
+    if not file.endswith("safetensors"):
+        assert bert.read(folder) is None
+    (folder / file).unlink()
+    assert bert.read(folder) is None
+
+
+def test_weights_that_are_not_what_the_configuration_says_are_left_to_sentence_transformers(folder: Path):
+    from safetensors.torch import load_file, save_file
+
+    shape = bert.read(folder)
+    assert shape is not None
+    file = folder / bert.WEIGHTS
+    weights = load_file(file)
+    for changed in (
+        {**weights, "embeddings.LayerNorm.weight": weights["embeddings.LayerNorm.weight"][:8].clone()},
+        {name: one for name, one in weights.items() if name != "embeddings.LayerNorm.weight"},
+        {name: one.half() for name, one in weights.items()},
+    ):
+        save_file(changed, file, metadata={"format": "pt"})
+        with pytest.raises(ValueError, match=r"norm|float32"):
+            bert.load(folder, shape)
+    # In half the digits it is a model nevertheless.
+    assert not isinstance(backends.load(_specified(folder)), BertModel)
+
+
+def test_weights_that_are_cut_short_are_told_of(folder: Path):
+    file = folder / bert.WEIGHTS
+    file.write_bytes(file.read_bytes()[:-1000])
+    with pytest.raises(EmbedderUnavailable, match="cannot be loaded"):
+        backends.load(_specified(folder))
+
+
+def test_openvino_is_given_the_layers_of_sentence_transformers(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    whole: list[Model] = []
+
+    def converted(model: Any, *_: object) -> tuple[Any, int]:
+        whole.append(model)
+        return model[0].model, 7
+
+    monkeypatch.setattr(backends, "_openvino_layers", converted)
+    made = backends.load(_specified(folder)).through_openvino("float32", 1, None)
+    assert [type(one).__name__ for one in whole] == ["SentenceTransformer"]
+    assert made.num_bytes == 7
+
+    def absent(spec: object) -> Model:
+        raise EmbedderUnavailable("Its library is not here.", "")
+
+    monkeypatch.setattr(backends, "load_whole", absent)
+    with pytest.raises(BackendRefused, match="not here"):
+        backends.load(_specified(folder)).through_openvino("float32", 1, None)
