@@ -21,7 +21,7 @@ from engine.errors import EmbedderUnavailable
 from engine.library.moving import drop_removed
 from engine.memory.hardware import probe
 from engine.memory.ledger import Ledger
-from engine.partitions.kernels import best_kernel, quantize
+from engine.partitions.kernels import NumpyKernel, quantize
 from engine.partitions.layout import Origin
 from engine.partitions.store import PartitionStore
 from engine.partitions.table import ChunkTable
@@ -274,13 +274,11 @@ class StoresOpener:
 
     def _open_index(self, table: ChunkTable, embedder: Embedder, folder: Path) -> PartitionStore:
         settings = self._settings()
-        with self._ledger.growing("runtime", "torch"):
-            kernel = best_kernel()
         index = PartitionStore(
             table,
             folder,
             Origin(embedder.identity, table.table_id, embedder.dimensions),
-            kernel,
+            NumpyKernel(),
             quantize,
             self._ledger,
             self._index_budget_bytes(settings),

@@ -1,7 +1,8 @@
 """Ways of running one model: sentence-transformers or, of a plain BERT, torch alone; and OpenVINO when that is there.
 
 Tokenizing, pooling and normalising stay those of sentence-transformers beside OpenVINO, which replaces only the layers
-in between. With `bert`, the one module that imports torch, sentence-transformers and openvino, and only when needed.
+in between. With `bert_torch`, the one module that imports torch, sentence-transformers and openvino, and only when
+needed: a plain BERT answers questions without any of them (`load_light`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.embedder import bert, bert_numpy
+from engine.embedder.bert_numpy import NumpyBert
 from engine.embedder.setup import Backend, NumberFormat
 from engine.embedder.spared import spared
 from engine.embedder.spec import EmbedderSpec
@@ -31,7 +34,7 @@ from engine.memory.process import bytes_in_files
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-    from engine.embedder.bert import Bert, Shape
+    from engine.embedder.bert_torch import Bert
 
 log = logging.getLogger(__name__)
 
@@ -202,8 +205,10 @@ def load_libraries(spec: EmbedderSpec) -> None:
     """Imports what the model needs, which takes seconds; nothing where it cannot be, and `load` tells why."""
     _prepare_imports()
     with suppress(ImportError, OSError):
-        if _plain_shape(spec) is None:
+        if bert.read(spec.folder) is None:
             load_whole_libraries()
+        else:
+            import_module("engine.embedder.bert_torch")
 
 
 def load_whole_libraries() -> None:
@@ -234,15 +239,17 @@ def _prepare_imports() -> None:
         os.environ.setdefault(name, str(_NUM_KERNELS_KEPT))
 
 
-def _plain_shape(spec: EmbedderSpec) -> Shape | None:
-    """Of a plain BERT; None of every other model.
-
-    Raises:
-        ImportError, OSError: torch is not there.
-    """
-    from engine.embedder import bert
-
-    return bert.read(spec.folder)
+def load_light(spec: EmbedderSpec) -> NumpyBert | None:
+    """The model in float32 without torch, in a tenth of a second; None where it is no plain BERT, or broken."""
+    _prepare_imports()
+    shape = bert.read(spec.folder)
+    if shape is None:
+        return None
+    try:
+        return bert_numpy.load(spec.folder, shape)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, other libraries manage it or tell
+        log.info("the embedding model %r is left to torch: %s", spec.name, first_line(error))
+        return None
 
 
 def load(spec: EmbedderSpec) -> Model:
@@ -253,11 +260,11 @@ def load(spec: EmbedderSpec) -> Model:
     """
     load_libraries(spec)
     try:
-        from engine.embedder import bert
-
-        shape = _plain_shape(spec)
+        shape = bert.read(spec.folder)
         if shape is not None:
-            plain = bert.load(spec.folder, shape)
+            from engine.embedder import bert_torch
+
+            plain = bert_torch.load(spec.folder, shape)
             return BertModel(plain, _num_bytes(plain), plain.tokenizer, spec)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the whole libraries manage it or tell
         log.info("the embedding model %r is left to sentence-transformers: %s", spec.name, first_line(error))

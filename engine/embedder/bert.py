@@ -1,8 +1,8 @@
-"""BERT in torch alone: the default embedding model without the 200 MB of libraries that are made for every other one.
+"""Plain BERTs, of which we know all that their vectors hang on: the default embedder needs no libraries for others.
 
-transformers and sentence-transformers take 150 MB of memory that no pressure gives back and 50 MB of pages beside
-torch, as much as a layer or three of a language model. Of a BERT whose files say nothing unusual they run what stands
-below; whatever else is left to them (`read`).
+transformers and sentence-transformers take 150 MB of memory that no pressure gives back and 50 MB of pages, torch as
+much again: as much as a layer or six of a language model. A BERT whose files say nothing unusual needs neither
+(`bert_numpy`, `bert_torch`); whatever else is left to them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn import functional
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -31,6 +28,8 @@ _POOLING_SILENT = frozenset({"word_embedding_dimension", "embedding_dimension", 
 _SENTENCES_SILENT = frozenset({"__version__", "model_type", "similarity_fn_name"})
 
 Pooling = Literal["mean", "cls"]
+Tokens = NDArray[np.int64]
+Lengths = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,134 +131,28 @@ def _json(file: Path) -> dict[str, Any]:
     return content
 
 
-def load(folder: Path, shape: Shape) -> Bert:
-    """The model in float32; its weights stay pages of their file.
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """That of the model in `folder`; nobody changes it, so all threads may share it.
 
     Raises:
-        OSError: A file cannot be read.
-        ValueError: The weights are not those that the configuration tells of, or a file is broken.
+        Exception: The library raises what it likes of a broken file.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
     from tokenizers import Tokenizer
 
-    try:
-        tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
-        weights = {_renamed(name): tensor for name, tensor in load_file(folder / WEIGHTS).items()}
-        bert = Bert(shape, tokenizer)
-        # As they are: nothing is drawn at random first, and nothing copied.
-        left = bert.load_state_dict(weights, strict=False, assign=True)
-    except (SafetensorError, RuntimeError) as error:  # torch has the latter for weights of another shape
-        raise ValueError(str(error)) from error
-    if left.missing_keys:
-        raise ValueError(f"the weights lack {left.missing_keys[0]}")
-    if any(tensor.dtype != torch.float32 for tensor in bert.parameters()):
-        raise ValueError("the weights are not in float32")
-    return bert.eval().requires_grad_(False)
+    tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
 
 
-_NAMES = (
-    ("attention.self.", ""),
-    ("attention.output.dense.", "merged."),
-    ("attention.output.LayerNorm.", "merged_norm."),
-    ("intermediate.dense.", "inner."),
-    ("output.dense.", "outer."),
-    ("output.LayerNorm.", "outer_norm."),
-    ("embeddings.LayerNorm.", "norm."),
-    ("embeddings.word_embeddings.weight", "words"),
-    ("embeddings.position_embeddings.weight", "positions"),
-    ("embeddings.token_type_embeddings.weight", "types"),
-    ("encoder.layer.", "layers."),
-)
-
-
-def _renamed(name: str) -> str:
-    """A tensor of the file by the name that it has in `Bert`."""
-    for theirs, ours in _NAMES:
-        name = name.replace(theirs, ours)
-    return name
-
-
-# Without memory: what is made there is replaced by what the file holds.
-_NOWHERE = "meta"
-
-
-def _linear(num_in: int, num_out: int) -> nn.Linear:
-    return nn.Linear(num_in, num_out, device=_NOWHERE)
-
-
-def _norm(shape: Shape) -> nn.LayerNorm:
-    return nn.LayerNorm(shape.dimensions, shape.epsilon, device=_NOWHERE)
-
-
-def _table(num_rows: int, shape: Shape) -> nn.Parameter:
-    """Not `nn.Embedding`: that draws its numbers at random, which nowhere takes 75 MB of libraries."""
-    return nn.Parameter(torch.empty(num_rows, shape.dimensions, device=_NOWHERE), requires_grad=False)
-
-
-class _Layer(nn.Module):
-    """Attention, then two linear maps; each is added to what came in, and normed afterwards."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        size, inner = shape.dimensions, shape.inner_dimensions
-        self.num_heads = shape.num_heads
-        self.query, self.key, self.value = _linear(size, size), _linear(size, size), _linear(size, size)
-        self.merged, self.merged_norm = _linear(size, size), _norm(shape)
-        self.inner, self.outer, self.outer_norm = _linear(size, inner), _linear(inner, size), _norm(shape)
-
-    def forward(self, states: Tensor, mask: Tensor | None) -> Tensor:
-        query, key, value = (self._by_head(part(states)) for part in (self.query, self.key, self.value))
-        seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        states = self.merged_norm(states + self.merged(seen.transpose(1, 2).flatten(2)))
-        outer: Tensor = self.outer_norm(states + self.outer(functional.gelu(self.inner(states))))
-        return outer
-
-    def _by_head(self, states: Tensor) -> Tensor:
-        num_texts, num_tokens, size = states.shape
-        return states.view(num_texts, num_tokens, self.num_heads, size // self.num_heads).transpose(1, 2)
-
-
-class Bert(nn.Module):
-    """Texts → vectors of one length each. Usable from any thread: nobody changes its tokenizer."""
-
-    def __init__(self, shape: Shape, tokenizer: Tokenizer) -> None:
-        super().__init__()
-        self.shape, self.tokenizer = shape, tokenizer
-        self.words, self.positions = _table(shape.num_words, shape), _table(shape.num_positions, shape)
-        self.types, self.norm = _table(shape.num_types, shape), _norm(shape)
-        self.layers = nn.ModuleList(_Layer(shape) for _ in range(shape.num_layers))
-
-    @property
-    def max_seq_length(self) -> int:
-        return self.shape.max_tokens
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors (n, d), not yet of unit length."""
-        cut = [_cut(encoding.ids, self.max_seq_length) for encoding in self.tokenizer.encode_batch_fast(list(texts))]
-        longest = max(len(tokens) for tokens in cut)
-        place = self.words.device
-        # What fills a row is never looked at, so any token does.
-        tokens = torch.tensor([[*one, *[0] * (longest - len(one))] for one in cut], device=place)
-        lengths = torch.tensor([len(one) for one in cut], device=place)
-        with torch.inference_mode():
-            vectors = self(tokens, torch.arange(longest, device=place) < lengths[:, None])
-            found: NDArray[np.float32] = vectors.float().cpu().numpy()
-        return found
-
-    def forward(self, tokens: Tensor, is_text: Tensor) -> Tensor:
-        """(n, t) tokens and whether each is one of the text → (n, d)."""
-        placed = functional.embedding(tokens, self.words) + self.types[0] + self.positions[: tokens.shape[1]]
-        states: Tensor = self.norm(placed)
-        mask = None if bool(is_text.all()) else is_text[:, None, None, :]
-        for layer in self.layers:
-            states = layer(states, mask)
-        if self.shape.pooling == "cls":
-            return states[:, 0]
-        counted = is_text.unsqueeze(2).to(states.dtype)
-        return (states * counted).sum(1) / counted.sum(1)
+def tokens_of(tokenizer: Tokenizer, texts: Sequence[str], max_tokens: int) -> tuple[Tokens, Lengths]:
+    """Tokens (n, t) and of how many each text is made; rows are filled with what is never looked at."""
+    cut = [_cut(encoding.ids, max_tokens) for encoding in tokenizer.encode_batch_fast(list(texts))]
+    lengths = np.array([len(one) for one in cut], np.int64)
+    tokens = np.zeros((len(cut), int(lengths.max(initial=0))), np.int64)
+    for row, one in zip(tokens, cut, strict=True):
+        row[: len(one)] = one
+    return tokens, lengths
 
 
 def _cut(tokens: list[int], max_tokens: int) -> list[int]:

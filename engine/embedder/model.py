@@ -1,23 +1,27 @@
-"""The embedder at work: loaded once, run in the way that the self-test found fastest, shared by all who ask.
+"""The embedder at work: light for questions, run in the way that the self-test found fastest for many documents.
 
-Loading takes seconds and freezes whoever imports torch, so it happens on a worker thread, once. Afterwards
-batches of documents and of questions share the model through a turnstile, several at once where that is faster.
+A plain BERT begins in numpy, which is there in a moment and holds little. Torch takes seconds and hundreds of
+megabytes, so it comes when documents have taken as long as it takes to come, and questions stay with numpy, where they
+wait for nobody. Otherwise batches share the model through a turnstile, several at once where that is faster.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from engine.closing import close_all
-from engine.config import EmbedderSettings
+from engine.config import MIB, EmbedderSettings
 from engine.embedder import backends, trial
 from engine.embedder.backends import BackendRefused, Model, Place, Vectors
+from engine.embedder.bert_numpy import NumpyBert
 from engine.embedder.setup import Setup, batches
 from engine.embedder.spec import EmbedderSpec
 from engine.embedder.turnstile import Turnstile
@@ -27,13 +31,37 @@ from engine.memory.devices import torch_held_bytes
 from engine.memory.garbage import settle
 from engine.memory.heap import trim_heap
 from engine.memory.ledger import Growth, Lease, Ledger
+from engine.yielding import available_cores
 
 log = logging.getLogger(__name__)
 
 BATCHES = "batches being computed"
 # Questions of a search, whose vectors their passages are read with: a hundred kilobytes.
 _REMEMBERED = 64
+# Documents take so long before torch is loaded for them, which takes about as much; a few changed files never do.
+WORTH_LOADING_SECONDS = 5.0
+# What it brings is told beforehand, so that room can be made while it is imported.
+_COMING_BYTES = 256 * MIB
 AroundLoading = Callable[[], AbstractContextManager[None]]
+
+
+class Encoder(Protocol):
+    """A loaded model, whatever computes it."""
+
+    num_bytes: int
+
+    @property
+    def max_tokens(self) -> int: ...
+
+    @property
+    def mapped_bytes(self) -> int: ...
+
+    def lengths(self, texts: Sequence[str]) -> list[int]: ...
+
+    def encode(self, texts: list[str], *, is_question: bool) -> Vectors: ...
+
+
+_Found = tuple[tuple[Encoder, ...], Setup, Growth]
 
 
 class Embedder:
@@ -61,13 +89,17 @@ class Embedder:
         self._settings = settings
         self._ledger = ledger
         # The same weights as often as batches are embedded at once; none before they are loaded.
-        self._models: tuple[Model, ...] = ()
+        self._models: tuple[Encoder, ...] = ()
+        # What computes questions beside documents; None where both are computed alike.
+        self._asked: NumpyBert | None = None
         self._setup = Setup()
         self._leases: list[Lease] = []
         # What it takes besides its weights.
-        self._beside = Growth()
+        self._beside: tuple[Growth, ...] = ()
         self._place: Place = "memory"
         self._is_refused = False
+        # How long documents have taken without torch; infinite where it cannot be loaded.
+        self._light_seconds = 0.0
         self._questions: Mapping[str, Vectors] = {}
         self._loading = threading.Lock()
         self._turnstile = Turnstile()
@@ -117,40 +149,97 @@ class Embedder:
     @property
     def movable_bytes(self) -> int:
         """What of it a graphics card can take; 0 where there is none, it refused, or the model is not loaded."""
-        models, setup = self._models, self._setup
+        models, setup = self._movable, self._setup
         if not models or self._is_refused or setup.backend != "sentence-transformers" or not backends.has_card():
             return 0
         return models[0].num_bytes + len(models) * setup.batch_bytes
 
+    @property
+    def _movable(self) -> tuple[Model, ...]:
+        """What torch computes."""
+        return tuple(model for model in self._models if isinstance(model, Model))
+
     def load(self) -> None:
-        """Imports torch, reads the weights, chooses how to run them. Seconds; a second call returns at once.
+        """Reads the weights; a second call returns at once.
+
+        Where it is no plain BERT, torch is imported and the fastest way to run it is found, which takes seconds.
 
         Raises:
             EmbedderUnavailable: The files cannot be loaded, or memory is short.
         """
+        if self._models:
+            # Nobody waits while torch is loaded in its place.
+            return
         with self._loading:
             if self._models:
                 return
             with self._around_loading():
-                with self._ledger.growing("runtime", "the embedder's libraries"):
-                    backends.load_libraries(self.spec)
-                try:
-                    with self._ledger.growing("embedder", f"{self.spec.name}, tokenizers and buffers") as self._beside:
-                        models = self._chosen()
-                except BaseException:
-                    self._beside.release()
-                    raise
-            self._turnstile.num_places = len(models)
-            self._models = models
+                found = self._light() or self._whole()
+            self._begin(*found)
             settle()
 
-    def _chosen(self) -> tuple[Model, ...]:
-        """How it is run from now on, and the model as often as that takes; the weights are in the ledger."""
-        chosen = trial.choose(backends.load(self.spec), self.identity, self._settings, self._cache)
-        models = chosen.model.for_workers(chosen.setup.num_workers)
-        self._setup = chosen.setup
-        self._enter(chosen.model)
-        return models
+    def _light(self) -> _Found | None:
+        """The model without torch, on every core by itself; None where it needs torch, or the settings say how."""
+        settings = self._settings
+        if settings.backend or settings.number_format:
+            return None
+        with self._growing() as beside:
+            bert = backends.load_light(self.spec)
+        if bert is None:
+            beside.release()
+            return None
+        self._asked = bert
+        setup = bert.setup(settings.num_threads or available_cores(), settings.batch_size)
+        return (bert,) * setup.num_workers, setup, beside
+
+    def _whole(self) -> _Found:
+        """The model with torch, run as the self-test found fastest, as often as that takes."""
+        with self._ledger.growing("runtime", "the embedder's libraries"):
+            backends.load_libraries(self.spec)
+        beside = Growth()
+        try:
+            with self._growing() as beside:
+                chosen = trial.choose(backends.load(self.spec), self.identity, self._settings, self._cache)
+                return chosen.model.for_workers(chosen.setup.num_workers), chosen.setup, beside
+        except BaseException:
+            beside.release()
+            raise
+
+    def _growing(self) -> AbstractContextManager[Growth]:
+        return self._ledger.growing("embedder", f"{self.spec.name}, tokenizers and buffers")
+
+    def _begin(self, models: tuple[Encoder, ...], setup: Setup, beside: Growth) -> None:
+        """Has it run so from now on; the caller sees to it that nobody is inside."""
+        self._setup, self._beside = setup, (*self._beside, beside)
+        self._enter(models[0])
+        self._models = models
+        self._turnstile.num_places = len(models)
+
+    def _load_for_documents(self) -> None:
+        """Has torch do it from now on where documents have taken so long that it pays; others go on meanwhile."""
+        if self._light_seconds < WORTH_LOADING_SECONDS or not self._loading.acquire(blocking=False):
+            return
+        try:
+            if self._models and self._setup.backend == "numpy":
+                self._replace_by_whole()
+        finally:
+            self._loading.release()
+
+    def _replace_by_whole(self) -> None:
+        coming = self._ledger.take("runtime", "room for what embeds many documents", "ram", _COMING_BYTES)
+        try:
+            with self._around_loading():
+                found = self._whole()
+        except Exception as error:  # noqa: BLE001 - whatever libraries raise, it runs as it is
+            log.warning("the embedding model goes on without torch: %s", error)
+            self._light_seconds = float("-inf")
+            return
+        finally:
+            coming.release()
+        with self._turnstile.keep_out():
+            self._leave()
+            self._begin(*found)
+        settle()
 
     def move(self, to: Place) -> None:
         """Has it computed there from the next batch on; waits for the batches that are being computed.
@@ -158,22 +247,22 @@ class Embedder:
         Where a card refuses it, it stays in memory, and nobody tries again.
         """
         with self._loading, self._turnstile.keep_out():
-            if not self._models or to == self._place:
+            if not self._movable or to == self._place:
                 return
             try:
-                for model in self._models:
+                for model in self._movable:
                     model.move(to)
             except BackendRefused as error:
                 log.warning("the graphics card does not take the embedding model: %s", error)
                 self._is_refused = True
-                for model in self._models:
+                for model in self._movable:
                     model.move("memory")
                 return
             self._place = to
             self._leave()
             self._enter(self._models[0])
 
-    def _enter(self, model: Model) -> None:
+    def _enter(self, model: Encoder) -> None:
         """Has the ledger know the weights, wherever they are, and batches while they are here."""
         what, inside, batch_bytes = self.weights_name, self._turnstile, self._setup.batch_bytes
         if self._place == "card":
@@ -193,10 +282,11 @@ class Embedder:
     def unload(self) -> None:
         """Gives the memory back; the next text loads the model again."""
         with self._loading, self._turnstile.keep_out():
-            self._models, self._place = (), "memory"
+            self._models, self._asked, self._place, self._light_seconds = (), None, "memory", 0.0
             if self._leases:
                 self._leave()
-                close_all(self._beside.release, settle, trim_heap)
+                close_all(*(growth.release for growth in self._beside), settle, trim_heap)
+                self._beside = ()
 
     def _leave(self) -> None:
         leases, self._leases = self._leases, []
@@ -239,11 +329,16 @@ class Embedder:
         if not texts:
             return vectors
         self.load()
+        if not is_urgent:
+            self._load_for_documents()
+        begun, is_light = time.perf_counter(), self._setup.backend == "numpy"
 
         def encode(batch: list[int]) -> None:
             vectors[batch] = self._encode([texts[index] for index in batch], is_question, is_urgent)
 
         at_once(self._setup.num_workers, encode, self._batches(texts))
+        if is_light and not is_urgent:
+            self._light_seconds += time.perf_counter() - begun
         return vectors
 
     def _batches(self, texts: Sequence[str]) -> list[list[int]]:
@@ -253,9 +348,14 @@ class Embedder:
 
     def _encode(self, texts: list[str], is_question: bool, is_urgent: bool) -> Vectors:
         self.load()
+        asked = self._asked
+        if is_question and asked is not None:
+            return asked.encode(texts, is_question=True)
         with self._turnstile.pass_through(is_urgent=is_urgent) as place:
             models = self._models
             if place >= len(models):  # unloaded between load() and the turnstile
                 raise EmbedderUnavailable("The embedding model was unloaded meanwhile.", "Please try again.")
-            backends.set_threads(self._setup.num_threads)
-            return models[place].encode(texts, is_question=is_question)
+            model = models[place]
+            if isinstance(model, Model):
+                backends.set_threads(self._setup.num_threads)
+            return model.encode(texts, is_question=is_question)

@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Backend = Literal["sentence-transformers", "openvino"]
+Backend = Literal["numpy", "sentence-transformers", "openvino"]
 NumberFormat = Literal["float32", "bfloat16"]
 
 DEFAULT_BATCH_TOKENS = 2048
+# What words say of a backend.
+_NAMES: Mapping[Backend, str] = {"numpy": "without torch, ", "sentence-transformers": "", "openvino": "OpenVINO, "}
 # Less does not fill a core.
 MIN_BATCH_TOKENS = 512
 MAX_TEXTS_PER_BATCH = 64
@@ -54,7 +56,7 @@ class Setup:
         threads = "1 thread" if self.num_threads == 1 else f"{self.num_threads} threads"
         at_once = f"{self.num_workers} at once with {threads} each" if self.num_workers > 1 else threads
         words = f"{self.number_format}, batches of {batch}, {at_once}"
-        return f"OpenVINO, {words}" if self.backend == "openvino" else words
+        return _NAMES[self.backend] + words
 
 
 def in_workers(setup: Setup) -> Setup:

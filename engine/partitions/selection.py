@@ -1,6 +1,6 @@
 """The best of many scores, without sorting them: what is in a group whose maximum is low cannot be among the best.
 
-Ties go to the lower index, so a search gives one answer whatever kernel computed the scores.
+Ties go to the lower index, so a search gives one answer.
 """
 
 from __future__ import annotations
@@ -14,26 +14,11 @@ Scores = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
 # Of the order of the square root of rows ÷ limit: groups to look at and rows to look at are about as many.
-GROUP = 32
+_GROUP = 32
 
 
 def best_columns(scores: Scores, limit: int) -> tuple[Indices, Scores]:
-    """For each column of (n, q) the row numbers and values of its `limit` largest, as (q, limit), best first."""
-    maxima = group_maxima(scores)
-    return best_of_groups(scores, maxima, limit)
-
-
-def group_maxima(scores: Scores) -> Scores:
-    """(n, q) → (ceil(n / GROUP), q)."""
-    whole = len(scores) // GROUP * GROUP
-    maxima: Scores = scores[:whole].reshape(whole // GROUP, GROUP, scores.shape[1]).max(axis=1)
-    if whole < len(scores):
-        maxima = np.concatenate([maxima, scores[whole:].max(axis=0, keepdims=True)])
-    return maxima
-
-
-def best_of_groups(scores: Scores, maxima: Scores, limit: int) -> tuple[Indices, Scores]:
-    """As `best_columns`, with the maxima of the groups given.
+    """For each column of (n, q) the row numbers and values of its `limit` largest, as (q, limit), best first.
 
     The `limit` groups with the largest maxima hold the `limit` largest scores: each group left out has that many
     before it, and each of those holds a score that is at least as good.
@@ -41,18 +26,27 @@ def best_of_groups(scores: Scores, maxima: Scores, limit: int) -> tuple[Indices,
     count, num_queries = scores.shape
     if not limit:
         return np.empty((num_queries, 0), np.int64), np.empty((num_queries, 0), np.float32)
-    if count <= limit * GROUP:
+    if count <= limit * _GROUP:
         values: Scores = np.ascontiguousarray(scores.T)
         rows = np.broadcast_to(np.arange(count), values.shape)
     else:
-        groups, _ = best_of(np.ascontiguousarray(maxima.T), None, limit)
-        rows = (groups[:, :, None] * GROUP + np.arange(GROUP)).reshape(num_queries, -1)
+        groups, _ = _best_of(np.ascontiguousarray(_group_maxima(scores).T), None, limit)
+        rows = (groups[:, :, None] * _GROUP + np.arange(_GROUP)).reshape(num_queries, -1)
         values = scores[np.minimum(rows, count - 1), np.arange(num_queries)[:, None]]
         values[rows >= count] = -np.inf
-    return best_of(values, rows, limit)
+    return _best_of(values, rows, limit)
 
 
-def best_of(values: Scores, rows: NDArray[np.int64] | None, limit: int) -> tuple[Indices, Scores]:
+def _group_maxima(scores: Scores) -> Scores:
+    """(n, q) → (ceil(n / _GROUP), q)."""
+    whole = len(scores) // _GROUP * _GROUP
+    maxima: Scores = scores[:whole].reshape(whole // _GROUP, _GROUP, scores.shape[1]).max(axis=1)
+    if whole < len(scores):
+        maxima = np.concatenate([maxima, scores[whole:].max(axis=0, keepdims=True)])
+    return maxima
+
+
+def _best_of(values: Scores, rows: NDArray[np.int64] | None, limit: int) -> tuple[Indices, Scores]:
     """The `limit` largest of each line of (q, m), by value and then by row number, and their row numbers (q, m)."""
     numbers = np.arange(values.shape[1]) if rows is None else rows
     keys = _keys(values, numbers)

@@ -26,7 +26,7 @@ from engine.memory.ledger import Ledger
 from engine.partitions.coding import Coding
 from engine.partitions.following import Following
 from engine.partitions.integrity import check
-from engine.partitions.kernels import Kernel
+from engine.partitions.kernels import NumpyKernel
 from engine.partitions.layout import Origin
 from engine.partitions.packed import Quantize
 from engine.partitions.partition import Partition
@@ -73,7 +73,7 @@ class PartitionStore:
         table: Table,
         folder: Path,
         origin: Origin,
-        kernel: Kernel,
+        kernel: NumpyKernel,
         quantize: Quantize,
         ledger: Ledger,
         budget_bytes: int,
@@ -95,7 +95,7 @@ class PartitionStore:
             LibraryError: The table cannot be read.
         """
         self._table, self._folder, self._origin = table, folder, origin
-        self._kernel, self._quantize = kernel, quantize
+        self._quantize = quantize
         self._budget_bytes, self._mode = budget_bytes, mode
         # What partitions may take by the plan (None: by the budget), and by the one that memory was given back for.
         self._partition_bytes: int | None = None
@@ -103,7 +103,6 @@ class PartitionStore:
         self._num_loads, self._is_closed = 0, False
         self.on_sweep: Callable[[Sweep], None] = lambda sweep: None
         self.cold_slack: float | None = None
-        self._scratch_lease = ledger.take("index", "search scratch", "ram", 0)
         self._outline_lease = ledger.take("index", "outline of the partitions", "ram", 0)
         self._disk_lease = ledger.take("index", "partitions", "disk", 0)
         self._sweeping, self._looking_after = threading.Lock(), threading.Lock()
@@ -138,11 +137,10 @@ class PartitionStore:
             self._write_note()
             self._residency.clear()
             self._following.close()
-            for lease in (self._scratch_lease, self._outline_lease, self._disk_lease):
+            for lease in (self._outline_lease, self._disk_lease):
                 lease.release()
         self._prefetcher.close()
         self._sweeper.close()
-        self._kernel.release()
 
     # --- searching, on the retrieval thread ---
 
@@ -192,7 +190,6 @@ class PartitionStore:
         swept = self._sweeper.sweep(snapshot, vectors, limit, documents, self.cold_slack, max_loads, should_pause)
         seconds = time.perf_counter() - started
         self._num_loads += swept.num_loads
-        self._scratch_lease.resize(self._kernel.held_bytes())
         missing = self._missing(snapshot, swept)
         if missing:
             rest = self._table.nearest(vectors, limit, document_ids, missing)
@@ -340,8 +337,6 @@ class PartitionStore:
             self._following.forget()
             self._sweeper.forget()
             self._residency.clear()
-            self._kernel.release()
-            self._scratch_lease.resize(0)
             self._outline_lease.resize(0)
         trim_heap()
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.partitions.codebook import Codebook
 from engine.partitions.codes import Codes, CodesDamaged
-from engine.partitions.kernels import Kernel
+from engine.partitions.kernels import NumpyKernel
 from engine.partitions.layout import PartitionDamaged
 from engine.partitions.packed import Documents
 from engine.partitions.partition import Partition
@@ -110,7 +110,7 @@ def _files(snapshot: Snapshot) -> set[Partition]:
 class Sweeper:
     """Carries sweeps out, one at a time; remembers the last ones that were interrupted."""
 
-    def __init__(self, kernel: Kernel, prefetcher: Prefetcher, residency: Residency) -> None:
+    def __init__(self, kernel: NumpyKernel, prefetcher: Prefetcher, residency: Residency) -> None:
         self._kernel, self._prefetcher, self._residency = kernel, prefetcher, residency
         self._scanners = Scanners()
         # The last one comes last.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from engine.partitions.candidates import Candidates, Rescoring
 from engine.partitions.codebook import Codebook
 from engine.partitions.codes import Codes
-from engine.partitions.kernels import Kernel
+from engine.partitions.kernels import NumpyKernel
 from engine.partitions.layout import PartitionDamaged
 from engine.partitions.open_rows import View
 from engine.partitions.packed import Documents, Mask, Numbers
@@ -29,7 +29,7 @@ _FEW = 1 / 8
 class Walk:
     """What is scanned for one batch of queries."""
 
-    def __init__(self, kernel: Kernel, scanners: Scanners, queries: Vectors, limit: int, num_coded: int) -> None:
+    def __init__(self, kernel: NumpyKernel, scanners: Scanners, queries: Vectors, limit: int, num_coded: int) -> None:
         """Begins with nothing found.
 
         Args:

@@ -18,7 +18,7 @@ from engine.config import Home, MemorySettings
 from engine.engine import Engine
 from engine.library.rows import CHUNKS_PER_SHARD
 from engine.memory.ledger import Ledger
-from engine.partitions.kernels import best_kernel, quantize
+from engine.partitions.kernels import NumpyKernel, quantize
 from engine.partitions.layout import Origin
 from engine.partitions.opening import TABLE
 from engine.partitions.schema import chunk_schema
@@ -105,7 +105,7 @@ def _write_shards(home: Home, active: VectorTable) -> int:
     try:
         origin = Origin(active.identity, table.table_id, active.dimensions)
         shards = home.library / "shards"
-        store = PartitionStore(table, shards, origin, best_kernel(), quantize, ledger, budget_bytes=0)
+        store = PartitionStore(table, shards, origin, NumpyKernel(), quantize, ledger, budget_bytes=0)
         try:
             table.optimize()
             store.maintain()

@@ -17,7 +17,7 @@ import pyarrow as pa
 from engine.config import MemorySettings
 from engine.library.rows import CHUNKS_PER_SHARD
 from engine.memory.ledger import Ledger
-from engine.partitions.kernels import Kernel, quantize
+from engine.partitions.kernels import NumpyKernel, quantize
 from engine.partitions.layout import Origin
 from engine.partitions.opening import TABLE
 from engine.partitions.rows import Found
@@ -48,11 +48,11 @@ def write_table(folder: Path, vectors: Vectors) -> None:
 
 
 @contextmanager
-def open_store(folder: Path, dimensions: int, kernel: Kernel, ledger: Ledger) -> Iterator[PartitionStore]:
+def open_store(folder: Path, dimensions: int, ledger: Ledger) -> Iterator[PartitionStore]:
     """The store over that table, with all its partitions written and nothing resident."""
     table = ChunkTable.open(folder, dimensions, IDENTITY, MemorySettings(), ledger)
     origin = Origin(IDENTITY, table.table_id, dimensions)
-    store = PartitionStore(table, folder / "shards", origin, kernel, quantize, ledger, budget_bytes=0)
+    store = PartitionStore(table, folder / "shards", origin, NumpyKernel(), quantize, ledger, budget_bytes=0)
     try:
         store.maintain()
         yield store

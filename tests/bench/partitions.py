@@ -29,7 +29,6 @@ import psutil
 
 from engine.memory.heap import trim_heap
 from engine.memory.ledger import Ledger
-from engine.partitions.kernels import best_kernel
 from engine.partitions.store import PartitionStore
 from tests.bench import partition_library, partition_peers, report, vectors
 from tests.bench.partition_peers import Search
@@ -138,16 +137,16 @@ def _synthetic(folder: Path, count: int, figures: Figures) -> None:
 
 def _ours(folder: Path, questions: Vectors, truth: np.ndarray, int8_bytes: int) -> dict[str, float]:
     """The store at every budget, then what it gives back."""
-    ledger, kernel, found = Ledger(), best_kernel(), dict[str, float]()
+    ledger, found = Ledger(), dict[str, float]()
     with _told("our partitions"):
-        opening = partition_library.open_store(folder, DIMENSIONS, kernel, ledger)
+        opening = partition_library.open_store(folder, DIMENSIONS, ledger)
         store = opening.__enter__()
     try:
         search = searching(store)
         search(questions, LIMIT)
         found |= _residency(store, ledger, lambda: search(questions[:32], LIMIT))
         for name, share in BUDGETS.items():
-            with _told(f"ours ({kernel.name}), {share:.0%} resident"):
+            with _told(f"ours, {share:.0%} resident"):
                 store.set_budget_bytes(int(share * int8_bytes))
                 found[f"recall{name}"] = recall(search(questions, LIMIT), truth)
                 found |= {f"b{batch}{name}_ms": ms for batch, ms in timed(search, questions, REPEATS).items()}
@@ -222,7 +221,7 @@ def _real(folder: Path, count: int, figures: Figures) -> None:
     with _told("real embeddings"):
         partition_library.write_table(folder, rows)
         truth = partition_peers.by_numpy(rows)(questions, LIMIT)
-        with partition_library.open_store(folder, DIMENSIONS, best_kernel(), Ledger()) as store:
+        with partition_library.open_store(folder, DIMENSIONS, Ledger()) as store:
             store.set_budget_bytes(store.index_bytes)
             figures.ours["recall_real"] = recall(searching(store)(questions, LIMIT), truth)
     figures.ratios["recall_real"] = figures.ours["recall_real"]

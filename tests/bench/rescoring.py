@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.partitions.kernels import best_kernel, quantize
+from engine.partitions.kernels import NumpyKernel, quantize
 from tests.bench import partition_library, partition_peers, vectors
 from tests.bench.partitions import DIMENSIONS, LIMIT, gathered, recall
 from tests.bench.vectors import Vectors
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def best_candidates(rows: Vectors, questions: Vectors, count: int) -> np.ndarray:
     """The rows that the int8 scan finds, shard by shard, as (q, count), best first."""
-    kernel = best_kernel()
+    kernel = NumpyKernel()
     found = [
         (indices + start, scores)
         for start in range(0, len(rows), _SHARD_ROWS)

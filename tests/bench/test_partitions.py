@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from engine.memory.ledger import Ledger
-from engine.partitions.kernels import NumpyKernel
 from engine.partitions.rows import Found
 from tests.bench import partition_library, partitions, report, rescoring, vectors
 from tests.bench.partition_peers import by_lance, by_numpy, open_lance
@@ -130,7 +129,7 @@ def test_the_library_of_the_bench_is_searched_rightly_by_us_and_by_lancedb(
     truth = by_numpy(rows)(questions, 10)
 
     partition_library.write_table(tmp_path, rows)
-    with partition_library.open_store(tmp_path, 32, NumpyKernel(), Ledger()) as store:
+    with partition_library.open_store(tmp_path, 32, Ledger()) as store:
         ours = partitions.searching(store)(questions, 10)
         num_partitions = store.counters()["partitions"]
 
@@ -141,7 +140,6 @@ def test_the_library_of_the_bench_is_searched_rightly_by_us_and_by_lancedb(
 
 def test_candidates_come_from_all_shards_and_are_scored_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rescoring, "_SHARD_ROWS", 300)
-    monkeypatch.setattr(rescoring, "best_kernel", NumpyKernel)
     rows, questions = np.concatenate(list(vectors.blocks(1_000, 32))), vectors.questions(5, 32)
 
     candidates = rescoring.best_candidates(rows, questions, 40)

@@ -7,17 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from engine import stores
 from engine.engine import Engine
 from engine.errors import BadRequest
 from engine.memory.hardware import probe
-from engine.partitions.kernels import NumpyKernel
 
 
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """Its table and index are opened when asked for; the embedder would load at its first text."""
-    monkeypatch.setattr(stores, "best_kernel", NumpyKernel)
     with Engine.open(tmp_path / "home") as engine:
         yield engine
 

@@ -19,7 +19,6 @@ from engine.library.moving import Mover
 from engine.library.runs import Runs
 from engine.library.worker import IndexWorker
 from engine.memory.ledger import Ledger
-from engine.partitions.kernels import NumpyKernel
 from engine.partitions.table import ChunkTable
 from engine.phases import Phases
 from engine.stores import Stores, StoresOpener
@@ -75,7 +74,6 @@ class Library:
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     monkeypatch.setattr(tables, "resolve", resolved)
     monkeypatch.setattr(stores, "Embedder", LoadedEmbedder)
-    monkeypatch.setattr(stores, "best_kernel", NumpyKernel)
     made = Library(tmp_path)
     for name in ("okapi", "zebra", "lion"):
         (made.docs / name).write_text(f"The {name} is an animal.")

@@ -16,7 +16,6 @@ from engine import stores
 from engine.embedder import EmbedderSpec
 from engine.embedder.model import AroundLoading
 from engine.memory.ledger import Lease, Ledger
-from engine.partitions.kernels import NumpyKernel
 from engine.partitions.rows import Vectors
 
 WEIGHT_BYTES = 2**20
@@ -79,4 +78,3 @@ class QuickEmbedder:
 def use_quick_stores(set_attribute: Callable[[Any, str, Any], None]) -> None:
     """Engines that are opened from now on have them; `set_attribute` is `setattr`, or a monkeypatch's."""
     set_attribute(stores, "Embedder", QuickEmbedder)
-    set_attribute(stores, "best_kernel", NumpyKernel)

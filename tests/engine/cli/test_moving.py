@@ -16,7 +16,6 @@ from engine.config import EmbedderSettings, Home
 from engine.embedder import EmbedderSpec
 from engine.engine import Engine
 from engine.errors import EmbedderUnavailable
-from engine.partitions.kernels import NumpyKernel
 from tests.helpers.embedders import LoadedEmbedder, resolved
 from tests.helpers.library import FakeParser
 
@@ -41,7 +40,6 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tables, "resolve", resolved)
     monkeypatch.setattr(engine_module, "resolve", resolved)
     monkeypatch.setattr(stores, "Embedder", LoadedEmbedder)
-    monkeypatch.setattr(stores, "best_kernel", NumpyKernel)
     monkeypatch.setattr(assembly, "ParserPool", Pool)
     docs = tmp_path / "docs"
     docs.mkdir()

@@ -1,4 +1,4 @@
-"""Tests for engine.embedder.bert: the vectors of sentence-transformers, and nobody else's models."""
+"""Tests for engine.embedder.bert and its two ways of computing: sentence-transformers' vectors of plain BERTs only."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 from engine.config import EmbedderSettings
-from engine.embedder import backends, bert, resolve
+from engine.embedder import Embedder, EmbedderSpec, backends, bert, bert_numpy, bert_torch, resolve
 from engine.embedder.backends import BackendRefused, BertModel, Model
 from engine.embedder.trial import SAMPLE
+from engine.embedder.workers import at_once
 from engine.errors import EmbedderUnavailable
+from engine.memory.ledger import Ledger
 
 TEXTS = [
     *SAMPLE,
@@ -40,6 +42,21 @@ for one in (*model.for_workers(2), model.with_number_format("bfloat16")):
     assert vector.shape == (384,) and abs(float(vector @ vector) - 1) < 1e-3
 model.move("memory")
 print(*{"sympy", "torch._dynamo", "transformers", "sentence_transformers", "scipy", "sklearn"} & set(sys.modules))
+"""
+
+WITHOUT_TORCH = """
+import sys
+from engine.config import EmbedderSettings
+from engine.embedder import Embedder, resolve
+from engine.memory.ledger import Ledger
+embedder = Embedder(resolve(EmbedderSettings()), EmbedderSettings(), Ledger())
+assert embedder.embed_questions(["What is a wavefront?"]).shape == (1, 384)
+assert embedder.embed_documents(["A text.", "Another one."]).shape == (2, 384)
+assert embedder.description.startswith("without torch")
+assert embedder.movable_bytes == 0
+embedder.move("card")
+embedder.unload()
+print(*{"torch", "transformers", "safetensors.torch"} & set(sys.modules))
 """
 
 Change = Callable[[dict[str, Any]], object]
@@ -100,6 +117,57 @@ def test_another_bert_makes_the_vectors_of_sentence_transformers(folder: Path, p
     assert shape is not None
     assert (shape.pooling, shape.max_tokens, shape.dimensions, shape.num_layers) == (pooling, max_tokens, 32, 2)
     _assert_same_vectors(backends.load(spec), backends.load_whole(spec))
+
+
+def _assert_light_vectors_are_the_same(spec: EmbedderSpec) -> None:
+    light, heavy = backends.load_light(spec), backends.load(spec)
+    assert light is not None
+    for texts in (TEXTS, TEXTS[:1], TEXTS[6:8], ["the same"] * 3):
+        same = light.encode(texts, is_question=True), heavy.encode(texts, is_question=False)
+        assert same[0].dtype == np.float32
+        assert np.abs(same[0] - same[1]).max() < 2e-6
+    assert light.lengths(TEXTS) == heavy.lengths(TEXTS)
+    assert (light.max_tokens, light.num_bytes) == (heavy.max_tokens, heavy.num_bytes)
+    assert light.mapped_bytes == heavy.mapped_bytes
+
+
+def test_numpy_makes_the_vectors_of_torch():
+    _assert_light_vectors_are_the_same(resolve(EmbedderSettings()))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("max_tokens", [16, 300])
+def test_numpy_makes_them_of_another_bert_as_well(folder: Path, pooling: str, max_tokens: int):
+    modes = {"pooling_mode_mean_tokens": pooling == "mean", "pooling_mode_cls_token": pooling == "cls"}
+    _changed(folder / "1_Pooling" / "config.json", lambda said: said.update(modes))
+    _changed(folder / "sentence_bert_config.json", lambda said: said.update(max_seq_length=max_tokens))
+    _assert_light_vectors_are_the_same(_specified(folder))
+
+
+def test_several_threads_share_one_model_in_numpy():
+    light = backends.load_light(resolve(EmbedderSettings()))
+    assert light is not None
+    batches = [[f"{number} " + "bread needs flour. " * number] * 3 for number in range(12)]
+    made: dict[int, np.ndarray] = {}
+    at_once(
+        4, lambda one: made.update({one[0]: light.encode(batches[one[0]], is_question=False)}), [[n] for n in range(12)]
+    )
+    for number, texts in enumerate(batches):
+        np.testing.assert_array_equal(made[number], light.encode(texts, is_question=False))
+
+
+def test_the_error_function_of_numpy_is_that_of_torch():
+    import torch
+
+    numbers = np.concatenate([np.linspace(-12, 12, 40_001), [0.0, -0.0, 1e-30, -1e-30, 80, -80]]).astype(np.float32)
+    wanted = torch.nn.functional.gelu(torch.from_numpy(numbers.astype(np.float64))).numpy()
+    assert np.abs(bert_numpy.gelu(numbers.copy()) - wanted).max() < 1e-6
+
+
+def test_questions_and_a_few_documents_are_embedded_without_torch():
+    ended = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.split() == []
 
 
 def test_it_embeds_without_the_libraries_for_other_models():
@@ -177,8 +245,10 @@ def test_weights_that_are_not_what_the_configuration_says_are_left_to_sentence_t
         {name: one.half() for name, one in weights.items()},
     ):
         save_file(changed, file, metadata={"format": "pt"})
-        with pytest.raises(ValueError, match=r"norm|float32"):
-            bert.load(folder, shape)
+        for way in (bert_torch, bert_numpy):
+            with pytest.raises(ValueError, match=r"(?i)norm|float32"):
+                way.load(folder, shape)
+        assert backends.load_light(_specified(folder)) is None
     # In half the digits it is a model nevertheless.
     assert not isinstance(backends.load(_specified(folder)), BertModel)
 
@@ -188,6 +258,32 @@ def test_weights_that_are_cut_short_are_told_of(folder: Path):
     file.write_bytes(file.read_bytes()[:-1000])
     with pytest.raises(EmbedderUnavailable, match="cannot be loaded"):
         backends.load(_specified(folder))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x01",
+        b"\xff" * 64,
+        b"\x02" + bytes(7) + b"[]",
+        b"\x02" + bytes(7) + b"{{",
+        b"\x0a" + bytes(7) + b'{"a": {}} ',
+        b"\x3a" + bytes(7) + b'{"a": {"dtype": "F32", "shape": [2], "data_offsets": [4]}}',
+        b"\x3d" + bytes(7) + b'{"a": {"dtype": "F32", "shape": [2], "data_offsets": [4, 0]}}',
+        b"\x3d" + bytes(7) + b'{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}',
+        b"\x3f" + bytes(7) + b'{"a": {"dtype": "F32", "shape": ["x"], "data_offsets": [0, 8]}}',
+    ],
+)
+def test_weights_that_are_none_are_not_taken_for_some(folder: Path, content: bytes):
+    shape = bert.read(folder)
+    assert shape is not None
+    (folder / bert.WEIGHTS).write_bytes(content)
+    with pytest.raises(ValueError, match="weights"):
+        bert_numpy.load(folder, shape)
+    assert backends.load_light(_specified(folder)) is None
+    with pytest.raises(EmbedderUnavailable, match="cannot be loaded"):
+        Embedder(_specified(folder), EmbedderSettings(), Ledger()).embed_questions(["anything"])
 
 
 def test_openvino_is_given_the_layers_of_sentence_transformers(folder: Path, monkeypatch: pytest.MonkeyPatch):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 
 from engine.config import EmbedderSettings
 from engine.embedder import Embedder, backends, model, resolve
+from engine.embedder.bert_numpy import NumpyBert
 from engine.embedder.setup import Setup
 from engine.embedder.spec import EmbedderSpec
 from engine.embedder.workers import at_once
@@ -106,7 +107,15 @@ def test_a_folder_that_cannot_be_loaded_is_told_with_a_way_out(tmp_path: Path):
     assert failed.value.way_out
 
 
-def test_a_question_waits_for_one_small_batch_of_documents_only(minilm: Embedder, monkeypatch: pytest.MonkeyPatch):
+@pytest.fixture
+def with_torch() -> Iterator[Embedder]:
+    embedder = Embedder(resolve(EmbedderSettings()), EmbedderSettings(backend="sentence-transformers"), Ledger())
+    embedder.load()
+    yield embedder
+    embedder.unload()
+
+
+def test_a_question_waits_for_one_small_batch_of_documents_only(with_torch: Embedder, monkeypatch: pytest.MonkeyPatch):
     order: list[str] = []
     inside, go_on = threading.Event(), threading.Event()
     real = backends.Model.encode
@@ -118,19 +127,124 @@ def test_a_question_waits_for_one_small_batch_of_documents_only(minilm: Embedder
         return real(loaded, texts, is_question=is_question)
 
     monkeypatch.setattr(backends.Model, "encode", recorded)
-    monkeypatch.setattr(minilm, "_setup", Setup(batch_size=8))
-    monkeypatch.setattr(minilm._turnstile, "num_places", 1)
-    indexing = threading.Thread(target=minilm.embed_documents, args=(["a passage"] * 40,))
-    asking = threading.Thread(target=minilm.embed_questions, args=(["a question"],))
+    monkeypatch.setattr(with_torch, "_setup", Setup(batch_size=8))
+    monkeypatch.setattr(with_torch._turnstile, "num_places", 1)
+    indexing = threading.Thread(target=with_torch.embed_documents, args=(["a passage"] * 40,))
+    asking = threading.Thread(target=with_torch.embed_questions, args=(["a question"],))
     indexing.start()
     assert inside.wait(60)
     asking.start()
-    while not minilm._turnstile._urgent_waiting:
+    while not with_torch._turnstile._urgent_waiting:
         threading.Event().wait(0.001)
     go_on.set()
     indexing.join(60)
     asking.join(60)
     assert order == ["documents", "question", "documents", "documents", "documents", "documents"]
+
+
+@pytest.fixture
+def light(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Embedder, Ledger]]:
+    """An embedder that takes torch once anything has been embedded without it."""
+    monkeypatch.setattr(model, "WORTH_LOADING_SECONDS", 1e-9)
+    ledger = Ledger()
+    embedder = Embedder(resolve(EmbedderSettings()), EmbedderSettings(), ledger)
+    yield embedder, ledger
+    embedder.unload()
+    assert ledger.spans() == ()
+
+
+def _backend(embedder: Embedder) -> str:
+    assert embedder.setup is not None
+    return embedder.setup.backend
+
+
+def test_torch_comes_when_documents_have_taken_long_enough(light):
+    embedder, ledger = light
+    asked = embedder.embed_questions(["What does bread need?"])
+    embedder.embed_documents(TEXTS, is_urgent=True)
+    embedder.embed_questions(["And what does dough need?"])
+    assert _backend(embedder) == "numpy"
+    before = embedder.embed_documents(TEXTS)
+    weights = ledger.held_bytes("ram", "embedder", is_mapped=True)
+    assert _backend(embedder) == "numpy"
+    after = embedder.embed_documents(TEXTS)
+    assert _backend(embedder) == "sentence-transformers"
+    assert np.sum(before * after, axis=1).min() > 0.99
+    # The same model, counted once, and questions stay where they wait for nobody.
+    assert ledger.held_bytes("ram", "embedder", is_mapped=True) <= weights
+    assert ledger.held_bytes("ram", "runtime") == 0
+    embedder._questions = {}
+    np.testing.assert_array_equal(embedder.embed_questions(["What does bread need?"]), asked)
+
+
+def test_others_go_on_and_see_that_room_is_wanted_while_torch_comes(light, monkeypatch: pytest.MonkeyPatch):
+    embedder, ledger = light
+    embedder.embed_documents(TEXTS)
+    inside, go_on = threading.Event(), threading.Event()
+    real = backends.load
+
+    def slow(spec: EmbedderSpec) -> backends.Model:
+        inside.set()
+        assert go_on.wait(60)
+        return real(spec)
+
+    monkeypatch.setattr(backends, "load", slow)
+    loading = threading.Thread(target=embedder.embed_documents, args=(TEXTS,))
+    loading.start()
+    assert inside.wait(60)
+    assert ledger.held_bytes("ram", "runtime") > 100 * 2**20
+    assert embedder.embed_documents(TEXTS[:2]).shape == (2, 384)
+    assert embedder.embed_questions(["Is anybody here?"]).shape == (1, 384)
+    go_on.set()
+    loading.join(60)
+    assert _backend(embedder) == "sentence-transformers"
+    assert ledger.held_bytes("ram", "runtime") == 0
+
+
+@pytest.mark.expects_warnings
+def test_where_torch_cannot_be_had_documents_go_on_without_it(light, monkeypatch: pytest.MonkeyPatch):
+    embedder, ledger = light
+    tries: list[EmbedderSpec] = []
+
+    def broken(spec: EmbedderSpec) -> backends.Model:
+        tries.append(spec)
+        raise RuntimeError("a library is broken")
+
+    monkeypatch.setattr(backends, "load", broken)
+    for _ in range(4):
+        assert embedder.embed_documents(TEXTS[:2]).shape == (2, 384)
+    assert (len(tries), _backend(embedder), ledger.held_bytes("ram", "runtime")) == (1, "numpy", 0)
+
+
+def test_a_question_waits_for_no_documents_where_numpy_computes_both(light, monkeypatch: pytest.MonkeyPatch):
+    embedder, _ = light
+    embedder.load()
+    inside, go_on = threading.Event(), threading.Event()
+    real = NumpyBert.encode
+
+    def held(bert: NumpyBert, texts: list[str], *, is_question: bool) -> np.ndarray:
+        if not is_question:
+            inside.set()
+            assert go_on.wait(60)
+        return real(bert, texts, is_question=is_question)
+
+    monkeypatch.setattr(NumpyBert, "encode", held)
+    indexing = threading.Thread(target=embedder.embed_documents, args=(["a passage"] * 80,))
+    indexing.start()
+    assert inside.wait(60)
+    assert embedder.embed_questions(["a question"]).shape == (1, 384)
+    go_on.set()
+    indexing.join(60)
+
+
+@pytest.mark.parametrize(
+    "settings", [EmbedderSettings(backend="sentence-transformers"), EmbedderSettings(number_format="float32")]
+)
+def test_who_says_how_it_is_to_be_run_gets_that(settings: EmbedderSettings):
+    embedder = Embedder(resolve(settings), settings, Ledger())
+    embedder.embed_questions(["anything"])
+    assert _backend(embedder) == "sentence-transformers"
+    embedder.unload()
 
 
 def test_texts_are_as_long_as_their_tokens_whatever_their_script():

@@ -1,20 +1,12 @@
-"""Tests for engine.partitions.kernels, torch_kernel and selection."""
+"""Tests for engine.partitions.kernels and selection."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
-import torch
 
-from engine.partitions import kernels
-from engine.partitions.kernels import Kernel, NumpyKernel, choose, quantize
+from engine.partitions.kernels import NumpyKernel, quantize
 from engine.partitions.selection import best_columns
-from engine.partitions.torch_kernel import TorchKernel
-
-MAKERS: list[Callable[[], Kernel]] = [TorchKernel, lambda: TorchKernel(few_queries=0), NumpyKernel]
-IDS = ["streaming torch", "plain torch", "numpy"]
 
 
 def unit(count: int, dimensions: int = 384, seed: int = 1) -> np.ndarray:
@@ -26,13 +18,13 @@ def exact(rows: np.ndarray, scales: np.ndarray, queries: np.ndarray) -> np.ndarr
     return ((rows.astype(np.float64) @ queries.T) * scales[:, None]).T
 
 
-@pytest.fixture(params=MAKERS, ids=IDS)
-def kernel(request: pytest.FixtureRequest) -> Kernel:
-    return request.param()
+@pytest.fixture
+def kernel() -> NumpyKernel:
+    return NumpyKernel()
 
 
 @pytest.mark.parametrize("num_queries", [1, 2, 8, 9, 32, 130])
-def test_what_is_found_is_the_best_and_in_order(kernel: Kernel, num_queries: int) -> None:
+def test_what_is_found_is_the_best_and_in_order(kernel: NumpyKernel, num_queries: int) -> None:
     rows, scales = quantize(unit(5_003))
     queries = unit(num_queries, seed=2)
 
@@ -46,7 +38,7 @@ def test_what_is_found_is_the_best_and_in_order(kernel: Kernel, num_queries: int
     assert all(len(set(line)) == 40 for line in indices.tolist())
 
 
-def test_forty_candidates_hold_the_true_ten(kernel: Kernel) -> None:
+def test_forty_candidates_hold_the_true_ten(kernel: NumpyKernel) -> None:
     centres, random = unit(50), np.random.default_rng(3)
     vectors = centres[random.integers(50, size=20_000)] + 0.04 * random.standard_normal((20_000, 384))
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
@@ -59,7 +51,7 @@ def test_forty_candidates_hold_the_true_ten(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("num_queries", [1, 12])
-def test_masked_rows_are_never_found(kernel: Kernel, num_queries: int) -> None:
+def test_masked_rows_are_never_found(kernel: NumpyKernel, num_queries: int) -> None:
     rows, scales = quantize(unit(3_000))
     queries, mask = unit(num_queries, seed=2), np.random.default_rng(4).random(3_000) < 0.5
 
@@ -71,7 +63,7 @@ def test_masked_rows_are_never_found(kernel: Kernel, num_queries: int) -> None:
 
 
 @pytest.mark.parametrize("num_queries", [1, 12])
-def test_a_mask_that_leaves_few_rows_gives_only_those(kernel: Kernel, num_queries: int) -> None:
+def test_a_mask_that_leaves_few_rows_gives_only_those(kernel: NumpyKernel, num_queries: int) -> None:
     mask = np.zeros(3_000, np.bool_)
     mask[[7, 1_234, 2_999]] = True
 
@@ -81,7 +73,7 @@ def test_a_mask_that_leaves_few_rows_gives_only_those(kernel: Kernel, num_querie
     assert np.isfinite(scores).all()
 
 
-def test_nothing_to_find_is_an_empty_answer(kernel: Kernel) -> None:
+def test_nothing_to_find_is_an_empty_answer(kernel: NumpyKernel) -> None:
     rows, scales = quantize(unit(100))
     queries = unit(3, seed=2)
 
@@ -96,7 +88,7 @@ def test_nothing_to_find_is_an_empty_answer(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 15, 31, 32, 33])
-def test_fewer_rows_than_wanted_are_all_found(kernel: Kernel, count: int) -> None:
+def test_fewer_rows_than_wanted_are_all_found(kernel: NumpyKernel, count: int) -> None:
     indices, _ = kernel.scan(*quantize(unit(count)), unit(2, seed=2), 40)
 
     assert [sorted(line) for line in indices.tolist()] == [list(range(count))] * 2
@@ -104,7 +96,7 @@ def test_fewer_rows_than_wanted_are_all_found(kernel: Kernel, count: int) -> Non
 
 @pytest.mark.parametrize("dimensions", [1, 7, 17, 33, 50, 100, 300, 312, 385])
 @pytest.mark.parametrize("num_queries", [1, 12])
-def test_any_number_of_dimensions_will_do(kernel: Kernel, dimensions: int, num_queries: int) -> None:
+def test_any_number_of_dimensions_will_do(kernel: NumpyKernel, dimensions: int, num_queries: int) -> None:
     rows, scales = quantize(unit(2_000, dimensions))
     queries = unit(num_queries, dimensions, seed=2)
 
@@ -114,22 +106,8 @@ def test_any_number_of_dimensions_will_do(kernel: Kernel, dimensions: int, num_q
     np.testing.assert_allclose(scores, wanted, atol=2e-6)
 
 
-@pytest.mark.parametrize("dimensions", [1, 16, 17, 33, 50, 100, 300, 312])
-def test_rows_that_fill_no_whole_registers_never_meet_the_operator_that_reads_past_them(
-    dimensions: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def overrun(*_: object) -> None:
-        raise AssertionError("reads past the end of such rows")
-
-    monkeypatch.setattr(torch, "_weight_int8pack_mm", overrun)
-
-    indices, _ = TorchKernel().scan(*quantize(unit(64, dimensions)), unit(1, dimensions, seed=2), 3)
-
-    assert indices.shape == (1, 3)
-
-
 @pytest.mark.parametrize("num_queries", [1, 12])
-def test_equal_scores_come_in_the_order_of_the_rows(kernel: Kernel, num_queries: int) -> None:
+def test_equal_scores_come_in_the_order_of_the_rows(kernel: NumpyKernel, num_queries: int) -> None:
     vectors = np.repeat(unit(4), 1_000, axis=0)
 
     indices, scores = kernel.scan(*quantize(vectors), np.repeat(vectors[2_000:2_001], num_queries, axis=0), 30)
@@ -138,19 +116,19 @@ def test_equal_scores_come_in_the_order_of_the_rows(kernel: Kernel, num_queries:
     np.testing.assert_allclose(scores, 1.0, atol=0.01)
 
 
-def test_near_duplicates_that_bf16_cannot_tell_apart_are_still_ranked_exactly() -> None:
+def test_near_duplicates_are_ranked_exactly(kernel: NumpyKernel) -> None:
     base, random = unit(1), np.random.default_rng(5)
     vectors = base + 2e-3 * random.standard_normal((4_000, 384)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     rows, scales = quantize(vectors)
 
-    _, scores = TorchKernel().scan(rows, scales, base, 40)
+    _, scores = kernel.scan(rows, scales, base, 40)
 
     np.testing.assert_allclose(scores, -np.sort(-exact(rows, scales, base), axis=1)[:, :40], atol=2e-6)
 
 
 @pytest.mark.parametrize("num_queries", [1, 12])
-def test_rows_that_cannot_be_written_to_are_scanned_alike(kernel: Kernel, num_queries: int) -> None:
+def test_rows_that_cannot_be_written_to_are_scanned_alike(kernel: NumpyKernel, num_queries: int) -> None:
     rows, scales = quantize(unit(2_000))
     queries = unit(num_queries, seed=2)
     expected = kernel.scan(rows, scales, queries, 10)
@@ -162,7 +140,7 @@ def test_rows_that_cannot_be_written_to_are_scanned_alike(kernel: Kernel, num_qu
     np.testing.assert_array_equal(found[0], expected[0])
 
 
-def test_a_row_of_zeros_scores_zero(kernel: Kernel) -> None:
+def test_a_row_of_zeros_scores_zero(kernel: NumpyKernel) -> None:
     rows, scales = quantize(np.vstack([np.zeros((1, 8), np.float32), unit(3, 8)]))
 
     indices, scores = kernel.scan(rows, scales, unit(1, 8, seed=2), 4)
@@ -179,51 +157,6 @@ def test_quantising_loses_at_most_half_a_scale() -> None:
     assert scales.dtype == np.float32
     assert (np.abs(rows).max(axis=1) == 127).all()
     assert (np.abs(rows * scales[:, None] - vectors) <= scales[:, None] * 0.501).all()
-
-
-def test_scratch_memory_is_told_and_given_back() -> None:
-    kernel = TorchKernel()
-    assert kernel.held_bytes() == 0
-
-    kernel.scan(*quantize(unit(10_000)), unit(32, seed=2), 40)
-
-    assert 10_000 * 32 * 4 <= kernel.held_bytes() < 32 * 2**20
-    kernel.release()
-    assert kernel.held_bytes() == 0
-
-
-class WrongKernel(NumpyKernel):
-    """Answers at once, and with what nobody asked for."""
-
-    name = "wrong"
-
-    def scan(self, rows, scales, queries, limit, mask=None):
-        indices = np.tile(np.arange(limit, dtype=np.int64), (len(queries), 1))
-        return indices, np.ones(indices.shape, np.float32)
-
-
-def broken() -> Kernel:
-    raise RuntimeError("illegal instruction")
-
-
-@pytest.mark.expects_warnings
-def test_a_fast_kernel_that_is_wrong_is_not_chosen() -> None:
-    assert type(choose([WrongKernel, NumpyKernel])) is NumpyKernel
-
-
-@pytest.mark.expects_warnings
-def test_a_kernel_that_does_not_run_is_not_chosen() -> None:
-    assert type(choose([broken, NumpyKernel])) is NumpyKernel
-
-
-def test_of_those_that_are_right_the_fastest_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels._Problem, "cost", lambda self, kernel: 1.0 if isinstance(kernel, TorchKernel) else 2.0)
-
-    assert type(choose([NumpyKernel, TorchKernel])) is TorchKernel
-
-
-def test_the_best_kernel_is_found_once() -> None:
-    assert kernels.best_kernel() is kernels.best_kernel()
 
 
 def test_negative_and_infinite_scores_keep_their_order() -> None:
