@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.bench import confined
 from tests.bench.confined import CannotConfine, Group
+from tests.bench.disk_rate import held_reads
 from tests.bench.peers import PeerFailed
 
 
@@ -23,7 +24,8 @@ def parser_of(bench: str, about: str, quick: str) -> argparse.ArgumentParser:
 def within_group(measure: Callable[[argparse.Namespace, Group], int], options: argparse.Namespace) -> int:
     """The exit code of `measure`, whose sides run in groups below the one it is given; 2 where that cannot be."""
     try:
-        return measure(options, confined.find())
+        with held_reads(getattr(options, "disk_rate", None)):
+            return measure(options, confined.find())
     except (CannotConfine, PeerFailed) as error:
         print(error, file=sys.stderr)
         return 2

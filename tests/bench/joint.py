@@ -1,6 +1,6 @@
 """The whole engine when neither the index nor the model fits: memory that follows the load, beside fixed ways to share.
 
-    python -m tests.bench.joint [--quick] [--json FILE] [--csv FILE] [--peers FOLDER]
+    python -m tests.bench.joint [--quick] [--json FILE] [--csv FILE] [--peers FOLDER] [--disk-rate MB]
 
 Real documents and many synthetic vectors beside them (joint_library.py), and a model of random weights. The engine is a
 process in a control group whose limit is what it holds with neither, a quarter of the index, the 1.2th part of the
@@ -42,6 +42,7 @@ from tests.bench import heat_map, joint_figures, peers, report
 from tests.bench.bench_model import ONE_BILLION, SIX_HUNDRED_MILLION, Shape, bench_model
 from tests.bench.command_line import parser_of, within_group
 from tests.bench.confined import Group, forget_pages
+from tests.bench.disk_rate import add_disk_rate_option
 from tests.bench.given_text import vocabulary_of
 from tests.bench.joint_figures import BOUNDS, INDEX_FACTOR, MODEL_FACTOR, Answered, Phase, Split
 from tests.bench.joint_library import joint_library
@@ -187,6 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of("joint", __doc__, quick="a small model, short phases and a small sweep, within five minutes")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the sweep there")
     peers.add_folder_option(parser)
+    add_disk_rate_option(parser)
     options = parser.parse_args(arguments)
     if not DOCUMENTS.is_dir():
         print(f"There are no documents at {DOCUMENTS}.", file=sys.stderr)

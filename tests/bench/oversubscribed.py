@@ -1,6 +1,6 @@
 """Models larger than memory: the ring beside llama.cpp's own mapping of the file, Accelerate, and what the disk allows.
 
-    python -m tests.bench.oversubscribed [--quick] [--json FILE] [--peers FOLDER] [--no-accelerate]
+    python -m tests.bench.oversubscribed [--quick] [--json FILE] [--peers FOLDER] [--no-accelerate] [--disk-rate MB]
 
 A model of random weights is 0.8, 1.2, 1.7 and 2.5 times as large as the memory that each side may hold, and 1, 4 and 8
 greedy answers are written at once. The limit is real: every side is a process in a control group of its own, and what
@@ -54,6 +54,7 @@ from tests.bench.bench_model import ONE_BILLION, THREE_BILLION, Shape, bench_mod
 from tests.bench.command_line import parser_of, within_group
 from tests.bench.confined import Group, forget_pages
 from tests.bench.direct_bandwidth import bandwidth, layer_extents
+from tests.bench.disk_rate import add_disk_rate_option
 from tests.bench.measured_answers import MeasuredAnswers
 from tests.bench.our_generation import num_threads, told
 from tests.bench.oversubscription import Moved, Point, Rounds, Turns, batch_of_four, faults, least, named_ratios
@@ -291,6 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of("oversubscribed", __doc__, quick="a model of 0.6 GB and fewer points, within five minutes")
     parser.add_argument("--no-accelerate", action="store_true", help="do without Accelerate, and install nothing")
     peers.add_folder_option(parser)
+    add_disk_rate_option(parser)
     options = parser.parse_args(arguments)
     return within_group(_measure, options)
 

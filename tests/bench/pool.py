@@ -1,6 +1,6 @@
 """Several models in one engine, more than fit: how long a switch takes, and how many tokens come in time.
 
-    python -m tests.bench.pool [--quick] [--json FILE] [--only NAME…] [--peers FOLDER] [--no-peers]
+    python -m tests.bench.pool [--quick] [--json FILE] [--only NAME…] [--peers FOLDER] [--no-peers] [--disk-rate MB]
 
 Every side is a process in a control group of its own. What it may hold beside what its process holds without any model
 is the same for all sides; the models' files are in nobody's memory when it begins.
@@ -47,6 +47,7 @@ from tests.bench.batching import prompts
 from tests.bench.bench_model import LEAN, LEANER, ONE_BILLION, SEED, Shape, bench_model
 from tests.bench.command_line import parser_of, within_group
 from tests.bench.confined import Group, forget_pages
+from tests.bench.disk_rate import add_disk_rate_option
 from tests.bench.our_generation import num_threads, told
 from tests.bench.peers import PeerFailed
 from tests.bench.pool_figures import (
@@ -357,6 +358,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of("pool", __doc__, quick="smaller models and one short load, within five minutes")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="measure only these")
     peers.add_options(parser, alone="measure only our own switches and chats")
+    add_disk_rate_option(parser)
     options = parser.parse_args(arguments)
     if not CONVERSATIONS.exists():
         print(f"There is no trace at {CONVERSATIONS}.", file=sys.stderr)

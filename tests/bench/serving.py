@@ -1,7 +1,7 @@
 """Whole questions that come over time, answered by our engine and by others: what two pipelines and one plan are for.
 
     python -m tests.bench.serving [--quick] [--json FILE] [--csv FILE] [--plot FOLDER] [--peers FOLDER]
-                                  [--regime NAME…] [--only NAME…] [--questions N] [--seeds N]
+                                  [--regime NAME…] [--only NAME…] [--questions N] [--seeds N] [--disk-rate MB]
 
 The same model file, documents, questions, moments of arrival and lengths for everybody. Documents are real ones with
 many synthetic vectors beside them; questions ask about their places as Zipf has it; how much is read and written
@@ -21,7 +21,8 @@ several GB: beside a smaller one, what libraries take would be most of what is l
 - `llama_server`: with slots (four, and two where their cells are oversubscribed) and its prompt cache; retrieval as
   `serial` has it, before each request.
 - `llama_server_with_ring`: our generation with streaming weights, and nothing else of ours: four answers at once,
-  memory fixed, nothing kept, no drafts, passages in the order in which they come, questions searched one by one.
+  memory fixed, nothing kept, no drafts, passages in the order in which they come, questions searched one by one by an
+  embedder in torch, as `llama_server` has it.
 - `langchain`: LangChain, Chroma and llama-cpp-python as their documentation puts them together. It has the documents
   alone to search, without the synthetic vectors.
 - `accelerate`: transformers with Accelerate's disk offload, of as many layers of as many bytes, one question at a time;
@@ -66,6 +67,7 @@ from tests.bench.azure import CONVERSATIONS, read_lengths
 from tests.bench.bench_model import LEAN, SIX_HUNDRED_MILLION, THREE_BILLION, Shape, bench_model
 from tests.bench.command_line import parser_of, within_group
 from tests.bench.confined import Group, forget_pages
+from tests.bench.disk_rate import add_disk_rate_option
 from tests.bench.given_text import vocabulary_of
 from tests.bench.heat_map import write_csv
 from tests.bench.joint_library import joint_library
@@ -394,6 +396,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--questions", type=int, metavar="N", help="so many in each load, instead of the size's own")
     parser.add_argument("--seeds", type=int, metavar="N", help="only the first N of the size's own")
     peers.add_folder_option(parser)
+    add_disk_rate_option(parser)
     options = parser.parse_args(arguments)
     options.regime = options.regime or (QUICK_REGIMES if options.quick else REGIMES)
     if not DOCUMENTS.is_dir() or not CONVERSATIONS.exists():

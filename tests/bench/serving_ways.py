@@ -95,9 +95,10 @@ WAYS: Mapping[str, Way] = {
         keeps_nothing=True,
         gangs=Gangs(FIXED_ANSWERS, are_together=True),
     ),
-    # What llama-server would be with our ring: slots, continuous batching, passages in the order in which they come.
+    # What llama-server would be with our ring: slots, continuous batching, passages in the order in which they come, an
+    # embedder in torch.
     "llama_server_with_ring": Way(
-        {**NO_TREE, "generation.reorder_loss": 0.0},
+        {**NO_TREE, "generation.reorder_loss": 0.0, "embedder.backend": "sentence-transformers"},
         answers=FIXED_ANSWERS,
         has_fixed_index=True,
         keeps_nothing=True,
@@ -121,6 +122,7 @@ DEFAULTS: Mapping[str, Any] = {
     "generation.read_ahead": None,
     "generation.reorder_loss": 0.1,
     "retrieval.index_mode": "resident",
+    "embedder.backend": "",
 }
 
 
