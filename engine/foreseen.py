@@ -20,7 +20,7 @@ from engine.errors import RagdollError
 log = logging.getLogger(__name__)
 
 # Who comes when the stores are opened; before they ever were, about half as much again as they take with the default
-# model. What many documents bring is told of when it comes (embedder/model.py).
+# model. What many documents bring comes only where there is room (embedder/model.py).
 USUAL_BYTES: Mapping[str, int] = {"runtime": 320 * MIB, "embedder": 128 * MIB}
 # What differs by less is no news.
 NEWS_BYTES = 32 * MIB

@@ -1,8 +1,9 @@
 """The embedder at work: light for questions, run in the way that the self-test found fastest for many documents.
 
 A plain BERT begins in numpy, which is there in a moment and holds little. Torch takes seconds and hundreds of
-megabytes, so it comes when documents have taken as long as it takes to come, and questions stay with numpy, where they
-wait for nobody. Otherwise batches share the model through a turnstile, several at once where that is faster.
+megabytes, so it comes when documents have taken as long as it takes to come, where memory has room for it; questions
+stay with numpy, where they wait for nobody. Otherwise batches share the model through a turnstile, several at once
+where that is faster.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from engine.embedder.workers import at_once
 from engine.errors import EmbedderUnavailable
 from engine.memory.devices import torch_held_bytes
 from engine.memory.garbage import settle
+from engine.memory.hardware import probe
 from engine.memory.heap import trim_heap
 from engine.memory.ledger import Growth, Lease, Ledger
 from engine.yielding import available_cores
@@ -40,8 +42,11 @@ BATCHES = "batches being computed"
 _REMEMBERED = 64
 # Documents take so long before torch is loaded for them, which takes about as much; a few changed files never do.
 WORTH_LOADING_SECONDS = 5.0
-# What it brings is told beforehand, so that room can be made while it is imported.
-_COMING_BYTES = 256 * MIB
+# What it brings, and is told of beforehand.
+COMING_BYTES = 256 * MIB
+# So much must be free then. Where a model is streamed it never is: layers that torch pushed out would cost answers more
+# than documents gain.
+ROOM_BYTES = 2 * COMING_BYTES
 AroundLoading = Callable[[], AbstractContextManager[None]]
 
 
@@ -74,6 +79,7 @@ class Embedder:
         ledger: Ledger,
         around_loading: AroundLoading = nullcontext,
         cache: Path | None = None,
+        free_bytes: Callable[[], int] | None = None,
     ) -> None:
         """Prepares it.
 
@@ -83,9 +89,11 @@ class Embedder:
             ledger: Is told of the weights.
             around_loading: Makes a context for the seconds that loading takes, so that they can be told of.
             cache: The folder that keeps what the self-test found; None keeps nothing.
+            free_bytes: Of main memory, now; None asks the system.
         """
         self.spec = spec
         self._around_loading, self._cache = around_loading, cache
+        self._free_bytes = free_bytes or (lambda: probe(spec.folder).ram_free_bytes)
         self._settings = settings
         self._ledger = ledger
         # The same weights as often as batches are embedded at once; none before they are loaded.
@@ -220,13 +228,18 @@ class Embedder:
         if self._light_seconds < WORTH_LOADING_SECONDS or not self._loading.acquire(blocking=False):
             return
         try:
-            if self._models and self._setup.backend == "numpy":
-                self._replace_by_whole()
+            if not self._models or self._setup.backend != "numpy":
+                return
+            if self._free_bytes() < ROOM_BYTES:
+                # It is looked again when they have taken as long once more.
+                self._light_seconds = 0.0
+                return
+            self._replace_by_whole()
         finally:
             self._loading.release()
 
     def _replace_by_whole(self) -> None:
-        coming = self._ledger.take("runtime", "room for what embeds many documents", "ram", _COMING_BYTES)
+        coming = self._ledger.take("runtime", "room for what embeds many documents", "ram", COMING_BYTES)
         try:
             with self._around_loading():
                 found = self._whole()

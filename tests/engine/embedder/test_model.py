@@ -147,7 +147,9 @@ def light(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Embedder, Ledger]]:
     """An embedder that takes torch once anything has been embedded without it."""
     monkeypatch.setattr(model, "WORTH_LOADING_SECONDS", 1e-9)
     ledger = Ledger()
-    embedder = Embedder(resolve(EmbedderSettings()), EmbedderSettings(), ledger)
+    free = [model.ROOM_BYTES]
+    embedder = Embedder(resolve(EmbedderSettings()), EmbedderSettings(), ledger, free_bytes=lambda: free[0])
+    embedder.free = free
     yield embedder, ledger
     embedder.unload()
     assert ledger.spans() == ()
@@ -175,6 +177,18 @@ def test_torch_comes_when_documents_have_taken_long_enough(light):
     assert ledger.held_bytes("ram", "runtime") == 0
     embedder._questions = {}
     np.testing.assert_array_equal(embedder.embed_questions(["What does bread need?"]), asked)
+
+
+def test_it_does_not_come_where_memory_has_no_room_until_there_is_some(light):
+    embedder, ledger = light
+    embedder.free[0] -= 1
+    for _ in range(4):
+        assert embedder.embed_documents(TEXTS[:2]).shape == (2, 384)
+    assert (_backend(embedder), ledger.held_bytes("ram", "runtime")) == ("numpy", 0)
+    embedder.free[0] += 1
+    for _ in range(2):
+        embedder.embed_documents(TEXTS[:2])
+    assert _backend(embedder) == "sentence-transformers"
 
 
 def test_others_go_on_and_see_that_room_is_wanted_while_torch_comes(light, monkeypatch: pytest.MonkeyPatch):
