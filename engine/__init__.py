@@ -22,6 +22,9 @@ __version__ = "0.1.0"
 # wait starve each other where embedder, writer and window share a few cores: on two busy ones, asleep instead of
 # spinning, questions were embedded 6 times as fast and tokens came 20 times as fast.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# So does numpy's BLAS. Its threads spin as well, and those that embed and scan are ours: with its own beside them, a
+# question took half as long again and chunks twice as long.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def __getattr__(name: str) -> object:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.embedder.bert import WEIGHTS, Lengths, Shape, Tokens, load_tokenizer, tokens_of
-from engine.embedder.setup import MAX_WORKERS, Setup
+from engine.embedder.setup import Setup
 from engine.memory.process import bytes_in_files
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ Numbers = NDArray[np.float32]
 _BATCH_TOKENS = 256
 # Numbers that stay in a core's cache while a dozen operations go over them.
 _BLOCK_NUMBERS = 16_384
+# Batches at once, each on a core; all of them share weights and tokenizer.
+_MOST_AT_ONCE = 16
 # What a safetensors file begins with.
 _HEAD_LENGTH_BYTES = 8
 # Of what fills a row, in place of how well it fits: no number that there is adds anything to it.
@@ -121,7 +123,7 @@ class NumpyBert:
         per_token = 4 * shape.dimensions + 2 * shape.inner_dimensions + 2 * shape.num_heads * self.max_tokens
         return Setup(
             "numpy",
-            num_workers=min(num_cores, MAX_WORKERS),
+            num_workers=min(num_cores, _MOST_AT_ONCE),
             batch_tokens=_BATCH_TOKENS,
             batch_size=batch_size,
             batch_bytes=tokens * per_token * np.dtype(np.float32).itemsize,

@@ -10,8 +10,9 @@ import pytest
 
 
 def printed(code: str, **environment: str) -> str:
-    """What a fresh interpreter prints; OpenMP's variable is only there if the test says so."""
-    inherited = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    """What a fresh interpreter prints; variables of libraries for threads are only there if the test says so."""
+    ours = ("OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS")
+    inherited = {name: value for name, value in os.environ.items() if name not in ours}
     done = subprocess.run(
         [sys.executable, "-c", code], env=inherited | environment, capture_output=True, text=True, check=True
     )
@@ -22,6 +23,14 @@ def printed(code: str, **environment: str) -> str:
 def test_openmp_is_told_to_sleep_before_it_is_loaded_unless_the_user_said_otherwise(chosen: dict, policy: str):
     code = "import engine, os, sys; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
     assert printed(code, **chosen) == f"{policy} False"
+
+
+@pytest.mark.parametrize(("chosen", "number"), [({}, "1"), ({"OPENBLAS_NUM_THREADS": "3"}, "3")])
+def test_numpy_is_told_to_start_no_threads_before_it_is_loaded_unless_the_user_said_otherwise(
+    chosen: dict, number: str
+):
+    code = "import engine, os, sys; print(os.environ['OPENBLAS_NUM_THREADS'], 'numpy' in sys.modules)"
+    assert printed(code, **chosen) == f"{number} False"
 
 
 def test_the_engine_class_is_imported_on_first_use_only():
