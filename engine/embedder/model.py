@@ -342,16 +342,16 @@ class Embedder:
         if not texts:
             return vectors
         self.load()
-        if not is_urgent:
-            self._load_for_documents()
-        begun, is_light = time.perf_counter(), self._setup.backend == "numpy"
+        num_workers = self._setup.num_workers
 
         def encode(batch: list[int]) -> None:
+            begun = time.perf_counter()
             vectors[batch] = self._encode([texts[index] for index in batch], is_question, is_urgent)
+            if not is_urgent and self._setup.backend == "numpy":
+                self._light_seconds += (time.perf_counter() - begun) / num_workers
+                self._load_for_documents()
 
-        at_once(self._setup.num_workers, encode, self._batches(texts))
-        if is_light and not is_urgent:
-            self._light_seconds += time.perf_counter() - begun
+        at_once(num_workers, encode, self._batches(texts))
         return vectors
 
     def _batches(self, texts: Sequence[str]) -> list[list[int]]:

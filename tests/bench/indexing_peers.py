@@ -30,9 +30,12 @@ class OurEmbeddings(Embeddings):
         from engine.config import EmbedderSettings
         from engine.embedder import Embedder, resolve
         from engine.memory.ledger import Ledger
+        from tests.bench.warm_embedder import warm_at_once
 
         settings = EmbedderSettings()
         self._embedder = Embedder(resolve(settings), settings, Ledger(), cache=Path(cache))
+        with warm_at_once():
+            self._embedder.embed_documents(WARM_UP[:1])
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         vectors: list[list[float]] = self._embedder.embed_documents(texts).tolist()
