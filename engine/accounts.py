@@ -43,7 +43,8 @@ class Accounts:
             expected = self._expected(placement, loader.demand)
             decision = reworded(decision, placement.prediction, expected)
             placement = replace(placement, prediction=expected)
-        told = tuple(filter(None, (decision, loader.pending, loader.problem)))
+        offer = placement.offer if placement is not None else ""
+        told = tuple(filter(None, (decision, offer, loader.pending, loader.problem)))
         counters = self._counters(num_waiting, placement)
         return take_snapshot(self._ledger, hardware, counters, told, self._news(), parts.adapting.decisions.newest)
 

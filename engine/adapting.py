@@ -21,9 +21,10 @@ from engine.handing_over import HandOver, Here, is_free, is_there, step
 from engine.memory import reasons
 from engine.memory.allowance import Allowance, chosen_of
 from engine.memory.decisions import Decisions
-from engine.memory.demand import Backlog, Budgets, Demand
+from engine.memory.demand import Backlog, Budgets, Demand, losing_nothing
 from engine.memory.gangs import Sharing
 from engine.memory.hardware import Hardware
+from engine.memory.hysteresis import regains
 from engine.memory.ladder import Rung, constrained
 from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
@@ -86,7 +87,8 @@ class Adapting:
         self._left: tuple[Placement, int] | None = None
         self._planned: tuple[tuple[Demand, Backlog], Placement] | None = None
         self._made_for: tuple[Budgets, Backlog] | None = None
-        self._changed_at = self._refused_at = float("-inf")
+        self._changed_at = self._refused_at = self._keeps_all_until = float("-inf")
+        self._may_lose: bool | None = None
         # What was refused is not tried again before that, unless it must be; longer where trying cost something.
         self._calm_s = CALM_SECONDS
         self._heard: deque[PlacementSettled | MemoryShort | ModelStateChanged | ModelSwitched] = deque()
@@ -185,13 +187,16 @@ class Adapting:
         over = self._shortage.look(hardware, self._changed_at, now)
         # What is on its way gives memory back, too.
         has_moved = self._over is None and self._shortage.climb(in_force, now)
-        wanted = self._wanted(hardware, in_force)
+        wanted = self._wanted(hardware, in_force, now)
         if self._is_loading:
             # What is given back for a model that is on its way (making_room.py) is nobody else's.
             index_bytes = min(wanted.index_bytes, in_force.here.index_bytes)
             self._over, wanted = None, replace(wanted, index_bytes=index_bytes)
-        must = is_told or has_moved or self._must_shrink(in_force.here, wanted, over)
-        self._aim(in_force, wanted, now, must=must, is_said=has_moved)
+        # What takes more for having again what was lost is no way out of a shortage.
+        shrinks = not regains(in_force.here.placement, wanted)
+        must = is_told or (shrinks and (has_moved or self._must_shrink(in_force.here, wanted, over)))
+        loses_more = wanted.num_concessions > in_force.here.placement.num_concessions
+        self._aim(in_force, wanted, now, must=must, is_said=has_moved and not loses_more)
         self._hand_over(in_force, now)
         self._limit(in_force)
         if self._observer is not None:
@@ -212,6 +217,9 @@ class Adapting:
                 self._note_pause(event.pause_seconds)
             else:
                 self.decisions.say("refused", event.sentence)
+                if self._over is not None and self._over.wanted.num_concessions:
+                    # Somebody may need the cells to the end of an answer: till then, what else there is.
+                    self._keeps_all_until = now + CALM_SECONDS
                 self._over, self._refused_at = None, now
                 if event.pause_seconds:
                     self._back_off(now)
@@ -247,19 +255,25 @@ class Adapting:
     # --- budgets ---
 
     def _follow_budgets(self, hardware: Hardware, now: float) -> bool:
-        """Whether the user has changed one, who then waits for it to happen."""
+        """Whether the user has changed one, or what may be lost, and then waits for it to happen."""
         chosen = self._senses.settings().memory
         changed = self._allowance.follow(hardware, Held.by(self._ledger), chosen, now)
         for tier in changed:
             self.decisions.say("budget", reasons.budget_chosen(tier, chosen_of(chosen, tier)), tier)
-        return bool(changed)
+        before, self._may_lose = self._may_lose, chosen.may_lose
+        has_decided = before is not None and before != chosen.may_lose
+        if has_decided:
+            self.decisions.say("budget", reasons.losses_chosen(chosen.may_lose), "ram")
+        return bool(changed) or has_decided
 
     # --- the plan ---
 
-    def _wanted(self, hardware: Hardware, in_force: InForce) -> Placement:
+    def _wanted(self, hardware: Hardware, in_force: InForce, now: float) -> Placement:
         """The plan of somebody who does without what was given up; made anew only where what it rests on differs."""
-        backlog = self._senses.backlog()
-        made_from = constrained(in_force.demand, self.given_up), backlog
+        backlog, demand = self._senses.backlog(), in_force.demand
+        if now < self._keeps_all_until:
+            demand = losing_nothing(demand)
+        made_from = constrained(demand, self.given_up), backlog
         if self._planned is None or self._planned[0] != made_from:
             self._planned = made_from, self._plan(hardware, backlog, made_from[0])
         return self._planned[1]

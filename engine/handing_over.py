@@ -190,6 +190,9 @@ def _moved(placement: Placement) -> tuple[object, ...]:
         placement.num_slots,
         placement.num_cells,
         placement.n_ubatch,
+        # Nothing moves for these, but what is told of it is another.
+        placement.num_concessions,
+        bool(placement.offer),
     )
 
 

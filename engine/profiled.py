@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from engine.competing import place_index
+from engine.memory.concessions import conceding
 from engine.memory.demand import Backlog, Demand, losing_nothing
 from engine.memory.gangs import Sharing
 from engine.memory.hardware import Hardware
@@ -27,9 +29,8 @@ class ProfiledPlanner:
         """Where everything is to live; without a model, where the index is."""
         if not demand.shape.layer_bytes:
             return place_index(demand, hardware.ram_capacity_bytes)
-        demand = losing_nothing(demand)
-        self._newest = backlog, demand
-        return plan(hardware, self._profile(), backlog, demand)
+        self._newest, profile = (backlog, losing_nothing(demand)), self._profile()
+        return conceding(partial(plan, hardware, profile, backlog), demand)
 
     def sharing(self, placement: Placement, backlog: Backlog, demand: Demand) -> Sharing | None:
         """What scripts' questions gain by sharing steps, with a model placed like this; None where few are there."""

@@ -92,6 +92,10 @@ class ChatModel(QObject):
         self._conversation.set_model(NO_MODEL)
         self._picker.use_none()
 
+    def allow_losses(self) -> None:
+        """Lets models without room lose a little, here and in every chat."""
+        self._picker.allow_losses()
+
     def use_alternative(self) -> None:
         """Answers here with the model that new chats begin with."""
         if (entry := self.alternative) is not None:

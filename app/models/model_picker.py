@@ -107,6 +107,21 @@ class ModelPickerModel(QObject):
         """Takes the model off the list; the file stays where it is."""
         self._client.request(protocol.MODELS_FORGET, protocol.ModelFile(path=path), self._on_done, self._on_error)
 
+    def allow_losses(self, path: str = "") -> None:
+        """Lets models without room lose a little of keys and values, or of the context.
+
+        `added` then tells anew of the model at `path`, if one is named.
+        """
+
+        def on_allowed(_reply: protocol.SettingsReply) -> None:
+            if path:
+                self.add(path)
+            else:
+                self.refresh()
+
+        wanted = protocol.SetSettings(changes={"memory.may_lose": True})
+        self._client.request(protocol.SETTINGS_SET, wanted, on_allowed, self._on_error)
+
     def refresh(self) -> None:
         self._client.request(protocol.MODELS, protocol.Nothing(), self._on_models)
 

@@ -183,6 +183,7 @@ class ModelPopup(QWidget):
             row = ModelRow(entry, entry.path == path and not entry.problem, can_forget=False)
             row.use_wanted.connect(self._on_use)
             row.unload_wanted.connect(self._on_none)
+            row.allow_wanted.connect(self._on_allow)
             column.addWidget(row)
             self.rows.append(row)
         scroll = QScrollArea()
@@ -206,6 +207,10 @@ class ModelPopup(QWidget):
 
     def _on_none(self) -> None:
         self._chat.use_none()
+        self.close()
+
+    def _on_allow(self) -> None:
+        self._chat.allow_losses()
         self.close()
 
     def _on_alternative(self) -> None:

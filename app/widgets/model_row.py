@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import bytes_text, count_text, file_name, printable, seconds_text
+from app.widgets.picture import Picture
 
 if TYPE_CHECKING:
     from engine.protocol import ModelEntry
@@ -25,6 +26,7 @@ class ModelRow(QFrame):
     use_wanted = Signal(str, object)  # path, n_gpu_layers as llama.cpp counts or None for the plan's
     forget_wanted = Signal(str)
     unload_wanted = Signal()
+    allow_wanted = Signal()  # what the offer says may be lost
 
     def __init__(self, entry: ModelEntry, is_current: bool, state: str = "", *, can_forget: bool = True) -> None:
         super().__init__()
@@ -50,6 +52,8 @@ class ModelRow(QFrame):
             # A word joiner: else "tokens/s" is broken at its slash.
             words = entry.fit.replace("/", "/\u2060")
             layout.addWidget(bits.label(words, "plain" if entry.fits else "problem", wraps=True))
+        if entry.offer:
+            layout.addLayout(self._offer())
         layout.addSpacing(6)
         layout.addLayout(self._actions(is_current, can_forget))
 
@@ -69,6 +73,17 @@ class ModelRow(QFrame):
         if entry.trained_context:
             facts.append(self.tr("context of %1 tokens").replace("%1", count_text(entry.trained_context)))
         return " · ".join(fact for fact in facts if fact)
+
+    def _offer(self) -> QHBoxLayout:
+        """What losing a little would give, and the button that allows it."""
+        self.allow = bits.button(self.tr("Allow it"), "link", clicked=self.allow_wanted.emit)
+        self.allow.setAccessibleName(self.tr("Allow it for want of memory"))
+        self.allow.setToolTip(self.tr("Holds for any model that has no room otherwise; the Memory page takes it back."))
+        words = bits.label(self.entry.offer.replace("/", "/\u2060"), wraps=True)
+        line = bits.row(Picture("info", "accent", 18), spacing=10)
+        line.addWidget(words, 1)
+        line.addWidget(self.allow)
+        return line
 
     def _actions(self, is_current: bool, can_forget: bool) -> QHBoxLayout:
         entry = self.entry

@@ -335,6 +335,7 @@ class MainWindow(QMainWindow):
             # Opened beside a chat, it is for that chat; elsewhere for those to come.
             user = self._models.chat_model if self._place == "chats" else self._models.model_picker
             dialog.use_wanted.connect(user.use)
+            dialog.allow_wanted.connect(self._models.model_picker.allow_losses)
         dialog.open()
 
     def _show_problems(self) -> None:

@@ -20,6 +20,7 @@ class ModelDialog(QDialog):
     """Shows a ModelEntry; it is on the list of models whatever is chosen here."""
 
     use_wanted = Signal(str, object)  # path, n_gpu_layers as llama.cpp counts or None for the plan's
+    allow_wanted = Signal(str)  # path; what its offer says may be lost
 
     def __init__(self, entry: ModelEntry, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -28,6 +29,7 @@ class ModelDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.row = ModelRow(entry, False, can_forget=False)
         self.row.use_wanted.connect(self._on_use)
+        self.row.allow_wanted.connect(self._on_allow)
         self.later = bits.button(self.tr("Not now"), clicked=self.reject)
         title = self.tr("This file cannot be used") if entry.problem else self.tr("Answer with this model?")
         layout = bits.column(bits.label(title, "heading"), self.row, spacing=12)
@@ -36,6 +38,10 @@ class ModelDialog(QDialog):
         layout.setContentsMargins(24, 20, 24, 20)
         self.setLayout(layout)
         (self.later if entry.problem else self.row.use).setFocus()
+
+    def _on_allow(self) -> None:
+        self.allow_wanted.emit(self.row.entry.path)
+        self.accept()
 
     def _on_use(self, path: str, layers: int | None) -> None:
         self.use_wanted.emit(path, layers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFrame, QProgressBar, QScrollArea, QVBoxLayout, QWidget
 
 from app import theme
@@ -57,6 +58,11 @@ class ModelsPage(Page):
         picker.models_changed.connect(self._show)
         picker.state_changed.connect(self._show)
         self._show()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        # How models fit may be another since: budgets are set on the Memory page.
+        self._picker.refresh()
 
     def rows(self) -> tuple[ModelRow, ...]:
         return tuple(self._rows)
@@ -125,6 +131,7 @@ class ModelsPage(Page):
             row.use_wanted.connect(self._picker.use)
             row.forget_wanted.connect(self._picker.forget)
             row.unload_wanted.connect(self._picker.use_none)
+            row.allow_wanted.connect(self._picker.allow_losses)
             self._column.insertWidget(position, row)
             self._rows.append(row)
 

@@ -71,6 +71,7 @@ class ModelInstance:
             self._publish(PlacementSettled(False, NOT_LOADED))
             return
         is_long = plan.placement.reloads_for(placement)
+        self._allow_losses()
         with self._phases.during("loading model") if is_long else nullcontext():
             applied = apply(self.loaded, placement, self._means)
         self._have(applied, self._planner.settings() if applied.is_as_wanted else None)
@@ -83,6 +84,7 @@ class ModelInstance:
         Raises:
             ModelError: As `apply` does.
         """
+        self._allow_losses()
         with self._phases.during("loading model"):
             applied = take_less(self.loaded, self._means)
         if applied is not None:
@@ -140,12 +142,19 @@ class ModelInstance:
             return
         loaded = self.loaded
         with nullcontext() if loaded.model.is_open else self._phases.during("loading model"):
-            applied = self.standby.come_back(loaded, lambda: self._planner.placed_anew(loaded.plan), self._means)
+            needed_cells = loaded.loop.needs.num_cells
+            applied = self.standby.come_back(
+                loaded, lambda: self._planner.placed_anew(loaded.plan, needed_cells), self._means
+            )
         if applied is not None:
             self._have(applied, self._planner.settings() if applied.is_as_wanted else None)
             # What was changed meanwhile.
             self.apply_settings()
             self.obey()
+
+    def _allow_losses(self) -> None:
+        """What loads less, should it come to that, is planned with such losses as are allowed now."""
+        self.loaded = replace(self.loaded, plan=self._planner.with_losses_of_now(self.loaded.plan))
 
     def _have(self, applied: Applied, settings: Settings | None) -> None:
         """It lives otherwise: as planned by `settings`, or with what there was room for."""

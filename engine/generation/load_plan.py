@@ -55,7 +55,8 @@ class LoadPlan:
     @property
     def room(self) -> KVRoom:
         """What the placement gives to keys and values."""
-        placement, tokens = self.placement, self.demand.context_tokens
+        # Fewer cells than were wanted may be all that found room.
+        placement, tokens = self.placement, min(self.demand.context_tokens, self.placement.num_cells)
         return KVRoom(tokens, placement.num_cells, placement.kv_ram_bytes, placement.kv_disk_bytes)
 
     @property

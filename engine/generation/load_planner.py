@@ -14,7 +14,7 @@ from engine.config import Settings
 from engine.generation.kv_room import disk_room
 from engine.generation.load_plan import LoadPlan, Planning, plan_load, unmeasured
 from engine.generation.premises import Premises
-from engine.memory.demand import SPARE_OWNER, Budgets, Demand, undecided
+from engine.memory.demand import SPARE_OWNER, Budgets, Demand, losing_nothing, undecided
 from engine.memory.hardware import Hardware, probe
 from engine.memory.ladder import constrained
 from engine.memory.room import headroom_bytes, left_bytes
@@ -57,11 +57,22 @@ class LoadPlanner:
         beside = partial(self._with_all, path)
         return plan_load(path, self.settings(), self.hardware(), n_gpu_layers, self.planning, beside)
 
-    def placed_anew(self, plan: LoadPlan) -> LoadPlan:
-        """The plan of now of a model that has to be read again; it does without what it did without before."""
-        demand = self.demand(plan)
-        placement = self.planning(self.hardware(), constrained(demand, plan.given_up))
+    def placed_anew(self, plan: LoadPlan, needed_cells: int = 0) -> LoadPlan:
+        """The plan of now of a model that has to be read again; it does without what it did without before.
+
+        Nothing is conceded that would leave fewer cells than the `needed_cells` of somebody who is being answered.
+        """
+        demand, hardware = self.demand(plan), self.hardware()
+        wanted = constrained(demand, plan.given_up)
+        placement = self.planning(hardware, wanted)
+        if placement.num_concessions and placement.num_cells < needed_cells:
+            placement = self.planning(hardware, losing_nothing(wanted))
         return replace(plan.placed(placement), demand=demand)
+
+    def with_losses_of_now(self, plan: LoadPlan) -> LoadPlan:
+        """The plan of a loaded model, allowing such losses as the user does by now: less is planned by it."""
+        wishes = replace(plan.demand.wishes, may_lose=self.settings().memory.may_lose)
+        return replace(plan, demand=replace(plan.demand, wishes=wishes))
 
     def demand(self, plan: LoadPlan) -> Demand:
         """What a loaded model wants by the settings in force, and what competes with it."""

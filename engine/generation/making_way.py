@@ -152,5 +152,5 @@ def _by_use(members: list[Member]) -> list[Member]:
 
 
 def is_whole(placement: Placement) -> bool:
-    """Whether all of a model has room in memory."""
-    return placement.fits and not (placement.streamed_layers or placement.is_mapped)
+    """Whether all of a model has room in memory, and nothing is lost for it: turns lose nothing."""
+    return placement.fits and not (placement.streamed_layers or placement.is_mapped or placement.num_concessions)

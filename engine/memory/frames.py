@@ -41,6 +41,11 @@ def cells_per_answer(demand: Demand, backlog: Backlog) -> int:
     return max(1, min(demand.context_tokens, int(usual)))
 
 
+def least_ubatch(demand: Demand) -> int:
+    """The fewest tokens of a prompt that a pass may read."""
+    return demand.wishes.n_ubatch or UBATCHES[0]
+
+
 def _without_layers(demand: Demand, backlog: Backlog, *, has_device: bool) -> Iterator[Frame]:
     ubatches = _ubatches(demand, backlog)
     for kv_type in _kv_types(demand):

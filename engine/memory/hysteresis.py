@@ -3,7 +3,8 @@
 Moving costs a pause, in which nobody gets a token. How long a load will last nobody knows, so staying is given up when
 it has cost as much as the pause: whatever comes then, no more than twice the least is lost (the ski-rental rule; Karlin
 et al., Competitive snoopy caching, 1988). While nobody asks anything nobody pauses, and less of a gain is enough: so
-what a burst of questions had moved comes back. What does not fit any more is left at once.
+what a burst of questions had moved comes back, and then also what was lost for want of room (concessions.py) is had
+again, even where it is slower. What does not fit any more is left at once.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ LEAST_GAIN, LARGE_GAIN = 0.03, 0.10
 HELD_SECONDS = 3.0
 # The same while nobody has asked anything for so long.
 IDLE_GAIN, IDLE_HELD_SECONDS = 0.002, 10.0
+# Room for what was lost must have been there for so long: else a model would be read again and again.
+REGAINED_SECONDS = 60.0
 # At most so many changes within so many seconds.
 MOST_CHANGES, WITHIN_SECONDS = 2, 60.0
 
@@ -81,13 +84,16 @@ def judged(
     """
     if must:
         return patience.after(now), True
-    gain = gain_of(current, wanted)
-    if gain < (IDLE_GAIN if is_idle else LEAST_GAIN):
+    gain, regained = gain_of(current, wanted), regains(current, wanted)
+    is_for_nothing = wanted.num_concessions > current.num_concessions and not current.is_starved
+    is_better = gain >= (IDLE_GAIN if is_idle else LEAST_GAIN) or (regained and is_idle and not wanted.is_starved)
+    if is_for_nothing or not is_better:
         return patience.without_gain(), False
-    patience = patience.with_gain(gain, now)
+    patience = patience.with_gain(max(0.0, gain), now)
     since = now if patience.better_since is None else patience.better_since
     is_earned = is_idle or patience.lost_s >= pause_s
-    is_held = now - since >= (IDLE_HELD_SECONDS if is_idle else HELD_SECONDS)
+    held_s = REGAINED_SECONDS if regained else IDLE_HELD_SECONDS if is_idle else HELD_SECONDS
+    is_held = now - since >= held_s
     if is_earned and is_held and patience.may_change(now, is_large=is_idle or gain >= LARGE_GAIN):
         return patience.after(now), True
     return patience, False
@@ -97,6 +103,12 @@ def gain_of(current: Placement, wanted: Placement) -> float:
     """The share of the expected latency that `wanted` saves."""
     latency = current.prediction.latency_s
     return 1.0 - wanted.prediction.latency_s / latency if latency > 0 else 0.0
+
+
+def regains(current: Placement, wanted: Placement) -> bool:
+    """Whether `wanted` has again what was lost for want of room: precision, or context."""
+    has_more = current.kv_type != wanted.kv_type == "f16" or wanted.num_cells > current.num_cells
+    return wanted.num_concessions < current.num_concessions and has_more
 
 
 def exceeds(placement: Placement, room: Room) -> bool:

@@ -102,6 +102,11 @@ def next_rung(tier: Tier, state: LadderState) -> Rung | None:
     return None
 
 
+def next_loss(tier: Tier, state: LadderState) -> Rung | None:
+    """The next of the rungs that lose something, whatever else could be given up first; None where none is left."""
+    return next((rung for offered in _LOSSES if (rung := offered(tier, state)) is not None), None)
+
+
 def rung_to_climb(tier: Tier, state: LadderState) -> Rung | None:
     """What to take back first: the one of this tier that was given up last."""
     return next((rung for rung in reversed(state.given_up) if rung.tier == tier), None)
@@ -294,7 +299,10 @@ def _fewer_cells(tier: Tier, state: LadderState) -> Rung | None:
 def _kv_8bit(tier: Tier, state: LadderState) -> Rung | None:
     if not (state.demand.wishes.may_lose and state.demand.can_quantise_kv):
         return None
-    if state.placement.kv_type == "q8_0" or state.has_given_up("kv_8bit"):
+    # Where a plan conceded them for want of room they are given up first, so that nothing after it brings them back.
+    if "q8_0" in (state.demand.wishes.kv_type, state.placement.kv_type if not state.placement.num_concessions else ""):
+        return None
+    if state.has_given_up("kv_8bit"):
         return None
     if not (num_bytes := _kv_bytes(state, tier)):
         return None
@@ -308,7 +316,8 @@ def _kv_8bit(tier: Tier, state: LadderState) -> Rung | None:
 
 
 def _smaller_context(tier: Tier, state: LadderState) -> Rung | None:
-    tokens = state.bounded("smaller_context", state.demand.context_tokens)
+    # There may be fewer cells already, since no more found room.
+    tokens = min(state.bounded("smaller_context", state.demand.context_tokens), state.placement.num_cells)
     if not state.demand.wishes.may_lose or tokens // 2 < LEAST_CONTEXT_TOKENS or not _kv_bytes(state, tier):
         return None
     return Rung(
@@ -342,6 +351,7 @@ def _fewer_files(tier: Tier, state: LadderState) -> Rung | None:
 
 
 _Offer = Callable[[Tier, LadderState], Rung | None]
+_LOSSES: tuple[_Offer, ...] = (_kv_8bit, _smaller_context)
 _LADDERS: Mapping[Tier, tuple[_Offer, ...]] = {
     "gpu": (
         _embedder_to_ram,
@@ -350,8 +360,7 @@ _LADDERS: Mapping[Tier, tuple[_Offer, ...]] = {
         _kv_to_ram,
         _fewer_cells,
         _layers_off_gpu,
-        _kv_8bit,
-        _smaller_context,
+        *_LOSSES,
     ),
     "ram": (
         _tree_to_disk,
@@ -360,8 +369,7 @@ _LADDERS: Mapping[Tier, tuple[_Offer, ...]] = {
         _sequences_to_disk,
         _fewer_cells,
         _more_streamed,
-        _kv_8bit,
-        _smaller_context,
+        *_LOSSES,
     ),
     "disk": (_fewer_files,),
 }

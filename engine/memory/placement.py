@@ -44,6 +44,10 @@ class Placement:
     Where none is streamed, repacked or can leave, the system maps the file and reads what is touched.
     `fits` is false where even the least of it is more than may be used. `reasons` are the further decisions, each in a
     sentence; `num_evaluated` is how many predictions it took.
+
+    `is_starved`: what is beside the weights leaves them room neither to lie in memory nor to be streamed. So many
+    concessions were made for that, each of which loses something; `offer` says what such would give, where they help
+    and are not allowed (concessions.py).
     """
 
     n_gpu_layers: int
@@ -70,6 +74,9 @@ class Placement:
     fits: bool = True
     reasons: tuple[str, ...] = ()
     num_evaluated: int = 0
+    is_starved: bool = False
+    num_concessions: int = 0
+    offer: str = ""
 
     @property
     def layers_on_gpu(self) -> int:
@@ -99,10 +106,12 @@ class Placement:
         """Whether weights have to be read again: what lies on a device, or in which order, is fixed by loading.
 
         So it is where the first layers are to be streamed, or to leave at times: memory of ours is laid under a model
-        before anything was computed with it, and stays there until it is closed.
+        before anything was computed with it, and stays there until it is closed. Nor do such layers become pages that
+        the system may drop.
         """
         is_loaded_so = (self.n_gpu_layers, self.is_repacked) == (wanted.n_gpu_layers, wanted.is_repacked)
-        return (wanted.is_held and not self.is_held) or not is_loaded_so
+        lies_otherwise = (wanted.is_held and not self.is_held) or (wanted.is_mapped and self.is_held)
+        return lies_otherwise or not is_loaded_so
 
     @property
     def tier_of_output(self) -> Tier:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from engine.memory.cost_model import Course, Disk
 from engine.memory.demand import Backlog, Demand
-from engine.memory.frames import cells_per_answer
+from engine.memory.frames import cells_per_answer, least_ubatch
 from engine.memory.gangs import Sharing, even_gangs
 from engine.memory.hardware import Hardware
 from engine.memory.leftover import handed_out
@@ -124,7 +124,17 @@ def _placement(
         fits=found.fits,
         reasons=words.reasons(),
         num_evaluated=found.evaluated,
+        is_starved=not found.fits or (filling.is_mapped and not _could_stream(terms, frame, filling)),
     )
+
+
+def _could_stream(terms: Terms, frame: Frame, filling: Filling) -> bool:
+    """Whether a ring had room, if all beside it took as little as can be and lost nothing: nobody was forced to map."""
+    demand = terms.demand
+    smallest = replace(frame, n_ubatch=least_ubatch(demand), num_slots=1, num_cells=demand.context_tokens)
+    least_index = min(demand.partition_bytes, filling.index_bytes)
+    freed = terms.framed_ram_bytes(frame) - terms.framed_ram_bytes(smallest) + filling.index_bytes - least_index
+    return terms.has_ring_room(smallest, filling.mapped_room_bytes + freed + filling.tree_bytes)
 
 
 def _kv_disk_bytes(terms: Terms, room: Room, packed_bytes: int) -> int:

@@ -47,6 +47,13 @@ def budget_chosen(tier: Tier, num_bytes: int | None) -> str:
     return f"Ragdoll may hold {in_words(num_bytes)} {_PLACES[tier]}."
 
 
+def losses_chosen(may_lose: bool) -> str:
+    """That the user allowed losses for want of memory, or forbade them."""
+    if may_lose:
+        return "A model that has no room may lose a little: keys and values in 8 bits, or a smaller context."
+    return "No model may lose anything for want of room."
+
+
 def cause(before: tuple[Budgets, Backlog] | None, now: tuple[Budgets, Backlog]) -> str:
     """What is new since the placement in force was decided; "" where nothing is but that more is known."""
     if before is None:

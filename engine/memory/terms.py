@@ -110,6 +110,13 @@ class Terms:
     def _copy_bytes(self) -> int:
         return self._weights[-1] + self.shape.head_bytes
 
+    def has_ring_room(self, frame: Frame, room_bytes: int) -> bool:
+        """Whether so much room for weights holds the smallest ring: a layer that stays, and one slot."""
+        if not self.demand.is_streamable:
+            return False
+        left = room_bytes - self.edge_bytes(frame, is_streaming=True)
+        return self.spread(frame).fewest_streamed(left, 1) is not None
+
     def spread(self, frame: Frame) -> Spread:
         count = self.shape.num_layers - self.on_device(frame)
         if count not in self._spreads:

@@ -60,11 +60,10 @@ class Wording:
         return f"slow, {self._rate()}"
 
     def _too_little(self) -> str:
-        """Where there would be a ring, if there were room for its smallest: a layer that stays, and one slot."""
-        frame, terms = self.frame, self.terms
-        spread, left = terms.spread(frame), self.filling.mapped_room_bytes - terms.edge_bytes(frame, is_streaming=True)
-        has_room = spread.fewest_streamed(left, 1) is not None
-        return ", too little even to stream it layer by layer" if terms.demand.is_streamable and not has_room else ""
+        """Where there would be a ring, if there were room for its smallest."""
+        has_room = self.terms.has_ring_room(self.frame, self.filling.mapped_room_bytes)
+        streamable = self.terms.demand.is_streamable
+        return ", too little even to stream it layer by layer" if streamable and not has_room else ""
 
     def _needs(self) -> str:
         return f"it needs {_gigabytes(self.needed_bytes)} of memory, and {_gigabytes(self.room_bytes)} may be used"

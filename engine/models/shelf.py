@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from engine.config import Settings
 from engine.errors import ModelError
-from engine.memory.demand import Backlog, Demand, losing_nothing
+from engine.memory.concessions import conceding
+from engine.memory.demand import Backlog, Demand
 from engine.memory.hardware import Hardware
 from engine.memory.placement import Placement
 from engine.memory.planner import plan
@@ -21,7 +23,7 @@ Planning: TypeAlias = Callable[[Hardware, Demand], Placement]
 
 def planning_by(profile: Callable[[], Profile]) -> Planning:
     """Plans for a single question, by what is known of the machine's speed; promises what a load would get."""
-    return lambda hardware, demand: plan(hardware, profile(), Backlog(), losing_nothing(demand))
+    return lambda hardware, demand: conceding(partial(plan, hardware, profile(), Backlog()), demand)
 
 
 # On a machine of which nothing was measured.
@@ -60,6 +62,7 @@ def entry(
         has_gpu=bool(hardware.devices),
         fit=placement.sentence,
         fits=placement.fits,
+        offer=placement.offer,
         tokens_per_s=placement.prediction.tokens_per_s,
         ttft_s=placement.prediction.ttft_s,
     )

@@ -24,7 +24,8 @@ class ModelEntry(Message):
     """A model that the picker offers; `problem` says why it cannot be used ("" when it can).
 
     `fit` says how it would be placed here, and what that is expected to give: `tokens_per_s` of an answer, and `ttft_s`
-    seconds until its first word, by a prompt of a usual length; `fits` is whether it can run at all. Where the machine
+    seconds until its first word, by a prompt of a usual length; `fits` is whether it can run at all. `offer` says what
+    losing a little would give (`memory.may_lose`), where it has no room otherwise. Where the machine
     `has_gpu`, `planned_gpu_layers` would lie there, the output head not counted.
     """
 
@@ -39,6 +40,7 @@ class ModelEntry(Message):
     fit: str = ""
     problem: str = ""
     fits: bool = True
+    offer: str = ""
     tokens_per_s: float = 0.0
     ttft_s: float = 0.0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config import GIB, MIB
+from engine.config import GIB, MIB, MemorySettings, Settings
 from engine.core import ModelShape
 from engine.events import ModelStateChanged, ModelSwitched
 from engine.memory.demand import Backlog
@@ -472,3 +472,73 @@ def test_less_room_for_the_index_is_told_where_something_leaves_memory_for_it(is
     assert machine.index_bytes <= GIB
     told = [sentence for sentence in machine.sentences("placement") if "The index keeps less in memory" in sentence]
     assert len(told) == is_full
+
+
+# --- what may be lost for want of room ---
+
+STARVED = int(1.24 * GIB)
+
+
+def starved_machine(may_lose: bool) -> ScriptedMachine:
+    """One whose model has room neither in memory nor for a ring, with all of its keys and values."""
+    machine = ScriptedMachine(ram_bytes=8 * GIB, settings=Settings(memory=MemorySettings(may_lose=may_lose)))
+    machine.allow(ram_budget_bytes=STARVED)
+    machine.run(20)
+    return machine
+
+
+def test_a_model_without_room_is_left_to_the_system_until_losses_are_allowed_and_moves_then_at_once():
+    machine = starved_machine(may_lose=False)
+    assert machine.placement.is_starved
+    assert machine.placement.offer.startswith("With keys and values in 8 bits")
+    machine.allow(may_lose=True)
+    machine.run(2)
+    assert machine.placement.streamed_layers
+    assert (machine.placement.kv_type, machine.placement.num_concessions) == ("q8_0", 1)
+    allowed = "A model that has no room may lose a little: keys and values in 8 bits, or a smaller context."
+    assert machine.sentences("budget")[-1] == allowed
+    assert machine.ledger.held_bytes("ram") <= STARVED
+
+
+def test_a_larger_budget_brings_back_at_once_what_was_lost():
+    machine = starved_machine(may_lose=True)
+    assert machine.placement.num_concessions
+    machine.allow(ram_budget_bytes=STARVED + 400 * MIB)
+    machine.run(2)
+    assert (machine.placement.kv_type, machine.placement.num_concessions) == ("f16", 0)
+    assert machine.placement.streamed_layers
+
+
+def test_what_was_lost_to_other_programs_is_had_again_a_minute_after_they_have_gone():
+    machine = ScriptedMachine(ram_bytes=8 * GIB, others_bytes=GIB)
+    machine.allow(may_lose=True)
+    machine.run(20)
+    machine.others_bytes = 8 * GIB - int(1.6 * GIB)
+    machine.run(30)
+    lossy = machine.placement
+    assert lossy.num_concessions
+    machine.others_bytes = 2 * GIB
+    machine.run(40)
+    assert machine.placement.kv_type == lossy.kv_type
+    machine.run(200)
+    assert (machine.placement.kv_type, machine.placement.num_concessions) == ("f16", 0)
+
+
+def test_losses_that_are_forbidden_again_end_at_once():
+    machine = starved_machine(may_lose=True)
+    machine.allow(may_lose=False)
+    machine.run(3)
+    assert (machine.placement.kv_type, machine.placement.num_concessions) == ("f16", 0)
+    assert machine.sentences("budget")[-1] == "No model may lose anything for want of room."
+
+
+def test_a_step_down_that_an_answer_forbids_is_not_asked_for_again_at_once():
+    machine = starved_machine(may_lose=False)
+    machine.fails = "The context cannot shrink to 4,096 cells yet."
+    machine.allow(may_lose=True)
+    machine.run(20)
+    refused = len(machine.sentences("refused"))
+    assert refused == 1
+    machine.fails = ""
+    machine.run(60)
+    assert machine.placement.num_concessions

@@ -133,7 +133,7 @@ class ScriptedMachine:
             index_bytes=PARTITIONS * PARTITION_BYTES,
             partition_bytes=PARTITION_BYTES,
             num_partitions=PARTITIONS,
-            wishes=Wishes(may_lose=self.may_lose, index_bytes=memory.index_budget_bytes),
+            wishes=Wishes(may_lose=self.may_lose or memory.may_lose, index_bytes=memory.index_budget_bytes),
             is_streamable=self.is_streamable,
             device_reserve_bytes=memory.device_reserve_bytes,
             held_gpu_bytes=held.gpu_bytes,

@@ -51,6 +51,14 @@ def test_a_file_that_is_no_model_is_told_and_not_used(picker, client, qtbot):
     assert client.asked(protocol.MODELS_USE) == []
 
 
+def test_once_losses_are_allowed_the_model_that_was_opened_is_told_of_anew(picker, client):
+    picker.allow_losses("/models/tiny.gguf")
+    assert [wanted.changes for wanted in client.asked(protocol.SETTINGS_SET)] == [{"memory.may_lose": True}]
+    assert client.asked(protocol.MODELS_ADD) == []
+    client.answer(protocol.SETTINGS_SET, protocol.SettingsReply(settings={}))
+    assert [wanted.path for wanted in client.asked(protocol.MODELS_ADD)] == ["/models/tiny.gguf"]
+
+
 def test_loading_is_shown_as_it_goes(picker, client):
     seen = []
     picker.state_changed.connect(lambda: seen.append((picker.state, picker.fraction)))

@@ -248,6 +248,31 @@ def test_a_model_with_a_problem_says_it_and_cannot_be_used(window, client):
     assert any(label.text() == BROKEN.problem for label in row.findChildren(type(page.subtitle)))
 
 
+def test_what_a_little_loss_would_give_is_offered_and_allowed_at_a_click(window, client):
+    page = window.go_to("models")
+    short = TINY.model_copy(update={"offer": "With keys and values in 8 bits it would run better: about 2 tokens/s."})
+    tell_models(client, short, BROKEN)
+    row, broken = page.rows()
+    assert any("8 bits" in label.text() for label in row.findChildren(QLabel))
+    assert not hasattr(broken, "allow")
+    row.allow.click()
+    assert [wanted.changes for wanted in client.asked(protocol.SETTINGS_SET)] == [{"memory.may_lose": True}]
+    asked = len(client.asked(protocol.MODELS))
+    client.answer(protocol.SETTINGS_SET, protocol.SettingsReply(settings={}))
+    # How it fits then.
+    assert len(client.asked(protocol.MODELS)) == asked + 1
+
+
+def test_what_is_offered_can_be_allowed_where_a_model_is_chosen_for_a_chat(window, client):
+    short = TINY.model_copy(update={"offer": "With keys and values in 8 bits it would run better: about 2 tokens/s."})
+    tell_models(client, short, current=TINY.path)
+    picker = window.chat.model_picker
+    picker.click()
+    picker.popup.rows[0].allow.click()
+    assert [wanted.changes for wanted in client.asked(protocol.SETTINGS_SET)] == [{"memory.may_lose": True}]
+    assert not picker.popup.isVisible()
+
+
 def test_loading_and_failing_are_told_on_the_page_and_the_button(window, client):
     page = window.go_to("models")
     tell_models(client, TINY, current=TINY.path)

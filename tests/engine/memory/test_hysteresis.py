@@ -14,6 +14,7 @@ from engine.memory.hysteresis import (
     LARGE_GAIN,
     LEAST_GAIN,
     MOST_CHANGES,
+    REGAINED_SECONDS,
     WITHIN_SECONDS,
     Hysteresis,
     Patience,
@@ -99,6 +100,35 @@ def test_whatever_is_wanted_there_are_at_most_two_changes_a_minute(seed: int):
     assert len(changes) > MOST_CHANGES
     two_later = zip(changes, changes[MOST_CHANGES:], strict=False)
     assert all(later - earlier >= WITHIN_SECONDS for earlier, later in two_later)
+
+
+def test_what_was_lost_for_want_of_room_is_had_again_once_there_is_room_for_a_while_and_nobody_waits():
+    lossy, whole = placed(9.0, num_concessions=1, kv_type="q8_0"), placed(10.0)
+    for is_idle, expected in ((True, REGAINED_SECONDS), (False, None)):
+        patience, changed = Patience(), list[float]()
+        for now in range(int(REGAINED_SECONDS) + 5):
+            patience, is_time = judged(patience, lossy, whole, float(now), 2.0, is_idle=is_idle)
+            changed += [float(now)] * is_time
+        assert changed[:1] == ([] if expected is None else [expected])
+
+
+def test_what_is_wanted_with_fewer_losses_only_because_nothing_helps_any_more_is_not_moved_to():
+    lossy, starved = placed(9.0, num_concessions=1, kv_type="q8_0"), placed(10.0, is_starved=True)
+    patience = Patience()
+    for now in range(200):
+        patience, is_time = judged(patience, lossy, starved, float(now), is_idle=True)
+        assert not is_time
+
+
+@pytest.mark.parametrize(("is_starved", "is_left"), [(False, False), (True, True)])
+def test_something_is_lost_only_by_what_has_no_room_or_must(is_starved: bool, is_left: bool):
+    here, lossy = placed(10.0, is_starved=is_starved), placed(5.0, num_concessions=1, kv_type="q8_0")
+    patience, changed = Patience(), False
+    for now in range(100):
+        patience, is_time = judged(patience, here, lossy, float(now))
+        changed |= is_time
+    assert changed == is_left
+    assert judged(Patience(), here, lossy, 0.0, must=True)[1]
 
 
 def test_at_steady_load_with_swinging_free_memory_a_placement_stays():

@@ -9,7 +9,7 @@ import pytest
 from engine.config import GIB, MIB
 from engine.core import ModelShape
 from engine.memory.demand import Demand, Wishes
-from engine.memory.ladder import LadderState, Rung, constrained, next_rung, rung_to_climb
+from engine.memory.ladder import LadderState, Rung, constrained, next_loss, next_rung, rung_to_climb
 from engine.memory.placement import Placement
 
 SHAPE = ModelShape(
@@ -119,6 +119,28 @@ def test_eight_bits_come_before_a_smaller_context_which_ends_at_a_usable_size():
     state = walked_down("ram", LadderState(LOSSY_DEMAND, PLACEMENT))
     assert [rung.kind for rung in state.given_up if rung.is_lossy] == ["kv_8bit", "smaller_context", "smaller_context"]
     assert constrained(LOSSY_DEMAND, state.given_up).context_tokens == 1024
+
+
+def test_a_context_that_is_smaller_already_is_halved_from_there():
+    small = replace(PLACEMENT, n_gpu_layers=0, num_cells=2048, kv_type="q8_0")
+    rung = next_loss("ram", LadderState(LOSSY_DEMAND, small))
+    assert (rung.kind, rung.bound) == ("smaller_context", 1024)
+
+
+def test_eight_bits_that_a_plan_conceded_are_given_up_before_the_context_is_halved():
+    conceded = replace(PLACEMENT, n_gpu_layers=0, num_cells=4096, kv_type="q8_0", num_concessions=2)
+    state = LadderState(LOSSY_DEMAND, conceded)
+    kinds = []
+    while (rung := next_loss("ram", state)) is not None:
+        kinds.append((rung.kind, rung.bound))
+        state = replace(state, given_up=(*state.given_up, rung))
+    assert kinds == [("kv_8bit", 0), ("smaller_context", 2048), ("smaller_context", 1024)]
+
+
+def test_losses_can_be_asked_for_by_themselves():
+    state = LadderState(LOSSY_DEMAND, PLACEMENT)
+    assert (next_rung("ram", state).kind, next_loss("ram", state).kind) == ("tree_to_disk", "kv_8bit")
+    assert next_loss("ram", LadderState(DEMAND, PLACEMENT)) is None
 
 
 def test_a_model_that_somebody_uses_is_not_taken_away():
