@@ -414,7 +414,8 @@ class ModelShape:
     the output head), of which `output_bytes` follow the last layer to a device. `kv_cell_bytes[i]` is what one
     token's f16 keys and values take in layer i. Of a mixture of experts, `expert_share` of the layers' bytes are the
     experts', of which a token uses the share `expert_use`. `width` is the length of a token's vector, 0 where it is not
-    known. The planner computes with nothing else.
+    known. `stage_bytes` is the largest part of a layer that is streamed by itself, 0 where that is all of it. The planner
+    computes with nothing else.
     """
 
     name: str
@@ -430,10 +431,16 @@ class ModelShape:
     expert_share: float = 0.0
     expert_use: float = 1.0
     width: int = 0
+    stage_bytes: int = 0
 
     @property
     def num_layers(self) -> int:
         return len(self.layer_bytes)
+
+    @property
+    def slot_bytes(self) -> int:
+        """What a slot of the ring must hold."""
+        return self.stage_bytes or max(self.layer_bytes, default=0)
 
     @property
     def ties_embeddings(self) -> bool:

@@ -15,34 +15,38 @@ from itertools import accumulate
 
 # Slots begin at huge pages.
 SLOT_ALIGNMENT_BYTES = 2 * 2**20
-# A ring that holds all that is streamed would stream nothing.
-LEAST_BEYOND_RING = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Layers in the order in which they become streamed, and the bytes of the first k of them."""
+    """Layers in the order in which they become streamed, and the bytes of the first k of them.
+
+    A slot holds a stage of a layer, of `stage_bytes` at the most, and takes `slot_bytes`.
+    """
 
     order: tuple[int, ...]
     streamed_bytes: tuple[int, ...]
+    stage_bytes: int
     slot_bytes: int
     total_bytes: int
 
     @classmethod
-    def of(cls, layer_bytes: Sequence[int]) -> Spread:
-        """`layer_bytes` are those of the layers that the processor computes."""
-        order = _order(len(layer_bytes))
+    def of(cls, layer_bytes: Sequence[int], stage_bytes: int = 0) -> Spread:
+        """`layer_bytes` are those of the layers that the processor computes; 0 for stages that are whole layers."""
+        order, stage_bytes = _order(len(layer_bytes)), stage_bytes or max(layer_bytes, default=0)
         return cls(
             order=order,
             streamed_bytes=tuple(accumulate((layer_bytes[layer] for layer in order), initial=0)),
-            slot_bytes=-(-max(layer_bytes, default=0) // SLOT_ALIGNMENT_BYTES) * SLOT_ALIGNMENT_BYTES,
+            stage_bytes=stage_bytes,
+            slot_bytes=-(-stage_bytes // SLOT_ALIGNMENT_BYTES) * SLOT_ALIGNMENT_BYTES,
             total_bytes=sum(layer_bytes),
         )
 
     def fewest_streamed(self, room_bytes: int, ring_slots: int) -> int | None:
         """How many layers must be streamed for the others and the ring to fit; None where none of this fits."""
         over = self.total_bytes + ring_slots * self.slot_bytes - room_bytes
-        count = max(ring_slots + LEAST_BEYOND_RING, bisect_left(self.streamed_bytes, over))
+        # A ring that holds all that is streamed would stream nothing.
+        count = bisect_left(self.streamed_bytes, max(over, ring_slots * self.stage_bytes + 1))
         return count if count < len(self.streamed_bytes) else None
 
     def layers(self, count: int) -> tuple[int, ...]:

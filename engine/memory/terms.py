@@ -120,7 +120,7 @@ class Terms:
     def spread(self, frame: Frame) -> Spread:
         count = self.shape.num_layers - self.on_device(frame)
         if count not in self._spreads:
-            self._spreads[count] = Spread.of(self.shape.layer_bytes[:count])
+            self._spreads[count] = Spread.of(self.shape.layer_bytes[:count], self.shape.stage_bytes)
         return self._spreads[count]
 
     # --- eq 2 ---

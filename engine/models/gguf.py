@@ -22,6 +22,7 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType
 
 from engine.core import ModelShape
 from engine.errors import ModelFileInvalid, ModelNotFound
+from engine.models.layer_stages import largest_stage_bytes
 from engine.models.soundness import fault_of, fault_of_vocabulary
 
 MAGIC = b"GGUF"
@@ -337,7 +338,16 @@ def _shape(path: Path, metadata: Mapping[str, Any], tensors: list[TensorExtent],
         expert_share=_expert_bytes(tensors) / max(1, sum(layer_bytes)),
         expert_use=min(1.0, int(number("expert_used_count", 1)) / max(1, int(number("expert_count", 1)))),
         width=int(number("embedding_length")),
+        stage_bytes=largest_stage_bytes(_sizes_by_layer(tensors, num_layers)),
     )
+
+
+def _sizes_by_layer(tensors: list[TensorExtent], num_layers: int) -> list[dict[str, int]]:
+    sizes: list[dict[str, int]] = [{} for _ in range(num_layers)]
+    for tensor in tensors:
+        if (layer := layer_of(tensor.name)) is not None and layer < num_layers:
+            sizes[layer][tensor.name] = tensor.num_bytes
+    return sizes
 
 
 def _expert_bytes(tensors: list[TensorExtent]) -> int:

@@ -1,7 +1,7 @@
-"""The cursor: where llama.cpp is in the model, told by its own callback, which waits there for the layer that follows.
+"""The cursor: where llama.cpp is in the model, told by its own callback, which waits there for the stage that follows.
 
-llama.cpp asks before each node of the graph whether it is to stop behind it, and is told yes only at the end of a layer
-(`l_out-k`) next to one that is read. What an exception in there would do is worse than an error: llama_decode goes on,
+llama.cpp asks before each node of the graph whether it is to stop behind it, and is told yes only at the end of a stage
+(stages.py) next to one that is read. What an exception in there would do is worse than an error: llama_decode goes on,
 returns 0, and its logits are garbage. So nothing is raised: `is_lost` says after the decode that they must not be used.
 """
 
@@ -18,8 +18,6 @@ from engine.generation.weights.readers import Readers
 
 log = logging.getLogger(__name__)
 
-MARK = b"l_out-"
-
 
 def node_name() -> Callable[[int], bytes]:
     """How ggml calls a node; the lock of Python's threads stays held, as handing it on costs more."""
@@ -33,8 +31,9 @@ def node_name() -> Callable[[int], bytes]:
 class Cursor:
     """Used on the thread that decodes."""
 
-    def __init__(self, readers: Readers, num_layers: int) -> None:
-        self._readers, self._num_layers = readers, num_layers
+    def __init__(self, readers: Readers, marks: Sequence[bytes]) -> None:
+        """`marks` are the names of the nodes at which stages end, in order."""
+        self._readers, self._names, self._num_stages = readers, marks, len(marks)
         self._marks: dict[bytes, int] = {}
         self._order: Sequence[int] = ()
         self._awaited: frozenset[int] = frozenset()
@@ -45,22 +44,22 @@ class Cursor:
         self.callback: Any = llama.ggml_backend_sched_eval_callback(self._on_node())
 
     def watch(self, read: Collection[int]) -> None:
-        """Stops at the ends of these layers and of those before them; between decodes only."""
+        """Stops at the ends of these stages and of those before them; between decodes only."""
         self._awaited = frozenset(read)
-        self._order = sorted({near for layer in read for near in (layer, (layer - 1) % self._num_layers)})
+        self._order = sorted({near for stage in read for near in (stage, (stage - 1) % self._num_stages)})
         self._marks.clear()
-        self._marks.update((MARK + b"%d" % layer, layer) for layer in self._order)
+        self._marks.update((self._names[stage], stage) for stage in self._order)
 
     @property
     def has_marks(self) -> bool:
-        """Whether any layer is watched."""
+        """Whether any stage is watched."""
         return bool(self._order)
 
     def is_watching(self, read: Collection[int]) -> bool:
         return self._awaited == frozenset(read)
 
     def begin(self) -> bool:
-        """A decode begins; False where its first layer cannot be had."""
+        """A decode begins; False where its first stage cannot be had."""
         self._at = self.num_passes = 0
         self.is_lost = False
         return 0 not in self._awaited or self._readers.wait_for(0)
@@ -86,16 +85,16 @@ class Cursor:
 
         return on_node
 
-    def _reach(self, layer: int) -> None:
+    def _reach(self, stage: int) -> None:
         if self.is_lost:
             return
-        if self._order[self._at] != layer:
-            log.error("Layer %d was computed where layer %d was expected.", layer, self._order[self._at])
+        if self._order[self._at] != stage:
+            log.error("Stage %d was computed where stage %d was expected.", stage, self._order[self._at])
             self.is_lost = True
             return
         self._at = (self._at + 1) % len(self._order)
-        self._readers.advance(layer, ends_pass=self._at == 0)
+        self._readers.advance(stage, ends_pass=self._at == 0)
         self.num_passes += self._at == 0
-        following = (layer + 1) % self._num_layers
+        following = (stage + 1) % self._num_stages
         if following in self._awaited and not self._readers.wait_for(following):
             self.is_lost = True

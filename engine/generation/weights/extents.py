@@ -1,6 +1,6 @@
-"""Which pages of a model's files belong to which layer: arithmetic over the tensor tables, before anything is mapped.
+"""Which pages of a model's files belong to which stage: arithmetic over the tensor tables, before anything is mapped.
 
-A layer is the list of its tensors' bytes, not the span from the first to the last. Pages that it shares with its
+A stage is the list of its tensors' bytes, not the span from the first to the last. Pages that it shares with its
 neighbours are its edges; the rest can be moved without touching anything else. Tensors that llama.cpp has copied into
 the processor's order lie in another file than the others, and those of them that are small are not worth reading again.
 """
@@ -15,13 +15,14 @@ from itertools import groupby, pairwise
 from types import MappingProxyType
 
 from engine.errors import NotStreamable
+from engine.generation.weights.stages import Stages
 from engine.models.fit import MOST_STRETCHES, picks_experts
 from engine.models.gguf import TensorExtent, layer_of
 
 EMBEDDINGS, OUTPUT, UNNAMED = "token_embd.weight", "output.weight", "without a name"
 # Of norms and biases, those of all layers are less than one slot.
 SMALL_BYTES = 2**20
-# A layer's number, or the name of a tensor that is read or kept by itself.
+# A stage's number, or the name of a tensor that is read or kept by itself.
 Label = int | str
 
 
@@ -42,11 +43,12 @@ class Pages:
 class Layout:
     """Pages by what lies in them; `edges` are single pages with bytes of several, or with an end of one.
 
-    `layers` has an entry for every layer, empty where it lies on a device. `pinned` are tensors of no layer that each
-    pass reads as a whole, `scattered` those of which it reads a few rows.
+    `stages` has an entry for every stage, empty where its layer lies on a device; `layers` are the stages of each.
+    `pinned` are tensors of no layer that each pass reads as a whole, `scattered` those of which it reads a few rows.
     """
 
-    layers: tuple[tuple[Pages, ...], ...]
+    stages: tuple[tuple[Pages, ...], ...]
+    layers: tuple[range, ...]
     pinned: Mapping[str, tuple[Pages, ...]]
     scattered: Mapping[str, tuple[Pages, ...]]
     edges: tuple[Pages, ...]
@@ -55,13 +57,16 @@ class Layout:
     def num_layers(self) -> int:
         return len(self.layers)
 
+    def stage_bytes(self, stage: int) -> int:
+        return sum(pages.num_bytes for pages in self.stages[stage])
+
     def layer_bytes(self, layer: int) -> int:
-        return sum(pages.num_bytes for pages in self.layers[layer])
+        return sum(self.stage_bytes(stage) for stage in self.layers[layer])
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Tensors of one layer, or of none, side by side in a file."""
+    """Tensors of one stage, or of no layer, side by side in a file."""
 
     label: Label
     part: int
@@ -71,7 +76,7 @@ class _Run:
 
 def layout_of(
     tables: Sequence[Sequence[TensorExtent]],
-    num_layers: int,
+    stages: Stages,
     in_memory: Collection[int],
     is_output_in_memory: bool,
     page_bytes: int,
@@ -81,7 +86,7 @@ def layout_of(
 
     Args:
         tables: The tensors of each file.
-        num_layers: Of the model.
+        stages: The model's layers, and what they come apart into.
         in_memory: Layers whose weights the processor reads; the others lie on a device.
         is_output_in_memory: Whether the output head does as well.
         page_bytes: What the system maps at a time.
@@ -106,10 +111,10 @@ def layout_of(
         if tensor.name in elsewhere or not is_needed:
             return None
         is_kept = layer is None or (copied and tensor.num_bytes < SMALL_BYTES)
-        return tensor.name if is_kept else layer
+        return tensor.name if is_kept else stages.of(tensor.name)
 
     runs = [run for part, table in enumerate(tables) for run in _runs(part, table, label_of)]
-    runs += _runs(len(tables), copied, lambda tensor: _label(tensor.name))
+    runs += _runs(len(tables), copied, lambda tensor: tensor.name if (of := stages.of(tensor.name)) is None else of)
     names = {tensor.name for table in (*tables, copied) for tensor in table}
     reads_all_embeddings = OUTPUT not in names and is_output_in_memory
     inner: dict[Label, list[Pages]] = {}
@@ -119,7 +124,8 @@ def layout_of(
     others = {label: tuple(pages) for label, pages in inner.items() if isinstance(label, str)}
     is_scattered = {EMBEDDINGS} if not reads_all_embeddings else set[str]()
     return Layout(
-        layers=tuple(tuple(inner.get(layer, ())) for layer in range(num_layers)),
+        stages=tuple(tuple(inner.get(stage, ())) for stage in range(stages.num_stages)),
+        layers=stages.layers,
         pinned=MappingProxyType({name: pages for name, pages in others.items() if name not in is_scattered}),
         scattered=MappingProxyType({name: pages for name, pages in others.items() if name in is_scattered}),
         edges=tuple(_edges(runs, page_bytes)),
@@ -157,11 +163,6 @@ def copied_table(
     return tuple(_in_order(found))
 
 
-def _label(name: str) -> Label:
-    layer = layer_of(name)
-    return name if layer is None else layer
-
-
 def _is_of_head(tensor: TensorExtent) -> bool:
     return tensor.name.startswith("output")
 
@@ -183,8 +184,8 @@ def _in_order(table: Sequence[TensorExtent]) -> list[TensorExtent]:
 
 def _require_apart(table: Sequence[TensorExtent]) -> None:
     """A layer may be cut by the end of a file, or have a few tensors elsewhere; not each of its own."""
-    stretches = Counter(label for label, _ in groupby(_label(tensor.name) for tensor in _in_order(table)))
-    if any(isinstance(label, int) and count > MOST_STRETCHES for label, count in stretches.items()):
+    stretches = Counter(layer for layer, _ in groupby(layer_of(tensor.name) for tensor in _in_order(table)))
+    if any(layer is not None and count > MOST_STRETCHES for layer, count in stretches.items()):
         raise NotStreamable("The layers of this model lie between each other in its file.")
 
 

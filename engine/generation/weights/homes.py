@@ -1,6 +1,6 @@
 """Where a model's pages really lie: memory of ours, laid over the addresses at which llama.cpp looks for weights.
 
-A layer has a home, which is private memory, or is seen through a slot that other layers are seen through as well. Only
+A stage has a home, which is private memory, or is seen through a slot that other stages are seen through as well. Only
 what /proc/self/maps shows at that very moment to be what we know to be there is ever replaced.
 """
 
@@ -30,21 +30,21 @@ from engine.generation.weights.memory_map import (
     map_shared_over,
 )
 
-# Pieces that a layer is read in: large enough for the disk, small enough that a pass does not wait long for the last.
+# Pieces that a stage is read in: large enough for the disk, small enough that a pass does not wait long for the last.
 CHUNK_BYTES = 2 << 20
 EndProcess = Callable[[str], NoReturn]
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Memory that is this layer's alone."""
+    """Memory that is this stage's alone."""
 
-    layer: int
+    stage: int
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A range of the arena that streamed layers share."""
+    """A range of the arena that streamed stages share."""
 
     number: int
 
@@ -85,7 +85,7 @@ class Homes:
             layout: The pages of the model.
             files: They are read from here.
             origins: Of each file, where it lies.
-            chunk_bytes: Pieces that layers are read in; whole pages.
+            chunk_bytes: Pieces that stages are read in; whole pages.
             end: Called where a mapping was lost, which nobody survives.
         """
         self._layout, self._files, self._origins, self._end = layout, files, origins, end
@@ -96,18 +96,18 @@ class Homes:
         self._seen_from: dict[Slot, int] = {}
         self._is_settled, self.has_pinned = False, True
         self._pinned = [pages for tensor in layout.pinned.values() for pages in tensor]
-        self._layers = [layer for layer, pages in enumerate(layout.layers) if pages]
-        self._chunks = [tuple(chunk for pages in layer for chunk in self._cut(pages)) for layer in layout.layers]
-        self._slot_bytes = max((layout.layer_bytes(layer) for layer in self._layers), default=0)
+        self._stages = [stage for stage, pages in enumerate(layout.stages) if pages]
+        self._chunks = [tuple(chunk for pages in stage for chunk in self._cut(pages)) for stage in layout.stages]
+        self._slot_bytes = max((layout.stage_bytes(stage) for stage in self._stages), default=0)
 
     @property
     def num_chunks(self) -> list[int]:
-        """Pieces of each layer; 0 of one that lies on a device, or wholly in edges."""
+        """Pieces of each stage; 0 of one whose layer lies on a device, or that lies wholly in edges."""
         return [len(chunks) for chunks in self._chunks]
 
     @property
     def fixed_bytes(self) -> int:
-        """Memory of what is no layer: edges, and the tensors that each pass reads, unless they were dropped."""
+        """Memory of what is of no layer: edges, and the tensors that each pass reads, unless they were dropped."""
         return self.edge_bytes + (self.pinned_bytes if self.has_pinned else 0)
 
     @property
@@ -118,16 +118,16 @@ class Homes:
     @property
     def held_bytes(self) -> int:
         """Memory that is ours now: slots as far as they were filled, homes as if they were full."""
-        at_home = [layer for layer, place in self._places.items() if isinstance(place, Home)]
-        homes = sum(self._layout.layer_bytes(layer) for layer in at_home)
+        at_home = [stage for stage, place in self._places.items() if isinstance(place, Home)]
+        homes = sum(self._layout.stage_bytes(stage) for stage in at_home)
         return self._arena.held_bytes + homes + (self.fixed_bytes if self._is_settled else 0)
 
     def slot_bytes(self, places: Mapping[int, Place]) -> dict[int, int]:
-        """What each slot comes to hold: as much as the largest of its layers."""
+        """What each slot comes to hold: as much as the largest of its stages."""
         held: dict[int, int] = {}
-        for layer, place in places.items():
+        for stage, place in places.items():
             if isinstance(place, Slot):
-                held[place.number] = max(held.get(place.number, 0), self._layout.layer_bytes(layer))
+                held[place.number] = max(held.get(place.number, 0), self._layout.stage_bytes(stage))
         return held
 
     def settle(self) -> None:
@@ -138,8 +138,8 @@ class Homes:
             OSError: They could not be read.
         """
         edges, pinned = self._layout.edges, self._pinned
-        layers = [pages for layer in self._layers for pages in self._layout.layers[layer]]
-        self._require([(pages, *self._at_origin(pages)) for pages in (*edges, *pinned, *layers)])
+        stages = [pages for stage in self._stages for pages in self._layout.stages[stage]]
+        self._require([(pages, *self._at_origin(pages)) for pages in (*edges, *pinned, *stages)])
         self._drop_loaded()
         copies = [self._files.read_buffered(page.part, page.start, page.num_bytes) for page in edges]
         for pages in (*edges, *pinned):
@@ -157,29 +157,29 @@ class Homes:
                 advise(self._address(pages), pages.num_bytes, MADV_RANDOM)
 
     def arrange(self, places: Mapping[int, Place]) -> None:
-        """Has layers seen through other places, and gives back the memory of homes and slots that nobody is left in.
+        """Has stages seen through other places, and gives back the memory of homes and slots that nobody is left in.
 
         Raises:
-            NotStreamable: Something else lies where a layer should; nothing has changed.
+            NotStreamable: Something else lies where a stage should; nothing has changed.
         """
-        changed = [layer for layer in self._layers if places[layer] != self._places.get(layer)]
+        changed = [stage for stage in self._stages if places[stage] != self._places.get(stage)]
         self._require(
-            [(pages, *self._now_at(layer, pages)) for layer in changed for pages in self._layout.layers[layer]]
+            [(pages, *self._now_at(stage, pages)) for stage in changed for pages in self._layout.stages[stage]]
         )
-        for layer in changed:
-            self._move(layer, places[layer])
+        for stage in changed:
+            self._move(stage, places[stage])
         left = set(self._places.values()) - set(places.values())
         for slot in left:
             if isinstance(slot, Slot):
                 self._arena.give_back(self._slots[slot.number], self._slot_bytes)
         self._places = dict(places)
 
-    def read(self, layer: int, index: int) -> int:
-        """Reads a piece of a layer to where it is seen; returns its bytes. From any thread. Raises OSError."""
-        chunk = self._chunks[layer][index]
-        place = self._places[layer]
+    def read(self, stage: int, index: int) -> int:
+        """Reads a piece of a stage to where it is seen; returns its bytes. From any thread. Raises OSError."""
+        chunk = self._chunks[stage][index]
+        place = self._places[stage]
         if isinstance(place, Slot):
-            self._look_from(place, layer)
+            self._look_from(place, stage)
             # Many pages at a time; the read would have them mapped one by one.
             advise(self._address(chunk), chunk.num_bytes, MADV_POPULATE_READ)
         self._read(chunk)
@@ -193,7 +193,7 @@ class Homes:
 
     @property
     def pinned_bytes(self) -> int:
-        """Memory of the tensors that each pass reads, beside the layers."""
+        """Memory of the tensors that each pass reads, beside the stages."""
         return sum(pages.num_bytes for pages in self._pinned)
 
     def drop_pinned(self) -> None:
@@ -217,23 +217,23 @@ class Homes:
 
     def _drop_loaded(self) -> None:
         """Lets the system drop what loading has mapped and read: it would stand in the way of what is read now."""
-        layers = [pages for layer in self._layers for pages in self._layout.layers[layer]]
+        stages = [pages for stage in self._stages for pages in self._layout.stages[stage]]
         tensors = (*self._layout.pinned.values(), *self._layout.scattered.values())
-        for pages in (*layers, *(pages for tensor in tensors for pages in tensor)):
+        for pages in (*stages, *(pages for tensor in tensors for pages in tensor)):
             advise(self._address(pages), pages.num_bytes, MADV_DONTNEED)
         self._files.forget()
 
-    def _look_from(self, slot: Slot, layer: int) -> None:
-        """Has a slot seen from one layer at a time: from several, the system would count its memory as often.
+    def _look_from(self, slot: Slot, stage: int) -> None:
+        """Has a slot seen from one stage at a time: from several, the system would count its memory as often.
 
         Two threads that come here at once do the same twice, which changes nothing but the time it takes.
         """
         before = self._seen_from.get(slot)
-        if before == layer:
+        if before == stage:
             return
-        self._seen_from[slot] = layer
+        self._seen_from[slot] = stage
         if before is not None and self._places[before] == slot:
-            for pages in self._layout.layers[before]:
+            for pages in self._layout.stages[before]:
                 advise(self._address(pages), pages.num_bytes, MADV_DONTNEED)
 
     def _address(self, pages: Pages) -> int:
@@ -246,9 +246,9 @@ class Homes:
         starts = range(pages.start, pages.end, self._chunk_bytes)
         return [Pages(pages.part, start, min(start + self._chunk_bytes, pages.end)) for start in starts]
 
-    def _now_at(self, layer: int, pages: Pages) -> tuple[FileId, int | None]:
-        """What lies where a layer is looked for: what llama.cpp has put there, our arena, or our memory."""
-        place = self._places.get(layer)
+    def _now_at(self, stage: int, pages: Pages) -> tuple[FileId, int | None]:
+        """What lies where a stage is looked for: what llama.cpp has put there, our arena, or our memory."""
+        place = self._places.get(stage)
         if place is None:
             return self._at_origin(pages)
         return (MEMORY if isinstance(place, Home) else self._arena.file), None
@@ -257,9 +257,9 @@ class Homes:
         origin = self._origins[pages.part]
         return origin.mapped, origin.mapped_base
 
-    def _move(self, layer: int, place: Place) -> None:
+    def _move(self, stage: int, place: Place) -> None:
         at = self._offset(place) if isinstance(place, Slot) else 0
-        for pages in self._layout.layers[layer]:
+        for pages in self._layout.stages[stage]:
             if isinstance(place, Slot):
                 self._map_slot(pages, at)
             else:

@@ -1,6 +1,6 @@
 """The threads that read weights ahead of the cursor, and the place where the cursor waits for them.
 
-Pieces of several layers are under way at a time, so the disk is never without a request while there is room. A read
+Pieces of several stages are under way at a time, so the disk is never without a request while there is room. A read
 that fails stops them all: whoever waits is told at once, and the next pass begins by trying again.
 """
 
@@ -17,7 +17,7 @@ from engine.generation.weights.ring import Chunk, Ring
 
 log = logging.getLogger(__name__)
 
-# Reads one piece of a layer into its place.
+# Reads one piece of a stage into its place.
 ReadChunk = Callable[[int, int], int]
 
 
@@ -59,9 +59,9 @@ class Readers:
 
         Args:
             ring: Nobody else uses it.
-            read: Given a layer and the number of a piece; returns its bytes. Whatever it raises is a failed read.
+            read: Given a stage and the number of a piece; returns its bytes. Whatever it raises is a failed read.
             depths: See there.
-            patience_seconds: How long a pass waits for one layer before it is given up.
+            patience_seconds: How long a pass waits for one stage before it is given up.
         """
         self._ring, self._read, self._depths, self._patience_seconds = ring, read, depths, patience_seconds
         self._lock = threading.Lock()
@@ -85,35 +85,35 @@ class Readers:
         with self._lock:
             return self._counters if self._ring.is_quiet else self._with_what_is_read(self._counters)
 
-    def are_there(self, layers: Sequence[int]) -> list[bool]:
-        """Of each layer, whether it can be computed now."""
+    def are_there(self, stages: Sequence[int]) -> list[bool]:
+        """Of each stage, whether it can be computed now."""
         with self._lock:
-            return [self._ring.is_there(layer) for layer in layers]
+            return [self._ring.is_there(stage) for stage in stages]
 
     # --- for the cursor ---
 
-    def advance(self, layer: int, ends_pass: bool) -> None:
-        """A layer was computed; with the last that matters, the pass is over as far as reading goes."""
+    def advance(self, stage: int, ends_pass: bool) -> None:
+        """A stage was computed; with the last that matters, the pass is over as far as reading goes."""
         with self._lock:
             if ends_pass:
                 self._ring.end_pass()
             else:
-                self._ring.advance(layer)
+                self._ring.advance(stage)
             self._room.notify_all()
 
-    def wait_for(self, layer: int) -> bool:
-        """Waits until a layer is there; False where it could not be read, or takes too long."""
+    def wait_for(self, stage: int) -> bool:
+        """Waits until a stage is there; False where it could not be read, or takes too long."""
         with self._lock:
-            if self._ring.is_there(layer):
+            if self._ring.is_there(stage):
                 return True
             since = time.perf_counter()
             self._arrival.wait_for(
-                lambda: self._ring.is_there(layer) or self._error is not None or self._is_closed,
+                lambda: self._ring.is_there(stage) or self._error is not None or self._is_closed,
                 self._patience_seconds,
             )
             waited = self._counters.waited_seconds + time.perf_counter() - since
             self._counters = replace(self._counters, waited_seconds=waited)
-            return self._ring.is_there(layer)
+            return self._ring.is_there(stage)
 
     # --- for the owner, between passes ---
 
@@ -146,7 +146,7 @@ class Readers:
                 self._room.notify_all()
 
     def arrange(self, places: Mapping[int, Hashable]) -> None:
-        """Says where layers are to lie; only while all is still."""
+        """Says where stages are to lie; only while all is still."""
         with self._lock:
             self._ring.arrange(places)
 
@@ -183,7 +183,7 @@ class Readers:
         while (chunk := self._next()) is not None:
             num_bytes, error = 0, None
             try:
-                num_bytes = self._read(chunk.layer, chunk.index)
+                num_bytes = self._read(chunk.stage, chunk.index)
             except Exception as failure:  # noqa: BLE001 - the edge of the thread: else a pass would wait for its patience
                 error = _of_reading(failure)
             self._note(chunk, num_bytes, error)
@@ -214,7 +214,7 @@ class Readers:
                 self._ring.lose(chunk)
                 self._error = error
                 self._counters = replace(self._counters, num_failed=self._counters.num_failed + 1)
-                log.warning("Layer %d could not be read: %s", chunk.layer, error)
+                log.warning("Stage %d could not be read: %s", chunk.stage, error)
             if self._ring.is_quiet:
                 self._counters = self._with_what_is_read(self._counters)
             if error is not None or is_whole or self._is_paused:

@@ -1,9 +1,9 @@
-"""The ring: which layer lies where, and what is to be read next so that it is there when its turn comes.
+"""The ring: which stage lies where, and what is to be read next so that it is there when its turn comes.
 
-A pass computes the layers in order, again and again, so every moment of all passes has a number: its position. A layer
+A pass computes the stages in order, again and again, so every moment of all passes has a number: its position. A stage
 has a home of its own or shares a slot with others; what a slot holds may be replaced as soon as the position that
-needs it was computed. Layers are read in the order in which they are needed, up to one pass ahead of the cursor.
-A layer that was just given a home is read into it when its turn comes, and stays: changing homes costs no reading.
+needs it was computed. Stages are read in the order in which they are needed, up to one pass ahead of the cursor.
+A stage that was just given a home is read into it when its turn comes, and stays: changing homes costs no reading.
 
 Nothing here knows threads or memory: who uses it holds a lock.
 """
@@ -18,35 +18,35 @@ _NEVER = -1
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a layer that is read at once: its number among the layer's pieces, and the place it goes to."""
+    """A piece of a stage that is read at once: its number among the stage's pieces, and the place it goes to."""
 
-    layer: int
+    stage: int
     index: int
     place: Hashable
 
 
 @dataclass(slots=True)
 class _Slot:
-    """A place in memory that holds one layer at a time."""
+    """A place in memory that holds one stage at a time."""
 
-    layer: int | None = None
+    stage: int | None = None
     num_taken: int = 0
     num_reading: int = 0
     num_missing: int = 0
     needed_at: int = _NEVER
 
-    def hold(self, layer: int, num_chunks: int) -> None:
-        self.layer, self.num_taken, self.num_missing = layer, 0, num_chunks
+    def hold(self, stage: int, num_chunks: int) -> None:
+        self.stage, self.num_taken, self.num_missing = stage, 0, num_chunks
 
     def drop(self) -> None:
-        self.layer, self.needed_at = None, _NEVER
+        self.stage, self.needed_at = None, _NEVER
 
 
 class Ring:
     """See the module."""
 
     def __init__(self, num_chunks: Sequence[int]) -> None:
-        """Starts with nothing anywhere; `num_chunks` are the pieces of each layer, 0 where none has to be read."""
+        """Starts with nothing anywhere; `num_chunks` are the pieces of each stage, 0 where none has to be read."""
         self._num_chunks = num_chunks
         self._places: dict[int, Hashable] = {}
         self._slots: dict[Hashable, _Slot] = {}
@@ -54,7 +54,7 @@ class Ring:
         self.num_reading = 0
 
     @property
-    def num_layers(self) -> int:
+    def num_stages(self) -> int:
         return len(self._num_chunks)
 
     @property
@@ -63,35 +63,35 @@ class Ring:
         return self.num_reading == 0
 
     def arrange(self, places: Mapping[int, Hashable]) -> None:
-        """Says where each layer is to lie from now on; what lies there already stays. Nothing is being read."""
+        """Says where each stage is to lie from now on; what lies there already stays. Nothing is being read."""
         self._places = dict(places)
         self._slots = {place: self._slots.get(place, _Slot()) for place in set(places.values())}
         self.rewind()
 
-    def is_there(self, layer: int) -> bool:
-        """Whether a layer can be computed."""
-        slot = self._slot_of(layer)
-        return slot is None or (slot.layer == layer and slot.num_missing == 0)
+    def is_there(self, stage: int) -> bool:
+        """Whether a stage can be computed."""
+        slot = self._slot_of(stage)
+        return slot is None or (slot.stage == stage and slot.num_missing == 0)
 
     def take(self) -> Chunk | None:
         """What to read now; None while every place is still needed, or all is there."""
         self._next = max(self._next, self._computed)
-        while self._next < self._computed + self.num_layers:
-            layer = self._next % self.num_layers
-            slot = self._slot_of(layer)
+        while self._next < self._computed + self.num_stages:
+            stage = self._next % self.num_stages
+            slot = self._slot_of(stage)
             if slot is not None:
-                if slot.layer != layer and not self._make_room(slot, layer):
+                if slot.stage != stage and not self._make_room(slot, stage):
                     return None
                 slot.needed_at = self._next
-                if slot.num_taken < self._num_chunks[layer]:
-                    return self._take_from(slot, layer)
+                if slot.num_taken < self._num_chunks[stage]:
+                    return self._take_from(slot, stage)
             self._next += 1
         return None
 
     def put(self, chunk: Chunk) -> bool:
-        """A piece was read. Returns whether its whole layer is there now."""
+        """A piece was read. Returns whether its whole stage is there now."""
         slot = self._end_read(chunk)
-        if slot.layer != chunk.layer:
+        if slot.stage != chunk.stage:
             return False
         slot.num_missing -= 1
         return slot.num_missing == 0
@@ -105,38 +105,38 @@ class Ring:
         for place in set(places) & set(self._slots):
             self._slots[place].drop()
 
-    def advance(self, layer: int) -> None:
-        """All up to `layer` of this pass were computed."""
-        self._computed = self._start + layer + 1
+    def advance(self, stage: int) -> None:
+        """All up to `stage` of this pass were computed."""
+        self._computed = self._start + stage + 1
 
     def end_pass(self) -> None:
         """What is left of this pass needs nothing that is read."""
-        self._computed = self._start + self.num_layers
+        self._computed = self._start + self.num_stages
 
     def rewind(self) -> None:
         """A new pass begins, wherever the last one was: nobody needs anything until then."""
-        self._computed = -(-self._computed // self.num_layers) * self.num_layers
+        self._computed = -(-self._computed // self.num_stages) * self.num_stages
         self._next = self._computed
         for slot in self._slots.values():
             slot.needed_at = _NEVER
 
     @property
     def _start(self) -> int:
-        return self._computed // self.num_layers * self.num_layers
+        return self._computed // self.num_stages * self.num_stages
 
-    def _slot_of(self, layer: int) -> _Slot | None:
-        place = self._places.get(layer)
-        return None if place is None or not self._num_chunks[layer] else self._slots[place]
+    def _slot_of(self, stage: int) -> _Slot | None:
+        place = self._places.get(stage)
+        return None if place is None or not self._num_chunks[stage] else self._slots[place]
 
-    def _make_room(self, slot: _Slot, layer: int) -> bool:
-        """Whether a slot can take another layer: nobody computes with what it holds, and nothing is written to it."""
+    def _make_room(self, slot: _Slot, stage: int) -> bool:
+        """Whether a slot can take another stage: nobody computes with what it holds, and nothing is written to it."""
         if slot.num_reading or slot.needed_at >= self._computed:
             return False
-        slot.hold(layer, self._num_chunks[layer])
+        slot.hold(stage, self._num_chunks[stage])
         return True
 
-    def _take_from(self, slot: _Slot, layer: int) -> Chunk:
-        chunk = Chunk(layer, slot.num_taken, self._places[layer])
+    def _take_from(self, slot: _Slot, stage: int) -> Chunk:
+        chunk = Chunk(stage, slot.num_taken, self._places[stage])
         slot.num_taken += 1
         slot.num_reading += 1
         self.num_reading += 1
@@ -149,15 +149,15 @@ class Ring:
         return slot
 
 
-def share_out(layers: Sequence[int], num_slots: int) -> dict[int, int]:
-    """The slot of each streamed layer, so that two that share one are as far apart as can be, also round the turn.
+def share_out(stages: Sequence[int], num_slots: int) -> dict[int, int]:
+    """The slot of each streamed stage, so that two that share one are as far apart as can be, also round the turn.
 
     Rows of nearly equal length, each from the first slot on: were every row but the last full, the last could be one
-    layer alone, which would have to wait for its predecessor in the pass.
+    stage alone, which would have to wait for its predecessor in the pass.
     """
-    if not layers:
+    if not stages:
         return {}
-    num_rows = -(-len(layers) // max(1, num_slots))
-    length, num_longer = divmod(len(layers), num_rows)
+    num_rows = -(-len(stages) // max(1, num_slots))
+    length, num_longer = divmod(len(stages), num_rows)
     slots = [slot for row in range(num_rows) for slot in range(length + (row < num_longer))]
-    return dict(zip(layers, slots, strict=True))
+    return dict(zip(stages, slots, strict=True))

@@ -15,7 +15,9 @@ from engine.generation.weights.copied_file import CopiedFile
 from engine.generation.weights.extents import Layout, copied_table, layout_of
 from engine.generation.weights.homes import Origin
 from engine.generation.weights.mappings import FileId, base_of
-from engine.models.gguf import TensorExtent, parts_of, read_header
+from engine.generation.weights.stages import stages_of
+from engine.generation.weights.tracing import nodes_of
+from engine.models.gguf import TensorExtent, parts_of, read_header, read_shape
 
 _OTHER_SYSTEM = "Layers can be read one by one only on Linux."
 _COPIED = "The weights of this model lie in memory in another order than in its file."
@@ -23,9 +25,14 @@ _COPIED = "The weights of this model lie in memory in another order than in its 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The files in the order in which `layout` counts them, and where the bytes of each belong."""
+    """The files in the order in which `layout` counts them, and where the bytes of each belong.
+
+    `marks` are the names of the nodes at which its stages end; `planned_stage_bytes` is how large one was taken to be.
+    """
 
     layout: Layout
+    marks: tuple[bytes, ...]
+    planned_stage_bytes: int
     paths: tuple[Path, ...]
     origins: tuple[Origin, ...]
 
@@ -39,7 +46,7 @@ def sources_of(model: Model, path: Path, copied: CopiedFile | None) -> Sources:
         copied: What llama.cpp put in another order, where it did.
 
     Raises:
-        NotStreamable: On this system, or with this model.
+        NotStreamable: On this system, or with this model, whose graph is looked at.
         ModelFileInvalid: A file of the model is gone or damaged.
     """
     if sys.platform != "linux":
@@ -51,19 +58,23 @@ def sources_of(model: Model, path: Path, copied: CopiedFile | None) -> Sources:
     metadata, tables = headers[0].metadata, [header.tensors for header in headers]
     num_layers = int(metadata[f"{metadata['general.architecture']}.block_count"])
     on_device = {layer for layer, device in model.layer_devices.items() if device != "CPU"}
+    in_memory = frozenset(range(num_layers)) - on_device
+    sizes = {tensor.name: tensor.num_bytes for table in tables for tensor in table}
+    stages = stages_of(nodes_of(model, num_layers, in_memory), num_layers, in_memory, sizes)
     layout = layout_of(
         tables,
-        num_layers,
-        frozenset(range(num_layers)) - on_device,
+        stages,
+        in_memory,
         num_layers not in on_device,
         mmap.PAGESIZE,
         () if copied is None else _copied_table(model, tables, copied),
     )
     files = [FileId.of(part) for part in parts]
     origins = tuple(Origin(base_of(file, model.mappings), file) for file in files)
+    planned_bytes = read_shape(path).slot_bytes
     if copied is None:
-        return Sources(layout, tuple(parts), origins)
-    return Sources(layout, (*parts, copied.path), (*origins, Origin(copied.where[0])))
+        return Sources(layout, stages.marks, planned_bytes, tuple(parts), origins)
+    return Sources(layout, stages.marks, planned_bytes, (*parts, copied.path), (*origins, Origin(copied.where[0])))
 
 
 def _copied_table(

@@ -2,9 +2,9 @@
 
 llama.cpp maps the model's file and computes from there, or from memory in which it has put weights into the processor's
 order, and which was written to a file (packing.py). We lay memory of our own over those addresses: a home for each
-layer that stays, and for those that are streamed a few slots that they share. Readers fill a slot as soon as what it
-held was computed, so a pass reads exactly the layers that are not pinned, as fast as the disk gives them (memory.md,
-section 3; the idea is FlexGen's and RAGDoll's, without a change to llama.cpp).
+layer that stays, and for those that are streamed a few slots that their stages (stages.py) share. Readers fill a slot
+as soon as what it held was computed, so a pass reads exactly the layers that are not pinned, as fast as the disk gives
+them (memory.md, section 3; the idea is FlexGen's and RAGDoll's, without a change to llama.cpp).
 
 What it promises: logits are those of the whole model or none at all. A layer that could not be read, was not read in
 time, or was passed where nobody expected it makes `after_decode` raise, and the next decode tries again.
@@ -32,7 +32,6 @@ from engine.generation.weights.pacing import next_homes
 from engine.generation.weights.readers import Depths, Readers
 from engine.generation.weights.ring import Ring, share_out
 from engine.generation.weights.sources import Sources, sources_of
-from engine.generation.weights.tracing import require_in_order
 from engine.memory.ledger import Ledger
 
 log = logging.getLogger(__name__)
@@ -94,7 +93,8 @@ class LayerStream:
             model: Loaded with `is_repacked=False`, or packed into `copied`; nothing is computed with it yet.
             path: Any of its files.
             streamed: The layers to be read at each pass; those on a device are left where they are.
-            num_slots: The most layers that are in memory, or on their way, at a time; at least one.
+            num_slots: The most stages of them that are in memory, or on their way, at a time; at least one. Where
+                stages are larger than the model's header promised, it is so many fewer.
             ledger: Gets what is held; nobody else registers these layers.
             options: See there.
             copied: Has what llama.cpp put in another order, where it did; it is closed with this, or now if this fails.
@@ -109,8 +109,8 @@ class LayerStream:
             undo.callback(self._close_copied)
             sources = sources_of(model, path, copied)
             self._layout = sources.layout
-            self._in_memory = [layer for layer in range(self._layout.num_layers) if self._layout.layers[layer]]
-            require_in_order(model, self._layout.num_layers, self._in_memory)
+            self._in_memory = [layer for layer in range(self._layout.num_layers) if self._filled(layer)]
+            self._planned_stage_bytes = sources.planned_stage_bytes
             self._homes = _homes(sources, options)
             undo.callback(self._homes.close)
             self._settle()
@@ -118,12 +118,12 @@ class LayerStream:
             self._readers = Readers(self._ring, self._homes.read, options.depths, options.patience_seconds)
             undo.callback(self._stop_reading)
             layer_bytes = [self._layout.layer_bytes(layer) for layer in range(self._layout.num_layers)]
-            parts = {pages.part for layer in self._layout.layers for pages in layer}
+            parts = {pages.part for stage in self._layout.stages for pages in stage}
             # Where a part of each is read from the model's own file, the copy is told of as a whole.
             self._tells_layers = is_from_copy = copied is not None and parts == {len(sources.paths) - 1}
             self._leases = LayerLeases(ledger, layer_bytes, self._homes.fixed_bytes, is_from_copy=is_from_copy)
             undo.callback(self._leases.release)
-            self._cursor = Cursor(self._readers, self._layout.num_layers)
+            self._cursor = Cursor(self._readers, sources.marks)
             self._places: dict[int, Place] = {}
             self._reached: tuple[frozenset[int], int] | None = None
             self._loading: list[int] = []
@@ -141,7 +141,7 @@ class LayerStream:
     @property
     def streamed(self) -> tuple[int, ...]:
         """The layers that are read at each pass, as things are."""
-        return tuple(layer for layer, place in self._places.items() if isinstance(place, Slot))
+        return tuple(layer for layer in self._in_memory if layer not in self._homes_now())
 
     def before_decode(self, num_tokens: int = 1) -> None:
         """A decode of so many tokens is about to begin; waits until it can.
@@ -302,7 +302,19 @@ class LayerStream:
         return frozenset(self._in_memory) - set(streamed)
 
     def _homes_now(self) -> frozenset[int]:
-        return frozenset(layer for layer, place in self._places.items() if isinstance(place, Home))
+        return frozenset(
+            layer
+            for layer in self._in_memory
+            if all(isinstance(self._places.get(stage), Home) for stage in self._filled(layer))
+        )
+
+    def _filled(self, layer: int) -> list[int]:
+        """The stages of a layer that have pages of their own."""
+        return [stage for stage in self._layout.layers[layer] if self._layout.stages[stage]]
+
+    def _stages_of(self, layers: Collection[int]) -> list[int]:
+        """The stages of these layers, in the order of a pass."""
+        return [stage for layer in self._in_memory if layer in layers for stage in self._filled(layer)]
 
     def _go_on_moving(self) -> None:
         """Moves some of the layers that are not where they are wanted."""
@@ -311,8 +323,9 @@ class LayerStream:
 
     def _apply(self, homes: frozenset[int]) -> None:
         """Gives these layers homes and the others slots; leaves it to the next decode where a read does not end."""
-        slots = share_out([layer for layer in self._in_memory if layer not in homes], self._num_slots)
-        places = {layer: Slot(slots[layer]) if layer in slots else Home(layer) for layer in self._in_memory}
+        slots = share_out(self._stages_of(set(self._in_memory) - homes), self._most_slots)
+        stages = self._stages_of(self._in_memory)
+        places = {stage: Slot(slots[stage]) if stage in slots else Home(stage) for stage in stages}
         with self._readers.still() as is_still:
             if not is_still:
                 return
@@ -320,6 +333,14 @@ class LayerStream:
             self._readers.arrange(places)
         self._places, self._reached = places, (homes, self._num_slots)
         self._show()
+
+    @property
+    def _most_slots(self) -> int:
+        """As many as take no more memory than was planned for the slots that were asked for."""
+        largest = max((self._layout.stage_bytes(stage) for stage in self._stages_of(self._in_memory)), default=0)
+        if largest <= self._planned_stage_bytes:
+            return self._num_slots
+        return max(1, self._num_slots * self._planned_stage_bytes // largest)
 
     def _show(self) -> None:
         """Tells the ledger where layers lie now, and the cursor which ones are read."""
@@ -336,14 +357,14 @@ class LayerStream:
 
     def _note_arrivals(self) -> None:
         """Layers whose homes are full need no watching any more."""
-        if not self._loading and self._cursor.is_watching(self.streamed):
+        if not self._loading and self._cursor.is_watching(self._stages_of(self.streamed)):
             return
-        there = self._readers.are_there(self._loading)
-        for layer, is_there in zip(self._loading, there, strict=True):
-            if is_there and layer in self._wanted:
+        there = [layer for layer in self._loading if all(self._readers.are_there(self._filled(layer)))]
+        for layer in there:
+            if layer in self._wanted:
                 self._leases.pin(layer, "resident")
-        self._loading = [layer for layer, is_there in zip(self._loading, there, strict=True) if not is_there]
-        self._cursor.watch({*self.streamed, *self._loading})
+        self._loading = [layer for layer in self._loading if layer not in there]
+        self._cursor.watch(self._stages_of({*self.streamed, *self._loading}))
 
     def _failure(self) -> WeightsNotRead:
         error = self._readers.error

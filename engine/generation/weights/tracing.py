@@ -1,12 +1,12 @@
-"""Whether a model's graph can be followed: one look at the names of its nodes, before any of its layers is moved.
+"""Whether a model's graph can be followed, and which weights its nodes read: one look before any layer is moved.
 
 llama.cpp asks about every node before it computes the first, so the look ends there and computes next to nothing.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+import ctypes
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -14,23 +14,25 @@ import llama_cpp.llama_cpp as llama
 
 from engine.errors import DecodeFailed, NotStreamable
 from engine.generation.context import Context, ContextSpec, Stretch
-from engine.generation.weights.cursor import MARK, node_name
+from engine.generation.weights.cursor import node_name
+from engine.generation.weights.stages import MARK, Node, misplaced
 
 if TYPE_CHECKING:
     from engine.generation.model import Model
 
 _SPEC = ContextSpec(num_cells=256, n_batch=8, n_ubatch=8, num_threads=1, num_sequences=1, op_offload=False)
-# What llama.cpp calls its nodes: the name of a step and the layer that it belongs to.
-_OF_LAYER = re.compile(rb"[A-Za-z_]+-(\d+)$")
+# Where a node of ggml has what it is computed from, what it is a view of, and its name (ggml.h; the release is pinned).
+_NUM_SOURCES = 10
+_SOURCES, _VIEWED, _NAME = 152, 232, 256
 
 
-def require_in_order(model: Model, num_layers: int, in_memory: Iterable[int]) -> None:
-    """Looks at the graph of one token.
+def nodes_of(model: Model, num_layers: int, in_memory: Iterable[int]) -> tuple[Node, ...]:
+    """The graph of one token, which passes the layers one after another; weights are told where they can be found.
 
     Raises:
-        NotStreamable: It does not pass the layers one after another, or does not say so.
+        NotStreamable: It does not pass the layers so, or does not say so.
     """
-    trace = Trace(num_layers)
+    trace, layers = Trace(num_layers), frozenset(in_memory)
     context = Context(model, _SPEC, trace)
     stop = llama.ggml_abort_callback(lambda _: trace.is_complete)
     llama.llama_set_abort_callback(context.handle, stop, None)
@@ -40,9 +42,13 @@ def require_in_order(model: Model, num_layers: int, in_memory: Iterable[int]) ->
             context.decode([Stretch(0, 0, (max(0, model.bos),), 1)])
     finally:
         context.close()
-    fault = fault_of(trace.names, num_layers, frozenset(in_memory))
+    nodes = tuple(trace.nodes)
+    fault = fault_of((node.name for node in nodes), num_layers, layers)
+    if not fault and (name := misplaced(nodes, layers)):
+        fault = f"“{name}” is read outside of its layer"
     if fault:
         raise NotStreamable(f"The layers of {model.path.name} cannot be read one by one: {fault}.")
+    return nodes
 
 
 def fault_of(names: Iterable[bytes], num_layers: int, in_memory: frozenset[int]) -> str:
@@ -53,10 +59,9 @@ def fault_of(names: Iterable[bytes], num_layers: int, in_memory: frozenset[int])
     """
     at = 0
     for name in names:
-        match = _OF_LAYER.match(name)
-        if match is None:
+        layer = Node(name).layer
+        if layer is None:
             continue
-        layer = int(match[1])
         if layer != at and (name.startswith(MARK) or layer in in_memory):
             return f"“{name.decode()}” is computed between the layers {at - 1} and {at}"
         at += name.startswith(MARK)
@@ -64,24 +69,50 @@ def fault_of(names: Iterable[bytes], num_layers: int, in_memory: frozenset[int])
 
 
 class Trace:
-    """Takes the place of a stream and remembers the names of all nodes."""
+    """Takes the place of a stream and remembers all nodes."""
 
     def __init__(self, num_layers: int) -> None:
-        self.names: list[bytes] = []
+        self.nodes: list[Node] = []
         self._last = MARK + b"%d" % (num_layers - 1)
         self.is_complete = False
         name_of = node_name()
+        weights_of = _sources(name_of)
 
         def on_node(tensor: int, is_asked: bool, user_data: object) -> bool:
             if is_asked:
-                self.names.append(name_of(tensor))
-                self.is_complete = self.is_complete or self.names[-1] == self._last
+                name = name_of(tensor)
+                self.nodes.append(Node(name, weights_of(tensor)))
+                self.is_complete = self.is_complete or name == self._last
             # Where one was stopped at, the rest would not be computed: none is.
             return not is_asked
 
         self.cb_eval: Any = llama.ggml_backend_sched_eval_callback(on_node)
 
     def before_decode(self, num_tokens: int) -> None:
-        self.names.clear()
+        self.nodes.clear()
 
     def after_decode(self, is_computed: bool) -> None: ...
+
+
+def _sources(name_of: Callable[[int], bytes]) -> Callable[[int], tuple[str, ...]]:
+    """How to tell what a node is computed from, by name; nothing where nodes do not lie in memory as we know them."""
+    library = ctypes.PyDLL(None, handle=llama._lib._handle)
+    place_of = library["ggml_get_name"]
+    place_of.argtypes, place_of.restype = (ctypes.c_void_p,), ctypes.c_void_p
+
+    def pointer_at(address: int) -> int:
+        return ctypes.c_void_p.from_address(address).value or 0
+
+    def viewed(tensor: int) -> int:
+        """What a view shows part of, or the tensor itself."""
+        while (shown := pointer_at(tensor + _VIEWED)) != 0:
+            tensor = shown
+        return tensor
+
+    def sources(tensor: int) -> tuple[str, ...]:
+        if place_of(tensor) != tensor + _NAME:
+            return ()
+        found = (pointer_at(tensor + _SOURCES + 8 * number) for number in range(_NUM_SOURCES))
+        return tuple(name_of(viewed(source)).decode(errors="replace") for source in found if source)
+
+    return sources

@@ -9,6 +9,7 @@ import pytest
 
 from engine.errors import NotStreamable
 from engine.generation.weights.extents import SMALL_BYTES, Layout, Pages, copied_table, layout_of
+from engine.generation.weights.stages import whole_layers
 from engine.models.gguf import TensorExtent
 
 PAGE = 4096
@@ -24,7 +25,8 @@ def table(*tensors: tuple[str, int], start: int = 100) -> list[TensorExtent]:
 
 
 def layout(*tables: Sequence[TensorExtent], num_layers: int = 3, in_memory: set[int] | None = None, head: bool = True):
-    return layout_of(tables, num_layers, set(range(num_layers)) if in_memory is None else in_memory, head, PAGE)
+    in_memory = set(range(num_layers)) if in_memory is None else in_memory
+    return layout_of(tables, whole_layers(num_layers), in_memory, head, PAGE)
 
 
 def model(*others: tuple[str, int]) -> list[TensorExtent]:
@@ -36,7 +38,7 @@ OUTPUT = ("output.weight", 4 * PAGE)
 
 
 def all_pages(found: Layout) -> list[Pages]:
-    tensors = [*found.layers, *found.pinned.values(), *found.scattered.values()]
+    tensors = [*found.stages, *found.pinned.values(), *found.scattered.values()]
     return [*(pages for tensor in tensors for pages in tensor), *found.edges]
 
 
@@ -44,7 +46,7 @@ def test_a_layer_has_the_whole_pages_of_its_tensors_and_neighbours_share_an_edge
     found = layout(model(OUTPUT))
     start = 100 + 5 * PAGE
     for layer in range(3):
-        (pages,) = found.layers[layer]
+        (pages,) = found.stages[layer]
         assert pages == Pages(0, 6 * PAGE + layer * 6 * PAGE, 6 * PAGE + layer * 6 * PAGE + 5 * PAGE)
         assert found.layer_bytes(layer) == 5 * PAGE
         assert Pages(0, (start + layer * 6 * PAGE) // PAGE * PAGE, pages.start) in found.edges
@@ -67,12 +69,12 @@ def test_no_page_belongs_to_two_and_every_byte_of_a_tensor_to_one() -> None:
 def test_a_layer_that_ends_where_a_page_does_has_no_edge_there() -> None:
     found = layout(table(("blk.0.a.weight", 2 * PAGE), ("blk.1.a.weight", 2 * PAGE), start=PAGE), num_layers=2)
     assert found.edges == ()
-    assert found.layers == ((Pages(0, PAGE, 3 * PAGE),), (Pages(0, 3 * PAGE, 5 * PAGE),))
+    assert found.stages == ((Pages(0, PAGE, 3 * PAGE),), (Pages(0, 3 * PAGE, 5 * PAGE),))
 
 
 def test_a_layer_smaller_than_a_page_lies_in_edges() -> None:
     found = layout(table(("blk.0.a.weight", 50), ("blk.1.a.weight", 60), ("blk.2.a.weight", 70)))
-    assert found.layers == ((), (), ())
+    assert found.stages == ((), (), ())
     assert found.edges == (Pages(0, 0, PAGE),)
 
 
@@ -90,7 +92,7 @@ def test_embeddings_that_are_the_output_head_as_well_are_read_as_a_whole() -> No
 
 def test_what_lies_on_a_device_takes_no_memory() -> None:
     found = layout(model(OUTPUT), in_memory={0}, head=False)
-    assert found.layers[1:] == ((), ())
+    assert found.stages[1:] == ((), ())
     assert set(found.pinned) == set()
     assert set(found.scattered) == {"token_embd.weight"}
     assert len(found.edges) == 3
@@ -104,13 +106,13 @@ def test_a_layer_may_be_cut_by_the_end_of_a_file() -> None:
     first = table(("token_embd.weight", PAGE), ("blk.0.a.weight", 4 * PAGE), ("blk.1.a.weight", 2 * PAGE))
     second = table(("blk.1.b.weight", 3 * PAGE), ("blk.2.a.weight", 4 * PAGE), OUTPUT)
     found = layout(first, second)
-    assert [pages.part for pages in found.layers[1]] == [0, 1]
+    assert [pages.part for pages in found.stages[1]] == [0, 1]
     assert {page.part for page in found.edges} == {0, 1}
 
 
 def test_a_few_tensors_of_a_layer_may_lie_elsewhere() -> None:
     extra = [(f"blk.{layer}.extra.weight", PAGE) for layer in range(3)]
-    assert len(layout(model(OUTPUT, *extra)).layers[2]) == 1
+    assert len(layout(model(OUTPUT, *extra)).stages[2]) == 1
 
 
 def test_layers_that_lie_between_each_other_are_refused() -> None:
@@ -132,7 +134,7 @@ def test_tensors_that_lie_over_each_other_are_refused() -> None:
 def test_layers_that_the_model_does_not_have_are_left_alone() -> None:
     found = layout(model(OUTPUT), num_layers=2)
     assert found.num_layers == 2
-    assert all(pages.start < 17 * PAGE for layer in found.layers for pages in layer)
+    assert all(pages.start < 17 * PAGE for stage in found.stages for pages in stage)
 
 
 # Tensors that lie in memory in another order, and are read from a file of their own.
@@ -175,7 +177,7 @@ def test_what_has_no_name_is_read_by_each_pass() -> None:
         # Too little to be the head.
         TensorExtent("without a name", 23 * PAGE, 3 * PAGE),
     ]
-    assert "without a name" in layout_of([tensors], 3, {0, 1, 2}, True, PAGE, found).pinned
+    assert "without a name" in layout_of([tensors], whole_layers(3), {0, 1, 2}, True, PAGE, found).pinned
     tied = copied(tensors, ["token_embd.weight", *MATRICES], page, page, page + 23 * PAGE)
     assert tied[0].name == "output.weight"
 
@@ -183,8 +185,8 @@ def test_what_has_no_name_is_read_by_each_pass() -> None:
 def test_layers_are_read_from_the_copy_and_small_tensors_stay_in_memory() -> None:
     tensors, page = normed(OUTPUT), 7 * PAGE
     extents = copied(tensors, ["output.weight", *MATRICES], page, page, page + 22 * PAGE)
-    found = layout_of([tensors], 3, {0, 1, 2}, True, PAGE, extents)
-    assert found.layers == tuple((Pages(1, (4 + 6 * n) * PAGE, (10 + 6 * n) * PAGE),) for n in range(3))
+    found = layout_of([tensors], whole_layers(3), {0, 1, 2}, True, PAGE, extents)
+    assert found.stages == tuple((Pages(1, (4 + 6 * n) * PAGE, (10 + 6 * n) * PAGE),) for n in range(3))
     assert found.pinned["output.weight"] == (Pages(1, 0, 4 * PAGE),)
     assert set(found.scattered) == {"token_embd.weight"}
     norms = [tensor for tensor in tensors if "norm" in tensor.name]
@@ -200,15 +202,15 @@ def test_large_tensors_that_were_not_copied_are_read_from_the_model_s_file() -> 
     tensors = table(("token_embd.weight", 5 * PAGE), *layers, OUTPUT, start=0)
     names = [name for name in MATRICES if "ffn" in name]
     extents = copied(tensors, names, 0, 0, 6 * SMALL_BYTES)
-    found = layout_of([tensors], 3, {0, 1, 2}, True, PAGE, extents)
+    found = layout_of([tensors], whole_layers(3), {0, 1, 2}, True, PAGE, extents)
     for layer in range(3):
-        assert [pages.part for pages in found.layers[layer]] == [0, 1]
+        assert [pages.part for pages in found.stages[layer]] == [0, 1]
         assert found.layer_bytes(layer) == 4 * SMALL_BYTES
 
 
 def test_of_layers_on_a_device_nothing_is_kept_here() -> None:
     tensors = normed(OUTPUT)
     extents = copied(tensors, ["blk.0.attn.weight", "blk.0.ffn.weight"], 0, 0, 6 * PAGE)
-    found = layout_of([tensors], 3, {0}, False, PAGE, extents)
-    assert found.layers == ((Pages(1, 0, 6 * PAGE),), (), ())
+    found = layout_of([tensors], whole_layers(3), {0}, False, PAGE, extents)
+    assert found.stages == ((Pages(1, 0, 6 * PAGE),), (), ())
     assert not any("1" in name or "2" in name for name in found.pinned)

@@ -26,15 +26,15 @@ class Disk:
         self.read: list[tuple[int, int]] = []
         self.under_way = self.most_under_way = 0
 
-    def __call__(self, layer: int, index: int) -> int:
+    def __call__(self, stage: int, index: int) -> int:
         with self.lock:
-            self.read.append((layer, index))
+            self.read.append((stage, index))
             self.under_way += 1
             self.most_under_way = max(self.most_under_way, self.under_way)
         self.gate.wait(PATIENCE)
         with self.lock:
             self.under_way -= 1
-        if layer in self.failing:
+        if stage in self.failing:
             raise self.error
         return 10
 
@@ -46,7 +46,7 @@ def disk() -> Disk:
 
 @pytest.fixture
 def readers(disk: Disk) -> Iterator[Readers]:
-    """Four layers of three pieces; all but the first pass through one slot."""
+    """Four stages of three pieces; all but the first pass through one slot."""
     readers = Readers(Ring([3] * 4), disk, Depths(decode=3, prefill=1, prefill_tokens=10), PATIENCE)
     with readers.still():
         readers.arrange({0: "home", 1: "slot", 2: "slot", 3: "slot"})
@@ -57,12 +57,12 @@ def readers(disk: Disk) -> Iterator[Readers]:
 
 
 def run_pass(readers: Readers) -> None:
-    for layer in range(4):
-        assert readers.wait_for(layer)
-        readers.advance(layer, ends_pass=layer == 3)
+    for stage in range(4):
+        assert readers.wait_for(stage)
+        readers.advance(stage, ends_pass=stage == 3)
 
 
-def test_layers_come_when_they_are_waited_for(readers: Readers, disk: Disk) -> None:
+def test_stages_come_when_they_are_waited_for(readers: Readers, disk: Disk) -> None:
     for _ in range(3):
         readers.begin(1)
         run_pass(readers)
@@ -75,7 +75,7 @@ def test_only_the_time_in_which_anything_is_read_counts(monkeypatch: pytest.Monk
     now = [0.0]
     monkeypatch.setattr(readers_module.time, "perf_counter", lambda: now[0])
 
-    def read(layer: int, index: int) -> int:
+    def read(stage: int, index: int) -> int:
         now[0] += 2.0
         return 10
 
@@ -83,8 +83,8 @@ def test_only_the_time_in_which_anything_is_read_counts(monkeypatch: pytest.Monk
     try:
         with readers.still():
             readers.arrange({0: "a", 1: "b"})
-        for layer in (0, 1):
-            assert readers.wait_for(layer)
+        for stage in (0, 1):
+            assert readers.wait_for(stage)
         now[0] += 100.0
         assert (readers.counters().read_bytes, readers.counters().reading_seconds) == (60, 12.0)
     finally:
@@ -95,7 +95,7 @@ def test_while_the_disk_is_never_without_a_request_its_time_is_told_too(monkeypa
     now, is_asked, gate = [5.0], threading.Event(), threading.Event()
     monkeypatch.setattr(readers_module.time, "perf_counter", lambda: now[0])
 
-    def read(layer: int, index: int) -> int:
+    def read(stage: int, index: int) -> int:
         is_asked.set()
         gate.wait(PATIENCE)
         return 10
@@ -114,9 +114,9 @@ def test_while_the_disk_is_never_without_a_request_its_time_is_told_too(monkeypa
 
 def test_a_pass_that_was_given_up_begins_anew(readers: Readers) -> None:
     readers.begin(1)
-    for layer in (0, 1, 2):
-        assert readers.wait_for(layer)
-        readers.advance(layer, ends_pass=False)
+    for stage in (0, 1, 2):
+        assert readers.wait_for(stage)
+        readers.advance(stage, ends_pass=False)
     readers.rewind()
     run_pass(readers)
 
