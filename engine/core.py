@@ -414,8 +414,8 @@ class ModelShape:
     the output head), of which `output_bytes` follow the last layer to a device. `kv_cell_bytes[i]` is what one
     token's f16 keys and values take in layer i. Of a mixture of experts, `expert_share` of the layers' bytes are the
     experts', of which a token uses the share `expert_use`. `width` is the length of a token's vector, 0 where it is not
-    known. `stage_bytes` is the largest part of a layer that is streamed by itself, 0 where that is all of it. The planner
-    computes with nothing else.
+    known. `stage_bytes` is the largest part of a layer that is streamed by itself, 0 where that is all of it. The
+    planner computes with nothing else.
     """
 
     name: str

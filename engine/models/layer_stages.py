@@ -1,8 +1,8 @@
 """Stages of a layer: what of its weights is computed with one after the other, in parts of about a quarter.
 
-A ring whose slots hold stages hides reading behind computing as well as one of whole layers, in a quarter of the memory.
-The same rule cuts by a header alone, in the order in which architectures mostly compute, and by the graph of a model
-that is loaded (generation/weights/stages.py).
+A ring whose slots hold stages hides reading behind computing as well as one of whole layers, in a quarter of the
+memory. The same rule cuts by a header alone, in the order in which architectures mostly compute, and by the graph of a
+model that is loaded (generation/weights/stages.py).
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ STAGES_OF_LAYER = 4
 TOLERANCE = 1.25
 # Below, a stage is not worth stopping for.
 LEAST_BYTES = 2**20
-# What comes after all else of a layer, and in which order.
-_LAST = ("ffn_gate", "ffn_up", "ffn_down")
+# What comes after all else of a layer, in this order; a stage begins with one of these. What is before them is mostly
+# computed at once, from the same input.
+_LAST = ("attn_output", "ffn_gate", "ffn_up", "ffn_down")
 
 
 def cut(
@@ -44,7 +45,7 @@ def largest_stage_bytes(sizes_by_layer: Sequence[Mapping[str, int]]) -> int:
     stages = (
         sum(sizes[name] for name in stage)
         for sizes in sizes_by_layer
-        for stage in cut(sorted(sizes, key=_rank), sizes, lambda before, name: True)
+        for stage in cut(sorted(sizes, key=_rank), sizes, lambda before, name: _rank(name) > 0)
     )
     return max(stages, default=0)
 

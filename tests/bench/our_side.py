@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -53,6 +53,7 @@ from tests.bench.measured_answers import MeasuredAnswers, checksum
 from tests.bench.our_generation import greedy
 from tests.bench.process_marks import Marks
 from tests.bench.side_process import Said, group_of, serve
+from tests.bench.whole_layers import next_layer_only
 
 # About what is asked here; the planner weighs reading and writing by it.
 PROMPT_TOKENS, ANSWER_TOKENS = 64, 64
@@ -60,18 +61,19 @@ PROMPT_TOKENS, ANSWER_TOKENS = 64, 64
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How layers are streamed: with which options, and in which placement instead of the planner's."""
+    """How layers are streamed: with which options, in which placement instead of the planner's, through what ring."""
 
     options: Options = USUAL
+    ring: Callable[[], AbstractContextManager[None]] = nullcontext
     placed: Callable[[Placement], Placement] = lambda placement: placement
 
 
 WAYS = {
     "ours": Way(),
-    "next_layer_only": Way(placed=lambda placement: replace(placement, ring_slots=2)),
+    "next_layer_only": Way(ring=next_layer_only),
     "phase_blind": Way(
         Options(depths=Depths(prefill=Depths().decode)),
-        lambda placement: replace(placement, n_ubatch=UBATCH_OF_PROCESSOR),
+        placed=lambda placement: replace(placement, n_ubatch=UBATCH_OF_PROCESSOR),
     ),
 }
 
@@ -140,9 +142,9 @@ class OurSide:
         self._group, self._ledger, self._costs = group, Ledger(), PassCosts()
         self._runtime = Runtime(self._ledger)
         way = WAYS[settings["way"]]
-        planned = planned_for(settings, self._ledger)
-        planned = planned.placed(way.placed(planned.placement))
-        with ExitStack() as undo:
+        with ExitStack() as undo, way.ring():
+            planned = planned_for(settings, self._ledger)
+            planned = planned.placed(way.placed(planned.placement))
             self._leases = ModelLeases(self._ledger)
             undo.callback(self._leases.release)
 

@@ -14,7 +14,8 @@ it was not given before counts against it. It holds for all of the process, so i
   reads at once and of the same size, measured between the rounds.
 - Accelerate (transformers, disk offload) at 1.2 times and one answer: as many layers of as many bytes, at 16 bits. Not
   in quick runs, whose limit its libraries alone exceed.
-- Ours with a simpler ring, at 1.7 times and one answer: `next_layer_only` reads one layer ahead, as FlexGen does, and
+- Ours with a simpler ring, at 1.7 times and one answer: `next_layer_only` holds two whole layers, of which it
+  reads one ahead, as FlexGen does, and
   `phase_blind` reads prompts in pieces and with the ring that suit writing. Both also beside a busy process, but not
   in quick runs.
 - Drafts by prompt lookup on and off, at 1.7 times, in an answer that quotes its passages.

@@ -31,9 +31,9 @@ several GB: beside a smaller one, what libraries take would be most of what is l
 
 Ablations, ours without one thing: `no_pipeline` (the next search waits until all answers are written), `static_batch`
 (memory planned for four answers), `no_tree` (nothing that was read is found again), `no_ring` (the system reads what it
-lacks of the weights), `next_layer_only` (two slots in the ring), `no_residency_control` (the index has its budget),
-`no_speculation` (no prompt is read during its search; where the model runs on the processor it never is, so there this
-is ours again, and says how much two runs of the same differ), `no_drafting`.
+lacks of the weights), `next_layer_only` (a ring of two whole layers), `no_residency_control` (the index has its
+budget), `no_speculation` (no prompt is read during its search; where the model runs on the processor it never is, so
+there this is ours again, and says how much two runs of the same differ), `no_drafting`.
 
 Ratios are mean latencies, theirs ÷ ours, paired seed by seed and the median; `<name>_fits` where all has room. And
 `one_at_a_time`: the serial peer's ÷ ours when each question comes after the answer before.

@@ -29,6 +29,7 @@ from engine.retrieval.batching import MAX_BATCH
 from engine.retrieval.joining import Room
 from engine.retrieval.waiting_room import WaitingRoom
 from engine.retrieval.worker import HandOver, RetrievalWorker
+from tests.bench.whole_layers import next_layer_only
 
 # Of the gangs and of everybody with a fixed number: the application's own number of answers that it keeps room for, and
 # llama-server's of slots.
@@ -52,16 +53,16 @@ class Way:
     """What of the engine is otherwise.
 
     `answers`: memory is planned for so many at once, whatever the load. `has_fixed_index`: the index has its budget, no
-    more and no less. `is_mapped`: the system reads the weights that do not fit, and no ring. `ring_slots`: through so
-    many slots layers are streamed. `keeps_nothing`: nothing that was read is found again. `has_drafts`: what the
-    passages may be quoted with is drafted.
+    more and no less. `is_mapped`: the system reads the weights that do not fit, and no ring. `has_next_layer_only`:
+    the ring is one of whole layers, the one that is computed and the next one. `keeps_nothing`: nothing that was read
+    is found again. `has_drafts`: what the passages may be quoted with is drafted.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     answers: int | None = None
     has_fixed_index: bool = False
     is_mapped: bool = False
-    ring_slots: int | None = None
+    has_next_layer_only: bool = False
     keeps_nothing: bool = False
     has_drafts: bool = True
     gangs: Gangs | None = None
@@ -77,12 +78,6 @@ class Way:
         if self.is_mapped:
             demand = replace(demand, is_streamable=False)
         return backlog, demand
-
-    def placed(self, placement: Placement) -> Placement:
-        """The placement that is used for a planned one."""
-        if self.ring_slots is None or not placement.streamed_layers:
-            return placement
-        return replace(placement, ring_slots=self.ring_slots)
 
 
 NO_TREE: Mapping[str, Any] = {"generation.kv_ram_bytes": 0, "generation.kv_disk_bytes": 0}
@@ -110,7 +105,7 @@ WAYS: Mapping[str, Way] = {
     "static_batch": Way(answers=FIXED_ANSWERS),
     "no_tree": Way(NO_TREE, keeps_nothing=True),
     "no_ring": Way(is_mapped=True),
-    "next_layer_only": Way(ring_slots=2),
+    "next_layer_only": Way(has_next_layer_only=True),
     "no_residency_control": Way(has_fixed_index=True),
     "no_speculation": Way({"generation.read_ahead": False}),
     "no_drafting": Way(has_drafts=False),
@@ -136,6 +131,8 @@ def in_force(way: Way, index_share: float) -> Iterator[None]:
         undo.enter_context(mock.patch.object(Room, "of", return_value=Room(0, 0)))
         planner = partial(SteeredPlanner, way, index_share)
         undo.enter_context(mock.patch.object(assembly, "ProfiledPlanner", planner))
+        if way.has_next_layer_only:
+            undo.enter_context(next_layer_only())
         if way.gangs is not None:
             worker = partial(GangRetrieval, way.gangs)
             undo.enter_context(mock.patch.object(assembly, "RetrievalWorker", worker))
@@ -159,7 +156,7 @@ class SteeredPlanner(ProfiledPlanner):
         return super().sharing(placement, backlog, demand) if self._way.answers is None else None
 
     def plan(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
-        return self._way.placed(super().plan(hardware, *self._way.wanted(backlog, demand, self._index_share)))
+        return super().plan(hardware, *self._way.wanted(backlog, demand, self._index_share))
 
 
 class GangRetrieval(RetrievalWorker):

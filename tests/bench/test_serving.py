@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from engine.core import ModelShape
+from engine.memory import search
 from engine.memory.demand import Backlog, Demand
 from engine.memory.measured import Measured
-from engine.memory.placement import Placement
+from engine.models.gguf import read_shape
 from tests.bench import serving
 from tests.bench.azure import Length
 from tests.bench.real_library import Library, Text
@@ -55,6 +56,8 @@ from tests.bench.serving_our_side import Grown
 from tests.bench.serving_plot import Line, arrival_rates, panels, stairs, write_moments
 from tests.bench.serving_ways import DEFAULTS, WAYS, Way
 from tests.bench.simulated_runs import read_runs
+from tests.bench.whole_layers import next_layer_only
+from tests.helpers.tiny_gguf import write_tiny_model
 
 EXTENT = Extent(prompt_tokens_per_passage=500, most_passages=3, answer_divisor=10, most_answer_tokens=20)
 SHAPE = ModelShape("", "llama", 128, (10, 10), 5, 5, (1, 1), 100, 25, has_chat_template=False)
@@ -341,13 +344,13 @@ def test_a_fixed_way_plans_for_a_load_that_does_not_change() -> None:
     assert not wanted.is_streamable
 
 
-def test_a_ring_has_two_slots_where_anything_is_streamed() -> None:
-    streaming = Placement(0, 2, 0, 0, "", streamed_layers=(1,), ring_slots=4, is_repacked=False)
-    pinned = Placement(0, 2, 0, 0, "")
-
-    assert Way(ring_slots=2).placed(streaming).ring_slots == 2
-    assert Way(ring_slots=2).placed(pinned) == pinned
-    assert Way().placed(streaming) == streaming
+def test_a_ring_of_two_whole_layers_is_planned_for_and_left_again(tmp_path: Path) -> None:
+    path = write_tiny_model(tmp_path / "m.gguf", layers=4, dim=512, ff=2048)
+    in_stages = read_shape(path).stage_bytes
+    with next_layer_only():
+        shape = read_shape(path)
+        assert (shape.stage_bytes, search.RING_SLOTS) == (max(shape.layer_bytes), (2,))
+    assert read_shape(path).stage_bytes == in_stages < max(shape.layer_bytes)
 
 
 def test_a_count_that_begins_anew_goes_on_growing() -> None:

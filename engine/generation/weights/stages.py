@@ -1,8 +1,8 @@
 """Stages: parts of layers that are computed one after the other, each with the node at which it ends.
 
-The ring holds stages, so that far less than a layer need lie in a slot while another one is read. Which weights a stage
-is made of follows from the graph itself: a stage ends where all that reads its weights was computed, and nothing has yet
-read those of the next. A layer that does not come apart so is one stage, as is each that lies on a device.
+The ring holds stages, so that far less than a layer need lie in a slot while another one is read. Which weights a
+stage is made of follows from the graph itself: a stage ends where all that reads its weights was computed, and nothing
+has yet read those of the next. A layer that does not come apart so is one stage, as is each that lies on a device.
 """
 
 from __future__ import annotations
