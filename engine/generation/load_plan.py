@@ -102,6 +102,11 @@ class LoadPlan:
         placement, demand = replace(self.placement, is_repacked=False), replace(self.demand, is_packable=False)
         return replace(self, demand=demand, placement=placement, remarks=(*self.remarks, *remarks))
 
+    def with_stages(self, stage_bytes: int, num_slots: int) -> LoadPlan:
+        """The same, with a model whose layers come apart into other stages than its header promised."""
+        demand = replace(self.demand, shape=replace(self.demand.shape, stage_bytes=stage_bytes))
+        return replace(self, demand=demand, placement=replace(self.placement, ring_slots=num_slots))
+
     def unstreamed(self, remark: str) -> LoadPlan:
         """The same, with a model whose layers turned out to be none that can be read one by one."""
         placement = replace(self.placement, streamed_layers=(), ring_slots=0, can_leave=False)

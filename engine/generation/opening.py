@@ -81,7 +81,7 @@ class Opening:
         try:
             with _closed_on_failure(self._packed_model(packing)) as model:
                 copied = packing.finish()
-                stream = self._stream(model, plan, copied)
+                stream, plan = self._stream(model, plan, copied)
         finally:
             packing.close()
         # Where llama.cpp knows no faster order for this model, or this processor, that is the file's.
@@ -100,7 +100,8 @@ class Opening:
         with _closed_on_failure(self._load(plan.placement.is_repacked, None)) as model:
             if plan.placement.is_held:
                 try:
-                    return OpenWeights(model, plan, self._stream(model, plan))
+                    stream, plan = self._stream(model, plan)
+                    return OpenWeights(model, plan, stream)
                 except NotStreamable as error:
                     why = f"{error.sentence} The system reads of its file what is needed, which may be slow."
                     plan = plan.unstreamed(why)
@@ -110,10 +111,14 @@ class Opening:
             # All of them lie in one place, so they can leave memory.
             return OpenWeights(model, plan, copied=CopiedWeights(model.copied_range, self._folder, self._ledger))
 
-    def _stream(self, model: Model, plan: LoadPlan, copied: CopiedFile | None = None) -> LayerStream:
+    def _stream(self, model: Model, plan: LoadPlan, copied: CopiedFile | None = None) -> tuple[LayerStream, LoadPlan]:
+        """Has layers come and go; with the plan, which from now on counts stages as they turn out to be."""
         self._leases.note_streamed(plan.shape, plan.placement)
         streamed, slots = plan.placement.streamed_layers, max(1, plan.placement.ring_slots)
-        return LayerStream(model, plan.path, streamed, slots, self._ledger, self._options, copied)
+        stream = LayerStream(model, plan.path, streamed, slots, self._ledger, self._options, copied)
+        if stream.num_slots != slots:
+            plan = plan.with_stages(stream.stage_bytes, stream.num_slots if streamed else 0)
+        return stream, plan
 
 
 @contextmanager

@@ -21,7 +21,8 @@ from engine.memory.profile import MAPPED_SHARE, Profile
 from engine.memory.room import Room
 from engine.memory.terms import EMPTY, Filling, Frame, Terms
 
-RING_SLOTS = (1, 2, 3, 4)
+# A stage is a quarter of a layer: where reading and computing take as long, more of them even out what is uneven.
+RING_SLOTS = (1, 2, 3, 4, 8)
 # Of the index, and of a whole context's KV, what may lie in memory.
 INDEX_SHARES = (1.0, 0.5, 0.25, 0.0)
 TREE_SHARES = (1.0, 0.0)

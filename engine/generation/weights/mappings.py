@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from engine.errors import NotStreamable
@@ -104,11 +106,13 @@ def base_of(file: FileId, mappings: Iterable[Mapping]) -> int:
 
 
 def covers(mappings: Sequence[Mapping], start: int, end: int, file: FileId, base: int | None = None) -> bool:
-    """Whether all of `start`…`end` is mapped from one file, where given so that its first byte would lie at `base`."""
+    """Whether all of `start`…`end` is mapped from one file, where given so that its first byte would lie at `base`.
+
+    `mappings` are in order of their addresses: there are hundreds of them, and hundreds of ranges are asked about.
+    """
     at = start
-    for mapping in mappings:
-        if mapping.end <= at:
-            continue
+    first = bisect_right(mappings, start, key=lambda mapping: mapping.end)
+    for mapping in islice(mappings, first, None):
         is_it = mapping.file.is_same(file) and base in (None, mapping.base)
         if mapping.start > at or not is_it:
             return False

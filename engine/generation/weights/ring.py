@@ -14,6 +14,8 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 _NEVER = -1
+# Stages that are larger by this share than was planned for are as planned.
+SAME_SHARE = 1 / 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +163,14 @@ def share_out(stages: Sequence[int], num_slots: int) -> dict[int, int]:
     length, num_longer = divmod(len(stages), num_rows)
     slots = [slot for row in range(num_rows) for slot in range(length + (row < num_longer))]
     return dict(zip(stages, slots, strict=True))
+
+
+def slots_in(num_slots: int, planned_bytes: int, stage_bytes: int) -> int:
+    """How many slots of the largest stage as it is take no more memory than was planned for slots of another size.
+
+    A norm more or less, for which nobody plans anew, changes nothing.
+    """
+    is_as_planned = planned_bytes <= 2 * stage_bytes and stage_bytes <= planned_bytes * (1 + SAME_SHARE)
+    if is_as_planned or not stage_bytes:
+        return num_slots
+    return max(1, num_slots * planned_bytes // stage_bytes)

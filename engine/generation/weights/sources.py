@@ -16,7 +16,7 @@ from engine.generation.weights.extents import Layout, copied_table, layout_of
 from engine.generation.weights.homes import Origin
 from engine.generation.weights.mappings import FileId, base_of
 from engine.generation.weights.stages import stages_of
-from engine.generation.weights.tracing import nodes_of
+from engine.generation.weights.tracing import graphs_of
 from engine.models.gguf import TensorExtent, parts_of, read_header, read_shape
 
 _OTHER_SYSTEM = "Layers can be read one by one only on Linux."
@@ -60,7 +60,7 @@ def sources_of(model: Model, path: Path, copied: CopiedFile | None) -> Sources:
     on_device = {layer for layer, device in model.layer_devices.items() if device != "CPU"}
     in_memory = frozenset(range(num_layers)) - on_device
     sizes = {tensor.name: tensor.num_bytes for table in tables for tensor in table}
-    stages = stages_of(nodes_of(model, num_layers, in_memory), num_layers, in_memory, sizes)
+    stages = stages_of(graphs_of(model, num_layers, in_memory), num_layers, in_memory, sizes)
     layout = layout_of(
         tables,
         stages,

@@ -34,6 +34,11 @@ class Node:
         match = OF_LAYER.match(self.name)
         return int(match[1]) if match else None
 
+    @property
+    def is_end(self) -> bool:
+        """Whether a layer ends with it; views of a layer's end have names that go on."""
+        return self.name.startswith(MARK) and self.layer is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Stages:
@@ -64,20 +69,41 @@ def whole_layers(num_layers: int) -> Stages:
     return Stages(marks, tuple(range(layer, layer + 1) for layer in range(num_layers)))
 
 
-def stages_of(nodes: Sequence[Node], num_layers: int, in_memory: Collection[int], sizes: Mapping[str, int]) -> Stages:
-    """Divides layers by the order in which a graph reads their weights.
+def stages_of(
+    graphs: Sequence[Sequence[Node]], num_layers: int, in_memory: Collection[int], sizes: Mapping[str, int]
+) -> Stages:
+    """Divides layers by the order in which graphs read their weights; not where that is another one in each.
 
     Args:
-        nodes: Of a graph that passes the layers one after another (tracing.py).
+        graphs: The nodes of several, each of which passes the layers one after another (tracing.py).
         num_layers: Of the model.
         in_memory: Layers whose weights the processor reads.
         sizes: Bytes of the model's tensors.
     """
+    found = _divided(graphs[0], num_layers, in_memory, sizes)
+    return found if all(_are_apart(graph, found) for graph in graphs[1:]) else whole_layers(num_layers)
+
+
+def _are_apart(nodes: Sequence[Node], stages: Stages) -> bool:
+    """Whether each stage ends in a graph, once and in order, and each of its weights is read in its turn."""
+    numbers = {mark: number for number, mark in enumerate(stages.marks)}
+    at = 0
+    for node in nodes:
+        if any(stages.of(name) not in (None, at) for name in node.weights):
+            return False
+        if node.name in numbers:
+            if numbers[node.name] != at:
+                return False
+            at += 1
+    return at == stages.num_stages
+
+
+def _divided(nodes: Sequence[Node], num_layers: int, in_memory: Collection[int], sizes: Mapping[str, int]) -> Stages:
     marks: list[bytes] = []
     layers: list[range] = []
     by_tensor: dict[str, int] = {}
     named = Counter(node.name for node in nodes)
-    ends = {node.name: place for place, node in enumerate(nodes) if node.name.startswith(MARK)}
+    ends = {node.name: place for place, node in enumerate(nodes) if node.is_end}
     before = -1
     for layer in range(num_layers):
         end = MARK + b"%d" % layer
@@ -104,6 +130,9 @@ def _cuts(
             if layer_of(name) == layer and name in sizes:
                 first.setdefault(name, place)
                 last[name] = place
+    if sum(sizes[name] for name in first) < sum(size for name, size in sizes.items() if layer_of(name) == layer):
+        # When the others are read nobody knows.
+        return []
     marks: dict[str, bytes] = {}
 
     def may_begin(stage: Sequence[str], name: str) -> bool:
@@ -124,5 +153,5 @@ def misplaced(nodes: Sequence[Node], in_memory: Collection[int]) -> str:
         for name in node.weights:
             if (layer := layer_of(name)) in in_memory and layer != at:
                 return name
-        at += node.name.startswith(MARK)
+        at += node.is_end
     return ""

@@ -30,7 +30,7 @@ from engine.generation.weights.layer_leases import LayerLeases
 from engine.generation.weights.memory_map import end_process
 from engine.generation.weights.pacing import next_homes
 from engine.generation.weights.readers import Depths, Readers
-from engine.generation.weights.ring import Ring, share_out
+from engine.generation.weights.ring import Ring, share_out, slots_in
 from engine.generation.weights.sources import Sources, sources_of
 from engine.memory.ledger import Ledger
 
@@ -93,8 +93,8 @@ class LayerStream:
             model: Loaded with `is_repacked=False`, or packed into `copied`; nothing is computed with it yet.
             path: Any of its files.
             streamed: The layers to be read at each pass; those on a device are left where they are.
-            num_slots: The most stages of them that are in memory, or on their way, at a time; at least one. Where
-                stages are larger than the model's header promised, it is so many fewer.
+            num_slots: The most stages of them that are in memory, or on their way, at a time; at least one. It is
+                another number of slots in as much memory where stages have not the size that the header promised.
             ledger: Gets what is held; nobody else registers these layers.
             options: See there.
             copied: Has what llama.cpp put in another order, where it did; it is closed with this, or now if this fails.
@@ -110,7 +110,9 @@ class LayerStream:
             sources = sources_of(model, path, copied)
             self._layout = sources.layout
             self._in_memory = [layer for layer in range(self._layout.num_layers) if self._filled(layer)]
-            self._planned_stage_bytes = sources.planned_stage_bytes
+            self._stages = [stage for layer in self._in_memory for stage in self._filled(layer)]
+            self.stage_bytes = max(map(self._layout.stage_bytes, self._stages), default=0)
+            num_slots = slots_in(num_slots, sources.planned_stage_bytes, self.stage_bytes)
             self._homes = _homes(sources, options)
             undo.callback(self._homes.close)
             self._settle()
@@ -125,6 +127,7 @@ class LayerStream:
             undo.callback(self._leases.release)
             self._cursor = Cursor(self._readers, sources.marks)
             self._places: dict[int, Place] = {}
+            self._at_home_now, self._read_stages = frozenset[int](), list[int]()
             self._reached: tuple[frozenset[int], int] | None = None
             self._loading: list[int] = []
             self._num_passes = 0
@@ -141,7 +144,12 @@ class LayerStream:
     @property
     def streamed(self) -> tuple[int, ...]:
         """The layers that are read at each pass, as things are."""
-        return tuple(layer for layer in self._in_memory if layer not in self._homes_now())
+        return tuple(layer for layer in self._in_memory if layer not in self._at_home_now)
+
+    @property
+    def num_slots(self) -> int:
+        """Of stages as they are."""
+        return self._num_slots
 
     def before_decode(self, num_tokens: int = 1) -> None:
         """A decode of so many tokens is about to begin; waits until it can.
@@ -200,13 +208,13 @@ class LayerStream:
     @property
     def missing_bytes(self) -> int:
         """What `come_back` takes of memory."""
-        homes = sum(self._layout.layer_bytes(layer) for layer in self._wanted - self._homes_now())
+        homes = sum(self._layout.layer_bytes(layer) for layer in self._wanted - self._at_home_now)
         return homes + (0 if self._homes.has_pinned else self._homes.pinned_bytes)
 
     @property
     def removable_bytes(self) -> int:
         """What `go_away` can give back of memory."""
-        homes = sum(self._layout.layer_bytes(layer) for layer in self._homes_now())
+        homes = sum(self._layout.layer_bytes(layer) for layer in self._at_home_now)
         return homes + (self._homes.pinned_bytes if self._homes.has_pinned else 0)
 
     def go_away(self, num_bytes: int) -> None:
@@ -219,7 +227,7 @@ class LayerStream:
             NotStreamable: Something else lies where a layer should; all that is left stays as it is.
         """
         self._is_away = True
-        homes, given_bytes = set(self._homes_now()), 0
+        homes, given_bytes = set(self._at_home_now), 0
         for layer in sorted(homes, reverse=True):
             if given_bytes >= num_bytes:
                 break
@@ -273,7 +281,7 @@ class LayerStream:
             num_passes=self._num_passes,
             num_failed_reads=reads.num_failed,
             num_streamed=len(self.streamed),
-            num_moving=len(self._wanted ^ self._homes_now()) + len(self._loading),
+            num_moving=len(self._wanted ^ self._at_home_now) + len(self._loading),
             num_slots=len({place for place in self._places.values() if isinstance(place, Slot)}),
             held_bytes=self._homes.held_bytes,
         )
@@ -301,13 +309,6 @@ class LayerStream:
     def _at_home(self, streamed: Collection[int]) -> frozenset[int]:
         return frozenset(self._in_memory) - set(streamed)
 
-    def _homes_now(self) -> frozenset[int]:
-        return frozenset(
-            layer
-            for layer in self._in_memory
-            if all(isinstance(self._places.get(stage), Home) for stage in self._filled(layer))
-        )
-
     def _filled(self, layer: int) -> list[int]:
         """The stages of a layer that have pages of their own."""
         return [stage for stage in self._layout.layers[layer] if self._layout.stages[stage]]
@@ -319,32 +320,25 @@ class LayerStream:
     def _go_on_moving(self) -> None:
         """Moves some of the layers that are not where they are wanted."""
         if self._reached != (self._wanted, self._num_slots):
-            self._apply(next_homes(self._homes_now(), self._wanted, len(self._in_memory)))
+            self._apply(next_homes(self._at_home_now, self._wanted, len(self._in_memory)))
 
     def _apply(self, homes: frozenset[int]) -> None:
         """Gives these layers homes and the others slots; leaves it to the next decode where a read does not end."""
-        slots = share_out(self._stages_of(set(self._in_memory) - homes), self._most_slots)
-        stages = self._stages_of(self._in_memory)
-        places = {stage: Slot(slots[stage]) if stage in slots else Home(stage) for stage in stages}
+        read_stages = self._stages_of(set(self._in_memory) - homes)
+        slots = share_out(read_stages, self._num_slots)
+        places = {stage: Slot(slots[stage]) if stage in slots else Home(stage) for stage in self._stages}
         with self._readers.still() as is_still:
             if not is_still:
                 return
             self._homes.arrange(places)
             self._readers.arrange(places)
         self._places, self._reached = places, (homes, self._num_slots)
+        self._at_home_now, self._read_stages = homes, read_stages
         self._show()
-
-    @property
-    def _most_slots(self) -> int:
-        """As many as take no more memory than was planned for the slots that were asked for."""
-        largest = max((self._layout.stage_bytes(stage) for stage in self._stages_of(self._in_memory)), default=0)
-        if largest <= self._planned_stage_bytes:
-            return self._num_slots
-        return max(1, self._num_slots * self._planned_stage_bytes // largest)
 
     def _show(self) -> None:
         """Tells the ledger where layers lie now, and the cursor which ones are read."""
-        at_home = sorted(self._homes_now())
+        at_home = sorted(self._at_home_now)
         for layer in self.streamed:
             self._leases.stream(layer)
         for layer in at_home:
@@ -357,14 +351,14 @@ class LayerStream:
 
     def _note_arrivals(self) -> None:
         """Layers whose homes are full need no watching any more."""
-        if not self._loading and self._cursor.is_watching(self._stages_of(self.streamed)):
+        if not self._loading and self._cursor.is_watching(self._read_stages):
             return
         there = [layer for layer in self._loading if all(self._readers.are_there(self._filled(layer)))]
         for layer in there:
             if layer in self._wanted:
                 self._leases.pin(layer, "resident")
         self._loading = [layer for layer in self._loading if layer not in there]
-        self._cursor.watch(self._stages_of({*self.streamed, *self._loading}))
+        self._cursor.watch([*self._read_stages, *self._stages_of(self._loading)])
 
     def _failure(self) -> WeightsNotRead:
         error = self._readers.error

@@ -1,6 +1,7 @@
-"""Whether a model's graph can be followed, and which weights its nodes read: one look before any layer is moved.
+"""Whether a model's graphs can be followed, and which weights their nodes read: a look before any layer is moved.
 
-llama.cpp asks about every node before it computes the first, so the look ends there and computes next to nothing.
+llama.cpp asks about every node before it computes the first, so the look ends there and computes next to nothing. It is
+at a graph that writes, and at one that reads a prompt.
 """
 
 from __future__ import annotations
@@ -24,31 +25,36 @@ _SPEC = ContextSpec(num_cells=256, n_batch=8, n_ubatch=8, num_threads=1, num_seq
 # Where a node of ggml has what it is computed from, what it is a view of, and its name (ggml.h; the release is pinned).
 _NUM_SOURCES = 10
 _SOURCES, _VIEWED, _NAME = 152, 232, 256
+# Tokens of the graphs that are looked at.
+_TOKENS = (1, 4)
 
 
-def nodes_of(model: Model, num_layers: int, in_memory: Iterable[int]) -> tuple[Node, ...]:
-    """The graph of one token, which passes the layers one after another; weights are told where they can be found.
+def graphs_of(model: Model, num_layers: int, in_memory: Iterable[int]) -> list[tuple[Node, ...]]:
+    """Graphs, which pass the layers one after another; weights are told where they can be found.
 
     Raises:
-        NotStreamable: It does not pass the layers so, or does not say so.
+        NotStreamable: One does not pass the layers so, or does not say so.
     """
     trace, layers = Trace(num_layers), frozenset(in_memory)
     context = Context(model, _SPEC, trace)
     stop = llama.ggml_abort_callback(lambda _: trace.is_complete)
     llama.llama_set_abort_callback(context.handle, stop, None)
+    graphs = []
     try:
-        # That it was stopped is told as a failure.
-        with suppress(DecodeFailed):
-            context.decode([Stretch(0, 0, (max(0, model.bos),), 1)])
+        for num_tokens in _TOKENS:
+            # That it was stopped is told as a failure.
+            with suppress(DecodeFailed):
+                context.decode([Stretch(0, 0, (max(0, model.bos),) * num_tokens, 1)])
+            graphs.append(tuple(trace.nodes))
     finally:
         context.close()
-    nodes = tuple(trace.nodes)
-    fault = fault_of((node.name for node in nodes), num_layers, layers)
-    if not fault and (name := misplaced(nodes, layers)):
-        fault = f"“{name}” is read outside of its layer"
-    if fault:
-        raise NotStreamable(f"The layers of {model.path.name} cannot be read one by one: {fault}.")
-    return nodes
+    for nodes in graphs:
+        fault = fault_of((node.name for node in nodes), num_layers, layers)
+        if not fault and (name := misplaced(nodes, layers)):
+            fault = f"“{name}” is read outside of its layer"
+        if fault:
+            raise NotStreamable(f"The layers of {model.path.name} cannot be read one by one: {fault}.")
+    return graphs
 
 
 def fault_of(names: Iterable[bytes], num_layers: int, in_memory: frozenset[int]) -> str:
@@ -90,6 +96,7 @@ class Trace:
 
     def before_decode(self, num_tokens: int) -> None:
         self.nodes.clear()
+        self.is_complete = False
 
     def after_decode(self, is_computed: bool) -> None: ...
 

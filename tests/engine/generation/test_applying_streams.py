@@ -124,10 +124,18 @@ def test_a_model_that_turns_out_not_to_be_streamable_goes_on_without_and_says_so
 def test_layers_that_came_back_are_streamed_again_without_a_load(model_desk, decisive, monkeypatch):
     ask_all(model_desk, decisive)
     assert placed(model_desk, **STREAMED).is_in_force
-    assert placed(model_desk, streamed_layers=(), ring_slots=0).is_in_force
+    assert placed(model_desk, streamed_layers=(), ring_slots=0, can_leave=True).is_in_force
     monkeypatch.setattr(Model, "load", lambda *what, **named: pytest.fail("loaded again"))
     assert placed(model_desk, **STREAMED).is_in_force
     check_weights(model_desk)
+    assert texts_of(model_desk, list(decisive)) == decisive
+
+
+def test_a_streamed_model_that_is_left_to_the_system_is_loaded_again_and_not_pinned_whole(model_desk, decisive):
+    ask_all(model_desk, decisive)
+    assert placed(model_desk, **STREAMED).is_in_force
+    assert placed(model_desk, streamed_layers=(), ring_slots=0).is_in_force
+    assert model_desk.loader.loaded_now.stream is None
     assert texts_of(model_desk, list(decisive)) == decisive
 
 
@@ -148,7 +156,7 @@ def test_other_layers_are_streamed_without_a_pause_and_in_the_same_context(model
     ask_all(model_desk, decisive)
     running = model_desk.ask("How?", "long", **ENDLESS)
     for streamed, num_slots in (((1, 2, 3, 4, 5), 2), ((3,), 1), ((1, 3, 5), 3), ((), 0)):
-        settled = placed(model_desk, streamed_layers=streamed, ring_slots=num_slots)
+        settled = placed(model_desk, streamed_layers=streamed, ring_slots=num_slots, can_leave=not streamed)
         assert settled.is_in_force
         assert settled.pause_seconds == 0
         # A few of them move with each pass.

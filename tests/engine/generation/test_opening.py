@@ -18,6 +18,7 @@ from engine.generation.model_leases import ModelLeases
 from engine.generation.opening import Opening, OpenWeights
 from engine.generation.weights.packing import Packing
 from engine.memory.ledger import Ledger
+from engine.models import layer_stages
 from tests.helpers.machines import machine
 from tests.helpers.tiny_gguf import write_tiny_model
 
@@ -133,3 +134,27 @@ def test_nothing_is_left_of_a_load_that_failed(desk: Desk, monkeypatch, changes:
     with pytest.raises(ModelLoadFailed):
         desk.open(**changes)
     assert desk.ledger.spans() == ()
+
+
+def test_a_model_that_comes_apart_otherwise_than_promised_is_planned_by_what_it_is(desk: Desk, monkeypatch) -> None:
+    monkeypatch.setattr(layer_stages, "LEAST_BYTES", 1)
+    promised = desk.plan().shape.stage_bytes
+    # Its graph turns out not to come apart.
+    monkeypatch.setattr(layer_stages, "STAGES_OF_LAYER", 1)
+    weights = desk.open(is_repacked=False, streamed_layers=(1, 2, 3), ring_slots=8)
+    assert weights.stream is not None
+    assert weights.plan.shape.stage_bytes == weights.stream.stage_bytes > 2 * promised
+    assert weights.plan.placement.ring_slots == weights.stream.num_slots < 8
+    # From now on both count the same.
+    weights.stream.retarget((1, 2, 3, 4), 2)
+    assert weights.stream.num_slots == 2
+    desk.close(weights)
+
+
+def test_a_model_that_comes_apart_as_promised_is_planned_as_before(desk: Desk, monkeypatch) -> None:
+    monkeypatch.setattr(layer_stages, "LEAST_BYTES", 1)
+    weights = desk.open(is_repacked=False, streamed_layers=(1, 2, 3), ring_slots=3)
+    assert weights.stream is not None
+    assert weights.plan.shape == desk.plan().shape
+    assert weights.stream.num_slots == weights.plan.placement.ring_slots == 3
+    desk.close(weights)

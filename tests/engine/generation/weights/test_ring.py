@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from engine.generation.weights.ring import Chunk, Ring, share_out
+from engine.generation.weights.ring import Chunk, Ring, share_out, slots_in
 
 
 class Passes:
@@ -182,3 +182,13 @@ def test_stages_on_a_device_are_there_and_never_read() -> None:
     assert chunk is not None
     assert chunk.stage == 0
     assert ring.take() is None
+
+
+@pytest.mark.parametrize(
+    ("planned", "stage", "slots"),
+    [(16, 16, 3), (16, 17, 3), (16, 10, 3), (16, 64, 1), (16, 24, 2), (64, 16, 12), (16, 0, 3)],
+)
+def test_slots_take_no_more_than_was_planned_whatever_stages_turn_out_to_be(
+    planned: int, stage: int, slots: int
+) -> None:
+    assert slots_in(3, planned, stage) == slots

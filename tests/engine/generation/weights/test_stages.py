@@ -12,7 +12,7 @@ import pytest
 
 from engine.generation.model import Model
 from engine.generation.weights.stages import Node, Stages, misplaced, stages_of, whole_layers
-from engine.generation.weights.tracing import nodes_of
+from engine.generation.weights.tracing import graphs_of
 from engine.models import layer_stages
 from engine.models.gguf import layer_of, read_header, read_shape
 from tests.helpers.streamed_model import opened, same, watched
@@ -56,7 +56,7 @@ def sizes(num_layers: int = 2) -> dict[str, int]:
 
 
 def cut(steps: Sequence[tuple[str, str]] = STEPS, in_memory: Sequence[int] = (0, 1)) -> Stages:
-    return stages_of(graph(steps), 2, in_memory, sizes())
+    return stages_of([graph(steps)], 2, in_memory, sizes())
 
 
 def test_a_layer_comes_apart_into_attention_and_each_large_matrix() -> None:
@@ -96,12 +96,36 @@ def test_a_stage_ends_only_at_a_node_whose_name_is_its_own() -> None:
 def test_what_lies_on_a_device_and_what_is_not_told_is_one_stage() -> None:
     assert cut(in_memory=(1,)).layers == (range(1), range(1, 5))
     blind = [Node(node.name) for node in graph()]
-    assert stages_of(blind, 2, (0, 1), sizes()) == whole_layers(2)
+    assert stages_of([blind], 2, (0, 1), sizes()) == whole_layers(2)
+
+
+def test_a_layer_of_whose_weights_some_are_never_seen_is_one_stage() -> None:
+    more = sizes() | {tensor(0, "attn_kv_b"): 4 * MIB}
+    assert stages_of([graph()], 2, (0, 1), more).layers == (range(1), range(1, 5))
+
+
+def test_what_another_graph_reads_in_another_order_does_not_come_apart() -> None:
+    assert stages_of([graph(), graph()], 2, (0, 1), sizes()) == cut()
+    swapped = list(STEPS)
+    gate, up = swapped.index(("ffn_gate", "ffn_gate")), swapped.index(("ffn_up", "ffn_up"))
+    swapped[gate], swapped[up] = swapped[up], swapped[gate]
+    late = [*STEPS[:-1], ("again", "attn_q"), STEPS[-1]]
+    nameless = [("" if name == "ffn_gate" else name, weights) for name, weights in STEPS]
+    for steps in (swapped, late, nameless):
+        assert stages_of([graph(), graph(steps)], 2, (0, 1), sizes()) == whole_layers(2)
+
+
+def test_views_of_the_end_of_a_layer_are_not_its_end() -> None:
+    nodes = graph()
+    end = next(place for place, node in enumerate(nodes) if node.name == b"l_out-0")
+    viewed = [*nodes[: end + 1], Node(b"l_out-0 (view)"), Node(b"l_out-0 (permuted)"), *nodes[end + 1 :]]
+    assert misplaced(viewed, {0, 1}) == ""
+    assert stages_of([viewed], 2, (0, 1), sizes()) == cut()
 
 
 def test_small_layers_do_not_come_apart() -> None:
     small = {name: size // 64 for name, size in sizes().items()}
-    assert stages_of(graph(), 2, (0, 1), small) == whole_layers(2)
+    assert stages_of([graph()], 2, (0, 1), small) == whole_layers(2)
 
 
 def test_weights_that_are_read_outside_of_their_layer_are_found() -> None:
@@ -120,7 +144,7 @@ def test_no_stage_ends_while_its_weights_are_still_read_nor_after_those_that_fol
     steps = [(f"s{chance.choice('abcdefgh')}{'x' * number}", weights) for number, (_, weights) in enumerate(reads)]
     nodes = graph([*steps, ("l_out", "")])
     bytes_of = {tensor(layer, name): chance.randint(1, 9) * MIB for layer in range(2) for name in names}
-    found = stages_of(nodes, 2, (0, 1), bytes_of)
+    found = stages_of([nodes], 2, (0, 1), bytes_of)
     ends = [next(place for place, node in enumerate(nodes) if node.name == mark) for mark in found.marks]
     assert all(one < other for one, other in pairwise(ends))
     for place, node in enumerate(nodes):
@@ -153,14 +177,15 @@ def test_real_graphs_tell_their_weights_and_come_apart(tmp_path: Path, fine: Non
         wide(path, architecture)
     model = Model(path, 0, lambda _: True, is_repacked=False)
     try:
-        nodes = nodes_of(model, 4, range(4))
+        graphs = graphs_of(model, 4, range(4))
     finally:
         model.close()
-    told = {name for node in nodes for name in node.weights}
+    assert len(graphs) == 2
+    told = {name for node in graphs[0] for name in node.weights}
     table = {one.name: one.num_bytes for one in read_header(path).tensors}
     of_layers = {name for name in table if layer_of(name) is not None}
     assert of_layers <= told
-    found = stages_of(nodes, 4, range(4), table)
+    found = stages_of(graphs, 4, range(4), table)
     assert all(len(layer) >= 3 for layer in found.layers)
     largest = max(
         sum(size for name, size in table.items() if found.of(name) == stage) for stage in range(found.num_stages)

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import NotStreamable
 from engine.generation.model import Model
-from engine.generation.weights.tracing import fault_of, nodes_of
+from engine.generation.weights.tracing import fault_of, graphs_of
 from tests.helpers.tiny_gguf import write_tiny_lfm2, write_tiny_mamba, write_tiny_model
 
 ALL = frozenset(range(3))
@@ -51,8 +51,8 @@ def test_the_graph_of_a_model_is_looked_at_without_computing_it(tmp_path: Path, 
     path = write(tmp_path / "tiny.gguf")
     model = Model(path, 0, lambda _: True, is_repacked=False)
     try:
-        nodes_of(model, 2, range(2))
+        graphs_of(model, 2, range(2))
         with pytest.raises(NotStreamable, match=r"tiny\.gguf cannot be read one by one"):
-            nodes_of(model, 3, range(3))
+            graphs_of(model, 3, range(3))
     finally:
         model.close()
