@@ -275,8 +275,20 @@ class Adapting:
             demand = losing_nothing(demand)
         made_from = constrained(demand, self.given_up), backlog
         if self._planned is None or self._planned[0] != made_from:
-            self._planned = made_from, self._plan(hardware, backlog, made_from[0])
+            self._planned = made_from, self._placed(hardware, backlog, demand)
         return self._planned[1]
+
+    def _placed(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
+        """The plan with what was given up, but for bounds that leave the model no room at all, not even for a ring.
+
+        Such a bound is of the time when it was given up: what lies beside the model may have grown since.
+        """
+        placement = self._plan(hardware, backlog, constrained(demand, self.given_up))
+        others = [rung for rung in self.given_up if rung.kind != "more_streamed"]
+        if not placement.is_starved or len(others) == len(self.given_up):
+            return placement
+        unbound = self._plan(hardware, backlog, constrained(demand, others))
+        return placement if unbound.is_starved else unbound
 
     def _aim(self, in_force: InForce, wanted: Placement, now: float, *, must: bool, is_said: bool) -> None:
         """Begins to hand `wanted` over, where it must be or is worth it; what is on its way goes on otherwise."""

@@ -542,3 +542,18 @@ def test_a_step_down_that_an_answer_forbids_is_not_asked_for_again_at_once():
     machine.fails = ""
     machine.run(60)
     assert machine.placement.num_concessions
+
+
+def test_a_bound_for_layers_that_leaves_no_room_for_a_ring_is_not_kept_to():
+    machine = ScriptedMachine(ram_bytes=8 * GIB, backlog=Backlog(running=1))
+    machine.allow(ram_budget_bytes=int(1.9 * GIB))
+    machine.run(20)
+    machine.stalls = SHORT
+    while not any(rung.kind == "more_streamed" for rung in machine.loop.given_up):
+        machine.run(1)
+    # What lies beside the model grows by more than what that bound leaves it; the budget has room for both.
+    machine.ledger.take("parsers", "a large file", "ram", 500 * MIB)
+    for _ in range(40):
+        machine.run(1)
+        assert not machine.placement.is_starved
+    assert machine.placement.streamed_layers
