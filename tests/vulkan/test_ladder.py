@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,12 +42,10 @@ def test_with_time_all_that_was_given_up_is_taken_back_in_reverse_while_an_answe
 ):
     load = Model.load
 
-    def load_few(
-        self: Model, n_gpu_layers: int, on_progress: Callable[[float], bool], is_repacked: bool = True
-    ) -> None:
+    def load_few(self: Model, n_gpu_layers: int, *rest: Any) -> None:
         if n_gpu_layers > LAYERS - 1:
             raise ModelLoadFailed("It could not be loaded (failed to allocate Vulkan0 buffer of size 5932544).")
-        load(self, n_gpu_layers, on_progress, is_repacked)
+        load(self, n_gpu_layers, *rest)
 
     desk = device_desk(None)
     with monkeypatch.context() as patch:
