@@ -46,6 +46,8 @@ def graphs_of(model: Model, num_layers: int, in_memory: Iterable[int]) -> list[t
             with suppress(DecodeFailed):
                 context.decode([Stretch(0, 0, (max(0, model.bos),) * num_tokens, 1)])
             graphs.append(tuple(trace.nodes))
+            # A device computes all of it.
+            context.clear()
     finally:
         context.close()
     for nodes in graphs:
