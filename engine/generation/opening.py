@@ -115,7 +115,9 @@ class Opening:
         """Has layers come and go; with the plan, which from now on counts stages as they turn out to be."""
         self._leases.note_streamed(plan.shape, plan.placement)
         streamed, slots = plan.placement.streamed_layers, max(1, plan.placement.ring_slots)
-        stream = LayerStream(model, plan.path, streamed, slots, self._ledger, self._options, copied)
+        # A model that is loaded again is planned by its stages as they turned out to be.
+        planned_bytes = plan.shape.slot_bytes
+        stream = LayerStream(model, plan.path, streamed, slots, self._ledger, self._options, copied, planned_bytes)
         if stream.num_slots != slots:
             plan = plan.with_stages(stream.stage_bytes, stream.num_slots if streamed else 0)
         return stream, plan

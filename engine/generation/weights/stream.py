@@ -86,6 +86,7 @@ class LayerStream:
         ledger: Ledger,
         options: Options = USUAL,
         copied: CopiedFile | None = None,
+        planned_stage_bytes: int = 0,
     ) -> None:
         """Moves the model's weights into memory of ours; layers arrive with the first passes.
 
@@ -94,10 +95,11 @@ class LayerStream:
             path: Any of its files.
             streamed: The layers to be read at each pass; those on a device are left where they are.
             num_slots: The most stages of them that are in memory, or on their way, at a time; at least one. It is
-                another number of slots in as much memory where stages have not the size that the header promised.
+                another number of slots in as much memory where stages have not the size that was planned for.
             ledger: Gets what is held; nobody else registers these layers.
             options: See there.
             copied: Has what llama.cpp put in another order, where it did; it is closed with this, or now if this fails.
+            planned_stage_bytes: How large a stage was taken to be where slots were counted; 0 for what the header says.
 
         Raises:
             NotStreamable: On this system, or with this model, or this file; the model is as it was.
@@ -112,7 +114,7 @@ class LayerStream:
             self._in_memory = [layer for layer in range(self._layout.num_layers) if self._filled(layer)]
             self._stages = [stage for layer in self._in_memory for stage in self._filled(layer)]
             self.stage_bytes = max(map(self._layout.stage_bytes, self._stages), default=0)
-            num_slots = slots_in(num_slots, sources.planned_stage_bytes, self.stage_bytes)
+            num_slots = slots_in(num_slots, planned_stage_bytes or sources.planned_stage_bytes, self.stage_bytes)
             self._homes = _homes(sources, options)
             undo.callback(self._homes.close)
             self._settle()

@@ -50,7 +50,10 @@ class Desk:
         return Model(self.path, 0, lambda _: True, is_repacked, packing)
 
     def open(self, **changes: object) -> OpenWeights:
-        return Opening(self.load, self.folder, self.ledger, self.leases).open(self.plan(**changes))
+        return self.open_as(self.plan(**changes))
+
+    def open_as(self, plan: LoadPlan) -> OpenWeights:
+        return Opening(self.load, self.folder, self.ledger, self.leases).open(plan)
 
     def close(self, weights: OpenWeights) -> None:
         for part in (weights.stream, weights.copied, weights.model):
@@ -149,6 +152,12 @@ def test_a_model_that_comes_apart_otherwise_than_promised_is_planned_by_what_it_
     weights.stream.retarget((1, 2, 3, 4), 2)
     assert weights.stream.num_slots == 2
     desk.close(weights)
+    # Also where it is loaded again.
+    plan = weights.plan.placed(replace(weights.plan.placement, ring_slots=2))
+    again = desk.open_as(plan)
+    assert again.stream is not None
+    assert (again.stream.num_slots, again.plan) == (2, plan)
+    desk.close(again)
 
 
 def test_a_model_that_comes_apart_as_promised_is_planned_as_before(desk: Desk, monkeypatch) -> None:
