@@ -136,7 +136,9 @@ class Batching:
 
 def _draft(sequence: TokenSequence, num_tokens: int, room: int) -> int:
     """Lets a sequence guess on, unless it reads or is to write only one more token; how many it guessed."""
-    if num_tokens != 1 or not sequence.can_guess or not sequence.num_generated:
+    # Of answers that have yet to part again, the last token of what they share may be missing: it is read.
+    is_writing = num_tokens == 1 and sequence.lacks_only_last
+    if not is_writing or not sequence.can_guess or not sequence.num_generated:
         return 0
     room = min(room, sequence.max_tokens - sequence.num_generated - 1)
     sequence.draft = sequence.guess(room) if room > 0 else []

@@ -65,8 +65,10 @@ class Residence:
                 if sequence is not lead:
                     self.release(sequence)
             group.has_forked = False
-            # The fork is behind a computed token of the prompt, also where all of it is kept.
-            self.trim(lead, min(kept, group.prompt_length - 1))
+            self.trim(lead, kept)
+        if len(group.sequences) > 1 and not group.has_forked:
+            # They part behind a computed token, also where all that they share is kept and nothing had to be saved.
+            self.trim(lead, group.shared_length - 1)
         self.forget_saved(group)
         # The last token is always computed, because its logits are wanted.
         self.trim(lead, len(lead.tokens) - 1)

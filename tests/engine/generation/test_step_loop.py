@@ -206,6 +206,52 @@ def test_several_answers_go_on_where_all_of_their_prompt_is_kept(make_desk: Make
     assert desk.finished("three").answers == undisturbed.answers
 
 
+def test_several_answers_go_on_that_left_twice_before_they_had_cells_of_their_own_again(make_desk: MakeDesk) -> None:
+    sampling = replace(GREEDY, temperature=1.0, num_answers=3)
+    undisturbed = make_desk("stories").write(STORIES[0], sampling)
+    desk = make_desk("stories", keeper=FakeKeeper, swap_budget_bytes=0)
+
+    desk.ask("three", STORIES[0], sampling=sampling)
+    for _ in range(6):
+        desk.step()
+    group = desk.loop._groups.find("three")
+    assert group is not None
+    desk.loop._admission.preempt(group)
+    desk.loop._admission.admit()
+    # Nothing but what is kept was in cells, so nothing had to be saved.
+    desk.loop.set_aside(1 << 30)
+    assert (group.is_swapped, group.lead.saved) == (True, [])
+    desk.run()
+
+    assert desk.finished("three").answers == undisturbed.answers
+
+
+def test_nothing_is_guessed_behind_a_prompt_that_written_answers_share(make_desk: MakeDesk) -> None:
+    sampling = replace(GREEDY, temperature=1.0, num_answers=3)
+    undisturbed = make_desk("stories").write(STORIES[0], sampling)
+    desk = make_desk("stories", keeper=FakeKeeper, swap_budget_bytes=0, make_drafter=lambda request: _Wrong())
+
+    desk.ask("three", STORIES[0], sampling=sampling)
+    for _ in range(6):
+        desk.step()
+    group = desk.loop._groups.find("three")
+    assert group is not None
+    desk.loop._admission.preempt(group)
+    desk.run()
+
+    assert desk.finished("three").answers == undisturbed.answers
+
+
+class _Wrong:
+    """Guesses what never comes."""
+
+    def draft(self, tokens: list[int], max_tokens: int) -> list[int]:
+        return [tokens[0]] * min(4, max_tokens)
+
+    def read(self, tokens: list[int], num_read: int) -> None:
+        return
+
+
 def test_a_cancel_ends_at_once_and_frees_everything(make_desk: MakeDesk) -> None:
     desk = make_desk(n_ubatch=32)
     desk.ask("reading", "a" * 200)
