@@ -1,7 +1,7 @@
-"""What the profile learns from work that is done anyway: steps of answers, sweeps of the index, and pauses.
+"""What the profile learns from work that is done anyway: steps of answers, prompts, sweeps of the index, and pauses.
 
 A step is timed over some seconds in which nothing else happened than that the same answers were written on, without
-drafts: only of such a time it is known what was computed.
+drafts: only of such a time it is known what was computed. Passes over prompts are timed by the loop, one by one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from engine.core import ModelShape
-from engine.memory.cost_model import decode_work
+from engine.memory.cost_model import decode_work, prefill_work
 from engine.memory.demand import Backlog
 from engine.memory.measured import table_key
 from engine.memory.placement import Placement
@@ -38,6 +38,33 @@ class Steps:
     num_tokens: float
     read_bytes: float
     reading_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """What a loaded model has read of prompts since it was loaded: passes, their tokens, those before them, seconds.
+
+    Beside them all steps until then, and the seconds in which weights were being read.
+    """
+
+    num_passes: float
+    num_tokens: float
+    cached_tokens: float
+    seconds: float
+    num_steps: float
+    streaming_seconds: float
+
+    @classmethod
+    def of(cls, figures: Mapping[str, float]) -> Prompts:
+        """As the model tells it; nothing where it tells nothing."""
+        return cls(
+            figures.get("prompt_passes_total", 0.0),
+            figures.get("prompt_pass_tokens_total", 0.0),
+            figures.get("prompt_pass_cached_tokens_total", 0.0),
+            figures.get("prompt_pass_seconds_total", 0.0),
+            figures.get("steps_total", 0.0),
+            figures.get("streaming_seconds_total", 0.0),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +100,13 @@ class Observer:
         self._is_free = is_free
         self._known_sweeps = sweeps()
         self._since: tuple[Setting, Steps] | None = None
+        self._read: tuple[Placement, Prompts] | None = None
         self._idle_since: float | None = None
 
     def look(self, shape: ModelShape, placement: Placement, backlog: Backlog, now: float) -> None:
         """Takes in what was done since the last look, at `now` in seconds."""
         self._look_at_steps(shape, Setting(placement, backlog.running, backlog.waiting), backlog, now)
+        self._look_at_prompts(shape, placement)
         if (learnt := self._sweeps()) != self._known_sweeps:
             self._known_sweeps = learnt
             self._note(SweepsLearnt(learnt.fixed_seconds, learnt.load_seconds, learnt.query_seconds))
@@ -122,9 +151,36 @@ class Observer:
                     reading_seconds / num_steps,
                     table_key(shape),
                     split,
+                    "write",
                     setting.running,
                 )
             )
+
+    def _look_at_prompts(self, shape: ModelShape, placement: Placement) -> None:
+        """What passes over prompts took since the last look, in the mean; a reader of one prompt has few of them."""
+        before, read = self._read, Prompts.of(self._figures())
+        self._read = placement, read
+        if before is None or before[0] != placement:
+            return
+        then = before[1]
+        count, num_steps = read.num_passes - then.num_passes, read.num_steps - then.num_steps
+        # Counts begin anew with a model.
+        if count <= 0 or num_steps < count:
+            return
+        num_tokens = round((read.num_tokens - then.num_tokens) / count)
+        cached_tokens = round((read.cached_tokens - then.cached_tokens) / count)
+        self._note(
+            PassObserved(
+                prefill_work(homes_of(shape, placement), num_tokens, cached_tokens),
+                (read.seconds - then.seconds) / count,
+                # Each step reads the same bytes, whatever it computes.
+                (read.streaming_seconds - then.streaming_seconds) / num_steps,
+                table_key(shape),
+                split_of(placement),
+                "read",
+                num_tokens,
+            )
+        )
 
     def _measure_when_idle(self, backlog: Backlog, now: float) -> None:
         if backlog.waiting or backlog.running or not self._is_free():

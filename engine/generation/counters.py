@@ -11,6 +11,22 @@ _SPEED_WINDOW_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
+class PromptPasses:
+    """Passes that read mostly one prompt: how many, their tokens, those behind which they were, and what they took."""
+
+    count: int = 0
+    tokens: int = 0
+    cached_tokens: int = 0
+    seconds: float = 0.0
+
+    def with_pass(self, cached_tokens: int, num_tokens: int, seconds: float) -> PromptPasses:
+        """After one more."""
+        return PromptPasses(
+            self.count + 1, self.tokens + num_tokens, self.cached_tokens + cached_tokens, self.seconds + seconds
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class LoopCounters:
     """A snapshot; cells are of one token, the rest counts since the loop began.
 
@@ -38,6 +54,7 @@ class LoopCounters:
     accepted_tokens: int
     preempted_by_swap: int
     preempted_by_recompute: int
+    prompt_passes: PromptPasses
 
     @property
     def cells_free(self) -> int:
@@ -63,6 +80,7 @@ class Tally:
     busy_steps: int = 0
     busy_share: float = 0.0
     tokens_per_second: float = 0.0
+    prompt_passes: PromptPasses = PromptPasses()
     _counted_tokens: int = 0
 
     def note_step(self, seconds: float) -> None:
@@ -103,6 +121,7 @@ def count(groups: Groups, cells: Cells, swapped_bytes: int, tally: Tally) -> Loo
         accepted_tokens=tally.accepted_tokens,
         preempted_by_swap=tally.preempted_by_swap,
         preempted_by_recompute=tally.preempted_by_recompute,
+        prompt_passes=tally.prompt_passes,
     )
 
 

@@ -106,6 +106,10 @@ class LoadedModel:
             "preemptions": loop.preempted_by_swap + loop.preempted_by_recompute,
             "steps_total": loop.steps,
             "generated_tokens_total": loop.generated_tokens,
+            "prompt_passes_total": loop.prompt_passes.count,
+            "prompt_pass_tokens_total": loop.prompt_passes.tokens,
+            "prompt_pass_cached_tokens_total": loop.prompt_passes.cached_tokens,
+            "prompt_pass_seconds_total": loop.prompt_passes.seconds,
         }
         if self.stream is not None:
             streamed = self.stream.counters()

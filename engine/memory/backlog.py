@@ -1,4 +1,4 @@
-"""The backlog: how many questions wait and run now, and how long prompts and answers have been lately.
+"""The backlog: how many questions wait and run now, whether others follow, and how long all of them have been lately.
 
 Heard from the events of the engine, on whatever thread they happen.
 """
@@ -6,6 +6,7 @@ Heard from the events of the engine, on whatever thread they happen.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, AnswerStateChanged, Event
@@ -15,15 +16,23 @@ from engine.metrics import Timings
 # How much one answer says of the next ones; of the first ones each says as much as what was assumed before.
 _LEARNING_RATE = 0.2
 _RUNNING = ("reading", "writing")
+# Nobody has asked for so long: whoever asks next may be alone.
+QUIET_SECONDS = 60.0
+# A plan is not made anew for less.
+_REFILL_DIGITS = 1
 
 
 class BacklogWatch:
     """Counts questions by what they are at; `on_change` is called when one came, began or ended."""
 
-    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
-        self._on_change = on_change
+    def __init__(
+        self, on_change: Callable[[], None] = lambda: None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._on_change, self._clock = on_change, clock
         self._runs: dict[str, bool] = {}
         self._known, self._num_known = Backlog(), 0
+        # Of questions that have ended, the share that others took the place of; those that have come since one ended.
+        self._refill, self._num_come, self._ended_at = 0.0, 0, float("-inf")
         self._lock = threading.Lock()
 
     def note(self, event: Event) -> None:
@@ -42,7 +51,12 @@ class BacklogWatch:
             running = sum(self._runs.values())
             known = self._known
             return Backlog(
-                len(self._runs) - running, running, known.prompt_tokens, known.answer_tokens, known.cached_share
+                len(self._runs) - running,
+                running,
+                known.prompt_tokens,
+                known.answer_tokens,
+                known.cached_share,
+                round(self._refill, _REFILL_DIGITS),
             )
 
     def _learn(self, timings: Timings) -> None:
@@ -53,15 +67,27 @@ class BacklogWatch:
 
     def _note_state(self, question_id: str, runs: bool) -> bool:
         with self._lock:
+            if question_id not in self._runs:
+                self._note_coming()
             is_news = self._runs.get(question_id) != runs
             self._runs[question_id] = runs
         return is_news
+
+    def _note_coming(self) -> None:
+        if not self._runs and self._clock() - self._ended_at > QUIET_SECONDS:
+            self._refill, self._num_come = 0.0, 0
+        else:
+            self._num_come += 1
 
     def _note_end(self, event: AnswerFinished | AnswerCancelled | AnswerFailed) -> bool:
         with self._lock:
             if isinstance(event, AnswerFinished):
                 self._learn(event.timings)
-            return self._runs.pop(event.question_id, None) is not None
+            was_known = self._runs.pop(event.question_id, None) is not None
+            if was_known:
+                self._refill = _towards(self._refill, min(1, self._num_come), _LEARNING_RATE)
+                self._num_come, self._ended_at = 0, self._clock()
+            return was_known
 
 
 def _learned(known: Backlog, timings: Timings, rate: float) -> Backlog:

@@ -130,6 +130,7 @@ class Course:
     writing: Passes
     reading: tuple[Passes, ...]
     overhead_s: float
+    refill: float = 0.0
 
     @classmethod
     def of(
@@ -155,6 +156,7 @@ class Course:
             writing=Passes(1, slower * profile.computing_seconds(step), homes.touched(at_once)),
             reading=_reading(homes, profile, new_tokens, n_ubatch, cached, corrections),
             overhead_s=profile.step_s,
+            refill=backlog.refill,
         )
 
     def latency(self, disk: Disk, retrieval_s: float) -> float:
@@ -164,7 +166,8 @@ class Course:
         for passes, seconds in zip(self.reading, waits, strict=True):
             reading += passes.count * (self.overhead_s + seconds)
         gang = self.at_once * reading + self.answer_tokens * self.step_seconds(disk)
-        return retrieval_s + mean_latency(-(-self.wanted // self.at_once), gang) + WAITED_SHARE * max(waits)
+        num_gangs = -(-self.wanted // self.at_once)
+        return retrieval_s + mean_latency(num_gangs, gang, self.refill) + WAITED_SHARE * max(waits)
 
     def prediction(self, disk: Disk, retrieval_s: float) -> Prediction:
         """The same in all figures."""

@@ -86,13 +86,17 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits and runs now; tokens a prompt and an answer take on the average, as far as known."""
+    """What waits and runs now; tokens a prompt and an answer take on the average, as far as known.
+
+    Of questions that end while others are there, new ones take the place of the share `refill`.
+    """
 
     waiting: int = 0
     running: int = 0
     prompt_tokens: int = 1024
     answer_tokens: int = 256
     cached_share: float = 0.0
+    refill: float = 0.0
 
     @property
     def num_answers(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -18,8 +19,8 @@ UBATCHES = (128, 512, 2048)
 SHARES_OF_SLOW = 8
 # Small passes keep a device less busy than a processor.
 FASTER_RATE = 3.0
-# Cells for an answer, relative to what its prompt and text take on the average.
-CELLS_FOR_ANSWER, CELLS_ALIGNMENT = 1.25, 256
+# By what share of the usual length one answer may be longer.
+LONGER_SHARE, CELLS_ALIGNMENT = 1 / 4, 256
 
 
 def frames(terms: Terms, room: Room, profile: Profile, backlog: Backlog, *, has_device: bool) -> Iterator[Frame]:
@@ -35,10 +36,23 @@ def frames(terms: Terms, room: Room, profile: Profile, backlog: Backlog, *, has_
                     yield replace(frame, n_gpu_layers=count)
 
 
-def cells_per_answer(demand: Demand, backlog: Backlog) -> int:
-    """Cells that an answer of the usual length takes, prompt and all."""
-    usual = (backlog.prompt_tokens + backlog.answer_tokens) * CELLS_FOR_ANSWER
-    return max(1, min(demand.context_tokens, int(usual)))
+def cells_for(num_answers: int, demand: Demand, backlog: Backlog) -> int:
+    """Cells for so many answers of the usual length, prompt and all.
+
+    Where one is longer, another is shorter: what is added for that grows with the root of their number.
+    """
+    usual = backlog.prompt_tokens + backlog.answer_tokens
+    wanted = int(usual * (num_answers + LONGER_SHARE * math.sqrt(num_answers)))
+    return max(1, min(num_answers * demand.context_tokens, wanted))
+
+
+def answers_in(num_cells: int, demand: Demand, backlog: Backlog) -> int:
+    """How many answers of the usual length find cells in so many."""
+    usual = max(1, backlog.prompt_tokens + backlog.answer_tokens)
+    root = (math.sqrt(LONGER_SHARE**2 + 4 * num_cells / usual) - LONGER_SHARE) / 2
+    found = max(int(root**2), num_cells // max(1, demand.context_tokens))
+    # What is said of cells is whole numbers.
+    return found + (cells_for(found + 1, demand, backlog) <= num_cells)
 
 
 def least_ubatch(demand: Demand) -> int:
@@ -104,10 +118,10 @@ def _slots(demand: Demand, backlog: Backlog) -> tuple[int, ...]:
 
 def _slots_and_cells(demand: Demand, backlog: Backlog) -> tuple[tuple[int, int], ...]:
     """Never fewer cells than for one of the longest; usual ones find room for several in these."""
-    each, most = cells_per_answer(demand, backlog), max(_slots(demand, backlog))
-    wanted = (-(-num_slots * each // CELLS_ALIGNMENT) * CELLS_ALIGNMENT for num_slots in _slots(demand, backlog))
+    slots = _slots(demand, backlog)
+    wanted = (-(-cells_for(count, demand, backlog) // CELLS_ALIGNMENT) * CELLS_ALIGNMENT for count in slots)
     sizes = dict.fromkeys(max(demand.context_tokens, num_cells) for num_cells in wanted)
-    return tuple((max(1, min(most, num_cells // each)), num_cells) for num_cells in sizes)
+    return tuple((max(1, min(max(slots), answers_in(size, demand, backlog))), size) for size in sizes)
 
 
 def _ubatches(demand: Demand, backlog: Backlog) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
 """Gangs: how many questions of a backlog are under way at a time, so that all of them wait least on the average.
 
 For n that wait, k gangs of n/k have the mean latency L_k = (k + 1)/2 · T(n/k), where T(B) are the seconds of a gang of
-B (eq. 6 of RAGDoll, arXiv 2504.15302; what arrives meanwhile is not counted). One gang is best where
+B (eq. 6 of RAGDoll, arXiv 2504.15302, which counts nothing that arrives meanwhile). Where others take the place of all
+that end, n stay, and each waits for all of them: k · T(n/k), by Little's law. One gang is best where
 T(n) ≤ (k + 1)/2 · T(n/k) for every k: with T = a·B^c iff 2·k^c ≤ k + 1 (eq. 7), and with T = α + β·B k gangs are best
 iff k(k − 1)·α ≤ β·n ≤ k(k + 1)·α (eq. 8). T comes from the measured table, never from such a fit.
 
@@ -18,9 +19,17 @@ from dataclasses import dataclass
 _TRIFLE = 1e-9
 
 
-def mean_latency(num_gangs: int, gang_seconds: float) -> float:
-    """Seconds that a question takes on the average where so many gangs are answered one after the other."""
-    return (num_gangs + 1) / 2 * gang_seconds
+def mean_latency(num_gangs: int, gang_seconds: float, refill: float = 0.0) -> float:
+    """Seconds that a question takes on the average where so many gangs are answered one after the other.
+
+    Of those that end, others take the place of the share `refill`.
+    """
+    return _mean((num_gangs + 1) / 2, num_gangs, refill) * gang_seconds
+
+
+def _mean(drained: float, refilled: float, refill: float) -> float:
+    """Between a backlog of which nothing is left in the end, and one that stays as it is."""
+    return (1.0 - refill) * drained + refill * refilled
 
 
 def gang_sizes(num_waiting: int, most: int) -> tuple[int, ...]:
@@ -53,11 +62,13 @@ class Sharing:
         num_questions: That wait or are being answered.
         answer_tokens: Of an answer, on the average.
         step_seconds: t(B) of a step with 1, 2, 3, … answers; no more are under way than are listed.
+        refill: Of those that end, the share that others take the place of.
     """
 
     num_questions: int
     answer_tokens: float
     step_seconds: Sequence[float]
+    refill: float = 0.0
 
     def best(self, read_seconds: float, num_known: int = 0) -> int:
         """How many to have under way, where the prompt of the next one takes so long to read; of equals, the most.
@@ -65,15 +76,16 @@ class Sharing:
         `num_known` questions are there in any case: what was counted may be a moment old.
 
         With n under way, one of them ends each p + a·t(n)/n seconds for a prompt p and a tokens; by the end of the
-        first, the n − 1 beside it are half done on the average. So N questions wait (N + n)/2 · (p + a·t(n)/n): few
-        share steps where few wait, or where the next prompt is long, and many where reading takes no time.
+        first, the n − 1 beside it are half done on the average. So N questions wait (N + n)/2 · (p + a·t(n)/n), or
+        N · (p + a·t(n)/n) where as many stay: few share steps where few wait, or where the next prompt is long, and
+        many where reading takes no time.
         """
         num_questions = max(self.num_questions, num_known)
         most = max(1, min(num_questions, len(self.step_seconds)))
         best, least = 1, float("inf")
         for size in range(1, most + 1):
             each = read_seconds + self.answer_tokens * self.step_seconds[size - 1] / size
-            waited = (num_questions + size) / 2 * each
+            waited = _mean((num_questions + size) / 2, num_questions, self.refill) * each
             if waited <= least + _TRIFLE:
                 best, least = size, waited
         return best

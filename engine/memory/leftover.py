@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import replace
 
 from engine.memory.frames import CELLS_ALIGNMENT
@@ -15,13 +16,17 @@ CELLS_SHARE, DEVICE_CELLS_SHARE = 1 / 8, 1 / 2
 TREE_SHARE = 1 / 8
 
 
-def handed_out(terms: Terms, room: Room, found: Found, cells_per_answer: int) -> tuple[Frame, Filling]:
+# How many answers find room in so many cells.
+AnswersIn = Callable[[int], int]
+
+
+def handed_out(terms: Terms, room: Room, found: Found, answers_in: AnswersIn) -> tuple[Frame, Filling]:
     """The choices that were found, with room used that they leave; none of them is slower for it."""
     frame, filling = found.frame, found.filling
     if not found.fits or filling.is_mapped:
         return frame, filling
     filling = _with_index(terms, filling, ram_left(terms, room, frame, filling))
-    frame = _with_cells(terms, room, frame, filling, cells_per_answer if found.serves_all else None)
+    frame = _with_cells(terms, room, frame, filling, answers_in if found.serves_all else None)
     return frame, _with_tree(terms, room, filling, ram_left(terms, room, frame, filling))
 
 
@@ -41,14 +46,14 @@ def _with_index(terms: Terms, filling: Filling, left_bytes: int) -> Filling:
     return replace(filling, index_bytes=index_bytes, loads=loads_of(demand, index_bytes))
 
 
-def _with_cells(terms: Terms, room: Room, frame: Frame, filling: Filling, cells_per_answer: int | None) -> Frame:
+def _with_cells(terms: Terms, room: Room, frame: Frame, filling: Filling, answers_in: AnswersIn | None) -> Frame:
     demand = terms.demand
     most = demand.parallel_answers * demand.context_tokens
     sizes = range(frame.num_cells, most + 1, CELLS_ALIGNMENT)
 
     def of_size(num_cells: int) -> Frame:
         # Where fewer slots than answers were found to be better, so they stay.
-        slots = num_cells // cells_per_answer if cells_per_answer is not None else 0
+        slots = answers_in(num_cells) if answers_in is not None else 0
         num_slots = max(frame.num_slots, min(demand.parallel_answers, slots))
         return replace(frame, num_cells=num_cells, num_slots=num_slots)
 

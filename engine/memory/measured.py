@@ -115,21 +115,20 @@ class Measured:
             for one in self.points
         )
 
-    def scaled(self, step: Point, by: float) -> Measured:
-        """With `by` times the seconds of a step that is in the table."""
-        slower = replace(step, seconds=None if step.seconds is None else step.seconds * by)
-        return replace(self, points=tuple(slower if one is step else one for one in self.points))
+    def scaled(self, point: Point, by: float) -> Measured:
+        """With `by` times the seconds of a point that is in the table."""
+        slower = replace(point, seconds=None if point.seconds is None else point.seconds * by)
+        return replace(self, points=tuple(slower if one is point else one for one in self.points))
 
-    def step(self, split: Split, size: int) -> Point | None:
-        """The measured step of `size` answers with layers where they are; None where there is none."""
-        return next(
-            (
-                one
-                for one in self.points
-                if one.kind == "write" and one.size == size and one.split == split and one.seconds is not None
-            ),
-            None,
-        )
+    def point(self, split: Split, kind: Kind, size: int) -> Point | None:
+        """What was measured of such a pass with layers where they are; None where nothing was.
+
+        That is a step of just as many answers, or the pass over about as many tokens.
+        """
+        points = [one for one in self.points if (one.kind, one.split) == (kind, split) and one.seconds is not None]
+        if kind == "write":
+            points = [one for one in points if one.size == size]
+        return min(points, key=lambda one: abs(math.log(one.size / max(1, size))), default=None)
 
 
 NOTHING = Measured()

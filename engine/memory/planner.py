@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from engine.memory.cost_model import Course, Disk
 from engine.memory.demand import Backlog, Demand
-from engine.memory.frames import cells_per_answer, least_ubatch
+from engine.memory.frames import answers_in, least_ubatch
 from engine.memory.gangs import Sharing, even_gangs
 from engine.memory.hardware import Hardware
 from engine.memory.leftover import handed_out
@@ -41,7 +41,7 @@ def plan(hardware: Hardware, profile: Profile, backlog: Backlog, demand: Demand)
     room = room_of(hardware, demand)
     terms = Terms(demand, room.disk_bytes)
     found = search(terms, room, profile, backlog, has_device=bool(hardware.devices))
-    frame, filling = handed_out(terms, room, found, cells_per_answer(demand, backlog))
+    frame, filling = handed_out(terms, room, found, lambda num_cells: answers_in(num_cells, demand, backlog))
     return _placement(terms, room, found, frame, filling, has_device=bool(hardware.devices))
 
 
@@ -57,7 +57,7 @@ def predicted(placement: Placement, profile: Profile, backlog: Backlog, demand: 
 
 def _most_at_once(placement: Placement, backlog: Backlog, demand: Demand) -> int:
     """Those that are being written have found room, however long the plan thought that answers would be."""
-    with_cells = placement.num_cells // cells_per_answer(demand, backlog)
+    with_cells = answers_in(placement.num_cells, demand, backlog)
     return max(placement.num_slots, backlog.running, min(with_cells, demand.parallel_answers, MIN_SEQUENCES // 2))
 
 
@@ -86,7 +86,7 @@ def sharing_of(placement: Placement, profile: Profile, backlog: Backlog, demand:
     most = max(1, min(backlog.num_answers, demand.parallel_answers))
     courses = (Course.of(homes, profile, backlog, size, placement.n_ubatch, corrections) for size in range(1, most + 1))
     seconds = tuple(course.step_seconds(disk) for course in courses)
-    return Sharing(backlog.num_answers, backlog.answer_tokens, seconds)
+    return Sharing(backlog.num_answers, backlog.answer_tokens, seconds, backlog.refill)
 
 
 def _placement(

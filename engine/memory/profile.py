@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from engine.memory.measured import NOTHING, Corrections, Measured, Split
+from engine.memory.measured import NOTHING, Corrections, Kind, Measured, Split
 from engine.memory.work import Work
 
 # How much of what differs from the expectation an observation corrects: ten of them correct two thirds.
@@ -125,7 +125,8 @@ def overlapped(computing: float, streaming: float, ring_slots: int) -> float:
 class PassObserved:
     """A pass of the model took so long; weights that are streamed were being read in `reading_seconds` of it.
 
-    `table` is the key of the model's table, and the pass a step of `num_answers`, computed with layers as in `split`.
+    `table` is the key of the model's table, `kind` and `size` are the pass's as in that, computed with layers as in
+    `split`: a step of so many answers, or a pass over so many tokens.
     """
 
     work: Work
@@ -133,7 +134,8 @@ class PassObserved:
     reading_seconds: float = 0.0
     table: str = ""
     split: Split = field(default_factory=Split)
-    num_answers: int = 0
+    kind: Kind = "write"
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,16 +194,16 @@ def computing_in(profile: Profile, work: Work, seconds: float, reading_seconds: 
 
 
 def _after_pass(profile: Profile, seen: PassObserved) -> Profile:
-    """A table that has this very pass learns from it; else each rate takes its share of the blame."""
+    """A table that has such a pass learns from it; else each rate takes its share of the blame."""
     taken = computing_in(profile, seen.work, seen.seconds, seen.reading_seconds)
     if taken is None or taken <= 0:
         return profile
     measured = profile.table(seen.table)
-    step = measured.step(seen.split, seen.num_answers)
-    if step is not None and step.seconds is not None:
-        # By the step's own measure: a bound of the corrections would have it drift for ever.
-        expected = step.seconds * profile.expected_seconds(seen.work) / profile.expected_seconds(step.work)
-        return profile.with_table(seen.table, measured.scaled(step, 1 / _change(expected / taken)))
+    point = measured.point(seen.split, seen.kind, seen.size)
+    if point is not None and point.seconds is not None:
+        # By the point's own measure: a bound of the corrections would have it drift for ever.
+        expected = point.seconds * profile.expected_seconds(seen.work) / profile.expected_seconds(point.work)
+        return profile.with_table(seen.table, measured.scaled(point, 1 / _change(expected / taken)))
     return _with_blame(profile, seen, taken)
 
 

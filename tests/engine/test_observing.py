@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from engine.memory.cost_model import prefill_work
 from engine.memory.demand import Backlog
 from engine.memory.profile import Observation, PassObserved, PauseObserved, ReadsObserved, SweepsLearnt
+from engine.memory.terms import homes_of
 from engine.observing import IDLE_SECONDS, Observer
 from engine.retrieval.cost import CostModel
 from tests.engine.memory.test_ladder import PLACEMENT, SHAPE
@@ -75,6 +77,32 @@ def test_a_time_in_which_something_changed_teaches_nothing():
         watched.run(3, Backlog(running=running), steps=5, tokens=5 * running)
         watched.run(3, replace(WRITING, waiting=1), steps=5, tokens=10)
         watched.run(3, WRITING, steps=5, tokens=10, placement=replace(PLACEMENT, ring_slots=running))
+    assert watched.passes() == []
+
+
+def test_passes_over_prompts_are_timed_also_beside_answers():
+    watched = Watched()
+    watched.figures |= {"streamed_bytes_total": 0.0, "streaming_seconds_total": 0.0}
+    watched.run(2, WRITING, steps=5, tokens=6)
+    prompts = {"passes": 2, "pass_tokens": 256, "pass_cached_tokens": 128, "pass_seconds": 0.8}
+    watched.figures |= {f"prompt_{name}_total": float(value) for name, value in prompts.items()}
+    watched.figures["streaming_seconds_total"] += 0.5
+    watched.run(3, replace(WRITING, waiting=1), steps=5, tokens=6)
+    [read] = watched.passes()
+    assert (read.kind, read.size) == ("read", 128)
+    assert (read.seconds, read.reading_seconds) == (pytest.approx(0.4), pytest.approx(0.1))
+    assert read.work == prefill_work(homes_of(SHAPE, PLACEMENT), 128, 64)
+
+
+def test_prompts_of_another_placement_or_model_teach_nothing():
+    watched = Watched()
+    passes = dict.fromkeys(("passes", "pass_tokens", "pass_cached_tokens", "pass_seconds"), 4.0)
+    watched.figures |= {f"prompt_{name}_total": value for name, value in passes.items()}
+    watched.run(1, WRITING, steps=5, tokens=6)
+    watched.figures |= {f"prompt_{name}_total": 2 * value for name, value in passes.items()}
+    watched.run(1, WRITING, steps=5, tokens=6, placement=replace(PLACEMENT, ring_slots=1))
+    watched.figures |= dict.fromkeys(watched.figures, 1.0)
+    watched.run(1, WRITING, steps=5, tokens=6, placement=replace(PLACEMENT, ring_slots=1))
     assert watched.passes() == []
 
 

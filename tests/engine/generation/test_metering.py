@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.generation.batching import Work
+from engine.generation.counters import PromptPasses
 from engine.generation.groups import SequenceGroup
 from engine.generation.metering import Metering
 from tests.helpers.loop_parts import Parts, prompt
@@ -28,6 +29,17 @@ def test_every_prompt_has_its_share_of_the_time() -> None:
     assert [group.prefill_seconds for group in (first, second)] == pytest.approx([2.0, 1.0])
     assert writing.prefill_seconds == 0
     assert parts.tally.steps == 1
+
+
+def test_passes_over_prompts_are_counted_where_they_tell_how_fast_those_are_read() -> None:
+    parts = Parts()
+    group, writing = parts.reading(prompt(1, 90), ((),), 0), parts.running(prompt(200, 5), ((7,),))
+    metering = Metering(parts.groups, parts.profile, parts.tally, None)
+    metering.note([read(parts, group, 40)], 2.0)
+    metering.note([read(parts, group, 31), Work(writing, writing.lead, 1)], 1.5)
+    metering.note([read(parts, group, 19)], 9.0)
+    metering.note([Work(writing, writing.lead, 1)], 9.0)
+    assert parts.tally.prompt_passes == PromptPasses(2, 72, 40, 3.5)
 
 
 def test_what_a_preemption_threw_away_is_counted_once() -> None:

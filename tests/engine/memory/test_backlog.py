@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.core import Answer, Scope
 from engine.events import AnswerCancelled, AnswerFinished, AnswerStateChanged, LibraryChanged
-from engine.memory.backlog import BacklogWatch
+from engine.memory.backlog import QUIET_SECONDS, BacklogWatch
 from engine.memory.demand import Backlog
 from engine.metrics import Timings
 
@@ -31,6 +31,24 @@ def test_questions_are_counted_by_what_they_are_at():
     now = watch.now()
     assert (now.waiting, now.running) == (1, 0)
     assert len(told) == 6
+
+
+def test_others_that_take_the_place_of_those_that_end_are_expected_to_go_on_coming():
+    now = 1000.0
+    watch = BacklogWatch(clock=lambda: now)
+    for number in range(8):
+        watch.note(AnswerStateChanged(f"{number}", "queued"))
+    assert watch.now().refill == 0.0
+    for number in range(20):
+        watch.note(finished(f"{number}", 100, 10))
+        watch.note(AnswerStateChanged(f"{number + 8}", "queued"))
+    assert watch.now().refill == 1.0
+    for number in range(20, 28):
+        watch.note(finished(f"{number}", 100, 10))
+    assert 0.0 < watch.now().refill < 0.3
+    now += QUIET_SECONDS + 1.0
+    watch.note(AnswerStateChanged("later", "queued"))
+    assert watch.now().refill == 0.0
 
 
 def test_what_is_no_question_is_passed_over():

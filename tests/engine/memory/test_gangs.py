@@ -17,6 +17,20 @@ def test_the_mean_over_gangs_is_that_of_their_ends(num_gangs: int):
     assert mean_latency(num_gangs, 3.0) == pytest.approx(sum(ends) / num_gangs)
 
 
+@pytest.mark.parametrize(("num_gangs", "seconds"), [(1, 5.0), (2, 3.0), (8, 1.0)])
+def test_where_others_take_their_place_questions_wait_as_long_as_all_take(num_gangs: int, seconds: float):
+    latencies = [mean_latency(num_gangs, seconds, refill) for refill in (0.0, 0.5, 1.0)]
+    assert latencies[2] == num_gangs * seconds
+    assert latencies[1] == pytest.approx((latencies[0] + latencies[2]) / 2)
+
+
+def test_where_questions_keep_coming_more_of_them_share_a_step():
+    # Steps that grow: a few answers end soon, many are answered in the same time.
+    steps = [0.3 + 0.02 * size for size in range(1, 17)]
+    drained, refilled = (Sharing(8, 100, steps, refill).best(8.0) for refill in (0.0, 1.0))
+    assert drained < refilled == 8
+
+
 @pytest.mark.parametrize("exponent", [0.2, 0.5, 0.58, 0.6, 0.8, 1.0])
 @pytest.mark.parametrize("num_gangs", [2, 3, 4, 8])
 def test_one_gang_beats_k_where_seconds_grow_slowly_enough(exponent: float, num_gangs: int):

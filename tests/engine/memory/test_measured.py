@@ -135,8 +135,8 @@ def test_a_course_is_as_slow_as_the_table_says():
 # --- refining ---
 
 
-def seen(seconds: float, num_answers: int = 4, split: Split = REPACKED) -> PassObserved:
-    return PassObserved(WORK, seconds, table="m", split=split, num_answers=num_answers)
+def seen(seconds: float, size: int = 4, split: Split = REPACKED, kind: Kind = "write") -> PassObserved:
+    return PassObserved(WORK, seconds, table="m", split=split, kind=kind, size=size)
 
 
 def test_a_step_that_was_measured_teaches_the_table_and_leaves_the_rates():
@@ -154,17 +154,31 @@ def test_a_step_comes_to_what_is_seen_and_stays_there_however_far_off_the_rates_
     profile = replace(PROFILE, step_s=0.002).with_table("m", table)
     for _ in range(400):
         profile = refined(profile, seen(truth, split=PLAIN))
-    step = profile.table("m").step(PLAIN, 4)
+    step = profile.table("m").point(PLAIN, "write", 4)
     assert step is not None
     assert step.seconds == pytest.approx(truth, rel=0.01)
 
 
-@pytest.mark.parametrize("other", [seen(4.0, num_answers=2), seen(4.0, split=PLAIN), replace(seen(4.0), table="x")])
+@pytest.mark.parametrize("other", [seen(4.0, size=2), seen(4.0, split=PLAIN), replace(seen(4.0), table="x")])
 def test_any_other_step_teaches_the_rates(other: PassObserved):
     profile = PROFILE.with_table("m", Measured().with_point(point(4, 2.0)))
     learnt = refined(profile, other)
     assert learnt.tables == profile.tables
     assert learnt.ram_bytes_per_s < profile.ram_bytes_per_s
+
+
+def test_reading_teaches_the_pass_over_about_as_many_tokens_and_without_one_the_rates():
+    table = Measured()
+    for size in (16, 128, 512):
+        table = table.with_point(Point(REPACKED, "read", size, WORK, 2.0))
+    profile = PROFILE.with_table("m", table)
+    for _ in range(60):
+        profile = refined(profile, seen(4.0, size=100, kind="read"))
+    seconds = {one.size: one.seconds for one in profile.table("m").points}
+    assert seconds == {16: 2.0, 128: pytest.approx(4.0, rel=0.01), 512: 2.0}
+    assert profile.processor_rate == PROFILE.processor_rate
+    learnt = refined(PROFILE.with_table("m", Measured().with_point(point(4, 2.0))), seen(4.0, kind="read"))
+    assert learnt.ram_bytes_per_s < PROFILE.ram_bytes_per_s
 
 
 # --- on the disk ---

@@ -14,7 +14,7 @@ import engine
 from engine.core import ModelShape, Span, Tier
 from engine.memory.cost_model import decode_work
 from engine.memory.demand import DECIDED_OWNERS, FIXED_OWNERS, Backlog, Budgets, Demand, Wishes, undecided
-from engine.memory.frames import cells_per_answer
+from engine.memory.frames import answers_in, cells_for
 from engine.memory.hardware import Hardware
 from engine.memory.measured import Measured, Point, table_key
 from engine.memory.placement import Placement
@@ -187,11 +187,25 @@ def test_answers_that_are_being_written_at_once_gain_nothing_by_room_for_as_many
         hardware, profile, _, demand = case(seed)
         one = plan(hardware, profile, Backlog(running=1), demand)
         # No more cells than for one.
-        one = replace(one, num_slots=1, num_cells=cells_per_answer(demand, waiting))
+        one = replace(one, num_slots=1, num_cells=cells_for(1, demand, waiting))
         four = replace(one, num_slots=4)
         assert predicted(one, profile, running, demand) == predicted(four, profile, running, demand), seed
         num_different += predicted(one, profile, waiting, demand) != predicted(four, profile, waiting, demand)
     assert num_different
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_cells_for_so_many_answers_are_the_fewest_that_hold_as_many(seed: int):
+    _, _, backlog, demand = case(seed)
+    for count in range(1, 40):
+        num_cells = cells_for(count, demand, backlog)
+        assert answers_in(num_cells, demand, backlog) == count
+        assert answers_in(num_cells - 1, demand, backlog) == count - 1
+    # One may be longer by as much as many are together where each makes up for another.
+    usual = backlog.prompt_tokens + backlog.answer_tokens
+    if usual * 2 < demand.context_tokens:
+        assert cells_for(1, demand, backlog) == int(1.25 * usual)
+        assert cells_for(16, demand, backlog) == 17 * usual
 
 
 def test_answers_that_find_cells_gain_nothing_by_a_plan_for_as_many():
@@ -201,8 +215,7 @@ def test_answers_that_find_cells_gain_nothing_by_a_plan_for_as_many():
         hardware, profile, _, demand = case(seed)
         demand = replace(demand, parallel_answers=8)
         four = replace(plan(hardware, profile, backlog, demand), num_slots=4)
-        each = cells_per_answer(demand, backlog)
-        enough, short = (replace(four, num_cells=count * each) for count in (8, 4))
+        enough, short = (replace(four, num_cells=cells_for(count, demand, backlog)) for count in (8, 4))
         eight = replace(enough, num_slots=8)
         assert predicted(enough, profile, backlog, demand) == predicted(eight, profile, backlog, demand), seed
         assert predicted(short, profile, backlog, demand).at_once <= 4
