@@ -35,6 +35,7 @@ from engine.listeners import Listeners
 from engine.making_room import RoomMaker
 from engine.memory.backlog import BacklogWatch
 from engine.memory.demand import Demand
+from engine.memory.hardware import ram_capacity_bytes
 from engine.memory.known_profile import KnownProfile
 from engine.memory.ledger import Ledger
 from engine.memory.measured import table_key
@@ -188,6 +189,7 @@ def assemble(
         settings,
         Foreseen(home.data / "libraries-take.json"),
         runtime,
+        ram_capacity=ram_capacity_bytes,
     )
     senses = EngineSenses(home.data, models, generation, stores, competitors, backlog)
     hands = EngineHands(models, generation, stores)

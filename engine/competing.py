@@ -26,8 +26,9 @@ from engine.memory.room import LOOK_SECONDS
 from engine.memory.runtime import FREED, LIBRARIES, OWNER
 from engine.stores import INDEX_SHARE_OF_RAM, StoresOpener
 
-# Bytes that come and go by less are no reason to plan anew; of each owner half of it is wasted.
-GRAIN_BYTES = 16 * MIB
+# Bytes that come and go by less are no reason to plan anew; of each owner half of it is wasted. In a memory of 750 MB
+# three owners wasted 44 MB of it by 16 MiB each, which is a layer and more.
+GRAIN_BYTES, GRAIN_SHARE = 16 * MIB, 1 / 256
 # With many questions waiting, more are answered at once than the settings keep ready; a processor gains less by it.
 MOST_SLOTS_OF_DEVICE, MOST_SLOTS_OF_PROCESSOR = 64, 16
 # Of the runtime, what the process gives back by itself.
@@ -58,6 +59,7 @@ class Competitors:
         foreseen: Foreseen,
         measured: Measured,
         clock: Callable[[], float] = time.monotonic,
+        ram_capacity: Callable[[], int] = lambda: 2**40,
     ) -> None:
         """Prepares.
 
@@ -68,9 +70,10 @@ class Competitors:
             foreseen: Knows what libraries that are not loaded yet will take.
             measured: Knows what the process holds.
             clock: Seconds that never go back.
+            ram_capacity: How many bytes of memory there are.
         """
         self._stores, self._ledger, self._settings, self._foreseen = stores, ledger, settings, foreseen
-        self._measured, self._clock = measured, clock
+        self._measured, self._clock, self._ram_capacity = measured, clock, ram_capacity
         self._passing, self._unnamed = OfLate(max), OfLate(min)
         self._lock = threading.Lock()
 
@@ -115,7 +118,7 @@ class Competitors:
     def _movable_bytes(self) -> int:
         """What of the embedder a graphics card can take; 0 before it is loaded."""
         stores = self._stores.opened()
-        return rounded_up(stores.embedder.movable_bytes) if stores is not None else 0
+        return _rounded_up(stores.embedder.movable_bytes, GRAIN_BYTES) if stores is not None else 0
 
     def _fixed(self, *, without_embedder: bool = False) -> tuple[Span, ...]:
         """What no plan decides, also what is not there yet but bound to come; the weights of an embedder if wanted."""
@@ -123,19 +126,19 @@ class Competitors:
         are_entered = self._measured.settle()
         # What is measured may be as old as the last look, and is held against the process as it is now.
         self._ledger.look(LOOK_SECONDS)
-        spans = self._ledger.spans()
+        spans, grain_bytes = self._ledger.spans(), grain_of(self._ram_capacity())
         held = undecided(spans)
         staying = [span for span in held if not (without_embedder and self._is_embedder(span))]
         # It comes with the first text, long after the stores are open, and brings libraries of its own.
         has_embedder = any(span.owner == "embedder" and span.state != "loading" for span in spans)
         if self._stores.opened() is None or not has_embedder or not are_entered:
-            return self._foreseen.with_what_comes(coarse(staying))
+            return self._foreseen.with_what_comes(coarse(staying, grain_bytes))
         # Pages of a model that is being loaded look like those of libraries, and what was freed is of no library.
         if all(span.state != "loading" for span in spans if span.tier == "ram"):
-            self._foreseen.note(coarse(span for span in held if span.what != FREED))
+            self._foreseen.note(coarse((span for span in held if span.what != FREED), grain_bytes))
             self._look_at_the_rest(held)
         rest = Span(OWNER, "of late, or not accounted for", "ram", self._rest_bytes(held))
-        return coarse((*staying, rest) if rest.num_bytes else staying)
+        return coarse((*staying, rest) if rest.num_bytes else staying, grain_bytes)
 
     def _look_at_the_rest(self, held: Iterable[Span]) -> None:
         """Takes in what comes and goes with questions, and what nobody names."""
@@ -191,16 +194,22 @@ def nothing_but_index(index_bytes: int, demand: Demand) -> Placement:
     return Placement(0, 0, 0, fixed_bytes + index_bytes, sentence, num_slots=0, index_bytes=index_bytes)
 
 
-def coarse(spans: Iterable[Span]) -> tuple[Span, ...]:
+def grain_of(ram_capacity_bytes: int) -> int:
+    """By how many bytes what competes comes and goes before that is a reason to plan anew."""
+    return max(MIB, min(GRAIN_BYTES, int(ram_capacity_bytes * GRAIN_SHARE) // MIB * MIB))
+
+
+def coarse(spans: Iterable[Span], grain_bytes: int = GRAIN_BYTES) -> tuple[Span, ...]:
     """One span for each owner and tier, its bytes rounded up: what comes and goes in small parts stays the same."""
     sums: dict[tuple[str, Tier], int] = defaultdict(int)
     for span in spans:
         sums[span.owner, span.tier] += span.num_bytes
     return tuple(
-        Span(owner, "all of it", tier, rounded_up(num_bytes)) for (owner, tier), num_bytes in sorted(sums.items())
+        Span(owner, "all of it", tier, _rounded_up(num_bytes, grain_bytes))
+        for (owner, tier), num_bytes in sorted(sums.items())
     )
 
 
-def rounded_up(num_bytes: int) -> int:
+def _rounded_up(num_bytes: int, grain_bytes: int) -> int:
     """To whole grains."""
-    return -(-num_bytes // GRAIN_BYTES) * GRAIN_BYTES
+    return -(-num_bytes // grain_bytes) * grain_bytes

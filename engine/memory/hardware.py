@@ -74,14 +74,23 @@ def mapped_by_others(process: ProcessMemory, cgroup: CgroupMemory) -> int:
     return max(0, (cgroup.charged_file_bytes or 0) - process.shmem_bytes - process.file_bytes)
 
 
+def ram_capacity_bytes() -> int:
+    """What the machine has, or what the tightest group allows."""
+    return _ram_capacity_bytes(int(psutil.virtual_memory().total), own_cgroup())
+
+
+def _ram_capacity_bytes(machine_bytes: int, cgroup: CgroupMemory | None) -> int:
+    limit_bytes = cgroup.limit_bytes if cgroup is not None else None
+    return machine_bytes if limit_bytes is None else min(machine_bytes, limit_bytes)
+
+
 def probe(data_folder: Path, devices: tuple[Device, ...] = ()) -> Hardware:
     """RAM and the disk that holds `data_folder`; devices are handed in, since only their owner thread may ask them."""
     memory, cgroup = psutil.virtual_memory(), own_cgroup()
     own = process_memory()
     process = charged(own, cgroup, memory.total)
-    capacity_bytes, available_bytes = memory.total, memory.available
+    capacity_bytes, available_bytes = _ram_capacity_bytes(memory.total, cgroup), memory.available
     if cgroup is not None and cgroup.limit_bytes is not None and cgroup.free_bytes is not None:
-        capacity_bytes = min(capacity_bytes, cgroup.limit_bytes)
         available_bytes = min(available_bytes, cgroup.free_bytes - mapped_by_others(own, cgroup))
     disk = shutil.disk_usage(data_folder)
     return Hardware(

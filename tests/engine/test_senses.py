@@ -246,6 +246,28 @@ def test_room_is_left_for_libraries_that_are_bound_to_come(tmp_path: Path):
 def test_spans_are_summed_by_owner():
     spans = (Span("a", "x", "ram", 1), Span("a", "y", "ram", 32 * MIB), Span("a", "z", "disk", 5))
     assert [(span.tier, span.num_bytes) for span in coarse(spans)] == [("disk", 16 * MIB), ("ram", 48 * MIB)]
+    assert [(span.tier, span.num_bytes) for span in coarse(spans, MIB)] == [("disk", MIB), ("ram", 33 * MIB)]
+
+
+@pytest.mark.parametrize(
+    ("capacity_bytes", "grain_bytes"),
+    [(100 * MIB, MIB), (755 * MIB, 2 * MIB), (2 * GIB, 8 * MIB), (32 * GIB, 16 * MIB)],
+)
+def test_what_competes_is_counted_finer_where_there_is_less_memory(
+    tmp_path: Path, capacity_bytes: int, grain_bytes: int
+):
+    ledger = Ledger()
+    ledger.take("runtime", "torch", "ram", 32 * MIB + 1)
+    ledger.take("embedder", "weights", "ram", 32 * MIB)
+    competitors = Competitors(
+        FakeStores(()),
+        ledger,
+        Settings,
+        Foreseen(tmp_path / "take.json"),
+        Process(),
+        ram_capacity=lambda: capacity_bytes,
+    )
+    assert of_runtime(competitors) == 32 * MIB + grain_bytes
 
 
 def test_what_libraries_take_is_noted_down_without_what_only_passes(tmp_path: Path):
