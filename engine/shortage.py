@@ -15,7 +15,7 @@ from engine.memory.hardware import Hardware
 from engine.memory.ladder import LadderState, Rung
 from engine.memory.ledger import Ledger
 from engine.memory.pressure import PressureGauge
-from engine.memory.runtime import remainder
+from engine.memory.runtime import in_other_processes, remainder
 from engine.memory.standing import Move, Standing
 from engine.protocol import PressureLevel
 from engine.sight import Hands, InForce, Senses
@@ -79,6 +79,9 @@ class Shortage:
         held = {tier: self._ledger.counted_bytes(tier) for tier in TIERS}
         # Also what nobody has entered; pages of files that nobody counts leave by themselves.
         held["ram"] += max(0, remainder(self._ledger, hardware.process).kept_bytes)
+        # Of pages of files that were entered, those that have left are not held.
+        in_truth = hardware.process_bytes + in_other_processes(self._ledger)
+        held["ram"] = min(held["ram"], in_truth) if hardware.process_bytes else held["ram"]
         over = frozenset(tier for tier in TIERS if held[tier] > self._allowance.of(tier) * TOLERANCE)
         levels: dict[Tier, PressureLevel] = {"gpu": "none", "ram": "none", "disk": "none"}
         levels["ram"] = self._gauge.look(hardware, self._leaving_bytes(hardware))

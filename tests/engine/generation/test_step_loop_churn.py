@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -11,10 +11,11 @@ from typing import get_args
 import pytest
 
 from engine.core import Priority
+from engine.errors import NoRoomToCompute
 from engine.generation import gathering
 from engine.generation.cache_files import CacheFiles
 from engine.generation.cells import Cells, CellSequence
-from engine.generation.context import Context
+from engine.generation.context import Context, Stretch
 from engine.generation.counters import LoopCounters
 from engine.generation.keeping import Found
 from engine.generation.knowledge import KnowledgeKeeper
@@ -24,7 +25,7 @@ from engine.memory.ledger import Ledger
 from tests.helpers.loop_desk import ENDS, GREEDY, LoopDesk, decisive_prompts
 from tests.helpers.tiny_gguf import write_tiny_model
 
-MAX_TOKENS = 20
+MAX_TOKENS, STEP_SECONDS = 20, 0.02
 # Tokens in cells, bytes in memory, bytes of files.
 BUDGETS = ((0, 100, 400), (0, 20_000, 100_000), (0, 100_000))
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "ran", "to", "see", "what", "Lily", "had", "in", "her", "box")
@@ -64,10 +65,12 @@ class Crowd:
             loop._admission.preempt(chance.choice(loop._groups.running))
         ended = {event.request_id for event in self._step() if isinstance(event, ENDS)}
         self._open = [request_id for request_id in self._open if request_id not in ended]
-        self._desk.time.now += 0.02
+        self._desk.time.now += STEP_SECONDS
 
     def _step(self) -> list[StepEvent]:
         self._num_steps += 1
+        if self._desk.loop.shortage is not None:
+            self._start_anew()
         if self._num_steps % 16 == 0:
             return self._desk.step()
         new = self._desk.loop.step()
@@ -76,6 +79,14 @@ class Crowd:
         self._desk.cells.check_integrity(self._desk.held())
         assert self._desk.cells.num_free + self._desk.cells.num_used == self._desk.cells.num_cells
         return new
+
+    def _start_anew(self) -> None:
+        """What becomes of a loop whose batch found no room to compute, though here there is no more of it then."""
+        desk, keeper = self._desk, self._desk.keeper
+        if isinstance(keeper, Kept):
+            keeper.leave_cells()
+        desk.loop.set_aside(self._chance.choice((0, 20_000, 1 << 30)))
+        desk.loop.move(desk.context, desk.cells, keeper)
 
     def _ask(self) -> None:
         chance, request_id = self._chance, f"r{len(self.asked)}"
@@ -115,6 +126,21 @@ def make_kept(tmp_path: Path) -> Iterator[Callable[[Context, Cells], Kept]]:
         keeper.abandon()
     files.close()
     assert ledger.spans() == ()
+
+
+def run_short(desk: LoopDesk, monkeypatch: pytest.MonkeyPatch, num_steps: int) -> None:
+    """Has a batch now and then find no room to compute, often two or three in a row, until so many steps are over."""
+    chance, decode, was_refused = random.Random(7), desk.context.decode, False
+    until = desk.time.now + num_steps * STEP_SECONDS
+
+    def refusing(stretches: Sequence[Stretch]) -> list[int]:
+        nonlocal was_refused
+        was_refused = desk.time.now < until - STEP_SECONDS / 2 and chance.random() < (0.5 if was_refused else 0.02)
+        if was_refused:
+            raise NoRoomToCompute("There was no room.")
+        return decode(stretches)
+
+    monkeypatch.setattr(desk.context, "decode", refusing)
 
 
 def crowded(desk: LoopDesk, alone: dict[str, Written], num_steps: int) -> LoopCounters:
@@ -164,4 +190,19 @@ def test_what_is_kept_changes_no_answer_either(
 
     assert counters.cached_tokens > 1000
     assert counters.preempted_by_swap > 20
+    desk.close()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("keeps", [False, True])
+def test_running_short_of_memory_changes_no_answer_either(
+    path: Path, alone: dict[str, Written], make_kept, monkeypatch: pytest.MonkeyPatch, keeps: bool
+) -> None:
+    keeper = make_kept if keeps else None
+    desk = LoopDesk(path, num_cells=768, num_sequences=48, keeper=keeper, swap_budget_bytes=8_000)
+    run_short(desk, monkeypatch, 2_000)
+
+    counters = crowded(desk, alone, 2_000)
+
+    assert min(counters.preempted_by_swap, counters.preempted_by_recompute) > 50
     desk.close()
