@@ -51,9 +51,9 @@ def main(stream: BinaryIO) -> int:
     from engine.config import Home
     from engine.engine import Engine
     from engine.host import Host
-    from engine.memory.heap import few_arenas
+    from engine.memory.heap import lean_heap
 
-    few_arenas()
+    lean_heap()
     host = Host(outlet)
     try:
         # The window's lower setting after repeated deaths: nothing is loaded or gone on with unasked.

@@ -32,7 +32,7 @@ from engine.engine import Engine
 from engine.errors import DocumentUnreadable
 from engine.library.chunker import indexed_text
 from engine.library.parsers.pool import ParserPool
-from engine.memory.heap import few_arenas
+from engine.memory.heap import lean_heap
 from engine.memory.ledger import Ledger
 from tests.bench import peer_environment, report, stages
 from tests.bench.warm_embedder import warm_at_once
@@ -167,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not DOCUMENTS.is_dir():
         print(f"There are no documents at {DOCUMENTS}.", file=sys.stderr)
         return 2
-    few_arenas()  # as the application does
+    lean_heap()  # as the application does
     peers = None if options.no_peers else peer_environment.python(options.peers, PACKAGES, IMPORTS)
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)

@@ -26,7 +26,7 @@ from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFini
 from engine.memory.demand import Backlog, Demand
 from engine.memory.gangs import Sharing
 from engine.memory.hardware import Hardware
-from engine.memory.heap import few_arenas
+from engine.memory.heap import lean_heap
 from engine.memory.placement import Placement
 from engine.memory.profile import Profile
 from engine.profiled import ProfiledPlanner
@@ -163,7 +163,7 @@ def index_bytes_of(demand: Demand, split: Split) -> int:
 
 
 def prepare(settings: Said) -> Callable[[Said], Said]:
-    few_arenas()  # as the application does, as below
+    lean_heap()  # as the application does, as below
     switch_often()
     group = group_of(settings)
     side = JointSide(settings, group)

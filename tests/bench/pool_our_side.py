@@ -31,7 +31,7 @@ from engine.events import (
     ModelSwitched,
     TokensGenerated,
 )
-from engine.memory.heap import few_arenas
+from engine.memory.heap import lean_heap
 from engine.yielding import switch_often
 from tests.bench.confined import Group
 from tests.bench.joint_side import NO_MODEL
@@ -178,7 +178,7 @@ def _long_questions(num_tokens: int, count: int) -> list[str]:
 
 
 def prepare(settings: Said) -> Callable[[Said], Said]:
-    few_arenas()  # as the application does, as below
+    lean_heap()  # as the application does, as below
     switch_often()
     side = OurPoolSide(settings, group_of(settings))
 

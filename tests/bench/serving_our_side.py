@@ -29,7 +29,7 @@ from engine.events import (
     Event,
     PassagesFound,
 )
-from engine.memory.heap import few_arenas
+from engine.memory.heap import lean_heap
 from engine.waiting import finished
 from engine.yielding import switch_often
 from tests.bench import process_marks
@@ -195,7 +195,7 @@ class OurServingSide:
 
 
 def prepare(settings: Said) -> Callable[[Said], Said]:
-    few_arenas()  # as the application does, as below
+    lean_heap()  # as the application does, as below
     switch_often()
     side = OurServingSide(settings, group_of(settings))
 

@@ -14,8 +14,8 @@ SHAPES = """
 import sys
 from engine.config import EmbedderSettings
 from engine.embedder import backends, resolve
-from engine.memory.heap import few_arenas, heap
-few_arenas()
+from engine.memory.heap import lean_heap, heap
+lean_heap()
 model = backends.load(resolve(EmbedderSettings()))
 if "bfloat16" not in backends.formats_worth_trying():
     sys.exit("no bfloat16 here")

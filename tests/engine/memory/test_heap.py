@@ -89,7 +89,7 @@ def test_what_the_work_raises_is_raised():
 ARENAS = """
 import ctypes, mmap, sys, threading
 from engine.memory import heap
-heap.few_arenas()
+heap.lean_heap()
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
 libc.madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
@@ -113,6 +113,30 @@ def test_arenas_are_found_beside_other_memory_and_where_the_system_shows_them_in
     found, arenas = map(int, subprocess.check_output(command, text=True, timeout=60).split())
     assert arenas > 30 * MIB
     assert abs(found - arenas) < 4 * MIB
+
+
+# Blocks like those of answers that move; small ones between them keep an arena from shrinking.
+MOVED = """
+import numpy as np
+from engine.memory import heap
+heap.lean_heap()
+small = []
+for _ in range(3):
+    moved = []
+    for _ in range(8):
+        moved.append(np.ones(12 << 20, np.uint8))
+        small.append(np.ones(1 << 16, np.uint8))
+    del moved
+print(heap.heap().spare_bytes)
+"""
+
+
+@needs_glibc
+def test_large_blocks_go_back_to_the_system_as_they_are_freed():
+    spare_bytes = int(subprocess.check_output([sys.executable, "-c", MOVED], text=True, timeout=60))
+    assert spare_bytes < 8 * MIB
+    as_usual = MOVED.replace("heap.lean_heap()", "")
+    assert int(subprocess.check_output([sys.executable, "-c", as_usual], text=True, timeout=60)) > 40 * MIB
 
 
 @needs_glibc
