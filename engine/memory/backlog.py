@@ -13,8 +13,8 @@ from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, AnswerS
 from engine.memory.demand import Backlog
 from engine.metrics import Timings
 
-# How much one answer says of the next ones; of the first ones each says as much as what was assumed before.
-_LEARNING_RATE = 0.2
+# How much one answer says of the next ones, and what was assumed before the first, in answers.
+_LEARNING_RATE, _ASSUMED_ANSWERS = 0.2, 1 / 2
 _RUNNING = ("reading", "writing")
 # Nobody has asked for so long: whoever asks next may be alone.
 QUIET_SECONDS = 60.0
@@ -63,7 +63,8 @@ class BacklogWatch:
         """An answer of quotes alone says nothing."""
         if timings.prompt_tokens:
             self._num_known += 1
-            self._known = _learned(self._known, timings, max(_LEARNING_RATE, 1 / (self._num_known + 1)))
+            rate = max(_LEARNING_RATE, 1 / (self._num_known + _ASSUMED_ANSWERS))
+            self._known = _learned(self._known, timings, rate)
 
     def _note_state(self, question_id: str, runs: bool) -> bool:
         with self._lock:

@@ -39,20 +39,28 @@ def frames(terms: Terms, room: Room, profile: Profile, backlog: Backlog, *, has_
 def cells_for(num_answers: int, demand: Demand, backlog: Backlog) -> int:
     """Cells for so many answers of the usual length, prompt and all.
 
-    Where one is longer, another is shorter: what is added for that grows with the root of their number.
+    One may be whole while the others are half written on the average. And where one is longer, another is shorter: what
+    is added for that grows with the root of their number. Should all be long at once, the last ones wait.
     """
-    usual = backlog.prompt_tokens + backlog.answer_tokens
-    wanted = int(usual * (num_answers + LONGER_SHARE * math.sqrt(num_answers)))
+    each, whole = _usual(backlog)
+    wanted = int(num_answers * each + (whole - each) + LONGER_SHARE * whole * math.sqrt(num_answers))
     return max(1, min(num_answers * demand.context_tokens, wanted))
 
 
 def answers_in(num_cells: int, demand: Demand, backlog: Backlog) -> int:
     """How many answers of the usual length find cells in so many."""
-    usual = max(1, backlog.prompt_tokens + backlog.answer_tokens)
-    root = (math.sqrt(LONGER_SHARE**2 + 4 * num_cells / usual) - LONGER_SHARE) / 2
+    each, whole = _usual(backlog)
+    longer, left = LONGER_SHARE * whole, max(0.0, num_cells - (whole - each))
+    root = (math.sqrt(longer**2 + 4 * each * left) - longer) / (2 * each)
     found = max(int(root**2), num_cells // max(1, demand.context_tokens))
     # What is said of cells is whole numbers.
     return found + (cells_for(found + 1, demand, backlog) <= num_cells)
+
+
+def _usual(backlog: Backlog) -> tuple[float, float]:
+    """Cells of an answer that is half written, and of a whole one."""
+    prompt_tokens, answer_tokens = max(1, backlog.prompt_tokens), max(1, backlog.answer_tokens)
+    return prompt_tokens + answer_tokens / 2, prompt_tokens + answer_tokens
 
 
 def least_ubatch(demand: Demand) -> int:

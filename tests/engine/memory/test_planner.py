@@ -201,11 +201,12 @@ def test_cells_for_so_many_answers_are_the_fewest_that_hold_as_many(seed: int):
         num_cells = cells_for(count, demand, backlog)
         assert answers_in(num_cells, demand, backlog) == count
         assert answers_in(num_cells - 1, demand, backlog) == count - 1
-    # One may be longer by as much as many are together where each makes up for another.
+    # One is whole and the others half written, and one may be longer where each makes up for another.
     usual = backlog.prompt_tokens + backlog.answer_tokens
     if usual * 2 < demand.context_tokens:
         assert cells_for(1, demand, backlog) == int(1.25 * usual)
-        assert cells_for(16, demand, backlog) == 17 * usual
+        half = backlog.answer_tokens / 2
+        assert cells_for(16, demand, backlog) == int(16 * (usual - half) + half + usual)
 
 
 def test_answers_that_find_cells_gain_nothing_by_a_plan_for_as_many():
