@@ -11,7 +11,7 @@ import pytest
 
 from engine.core import SamplingParams
 from engine.errors import BadRequest, DecodeFailed, NoCells, PromptTooLong
-from engine.generation.groups import SequenceStatus
+from engine.generation.groups import SequenceGroup, SequenceStatus
 from engine.generation.model import Model
 from engine.generation.request import (
     PromptRead,
@@ -190,33 +190,35 @@ def test_several_answers_survive_preemption(make_desk: MakeDesk, name: str, swap
     assert desk.finished("three").answers == undisturbed.answers
 
 
-def test_several_answers_go_on_where_all_of_their_prompt_is_kept(make_desk: MakeDesk) -> None:
-    sampling = replace(GREEDY, temperature=1.0, num_answers=3)
-    undisturbed = make_desk("stories").write(STORIES[0], sampling)
-    desk = make_desk("stories", keeper=FakeKeeper, swap_budget_bytes=0)
+THREE = replace(GREEDY, temperature=1.0, num_answers=3)
 
-    desk.ask("three", STORIES[0], sampling=sampling)
+
+def three_that_left(desk: LoopDesk) -> SequenceGroup:
+    """A request for three answers that have been begun, which has lost its cells; of its prompt all is kept."""
+    desk.ask("three", STORIES[0], sampling=THREE)
     for _ in range(6):
         desk.step()
     group = desk.loop._groups.find("three")
     assert group is not None
     desk.loop._admission.preempt(group)
+    return group
+
+
+def test_several_answers_go_on_where_all_of_their_prompt_is_kept(make_desk: MakeDesk) -> None:
+    undisturbed = make_desk("stories").write(STORIES[0], THREE)
+    desk = make_desk("stories", keeper=FakeKeeper, swap_budget_bytes=0)
+
+    three_that_left(desk)
     desk.run()
 
     assert desk.finished("three").answers == undisturbed.answers
 
 
 def test_several_answers_go_on_that_left_twice_before_they_had_cells_of_their_own_again(make_desk: MakeDesk) -> None:
-    sampling = replace(GREEDY, temperature=1.0, num_answers=3)
-    undisturbed = make_desk("stories").write(STORIES[0], sampling)
+    undisturbed = make_desk("stories").write(STORIES[0], THREE)
     desk = make_desk("stories", keeper=FakeKeeper, swap_budget_bytes=0)
 
-    desk.ask("three", STORIES[0], sampling=sampling)
-    for _ in range(6):
-        desk.step()
-    group = desk.loop._groups.find("three")
-    assert group is not None
-    desk.loop._admission.preempt(group)
+    group = three_that_left(desk)
     desk.loop._admission.admit()
     # Nothing but what is kept was in cells, so nothing had to be saved.
     desk.loop.set_aside(1 << 30)
@@ -227,16 +229,10 @@ def test_several_answers_go_on_that_left_twice_before_they_had_cells_of_their_ow
 
 
 def test_nothing_is_guessed_behind_a_prompt_that_written_answers_share(make_desk: MakeDesk) -> None:
-    sampling = replace(GREEDY, temperature=1.0, num_answers=3)
-    undisturbed = make_desk("stories").write(STORIES[0], sampling)
+    undisturbed = make_desk("stories").write(STORIES[0], THREE)
     desk = make_desk("stories", keeper=FakeKeeper, swap_budget_bytes=0, make_drafter=lambda request: _Wrong())
 
-    desk.ask("three", STORIES[0], sampling=sampling)
-    for _ in range(6):
-        desk.step()
-    group = desk.loop._groups.find("three")
-    assert group is not None
-    desk.loop._admission.preempt(group)
+    three_that_left(desk)
     desk.run()
 
     assert desk.finished("three").answers == undisturbed.answers
