@@ -97,7 +97,7 @@ def store(table: FakeTable, tmp_path: Path) -> Iterator[PartitionStore]:
 @pytest.fixture
 def machine(store: PartitionStore) -> LoadedMachine:
     """One with room for the whole index beside the cells of four answers, and not beside those of sixteen."""
-    return LoadedMachine(ram_bytes=6_800 * MIB, others_bytes=GIB // 2, profile=HARD_DISK, store=store)
+    return LoadedMachine(ram_bytes=6_600 * MIB, others_bytes=GIB // 2, profile=HARD_DISK, store=store)
 
 
 def test_slots_rise_with_the_load_and_partitions_make_room_for_them_and_both_come_back(machine: LoadedMachine) -> None:
