@@ -157,7 +157,7 @@ class Observer:
             )
 
     def _look_at_prompts(self, shape: ModelShape, placement: Placement) -> None:
-        """What passes over prompts took since the last look, in the mean; a reader of one prompt has few of them."""
+        """What passes over prompts have taken since the last look, in the mean."""
         before, read = self._read, Prompts.of(self._figures())
         self._read = placement, read
         if before is None or before[0] != placement:

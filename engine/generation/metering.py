@@ -10,7 +10,7 @@ from engine.generation.groups import Groups
 from engine.generation.prefill_profile import PrefillProfile
 
 # A pass of fewer says little of how fast prompts are read.
-TELLING_TOKENS = 32
+_TELLING_TOKENS = 32
 # Tokens of a batch, sequences that go on writing after it, and seconds.
 NotePass = Callable[[int, int, float], None]
 
@@ -32,7 +32,7 @@ class Metering:
         if largest.num_tokens > total // 2 and largest.num_tokens > 1:
             cached_tokens = largest.sequence.num_computed - largest.num_tokens
             self._profile.note(cached_tokens, total, seconds)
-            if total >= TELLING_TOKENS:
+            if total >= _TELLING_TOKENS:
                 self._tally.prompt_passes = self._tally.prompt_passes.with_pass(cached_tokens, total, seconds)
         if self._note_pass is not None:
             self._note_pass(total, sum(work.wants_token for work in batch), seconds)

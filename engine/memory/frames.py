@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -49,12 +50,8 @@ def cells_for(num_answers: int, demand: Demand, backlog: Backlog) -> int:
 
 def answers_in(num_cells: int, demand: Demand, backlog: Backlog) -> int:
     """How many answers of the usual length find cells in so many."""
-    each, whole = _usual(backlog)
-    longer, left = LONGER_SHARE * whole, max(0.0, num_cells - (whole - each))
-    root = (math.sqrt(longer**2 + 4 * each * left) - longer) / (2 * each)
-    found = max(int(root**2), num_cells // max(1, demand.context_tokens))
-    # What is said of cells is whole numbers.
-    return found + (cells_for(found + 1, demand, backlog) <= num_cells)
+    counts = range(1, num_cells + 1)
+    return bisect_right(counts, num_cells, key=lambda count: cells_for(count, demand, backlog))
 
 
 def _usual(backlog: Backlog) -> tuple[float, float]:

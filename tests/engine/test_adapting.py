@@ -73,6 +73,20 @@ def test_what_nobody_has_entered_is_held_against_a_budget_as_well():
     assert machine.sentences("given_up")
 
 
+def test_pages_of_files_that_have_left_are_not_held_against_a_budget():
+    machine = ScriptedMachine(backlog=Backlog(waiting=3, running=1))
+    machine.allow(ram_budget_bytes=6 * GIB)
+    machine.run(10)
+    # No plan has room for them.
+    machine.ledger.take("workspace", "pages of a file", "ram", GIB, is_mapped=True)
+    machine.absent_bytes = GIB
+    machine.run(20)
+    assert not machine.sentences("given_up")
+    machine.absent_bytes = 0
+    machine.run(20)
+    assert machine.sentences("given_up")
+
+
 def test_another_budget_is_planned_for_with_all_that_was_given_up_for_the_one_before():
     machine = ScriptedMachine(backlog=Backlog(waiting=3, running=1))
     machine.run(10)

@@ -78,8 +78,8 @@ class ScriptedMachine:
         self._leases: list[Lease] = []
         self._weights = ModelLeases(self.ledger)
         self._layers = LayerLeases(self.ledger, SHAPE.layer_bytes, 0)
-        # What the process takes and nobody has entered.
-        self.unnamed_bytes = 0
+        # What the process takes and nobody has entered, and pages of files that were entered and have left.
+        self.unnamed_bytes = self.absent_bytes = 0
         # The most that memory has held at a time.
         self.most_bytes = 0
         self.partition_bytes: int | None = None
@@ -105,7 +105,8 @@ class ScriptedMachine:
         kept = self.ledger.held_bytes("ram", is_mapped=False) - children + self.unnamed_bytes
         left = max(0, self.ram_bytes - self.others_bytes - children - kept)
         # Of files that are mapped, the system keeps as many pages as there is memory.
-        pages = min(left, sum(self.ledger.held_bytes(tier, is_mapped=True) for tier in ("ram", "disk")))
+        mapped = sum(self.ledger.held_bytes(tier, is_mapped=True) for tier in ("ram", "disk"))
+        pages = min(left, mapped - self.absent_bytes)
         gpu_free = self.gpu_bytes - self.gpu_others_bytes - gpu
         devices = (Device("GPU0", "A card", self.gpu_bytes, gpu_free),) if self.gpu_bytes else ()
         process = ProcessMemory(kept + pages, kept, pages)

@@ -129,13 +129,13 @@ def make_kept(tmp_path: Path) -> Iterator[Callable[[Context, Cells], Kept]]:
 
 
 def run_short(desk: LoopDesk, monkeypatch: pytest.MonkeyPatch, num_steps: int) -> None:
-    """Has a batch now and then find no room to compute, often two or three in a row, until so many steps are over."""
+    """Has a batch in five find no room to compute, often two or three in a row, until so many steps are over."""
     chance, decode, was_refused = random.Random(7), desk.context.decode, False
     until = desk.time.now + num_steps * STEP_SECONDS
 
     def refusing(stretches: Sequence[Stretch]) -> list[int]:
         nonlocal was_refused
-        was_refused = desk.time.now < until - STEP_SECONDS / 2 and chance.random() < (0.5 if was_refused else 0.02)
+        was_refused = desk.time.now < until - STEP_SECONDS / 2 and chance.random() < (0.6 if was_refused else 0.2)
         if was_refused:
             raise NoRoomToCompute("There was no room.")
         return decode(stretches)
