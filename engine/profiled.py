@@ -40,9 +40,11 @@ class ProfiledPlanner:
 
     def should_change(self, current: Placement, wanted: Placement, now: float, *, must: bool = False) -> bool:
         """Whether to leave a placement for what was planned last, at `now` in seconds."""
-        backlog = self._newest[0] if self._newest is not None else None
-        is_idle = backlog is not None and not (backlog.waiting or backlog.running)
-        return self._hysteresis.should_change(current, wanted, now, must=must, is_idle=is_idle)
+        num_questions = 1
+        if self._newest is not None:
+            backlog, _ = self._newest
+            num_questions = backlog.waiting + backlog.running
+        return self._hysteresis.should_change(current, wanted, now, must=must, num_questions=num_questions)
 
     def _renewed(self, placement: Placement) -> Placement:
         """With what it is expected to give at the backlog of now."""

@@ -69,15 +69,17 @@ class LoadPlan:
             n_ubatch=placement.n_ubatch,
             num_threads=chosen.num_threads or psutil.cpu_count(logical=False) or 1,
             # As many for what is kept as for those who write.
-            num_sequences=min(
-                MAX_SEQUENCES, max(num_sequences(self.demand.shape.vocabulary_size), 2 * placement.num_slots)
-            ),
+            num_sequences=min(MAX_SEQUENCES, max(self._num_sequences, 2 * placement.num_slots)),
             kv_type=placement.kv_type,
             kv_on_gpu=placement.kv_on_gpu,
             # A device that computes a batch copies the weights for it before they may have been streamed. Where none is
             # planned for, it is left alone.
             op_offload=placement.n_gpu_layers > 0 and not placement.streamed_layers,
         )
+
+    @property
+    def _num_sequences(self) -> int:
+        return num_sequences(self.demand.shape.vocabulary_size, self.placement.num_cells)
 
     @property
     def sentence(self) -> str:

@@ -4,7 +4,8 @@ Moving costs a pause, in which nobody gets a token. How long a load will last no
 it has cost as much as the pause: whatever comes then, no more than twice the least is lost (the ski-rental rule; Karlin
 et al., Competitive snoopy caching, 1988). While nobody asks anything nobody pauses, and less of a gain is enough: so
 what a burst of questions had moved comes back, and then also what was lost for want of room (concessions.py) is had
-again, even where it is slower. What does not fit any more is left at once.
+again, even where it is slower. What does not fit any more is left at once. How often is too often is a matter of a load
+that stays as it is: what was changed for a load of another size says nothing of the next change.
 """
 
 from __future__ import annotations
@@ -24,8 +25,21 @@ HELD_SECONDS = 3.0
 IDLE_GAIN, IDLE_HELD_SECONDS = 0.002, 10.0
 # Room for what was lost must have been there for so long: else a model would be read again and again.
 REGAINED_SECONDS = 60.0
-# At most so many changes within so many seconds.
-MOST_CHANGES, WITHIN_SECONDS = 2, 60.0
+# At most so many changes within so many seconds, for loads of which the larger is less than so many times the smaller.
+MOST_CHANGES, WITHIN_SECONDS, OTHER_LOAD = 2, 60.0, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """When a placement was left (seconds of a clock), and how many questions waited or ran then."""
+
+    at: float
+    num_questions: int
+
+    def counts(self, now: float, num_questions: int) -> bool:
+        """Whether it was a short while ago, for such a load."""
+        smaller, larger = sorted((max(1, num_questions), max(1, self.num_questions)))
+        return now - self.at < WITHIN_SECONDS and larger < OTHER_LOAD * smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +53,12 @@ class Patience:
     better_since: float | None = None
     looked_at: float = 0.0
     lost_s: float = 0.0
-    changes: tuple[float, ...] = ()
+    changes: tuple[Change, ...] = ()
 
-    def after(self, now: float) -> Patience:
-        """After a change at `now`."""
-        return Patience(changes=(*self.changes, now)[-MOST_CHANGES:])
+    def after(self, now: float, num_questions: int) -> Patience:
+        """After a change at `now`, for so many questions."""
+        recent = (change for change in self.changes if now - change.at < WITHIN_SECONDS)
+        return Patience(changes=(*recent, Change(now, num_questions)))
 
     def without_gain(self) -> Patience:
         """Where nothing is better enough."""
@@ -55,10 +70,10 @@ class Patience:
             return replace(self, better_since=now, looked_at=now)
         return replace(self, looked_at=now, lost_s=self.lost_s + gain * (now - self.looked_at))
 
-    def may_change(self, now: float, *, is_large: bool) -> bool:
-        """Whether fewer than the most changes lie within the last minute."""
+    def may_change(self, now: float, num_questions: int, *, is_large: bool) -> bool:
+        """Whether fewer than the most changes for such a load lie within the last minute."""
         most = MOST_CHANGES if is_large else MOST_CHANGES - 1
-        return sum(now - at < WITHIN_SECONDS for at in self.changes) < most
+        return sum(change.counts(now, num_questions) for change in self.changes) < most
 
 
 def judged(
@@ -69,7 +84,7 @@ def judged(
     pause_s: float = 0.0,
     *,
     must: bool = False,
-    is_idle: bool = False,
+    num_questions: int = 1,
 ) -> tuple[Patience, bool]:
     """Whether to change now, and the patience from then on.
 
@@ -80,10 +95,11 @@ def judged(
         now: Seconds of a clock that never goes back.
         pause_s: How long answers stand still for the change.
         must: What is in force does not fit any more.
-        is_idle: Nobody asks anything, so nobody would pause.
+        num_questions: That wait or run; where there are none, nobody would pause.
     """
     if must:
-        return patience.after(now), True
+        return patience.after(now, num_questions), True
+    is_idle = not num_questions
     gain, regained = gain_of(current, wanted), regains(current, wanted)
     is_for_nothing = wanted.num_concessions > current.num_concessions and not current.is_starved
     is_better = gain >= (IDLE_GAIN if is_idle else LEAST_GAIN) or (regained and is_idle and not wanted.is_starved)
@@ -94,8 +110,8 @@ def judged(
     is_earned = is_idle or patience.lost_s >= pause_s
     held_s = REGAINED_SECONDS if regained else IDLE_HELD_SECONDS if is_idle else HELD_SECONDS
     is_held = now - since >= held_s
-    if is_earned and is_held and patience.may_change(now, is_large=is_idle or gain >= LARGE_GAIN):
-        return patience.after(now), True
+    if is_earned and is_held and patience.may_change(now, num_questions, is_large=is_idle or gain >= LARGE_GAIN):
+        return patience.after(now, num_questions), True
     return patience, False
 
 
@@ -150,11 +166,11 @@ class Hysteresis:
         self._patience = Patience()
 
     def should_change(
-        self, current: Placement, wanted: Placement, now: float, *, must: bool = False, is_idle: bool = False
+        self, current: Placement, wanted: Placement, now: float, *, must: bool = False, num_questions: int = 1
     ) -> bool:
-        """Whether to leave `current` for `wanted` at `now` (seconds); `is_idle` while nobody asks anything."""
-        pause_s = self._pause_seconds(current, wanted)
+        """Whether to leave `current` for `wanted` at `now` (seconds), where so many questions wait or run."""
+        pause_s, here, there = self._pause_seconds(current, wanted), self._renewed(current), self._renewed(wanted)
         self._patience, is_time = judged(
-            self._patience, self._renewed(current), self._renewed(wanted), now, pause_s, must=must, is_idle=is_idle
+            self._patience, here, there, now, pause_s, must=must, num_questions=num_questions
         )
         return is_time

@@ -157,7 +157,7 @@ class Terms:
     # --- eq 3 ---
 
     def workspace_ram_bytes(self, frame: Frame) -> int:
-        rows = output_bytes(self.shape)
+        rows = output_bytes(self.shape, frame.num_cells)
         if self.on_device(frame) == self.shape.num_layers:
             return rows + input_bytes(self.shape, frame.n_ubatch, frame.num_cells)
         return rows + written_compute_bytes(self.shape, frame.n_ubatch, frame.num_cells, frame.num_slots)

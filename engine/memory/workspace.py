@@ -3,7 +3,7 @@
 It allocates them once for each context, at their worst. The formula follows from what it says it took, model by model
 (a test holds it against the library): activations of a pass, the mask over all cells in 16 bits, and a row of logits
 for each sequence. On a device that is what they take. In main memory a compute buffer takes what is written to: no
-pass has more tokens than `n_ubatch`, and none more rows than the answers at once can have.
+pass has more tokens than `n_ubatch`, and none more rows than tokens, or than the answers at once can have.
 """
 
 from __future__ import annotations
@@ -15,27 +15,31 @@ from engine.core import ModelShape
 ACTIVATIONS = 16
 FLOAT_BYTES, MASK_BYTES = 4, 2
 # All answers, and everything that is kept in cells, need a sequence number each; each costs a row of logits, in the
-# output and in the compute buffer.
+# output and in the compute buffer. What is kept is passages and conversations, so no more are needed than have so many
+# cells on the average.
 LOGITS_BYTES, MIN_SEQUENCES, MAX_SEQUENCES = 128 * 2**20, 32, 256
+CELLS_OF_A_SEQUENCE = 32
 # A token that is written, and as many as may be drafted behind it.
 ROWS_OF_AN_ANSWER = 1 + 64
 _UNKNOWN_WIDTH = 4096
 
 
-def num_sequences(vocabulary_size: int) -> int:
-    """How many sequence numbers a context has."""
+def num_sequences(vocabulary_size: int, num_cells: int) -> int:
+    """How many sequence numbers a context of so many cells has."""
     affordable = LOGITS_BYTES // (2 * FLOAT_BYTES * max(1, vocabulary_size))
-    return max(MIN_SEQUENCES, min(MAX_SEQUENCES, affordable))
+    return max(MIN_SEQUENCES, min(MAX_SEQUENCES, affordable, num_cells // CELLS_OF_A_SEQUENCE))
 
 
 def compute_bytes(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
     """Of the buffer on a device that computes layers."""
-    return _compute(shape, _most_tokens(shape, n_ubatch), num_cells, num_sequences(shape.vocabulary_size))
+    num_tokens, num_rows = _most_tokens(shape, n_ubatch, num_cells), num_sequences(shape.vocabulary_size, num_cells)
+    return _compute(shape, num_tokens, num_cells, num_rows)
 
 
 def written_compute_bytes(shape: ModelShape, n_ubatch: int, num_cells: int, num_slots: int) -> int:
     """Of the same buffer in main memory, with so many answers at once."""
-    return _compute(shape, n_ubatch, num_cells, _rows(shape, num_slots))
+    rows = min(n_ubatch, num_sequences(shape.vocabulary_size, num_cells), num_slots * ROWS_OF_AN_ANSWER)
+    return _compute(shape, n_ubatch, num_cells, rows)
 
 
 def _compute(shape: ModelShape, num_tokens: int, num_cells: int, num_rows: int) -> int:
@@ -46,21 +50,17 @@ def _compute(shape: ModelShape, num_tokens: int, num_cells: int, num_rows: int) 
     return num_tokens * (width * ACTIVATIONS * FLOAT_BYTES + num_cells * MASK_BYTES) + logits
 
 
-def _rows(shape: ModelShape, num_slots: int) -> int:
-    return min(num_sequences(shape.vocabulary_size), num_slots * ROWS_OF_AN_ANSWER)
-
-
 def input_bytes(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
     """What stays in memory where a device computes all layers: the vectors of a pass on their way, and the mask."""
     width = shape.width or _UNKNOWN_WIDTH
-    return _most_tokens(shape, n_ubatch) * (2 * width * FLOAT_BYTES + num_cells * MASK_BYTES)
+    return _most_tokens(shape, n_ubatch, num_cells) * (2 * width * FLOAT_BYTES + num_cells * MASK_BYTES)
 
 
-def _most_tokens(shape: ModelShape, n_ubatch: int) -> int:
+def _most_tokens(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
     """Of a pass: there is room for a token of each sequence, too."""
-    return max(n_ubatch, num_sequences(shape.vocabulary_size))
+    return max(n_ubatch, num_sequences(shape.vocabulary_size, num_cells))
 
 
-def output_bytes(shape: ModelShape) -> int:
-    """Rows of logits that come out, in memory."""
-    return num_sequences(shape.vocabulary_size) * shape.vocabulary_size * FLOAT_BYTES
+def output_bytes(shape: ModelShape, num_cells: int) -> int:
+    """Rows of logits that come out, in memory: all of them are written to when they are allocated."""
+    return num_sequences(shape.vocabulary_size, num_cells) * shape.vocabulary_size * FLOAT_BYTES

@@ -4,18 +4,19 @@
 
 Real documents and many synthetic vectors beside them (joint_library.py), and a model of random weights. The engine is a
 process in a control group whose limit is what it holds with neither, a quarter of the index, the 1.2th part of the
-model, and room for a context. Questions about the documents come as a load that moves: 2 are open at a time, then 8,
-then 2 again; each phase ends when so many were answered. Nothing is kept of what was read, so that no phase gains by
-the one before, and answers are sampled (sampled.py).
+model, and room for a context. Questions about the documents come as a load that moves between what people do: one after
+the other, as somebody asks who reads the answers; then 16 at a time, as when each of many files is asked; then one
+after the other again. A phase ends when so many were answered. Nothing is kept of what was read, so that no phase gains
+by the one before, and answers are sampled (sampled.py).
 
 - Adaptive is the engine as it is: one plan for answers at once, resident partitions and pinned layers, made anew as the
   load moves.
 - Fixed are splits for a load that is always the same: so many answers at once, of the index's budget all, half or
   nothing in memory, and the model in the rest, placed in it as the engine would.
 
-The sweep measures one phase of 8 for each number of answers at once, share of the index's budget and share of what is
-left that the model may have; it goes to a CSV file (`--csv`) and, as shades, to the terminal. Ratios, of answers a
-minute:
+The sweep measures questions that come together, for each number of answers at once, share of the index's budget and
+share of what is left that the model may have; it goes to a CSV file (`--csv`) and, as shades, to the terminal. Ratios,
+of answers a minute:
 
 - `best_static`, `worst_static`: adaptive ÷ the best and the worst fixed one, over all phases.
 - `best_static_per_phase`: adaptive ÷ the best fixed one of each phase; the worst of these.
@@ -51,7 +52,7 @@ from tests.bench.real_library import DOCUMENTS, Library, read_library
 from tests.bench.side_process import Limit, SideProcess
 from tests.bench.stretches import stretches
 
-STATIC = {"index_first": Split(2, 1.0), "even": Split(4, 0.5), "model_first": Split(8, 0.0)}
+STATIC = {"index_first": Split(1, 1.0), "even": Split(4, 0.5), "model_first": Split(16, 0.0)}
 # Cells and buffers of the answers, which are no part of the weights.
 CONTEXT_BYTES = 128 * 2**20
 # More than any machine of the bench is asked for: to see what the engine takes when it may have it.
@@ -81,7 +82,7 @@ class Size:
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        return Phase("calm", 2, self.calm), Phase("busy", 8, self.busy), Phase("calm", 2, self.calm)
+        return Phase("calm", 1, self.calm), Phase("busy", 16, self.busy), Phase("calm", 1, self.calm)
 
 
 FULL = Size(
@@ -91,9 +92,9 @@ FULL = Size(
     passages=1,
     answer_tokens=96,
     calm=4,
-    busy=16,
+    busy=32,
     swept=8,
-    at_once=(2, 4, 8),
+    at_once=(1, 4, 8),
     index_shares=(0.0, 0.5, 1.0),
     model_shares=(0.6, 1.0),
 )

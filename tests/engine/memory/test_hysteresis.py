@@ -102,12 +102,28 @@ def test_whatever_is_wanted_there_are_at_most_two_changes_a_minute(seed: int):
     assert all(later - earlier >= WITHIN_SECONDS for earlier, later in two_later)
 
 
+def left_at(num_questions: int) -> list[int]:
+    """When a placement is left for a better one at such a load, after two changes were made for eight questions."""
+    patience, found = Patience(), list[int]()
+    for now in (0, 1):
+        patience, _ = judged(patience, placed(10.0), placed(5.0), float(now), must=True, num_questions=8)
+    for now in range(2, 30):
+        patience, is_time = judged(patience, placed(10.0), placed(5.0), float(now), num_questions=num_questions)
+        found += [now] * is_time
+    return found
+
+
+def test_changes_for_a_load_of_another_size_hold_nothing_up_and_those_for_this_one_do():
+    assert left_at(8) == left_at(5) == []
+    assert left_at(4) == left_at(16) == [5, 9]
+
+
 def test_what_was_lost_for_want_of_room_is_had_again_once_there_is_room_for_a_while_and_nobody_waits():
     lossy, whole = placed(9.0, num_concessions=1, kv_type="q8_0"), placed(10.0)
-    for is_idle, expected in ((True, REGAINED_SECONDS), (False, None)):
+    for num_questions, expected in ((0, REGAINED_SECONDS), (1, None)):
         patience, changed = Patience(), list[float]()
         for now in range(int(REGAINED_SECONDS) + 5):
-            patience, is_time = judged(patience, lossy, whole, float(now), 2.0, is_idle=is_idle)
+            patience, is_time = judged(patience, lossy, whole, float(now), 2.0, num_questions=num_questions)
             changed += [float(now)] * is_time
         assert changed[:1] == ([] if expected is None else [expected])
 
@@ -116,7 +132,7 @@ def test_what_is_wanted_with_fewer_losses_only_because_nothing_helps_any_more_is
     lossy, starved = placed(9.0, num_concessions=1, kv_type="q8_0"), placed(10.0, is_starved=True)
     patience = Patience()
     for now in range(200):
-        patience, is_time = judged(patience, lossy, starved, float(now), is_idle=True)
+        patience, is_time = judged(patience, lossy, starved, float(now), num_questions=0)
         assert not is_time
 
 
@@ -183,13 +199,13 @@ def test_a_placement_exceeds_a_budget_that_was_lowered():
 def test_while_nobody_asks_a_little_better_is_enough_and_no_pause_is_charged():
     here, better = placed(10.0), placed(9.8)
 
-    def changes(wanted: Placement, pause_s: float, *, is_idle: bool) -> list[int]:
+    def changes(wanted: Placement, pause_s: float, num_questions: int) -> list[int]:
         patience, found = Patience(), []
         for second in range(20):
-            patience, is_time = judged(patience, here, wanted, float(second), pause_s, is_idle=is_idle)
+            patience, is_time = judged(patience, here, wanted, float(second), pause_s, num_questions=num_questions)
             found += [second] * is_time
         return found
 
-    assert changes(better, 30.0, is_idle=True)[0] == IDLE_HELD_SECONDS
-    assert changes(placed(9.99), 0.0, is_idle=True) == []
-    assert changes(better, 0.0, is_idle=False) == []
+    assert changes(better, 30.0, 0)[0] == IDLE_HELD_SECONDS
+    assert changes(placed(9.99), 0.0, 0) == []
+    assert changes(better, 0.0, 1) == []

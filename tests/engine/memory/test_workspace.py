@@ -35,21 +35,27 @@ def test_no_more_is_taken_than_was_planned_and_not_much_less(tmp_path: Path, dim
     shape, model = read_shape(path), Model(path, 0, lambda fraction: True)
     try:
         for num_cells, n_ubatch in ((2048, 128), (2048, 512), (16_384, 512), (16_384, 1024)):
-            rows = num_sequences(shape.vocabulary_size)
+            rows = num_sequences(shape.vocabulary_size, num_cells)
             spec = ContextSpec(num_cells, 1024, n_ubatch, num_threads=1, num_sequences=rows)
             context = Context(model, spec)
             taken = sum(context.compute_bytes.values())
             context.close()
-            planned = compute_bytes(shape, n_ubatch, num_cells) + output_bytes(shape)
+            planned = compute_bytes(shape, n_ubatch, num_cells) + output_bytes(shape, num_cells)
             assert taken <= planned <= 2 * taken + MIB
     finally:
         model.close()
 
 
 def test_a_vocabulary_of_many_words_has_fewer_rows():
-    assert num_sequences(400) == 256
-    assert num_sequences(128_256) == 130
-    assert num_sequences(10**6) == 32
+    assert num_sequences(400, 16_384) == 256
+    assert num_sequences(128_256, 16_384) == 130
+    assert num_sequences(10**6, 16_384) == 32
+
+
+def test_few_cells_have_fewer_rows():
+    assert num_sequences(400, 4096) == 128
+    assert num_sequences(128_256, 2048) == 64
+    assert num_sequences(400, 256) == 32
 
 
 def test_without_a_model_there_is_no_buffer():
@@ -92,18 +98,18 @@ def test_in_memory_it_takes_what_the_answers_at_once_write_to(tmp_path: Path, nu
     path = tmp_path / "m.gguf"
     write_model(path, Shape("m", 2, width=256, feed_forward=1024, heads=4, kv_heads=2, vocabulary=8000, context=4096))
     shape, model = read_shape(path), Model(path, 0, lambda fraction: True)
-    rows = num_sequences(shape.vocabulary_size)
-    context = Context(model, ContextSpec(2048, 512, 128, num_threads=1, num_sequences=rows))
+    rows = num_sequences(shape.vocabulary_size, 8192)
+    context = Context(model, ContextSpec(8192, 512, 128, num_threads=1, num_sequences=rows))
     try:
-        buffers, cells = sum(context.compute_bytes.values()), sum(shape.kv_cell_bytes) * 2048
+        buffers, cells = sum(context.compute_bytes.values()), sum(shape.kv_cell_bytes) * 8192
         # Rows that come out are cleared when they are made; nothing is written to the buffer before the first pass.
         made = context.touched_bytes(cells + buffers)
         context.decode([Stretch(0, 0, tuple(range(3, 515)), 1)])
-        drafted = tuple(range(3, 3 + min(ROWS_OF_AN_ANSWER, rows // num_slots)))
+        drafted = tuple(range(3, 3 + min(ROWS_OF_AN_ANSWER, 128 // num_slots)))
         context.decode([Stretch(slot, 0, drafted, len(drafted)) for slot in range(1, num_slots + 1)])
-        planned = written_compute_bytes(shape, 128, 2048, num_slots)
+        planned = written_compute_bytes(shape, 128, 8192, num_slots)
         assert context.touched_bytes(cells + buffers) - made <= planned + MIB
-        assert planned < compute_bytes(shape, 128, 2048) / (2 if num_slots == 1 else 1)
+        assert planned < compute_bytes(shape, 128, 8192) / (2 if num_slots == 1 else 1.5)
     finally:
         context.close()
         model.close()
