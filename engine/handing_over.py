@@ -183,6 +183,7 @@ def _moved(placement: Placement) -> tuple[object, ...]:
     return (
         placement.n_gpu_layers,
         placement.streamed_layers,
+        placement.pinned_part,
         placement.ring_slots,
         placement.is_repacked,
         placement.kv_on_gpu,

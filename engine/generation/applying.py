@@ -171,7 +171,7 @@ def _in_place(loaded: LoadedModel, plan: LoadPlan, change: Change) -> Applied:
 def _retarget(stream: LayerStream | None, placement: Placement) -> None:
     """Tells where layers are to lie; they get there while passes go on. Nothing happens where nothing differs."""
     if stream is not None:
-        stream.retarget(placement.streamed_layers, max(1, placement.ring_slots))
+        stream.retarget(placement.streamed_layers, max(1, placement.ring_slots), placement.pinned_part)
 
 
 def _refusal_of_the_file(loaded: LoadedModel) -> str:

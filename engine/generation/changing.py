@@ -73,7 +73,10 @@ def _contexts_differ(current: Placement, wanted: Placement) -> bool:
 
 
 def _rings_differ(current: Placement, wanted: Placement) -> bool:
-    return (current.streamed_layers, current.ring_slots) != (wanted.streamed_layers, wanted.ring_slots)
+    def ring_of(placement: Placement) -> tuple[object, ...]:
+        return placement.streamed_layers, placement.pinned_part, placement.ring_slots
+
+    return ring_of(current) != ring_of(wanted)
 
 
 def _words(current: Placement, wanted: Placement) -> Iterator[str]:
@@ -88,6 +91,8 @@ def _words_of_weights(current: Placement, wanted: Placement) -> Iterator[str]:
             yield "other layers streamed"
         else:
             yield f"{_layers(len(wanted.streamed_layers))} streamed instead of {len(current.streamed_layers)}"
+    elif current.pinned_part != wanted.pinned_part:
+        yield "another part of a streamed layer in memory"
     elif current.ring_slots != wanted.ring_slots:
         yield f"{_slots(wanted.ring_slots)} for streamed layers instead of {current.ring_slots}"
     if current.is_repacked != wanted.is_repacked:

@@ -111,7 +111,7 @@ class LoadPlan:
 
     def unstreamed(self, remark: str) -> LoadPlan:
         """The same, with a model whose layers turned out to be none that can be read one by one."""
-        placement = replace(self.placement, streamed_layers=(), ring_slots=0, can_leave=False)
+        placement = replace(self.placement, streamed_layers=(), pinned_part=None, ring_slots=0, can_leave=False)
         demand = replace(self.demand, is_streamable=False, wishes=replace(self.demand.wishes, can_leave=False))
         return replace(self, demand=demand, placement=placement, remarks=(*self.remarks, remark))
 

@@ -114,10 +114,12 @@ class Opening:
     def _stream(self, model: Model, plan: LoadPlan, copied: CopiedFile | None = None) -> tuple[LayerStream, LoadPlan]:
         """Has layers come and go; with the plan, which from now on counts stages as they turn out to be."""
         self._leases.note_streamed(plan.shape, plan.placement)
-        streamed, slots = plan.placement.streamed_layers, max(1, plan.placement.ring_slots)
+        placement = plan.placement
+        streamed, slots = placement.streamed_layers, max(1, placement.ring_slots)
         # A model that is loaded again is planned by its stages as they turned out to be.
-        planned_bytes = plan.shape.slot_bytes
-        stream = LayerStream(model, plan.path, streamed, slots, self._ledger, self._options, copied, planned_bytes)
+        planned_bytes, part = plan.shape.slot_bytes, placement.pinned_part
+        options, ledger = self._options, self._ledger
+        stream = LayerStream(model, plan.path, streamed, slots, ledger, options, copied, planned_bytes, part)
         if stream.num_slots != slots:
             plan = plan.with_stages(stream.stage_bytes, stream.num_slots if streamed else 0)
         return stream, plan

@@ -57,7 +57,7 @@ def _in_memory(terms: Terms, frame: Frame, filling: Filling, weight_bytes: int) 
 
 
 def _on_disk(terms: Terms, frame: Frame, filling: Filling, kv_disk_bytes: int) -> Iterator[Span]:
-    streamed = terms.spread(frame).streamed_bytes[filling.num_streamed] if filling.num_streamed else 0
+    streamed = terms.streamed_bytes(frame, filling)
     yield Span("weights", "streamed layers of the model's file", "disk", streamed, "streaming")
     yield Span("weights", "the rest of the model's file", "disk", terms.shape.file_bytes - streamed)
     yield Span("weights", "a copy in the processor's order", "disk", terms.packed_bytes(frame, filling))

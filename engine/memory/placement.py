@@ -28,16 +28,24 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
+class PinnedPart:
+    """So many stages of a streamed layer that stay in memory: as many as had room."""
+
+    layer: int
+    num_stages: int
+
+
+@dataclass(frozen=True, slots=True)
 class Placement:
     """Where every byte is to live, what that takes in each tier, what it gives, and why, in a sentence.
 
     `n_gpu_layers` counts as llama.cpp does: the output head is the first of them, then come layers from the last one
     on, so one more than the number of layers is everything.
-    `streamed_layers` are read from the disk at each pass, through `ring_slots` slots; the layers between them and those
-    on the device are pinned in memory. `is_repacked`: weights lie in the order that the processor reads fastest; where
-    some are streamed (`is_packed`), that is from a copy on the disk. `index_bytes` is the room of resident partitions,
-    `kv_ram_bytes` and `kv_disk_bytes` that of what was read and is kept. `spans` are all bytes by owner, as the ledger
-    will have them.
+    `streamed_layers` are read from the disk at each pass, through `ring_slots` slots, but for the `pinned_part` of one
+    of them; the layers between them and those on the device are pinned in memory. `is_repacked`: weights lie in the
+    order that the processor reads fastest; where some are streamed (`is_packed`), that is from a copy on the disk.
+    `index_bytes` is the room of resident partitions, `kv_ram_bytes` and `kv_disk_bytes` that of what was read and is
+    kept. `spans` are all bytes by owner, as the ledger will have them.
 
     `can_leave`: weights in memory lie in memory of ours and can leave it for another model's.
 
@@ -58,6 +66,7 @@ class Placement:
     disk_bytes: int = 0
     streamed_layers: tuple[int, ...] = ()
     ring_slots: int = 0
+    pinned_part: PinnedPart | None = None
     is_repacked: bool = True
     can_leave: bool = False
     kv_on_gpu: bool = True

@@ -17,7 +17,7 @@ from engine.memory.hardware import Hardware
 from engine.memory.leftover import handed_out
 from engine.memory.listing import spans_of, sum_of
 from engine.memory.measured import table_key
-from engine.memory.placement import Placement, Prediction
+from engine.memory.placement import PinnedPart, Placement, Prediction
 from engine.memory.profile import Profile
 from engine.memory.room import Room, room_of
 from engine.memory.search import Found, loads_of, search
@@ -96,9 +96,11 @@ def _placement(
     in_memory = terms.weight_ram_bytes(frame, filling)
     kv_disk_bytes = _kv_disk_bytes(terms, room, terms.packed_bytes(frame, filling))
     spans = spans_of(terms, frame, filling, in_memory, kv_disk_bytes)
-    whole = terms.weight_ram_bytes(frame, replace(filling, num_streamed=0, is_mapped=False))
+    whole = terms.weight_ram_bytes(frame, replace(filling, num_streamed=0, part_stages=0, is_mapped=False))
     words = Wording(terms, frame, filling, found, beside + whole, room.ram_bytes, has_device)
-    streamed = terms.spread(frame).layers(filling.num_streamed)
+    spread = terms.spread(frame)
+    streamed = spread.layers(filling.num_streamed)
+    part = PinnedPart(spread.order[filling.num_streamed - 1], filling.part_stages) if filling.part_stages else None
     return Placement(
         n_gpu_layers=frame.n_gpu_layers,
         num_layers=terms.shape.num_layers,
@@ -108,6 +110,7 @@ def _placement(
         disk_bytes=sum_of(spans, "disk"),
         streamed_layers=streamed,
         ring_slots=filling.ring_slots,
+        pinned_part=part,
         is_repacked=terms.is_repacked(frame, filling),
         can_leave=terms.can_leave(frame, filling),
         kv_on_gpu=frame.kv_on_gpu,

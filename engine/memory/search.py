@@ -154,9 +154,11 @@ class _Prospect:
     def _rings(self, empty: Filling, left: int) -> Iterator[Filling]:
         spread = self._terms.spread(self.frame)
         for slots in RING_SLOTS:
-            count = spread.fewest_streamed(left - self._edges, slots)
+            room_bytes = left - self._edges
+            count = spread.fewest_streamed(room_bytes, slots)
             if count is not None:
-                yield Filling(empty.index_bytes, empty.loads, empty.tree_bytes, count, slots)
+                part = spread.stages_beside(count, room_bytes, slots)
+                yield Filling(empty.index_bytes, empty.loads, empty.tree_bytes, count, slots, part)
 
     def _index_levels(self) -> tuple[tuple[int, float], ...]:
         """Bytes of resident partitions, and how many a sweep must read. Room for one is needed in any case."""
@@ -220,7 +222,7 @@ class _Prospect:
         if filling.is_mapped:
             return Disk(mapped=self._mapped_seconds(filling.mapped_room_bytes), restoring=restoring)
         if filling.num_streamed:
-            streaming = self._terms.spread(self.frame).streamed_bytes[filling.num_streamed] / self._rate
+            streaming = self._terms.streamed_bytes(self.frame, filling) / self._rate
         return Disk(streaming, filling.ring_slots, 0.0, restoring)
 
     def _restored(self, filling: Filling) -> float:

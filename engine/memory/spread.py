@@ -2,7 +2,8 @@
 
 Layers become streamed in one fixed order, by the reversed bits of their numbers: any first part of it is spread evenly,
 and a placement with one streamed layer more differs in just that layer. So changing the pinned share moves only what
-must move. The first layer stays: a decode of several passes needs it again at once (memory.md, section 3).
+must move. The first layer stays: a decode of several passes needs it again at once (memory.md, section 3). Of the layer
+that would be the next to stay, as many stages do as have room: half a layer would be left over on the average.
 """
 
 from __future__ import annotations
@@ -48,6 +49,15 @@ class Spread:
         # A ring that holds all that is streamed would stream nothing.
         count = bisect_left(self.streamed_bytes, max(over, ring_slots * self.stage_bytes + 1))
         return count if count < len(self.streamed_bytes) else None
+
+    def stages_beside(self, count: int, room_bytes: int, ring_slots: int) -> int:
+        """How many stages of the last of so many streamed layers have room to stay, beside the others and the ring."""
+        streamed_bytes = self.streamed_bytes[count]
+        last_bytes = streamed_bytes - self.streamed_bytes[count - 1]
+        left = room_bytes - (self.total_bytes - streamed_bytes + ring_slots * self.slot_bytes)
+        # All of a layer that stays is not streamed; and what is streamed is more than the ring holds.
+        most = min(last_bytes - 1, streamed_bytes - ring_slots * self.stage_bytes - 1)
+        return max(0, min(left, most) // self.stage_bytes)
 
     def layers(self, count: int) -> tuple[int, ...]:
         """The layers that are streamed when so many are, in the order of a pass."""

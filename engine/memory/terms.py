@@ -39,8 +39,9 @@ class Frame:
 class Filling:
     """What main memory is filled with: `index_bytes` of resident partitions, `tree_bytes` of kept KV, and layers.
 
-    `num_streamed` layers pass through `ring_slots` slots. `is_mapped`: there is not enough memory and no ring, and the
-    system reads pages of the file as they are touched; of these it keeps what fits in `mapped_room_bytes`.
+    `num_streamed` layers pass through `ring_slots` slots, but for `part_stages` of one of them that stay. `is_mapped`:
+    there is not enough memory and no ring, and the system reads pages of the file as they are touched; of these it
+    keeps what fits in `mapped_room_bytes`.
     """
 
     index_bytes: int
@@ -48,6 +49,7 @@ class Filling:
     tree_bytes: int
     num_streamed: int = 0
     ring_slots: int = 0
+    part_stages: int = 0
     is_mapped: bool = False
     mapped_room_bytes: int = 0
 
@@ -123,6 +125,11 @@ class Terms:
             self._spreads[count] = Spread.of(self.shape.layer_bytes[:count], self.shape.stage_bytes)
         return self._spreads[count]
 
+    def streamed_bytes(self, frame: Frame, filling: Filling) -> int:
+        """What a pass reads of the layers."""
+        spread = self.spread(frame)
+        return spread.streamed_bytes[filling.num_streamed] - filling.part_stages * spread.stage_bytes
+
     # --- eq 2 ---
 
     def cell_bytes(self, kv_type: KVType) -> int:
@@ -190,7 +197,7 @@ class Terms:
         if not filling.num_streamed:
             return edges + layers
         spread = self.spread(frame)
-        pinned = layers - spread.streamed_bytes[filling.num_streamed]
+        pinned = layers - self.streamed_bytes(frame, filling)
         return edges + pinned + filling.ring_slots * spread.slot_bytes
 
     def worthwhile_tree_bytes(self, kv_type: KVType) -> int:
@@ -228,7 +235,7 @@ class Terms:
             processor_head_bytes=0 if has_head else shape.head_bytes,
             device_bytes=self._weights[on_device],
             device_head_bytes=shape.head_bytes if has_head else 0,
-            streamed_bytes=self.spread(frame).streamed_bytes[filling.num_streamed] if filling.num_streamed else 0,
+            streamed_bytes=self.streamed_bytes(frame, filling),
             mapped_bytes=self.mapped_bytes(frame, filling.mapped_room_bytes) if filling.is_mapped else 0,
             ring_slots=filling.ring_slots,
             is_repacked=self.is_repacked(frame, filling),
@@ -261,9 +268,10 @@ def homes_of(shape: ModelShape, placement: Placement) -> Homes:
     room = sum(span.num_bytes for span in placement.spans if span.owner == "weights" and span.tier == "ram")
     filling = replace(EMPTY, is_mapped=placement.is_mapped, mapped_room_bytes=room)
     streamed = sum(shape.layer_bytes[layer] for layer in placement.streamed_layers)
+    part = placement.pinned_part.num_stages * shape.stage_bytes if placement.pinned_part is not None else 0
     return replace(
         terms.homes(frame, filling),
-        streamed_bytes=streamed,
+        streamed_bytes=streamed - part,
         ring_slots=placement.ring_slots,
         is_repacked=placement.is_repacked,
     )

@@ -78,8 +78,7 @@ class Wording:
     def _of_ring(self) -> str:
         if not self.filling.num_streamed:
             return ""
-        spread = self.terms.spread(self.frame)
-        num_bytes = spread.streamed_bytes[self.filling.num_streamed]
+        num_bytes = self.terms.streamed_bytes(self.frame, self.filling)
         ring = (
             f"{_gigabytes(num_bytes)} of the weights are read from the disk for each token, through "
             f"{_slots(self.filling.ring_slots)} in memory; prompts are read {self.frame.n_ubatch} tokens at a time."

@@ -203,7 +203,8 @@ def test_the_load_of_others_that_comes_and_goes_is_not_run_after():
 
 
 def test_a_backlog_makes_slots_and_takes_partitions_for_them_and_both_come_back():
-    machine = ScriptedMachine(ram_bytes=3_850 * MIB, others_bytes=GIB // 2, backlog=Backlog(running=1))
+    # All layers lie in memory, and the index has what they leave.
+    machine = ScriptedMachine(ram_bytes=5_600 * MIB, others_bytes=GIB // 2, backlog=Backlog(running=1))
     machine.run(60)
     at_rest = (machine.placement.num_slots, machine.index_bytes)
     machine.backlog = Backlog(waiting=15, running=1)

@@ -235,7 +235,7 @@ class ScriptedMachine:
                 self._weights.take_weights(SHAPE, self.placement)
                 owners -= {"weights"}
             for layer in self.placement.streamed_layers:
-                self._layers.stream(layer)
+                self._layers.show(layer, 0, "resident")
             spans = [span for span in self.placement.spans if span.tier == "ram" and span.owner in owners]
             model = sum(span.num_bytes for span in spans)
             self._leases.append(self.ledger.take("weights", "all of it", "ram", model))

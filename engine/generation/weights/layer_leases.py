@@ -11,7 +11,7 @@ _OWNER = "weights"
 
 
 class LayerLeases:
-    """Used on the thread that decodes. A streamed layer is registered where it is read from."""
+    """Used on the thread that decodes. What is streamed of a layer is registered where it is read from."""
 
     def __init__(
         self, ledger: Ledger, layer_bytes: Sequence[int], fixed_bytes: int, *, is_from_copy: bool = False
@@ -27,17 +27,17 @@ class LayerLeases:
         """
         self._is_from_copy = is_from_copy
         self._ledger, self._layer_bytes = ledger, layer_bytes
-        self._layers: dict[int, Lease] = {}
+        self._layers: dict[tuple[int, Tier], Lease] = {}
         self._slots: dict[int, Lease] = {}
         self._fixed = ledger.take(_OWNER, "output head and edges of layers", "ram", fixed_bytes)
 
-    def pin(self, layer: int, state: SpanState) -> None:
-        """A layer has a home in memory, where it is, is being read, or is about to leave."""
-        self._show(layer, "ram", state)
+    def show(self, layer: int, home_bytes: int, state: SpanState) -> None:
+        """Of a layer so much has a home in memory, where it is, is being read, or is about to leave.
 
-    def stream(self, layer: int) -> None:
-        """A layer is read at each pass."""
-        self._show(layer, "disk", "streaming")
+        The rest of it is read at each pass.
+        """
+        self._show(layer, "disk", self._layer_bytes[layer] - home_bytes, "streaming")
+        self._show(layer, "ram", home_bytes, state)
 
     def show_slots(self, num_bytes: Mapping[int, int]) -> None:
         """The slots that there are now, and what each holds at the most."""
@@ -60,15 +60,14 @@ class LayerLeases:
         self._layers.clear()
         self._slots.clear()
 
-    def _show(self, layer: int, tier: Tier, state: SpanState) -> None:
-        num_bytes = self._layer_bytes[layer]
-        if not num_bytes:
-            return
-        before = self._layers.get(layer)
-        if before is not None and before.span.tier == tier:
-            before.mark(state)
-            return
-        if before is not None:
-            before.release()
-        is_counted = tier != "disk" or self._is_from_copy
-        self._layers[layer] = self._ledger.take(_OWNER, f"layer {layer}", tier, num_bytes, state, is_counted=is_counted)
+    def _show(self, layer: int, tier: Tier, num_bytes: int, state: SpanState) -> None:
+        lease = self._layers.get((layer, tier))
+        if lease is not None and not num_bytes:
+            self._layers.pop((layer, tier)).release()
+        elif lease is not None:
+            lease.resize(num_bytes)
+            lease.mark(state)
+        elif num_bytes:
+            is_counted = tier != "disk" or self._is_from_copy
+            taken = self._ledger.take(_OWNER, f"layer {layer}", tier, num_bytes, state, is_counted=is_counted)
+            self._layers[layer, tier] = taken

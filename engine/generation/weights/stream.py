@@ -2,9 +2,10 @@
 
 llama.cpp maps the model's file and computes from there, or from memory in which it has put weights into the processor's
 order, and which was written to a file (packing.py). We lay memory of our own over those addresses: a home for each
-layer that stays, and for those that are streamed a few slots that their stages (stages.py) share. Readers fill a slot
-as soon as what it held was computed, so a pass reads exactly the layers that are not pinned, as fast as the disk gives
-them (memory.md, section 3; the idea is FlexGen's and RAGDoll's, without a change to llama.cpp).
+layer that stays, and for those that are streamed a few slots that their stages (stages.py) share; of one of these, some
+stages may have a home as well. Readers fill a slot as soon as what it held was computed, so a pass reads exactly what
+is not pinned, as fast as the disk gives it (memory.md, section 3; the idea is FlexGen's and RAGDoll's, without a change
+to llama.cpp).
 
 What it promises: logits are those of the whole model or none at all. A layer that could not be read, was not read in
 time, or was passed where nobody expected it makes `after_decode` raise, and the next decode tries again.
@@ -33,6 +34,7 @@ from engine.generation.weights.readers import Depths, Readers
 from engine.generation.weights.ring import Ring, share_out, slots_in
 from engine.generation.weights.sources import Sources, sources_of
 from engine.memory.ledger import Ledger
+from engine.memory.placement import PinnedPart
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +89,7 @@ class LayerStream:
         options: Options = USUAL,
         copied: CopiedFile | None = None,
         planned_stage_bytes: int = 0,
+        part: PinnedPart | None = None,
     ) -> None:
         """Moves the model's weights into memory of ours; layers arrive with the first passes.
 
@@ -100,6 +103,7 @@ class LayerStream:
             options: See there.
             copied: Has what llama.cpp put in another order, where it did; it is closed with this, or now if this fails.
             planned_stage_bytes: How large a stage was taken to be where slots were counted; 0 for what the header says.
+            part: Of one of the streamed layers, what stays in memory.
 
         Raises:
             NotStreamable: On this system, or with this model, or this file; the model is as it was.
@@ -114,7 +118,8 @@ class LayerStream:
             self._in_memory = [layer for layer in range(self._layout.num_layers) if self._filled(layer)]
             self._stages = [stage for layer in self._in_memory for stage in self._filled(layer)]
             self.stage_bytes = max(map(self._layout.stage_bytes, self._stages), default=0)
-            num_slots = slots_in(num_slots, planned_stage_bytes or sources.planned_stage_bytes, self.stage_bytes)
+            planned_stage_bytes = planned_stage_bytes or sources.planned_stage_bytes
+            num_slots = slots_in(num_slots, planned_stage_bytes, self.stage_bytes)
             self._homes = _homes(sources, options)
             undo.callback(self._homes.close)
             self._settle()
@@ -134,7 +139,7 @@ class LayerStream:
             self._loading: list[int] = []
             self._num_passes = 0
             self._is_away = False
-            self._wanted, self._num_slots = self._at_home(streamed), num_slots
+            self._wanted, self._num_slots = self._at_home(streamed, part, planned_stage_bytes), num_slots
             self._apply(self._wanted)
             undo.pop_all()
 
@@ -145,8 +150,8 @@ class LayerStream:
 
     @property
     def streamed(self) -> tuple[int, ...]:
-        """The layers that are read at each pass, as things are."""
-        return tuple(layer for layer in self._in_memory if layer not in self._at_home_now)
+        """The layers that are read at each pass, as things are, as a whole or in part."""
+        return tuple(layer for layer in self._in_memory if not self._at_home_now.issuperset(self._filled(layer)))
 
     @property
     def num_slots(self) -> int:
@@ -188,7 +193,7 @@ class LayerStream:
         if is_computed:
             raise self._failure()
 
-    def retarget(self, streamed: Collection[int], num_slots: int) -> None:
+    def retarget(self, streamed: Collection[int], num_slots: int, part: PinnedPart | None = None) -> None:
         """Gives layers other places, between decodes: a few now, and a few before each decode that follows.
 
         Where fewer layers are to have a home, memory is given back at once. Those that get one are read into it by the
@@ -198,7 +203,7 @@ class LayerStream:
             NotStreamable: Something else lies where a layer should; all stays as it is.
         """
         before = self._wanted, self._num_slots
-        self._wanted, self._num_slots = self._at_home(streamed), num_slots
+        self._wanted, self._num_slots = self._at_home(streamed, part, self.stage_bytes), num_slots
         if self._is_away:
             return
         try:
@@ -210,14 +215,14 @@ class LayerStream:
     @property
     def missing_bytes(self) -> int:
         """What `come_back` takes of memory."""
-        homes = sum(self._layout.layer_bytes(layer) for layer in self._wanted - self._at_home_now)
-        return homes + (0 if self._homes.has_pinned else self._homes.pinned_bytes)
+        return self._bytes_of(self._wanted - self._at_home_now) + (
+            0 if self._homes.has_pinned else self._homes.pinned_bytes
+        )
 
     @property
     def removable_bytes(self) -> int:
         """What `go_away` can give back of memory."""
-        homes = sum(self._layout.layer_bytes(layer) for layer in self._at_home_now)
-        return homes + (self._homes.pinned_bytes if self._homes.has_pinned else 0)
+        return self._bytes_of(self._at_home_now) + (self._homes.pinned_bytes if self._homes.has_pinned else 0)
 
     def go_away(self, num_bytes: int) -> None:
         """Gives memory back, so much at least where there is as much; nothing is computed until `come_back`.
@@ -230,11 +235,11 @@ class LayerStream:
         """
         self._is_away = True
         homes, given_bytes = set(self._at_home_now), 0
-        for layer in sorted(homes, reverse=True):
+        for stage in sorted(homes, reverse=True):
             if given_bytes >= num_bytes:
                 break
-            homes.discard(layer)
-            given_bytes += self._layout.layer_bytes(layer)
+            homes.discard(stage)
+            given_bytes += self._layout.stage_bytes(stage)
         with self._readers.still() as is_still:
             if not is_still:
                 # It would write into memory that is about to be another's.
@@ -283,7 +288,7 @@ class LayerStream:
             num_passes=self._num_passes,
             num_failed_reads=reads.num_failed,
             num_streamed=len(self.streamed),
-            num_moving=len(self._wanted ^ self._at_home_now) + len(self._loading),
+            num_moving=len(self._layers_of(self._wanted ^ self._at_home_now)) + len(self._layers_of(self._loading)),
             num_slots=len({place for place in self._places.values() if isinstance(place, Slot)}),
             held_bytes=self._homes.held_bytes,
         )
@@ -308,25 +313,36 @@ class LayerStream:
         except OSError as error:
             raise NotStreamable(f"The model's file could not be read: {error.strerror or error}.") from error
 
-    def _at_home(self, streamed: Collection[int]) -> frozenset[int]:
-        return frozenset(self._in_memory) - set(streamed)
+    def _at_home(self, streamed: Collection[int], part: PinnedPart | None, stage_bytes: int) -> frozenset[int]:
+        """The stages of layers that stay; of the one that stays in part, what has room in as many as were planned."""
+        stay = [stage for layer in self._in_memory if layer not in streamed for stage in self._filled(layer)]
+        if part is not None:
+            left = part.num_stages * stage_bytes
+            for stage in sorted(self._filled(part.layer), key=self._layout.stage_bytes, reverse=True):
+                if self._layout.stage_bytes(stage) <= left:
+                    stay.append(stage)
+                    left -= self._layout.stage_bytes(stage)
+        return frozenset(stay)
+
+    def _bytes_of(self, stages: Collection[int]) -> int:
+        return sum(map(self._layout.stage_bytes, stages))
+
+    def _layers_of(self, stages: Collection[int]) -> list[int]:
+        """Those that any of these stages is of."""
+        return [layer for layer in self._in_memory if not set(stages).isdisjoint(self._layout.layers[layer])]
 
     def _filled(self, layer: int) -> list[int]:
         """The stages of a layer that have pages of their own."""
         return [stage for stage in self._layout.layers[layer] if self._layout.stages[stage]]
 
-    def _stages_of(self, layers: Collection[int]) -> list[int]:
-        """The stages of these layers, in the order of a pass."""
-        return [stage for layer in self._in_memory if layer in layers for stage in self._filled(layer)]
-
     def _go_on_moving(self) -> None:
-        """Moves some of the layers that are not where they are wanted."""
+        """Moves some of the stages that are not where they are wanted."""
         if self._reached != (self._wanted, self._num_slots):
-            self._apply(next_homes(self._at_home_now, self._wanted, len(self._in_memory)))
+            self._apply(next_homes(self._at_home_now, self._wanted, len(self._stages)))
 
     def _apply(self, homes: frozenset[int]) -> None:
-        """Gives these layers homes and the others slots; leaves it to the next decode where a read does not end."""
-        read_stages = self._stages_of(set(self._in_memory) - homes)
+        """Gives these stages homes and the others slots; leaves it to the next decode where a read does not end."""
+        read_stages = [stage for stage in self._stages if stage not in homes]
         slots = share_out(read_stages, self._num_slots)
         places = {stage: Slot(slots[stage]) if stage in slots else Home(stage) for stage in self._stages}
         with self._readers.still() as is_still:
@@ -339,28 +355,28 @@ class LayerStream:
         self._show()
 
     def _show(self) -> None:
-        """Tells the ledger where layers lie now, and the cursor which ones are read."""
-        at_home = sorted(self._at_home_now)
-        for layer in self.streamed:
-            self._leases.stream(layer)
-        for layer in at_home:
-            self._leases.pin(layer, "loading" if layer in self._wanted else "evicting")
+        """Tells the ledger where layers lie now, and the cursor which stages are read."""
+        for layer in self._in_memory:
+            at_home = self._at_home_now.intersection(self._filled(layer))
+            self._leases.show(layer, self._bytes_of(at_home), "loading" if at_home <= self._wanted else "evicting")
         self._leases.show_slots(self._homes.slot_bytes(self._places))
         if self._copied is not None and self._tells_layers:
-            self._copied.show_streamed(sum(self._layout.layer_bytes(layer) for layer in self.streamed))
-        self._loading = at_home
+            self._copied.show_streamed(self._bytes_of(self._read_stages))
+        self._loading = sorted(self._at_home_now)
         self._note_arrivals()
 
     def _note_arrivals(self) -> None:
-        """Layers whose homes are full need no watching any more."""
+        """Stages whose homes are full need no watching any more."""
         if not self._loading and self._cursor.is_watching(self._read_stages):
             return
-        there = [layer for layer in self._loading if all(self._readers.are_there(self._filled(layer)))]
-        for layer in there:
-            if layer in self._wanted:
-                self._leases.pin(layer, "resident")
-        self._loading = [layer for layer in self._loading if layer not in there]
-        self._cursor.watch([*self._read_stages, *self._stages_of(self._loading)])
+        are_there = self._readers.are_there(self._loading)
+        there = {stage for stage, is_there in zip(self._loading, are_there, strict=True) if is_there}
+        self._loading = [stage for stage in self._loading if stage not in there]
+        for layer in self._layers_of(there):
+            at_home = self._at_home_now.intersection(self._filled(layer))
+            if at_home <= self._wanted and at_home.isdisjoint(self._loading):
+                self._leases.show(layer, self._bytes_of(at_home), "resident")
+        self._cursor.watch(sorted((*self._read_stages, *self._loading)))
 
     def _failure(self) -> WeightsNotRead:
         error = self._readers.error

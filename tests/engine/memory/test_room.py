@@ -29,7 +29,7 @@ def test_streamed_layers_give_no_room_on_the_disk_that_their_file_takes_anyway()
         shape, ledger = random_shape(chance), Ledger()
         layers = LayerLeases(ledger, shape.layer_bytes, 0)
         for layer in range(1, shape.num_layers):
-            layers.stream(layer)
+            layers.show(layer, 0, "resident")
         ledger.take("kv", "files", "disk", FILES_BYTES)
         held = Held.by(ledger)
         assert held.disk_bytes == FILES_BYTES, seed

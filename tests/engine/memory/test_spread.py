@@ -35,6 +35,31 @@ def test_as_few_are_streamed_as_memory_allows():
     assert SPREAD.total_bytes - SPREAD.streamed_bytes[count - 1] + 2 * SPREAD.slot_bytes > 200 * MIB
 
 
+@pytest.mark.parametrize("left_mib", range(0, 41, 2))
+def test_of_the_last_streamed_layer_as_many_stages_stay_as_have_room(left_mib: int):
+    spread = Spread.of([40 * MIB] * 8, 10 * MIB)
+    pinned = spread.total_bytes - spread.streamed_bytes[4]
+    room_bytes = pinned + 2 * spread.slot_bytes + left_mib * MIB
+    assert spread.stages_beside(4, room_bytes, 2) == min(3, left_mib // 10)
+    # Of more there is more in memory, whether whole layers or stages.
+    count = spread.fewest_streamed(room_bytes, 2)
+    assert count is not None
+    part = spread.stages_beside(count, room_bytes, 2)
+    kept = spread.total_bytes - spread.streamed_bytes[count] + part * spread.stage_bytes
+    assert 0 <= room_bytes - 2 * spread.slot_bytes - kept < spread.stage_bytes
+
+
+def test_layers_that_do_not_come_apart_stay_as_a_whole_or_not_at_all():
+    spread = Spread.of([40 * MIB] * 8)
+    assert [spread.stages_beside(4, left * MIB, 1) for left in range(0, 400, 10)] == [0] * 40
+
+
+def test_what_a_ring_would_hold_is_no_part_that_stays():
+    spread = Spread.of([40 * MIB] * 8, 10 * MIB)
+    assert spread.stages_beside(1, 10**12, 1) == 2
+    assert spread.stages_beside(1, 10**12, 3) == 0
+
+
 def test_a_ring_never_holds_all_that_it_streams():
     assert SPREAD.fewest_streamed(10**12, 3) == 4
 

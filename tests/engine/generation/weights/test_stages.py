@@ -13,6 +13,7 @@ import pytest
 from engine.generation.model import Model
 from engine.generation.weights.stages import Node, Stages, misplaced, stages_of, whole_layers
 from engine.generation.weights.tracing import graphs_of
+from engine.memory.placement import PinnedPart
 from engine.models import layer_stages
 from engine.models.gguf import layer_of, read_header, read_shape
 from tests.helpers.streamed_model import opened, same, watched
@@ -231,3 +232,41 @@ def test_where_stages_are_larger_than_promised_there_are_fewer_slots(
         slots = model.stream.counters().num_slots
         assert slots * max(read_shape(path).layer_bytes) <= 8 * promised
         assert 1 <= slots < 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="layers are streamed on Linux only")
+def test_of_a_streamed_layer_some_stages_stay_and_come_and_go_and_logits_are_the_same(
+    tmp_path: Path, fine: None
+) -> None:
+    path = wide(tmp_path / "m.gguf")
+    with opened(path, None) as model:
+        whole = model.text(8)
+    with opened(path, (1, 2, 3), 1, watched(lambda number: None)) as model:
+        stream = model.stream
+        assert stream is not None
+        got = model.prefill()
+
+        def step_reads(number: int) -> int:
+            """What one of the passes reads once all lies where it is to."""
+            before = stream.counters().read_bytes
+            got.extend(model.step(number))
+            return stream.counters().read_bytes - before
+
+        got += model.step(0)
+        without, layer_bytes = step_reads(1), stream._layout.layer_bytes(2)
+        stream.retarget((1, 2, 3), 1, PinnedPart(2, 2))
+        got += model.step(2)
+        got += model.step(3)
+        with_two = step_reads(4)
+        assert 0 < without - with_two <= 2 * stream.stage_bytes
+        spans = {span.tier: span for span in model.ledger.spans() if span.what == "layer 2"}
+        assert spans["ram"].num_bytes == without - with_two
+        assert (spans["ram"].state, spans["disk"].state) == ("resident", "streaming")
+        assert spans["ram"].num_bytes + spans["disk"].num_bytes == layer_bytes
+        assert stream.streamed == (1, 2, 3)
+        stream.retarget((1, 3), 1, PinnedPart(1, 1))
+        got += model.step(5)
+        got += model.step(6)
+        assert step_reads(7) < without - layer_bytes
+        assert stream.streamed == (1, 3)
+        assert same(got, whole)
