@@ -121,7 +121,7 @@ def test_what_competes_joins_the_demand_and_small_changes_of_it_are_no_news(tmp_
 def test_what_may_be_written_anew_of_the_disk_has_nothing_of_the_models_file(tmp_path: Path):
     ledger = Ledger()
     ledger.take("kv", "what was read", "disk", 64 * MIB)
-    LayerLeases(ledger, (GIB,), 0).stream(0)
+    LayerLeases(ledger, (GIB,), 0).show(0, 0, "resident")
     seen, _ = senses(tmp_path, ledger, FakeStores((10,)))
     assert seen.beside(DEMAND, Budgets(1, 2, 3)).held_disk_bytes == 64 * MIB
 

@@ -39,8 +39,8 @@ from tests.helpers.tiny_gguf import write_tiny_model
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="weights leave memory on Linux only")
 
 MIB = 2**20
-# A model takes 38 MiB, 30 of them weights.
-FOR_ONE, FOR_WEIGHTS_OF_ONE, FOR_ALL = 43 * MIB, 54 * MIB, 400 * MIB
+# A model takes some 36 MiB, 30 of them weights.
+FOR_ONE, FOR_WEIGHTS_OF_ONE, FOR_ALL = 41 * MIB, 54 * MIB, 400 * MIB
 NUM_TOKENS, NUM_SURE = 60, 26
 
 
