@@ -26,14 +26,18 @@ _UNKNOWN_WIDTH = 4096
 
 def num_sequences(vocabulary_size: int, num_cells: int) -> int:
     """How many sequence numbers a context of so many cells has."""
+    return max(MIN_SEQUENCES, min(_affordable_rows(vocabulary_size), num_cells // CELLS_OF_A_SEQUENCE))
+
+
+def _affordable_rows(vocabulary_size: int) -> int:
     affordable = LOGITS_BYTES // (2 * FLOAT_BYTES * max(1, vocabulary_size))
-    return max(MIN_SEQUENCES, min(MAX_SEQUENCES, affordable, num_cells // CELLS_OF_A_SEQUENCE))
+    return max(MIN_SEQUENCES, min(MAX_SEQUENCES, affordable))
 
 
 def compute_bytes(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
     """Of the buffer on a device that computes layers."""
-    num_tokens, num_rows = _most_tokens(shape, n_ubatch, num_cells), num_sequences(shape.vocabulary_size, num_cells)
-    return _compute(shape, num_tokens, num_cells, num_rows)
+    num_rows = num_sequences(shape.vocabulary_size, num_cells)
+    return _compute(shape, _most_tokens(shape, n_ubatch), num_cells, num_rows)
 
 
 def written_compute_bytes(shape: ModelShape, n_ubatch: int, num_cells: int, num_slots: int) -> int:
@@ -53,12 +57,16 @@ def _compute(shape: ModelShape, num_tokens: int, num_cells: int, num_rows: int) 
 def input_bytes(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
     """What stays in memory where a device computes all layers: the vectors of a pass on their way, and the mask."""
     width = shape.width or _UNKNOWN_WIDTH
-    return _most_tokens(shape, n_ubatch, num_cells) * (2 * width * FLOAT_BYTES + num_cells * MASK_BYTES)
+    return _most_tokens(shape, n_ubatch) * (2 * width * FLOAT_BYTES + num_cells * MASK_BYTES)
 
 
-def _most_tokens(shape: ModelShape, n_ubatch: int, num_cells: int) -> int:
-    """Of a pass: there is room for a token of each sequence, too."""
-    return max(n_ubatch, num_sequences(shape.vocabulary_size, num_cells))
+def _most_tokens(shape: ModelShape, n_ubatch: int) -> int:
+    """Of a pass: there is room for a token of as many sequences as a large context has, too.
+
+    A small one needs less, but beside layers in memory a device takes more than the activations of its own: what is too
+    little there ends a load, where main memory gives way.
+    """
+    return max(n_ubatch, _affordable_rows(shape.vocabulary_size))
 
 
 def output_bytes(shape: ModelShape, num_cells: int) -> int:
