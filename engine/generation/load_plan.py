@@ -105,9 +105,10 @@ class LoadPlan:
         return replace(self, demand=demand, placement=placement, remarks=(*self.remarks, *remarks))
 
     def with_stages(self, stage_bytes: int, num_slots: int) -> LoadPlan:
-        """The same, with a model whose layers come apart into other stages than its header promised."""
+        """The same, with a model whose layers come apart into other stages than its header promised; none stay."""
         demand = replace(self.demand, shape=replace(self.demand.shape, stage_bytes=stage_bytes))
-        return replace(self, demand=demand, placement=replace(self.placement, ring_slots=num_slots))
+        placement = replace(self.placement, ring_slots=num_slots, pinned_part=None)
+        return replace(self, demand=demand, placement=placement)
 
     def unstreamed(self, remark: str) -> LoadPlan:
         """The same, with a model whose layers turned out to be none that can be read one by one."""

@@ -115,13 +115,20 @@ class Opening:
         """Has layers come and go; with the plan, which from now on counts stages as they turn out to be."""
         self._leases.note_streamed(plan.shape, plan.placement)
         placement = plan.placement
-        streamed, slots = placement.streamed_layers, max(1, placement.ring_slots)
-        # A model that is loaded again is planned by its stages as they turned out to be.
-        planned_bytes, part = plan.shape.slot_bytes, placement.pinned_part
-        options, ledger = self._options, self._ledger
-        stream = LayerStream(model, plan.path, streamed, slots, ledger, options, copied, planned_bytes, part)
-        if stream.num_slots != slots:
-            plan = plan.with_stages(stream.stage_bytes, stream.num_slots if streamed else 0)
+        stream = LayerStream(
+            model,
+            plan.path,
+            placement.streamed_layers,
+            max(1, placement.ring_slots),
+            self._ledger,
+            self._options,
+            copied,
+            # A model that is loaded again is planned by its stages as they turned out to be.
+            planned_stage_bytes=plan.shape.slot_bytes,
+            part=placement.pinned_part,
+        )
+        if not stream.is_as_planned:
+            plan = plan.with_stages(stream.stage_bytes, stream.num_slots if placement.streamed_layers else 0)
         return stream, plan
 
 

@@ -165,12 +165,11 @@ def share_out(stages: Sequence[int], num_slots: int) -> dict[int, int]:
     return dict(zip(stages, slots, strict=True))
 
 
-def slots_in(num_slots: int, planned_bytes: int, stage_bytes: int) -> int:
-    """How many slots of the largest stage as it is take no more memory than was planned for slots of another size.
+def is_as_planned(planned_bytes: int, stage_bytes: int) -> bool:
+    """Whether the largest stage is as large as was planned: a norm more or less, for which nobody plans anew."""
+    return planned_bytes <= 2 * stage_bytes and stage_bytes <= planned_bytes * (1 + SAME_SHARE)
 
-    A norm more or less, for which nobody plans anew, changes nothing.
-    """
-    is_as_planned = planned_bytes <= 2 * stage_bytes and stage_bytes <= planned_bytes * (1 + SAME_SHARE)
-    if is_as_planned or not stage_bytes:
-        return num_slots
+
+def slots_in(num_slots: int, planned_bytes: int, stage_bytes: int) -> int:
+    """How many slots of the largest stage as it is take no more memory than was planned for slots of another size."""
     return max(1, num_slots * planned_bytes // stage_bytes)

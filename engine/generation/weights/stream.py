@@ -31,7 +31,7 @@ from engine.generation.weights.layer_leases import LayerLeases
 from engine.generation.weights.memory_map import end_process
 from engine.generation.weights.pacing import next_homes
 from engine.generation.weights.readers import Depths, Readers
-from engine.generation.weights.ring import Ring, share_out, slots_in
+from engine.generation.weights.ring import Ring, is_as_planned, share_out, slots_in
 from engine.generation.weights.sources import Sources, sources_of
 from engine.memory.ledger import Ledger
 from engine.memory.placement import PinnedPart
@@ -98,12 +98,12 @@ class LayerStream:
             path: Any of its files.
             streamed: The layers to be read at each pass; those on a device are left where they are.
             num_slots: The most stages of them that are in memory, or on their way, at a time; at least one. It is
-                another number of slots in as much memory where stages have not the size that was planned for.
+                another number of slots in as much memory where stages are not `is_as_planned`.
             ledger: Gets what is held; nobody else registers these layers.
             options: See there.
             copied: Has what llama.cpp put in another order, where it did; it is closed with this, or now if this fails.
             planned_stage_bytes: How large a stage was taken to be where slots were counted; 0 for what the header says.
-            part: Of one of the streamed layers, what stays in memory.
+            part: Of one of the streamed layers, what stays in memory, where stages are as planned.
 
         Raises:
             NotStreamable: On this system, or with this model, or this file; the model is as it was.
@@ -119,7 +119,9 @@ class LayerStream:
             self._stages = [stage for layer in self._in_memory for stage in self._filled(layer)]
             self.stage_bytes = max(map(self._layout.stage_bytes, self._stages), default=0)
             planned_stage_bytes = planned_stage_bytes or sources.planned_stage_bytes
-            num_slots = slots_in(num_slots, planned_stage_bytes, self.stage_bytes)
+            self.is_as_planned = not self._stages or is_as_planned(planned_stage_bytes, self.stage_bytes)
+            if not self.is_as_planned:
+                num_slots, part = slots_in(num_slots, planned_stage_bytes, self.stage_bytes), None
             self._homes = _homes(sources, options)
             undo.callback(self._homes.close)
             self._settle()
@@ -139,7 +141,7 @@ class LayerStream:
             self._loading: list[int] = []
             self._num_passes = 0
             self._is_away = False
-            self._wanted, self._num_slots = self._at_home(streamed, part, planned_stage_bytes), num_slots
+            self._wanted, self._num_slots = self._at_home(streamed, part), num_slots
             self._apply(self._wanted)
             undo.pop_all()
 
@@ -203,7 +205,7 @@ class LayerStream:
             NotStreamable: Something else lies where a layer should; all stays as it is.
         """
         before = self._wanted, self._num_slots
-        self._wanted, self._num_slots = self._at_home(streamed, part, self.stage_bytes), num_slots
+        self._wanted, self._num_slots = self._at_home(streamed, part), num_slots
         if self._is_away:
             return
         try:
@@ -215,14 +217,14 @@ class LayerStream:
     @property
     def missing_bytes(self) -> int:
         """What `come_back` takes of memory."""
-        return self._bytes_of(self._wanted - self._at_home_now) + (
-            0 if self._homes.has_pinned else self._homes.pinned_bytes
-        )
+        pinned_bytes = 0 if self._homes.has_pinned else self._homes.pinned_bytes
+        return self._bytes_of(self._wanted - self._at_home_now) + pinned_bytes
 
     @property
     def removable_bytes(self) -> int:
         """What `go_away` can give back of memory."""
-        return self._bytes_of(self._at_home_now) + (self._homes.pinned_bytes if self._homes.has_pinned else 0)
+        pinned_bytes = self._homes.pinned_bytes if self._homes.has_pinned else 0
+        return self._bytes_of(self._at_home_now) + pinned_bytes
 
     def go_away(self, num_bytes: int) -> None:
         """Gives memory back, so much at least where there is as much; nothing is computed until `come_back`.
@@ -313,11 +315,11 @@ class LayerStream:
         except OSError as error:
             raise NotStreamable(f"The model's file could not be read: {error.strerror or error}.") from error
 
-    def _at_home(self, streamed: Collection[int], part: PinnedPart | None, stage_bytes: int) -> frozenset[int]:
+    def _at_home(self, streamed: Collection[int], part: PinnedPart | None) -> frozenset[int]:
         """The stages of layers that stay; of the one that stays in part, what has room in as many as were planned."""
         stay = [stage for layer in self._in_memory if layer not in streamed for stage in self._filled(layer)]
         if part is not None:
-            left = part.num_stages * stage_bytes
+            left = part.num_stages * self.stage_bytes
             for stage in sorted(self._filled(part.layer), key=self._layout.stage_bytes, reverse=True):
                 if self._layout.stage_bytes(stage) <= left:
                     stay.append(stage)

@@ -18,6 +18,7 @@ from engine.generation.model_leases import ModelLeases
 from engine.generation.opening import Opening, OpenWeights
 from engine.generation.weights.packing import Packing
 from engine.memory.ledger import Ledger
+from engine.memory.placement import PinnedPart
 from engine.models import layer_stages
 from tests.helpers.machines import machine
 from tests.helpers.tiny_gguf import write_tiny_model
@@ -160,10 +161,33 @@ def test_a_model_that_comes_apart_otherwise_than_promised_is_planned_by_what_it_
     desk.close(again)
 
 
+def test_no_part_of_a_layer_stays_where_parts_are_others_than_promised(desk: Desk, monkeypatch) -> None:
+    monkeypatch.setattr(layer_stages, "LEAST_BYTES", 1)
+    part = PinnedPart(2, 1)
+    placed = {"is_repacked": False, "streamed_layers": (1, 2, 3), "ring_slots": 1, "pinned_part": part}
+    plan = desk.plan(**placed)
+    # A part would be a whole layer now, though there are as many slots as before.
+    monkeypatch.setattr(layer_stages, "STAGES_OF_LAYER", 1)
+    weights = desk.open_as(plan)
+    assert weights.stream is not None
+    assert weights.stream.streamed == (1, 2, 3)
+    assert weights.stream.num_slots == 1
+    placement = weights.plan.placement
+    assert (placement.pinned_part, placement.ring_slots) == (None, 1)
+    assert weights.plan.shape.stage_bytes == weights.stream.stage_bytes
+    homes = {span.what for span in desk.ledger.spans("ram")}
+    assert {"layer 0", "layer 4"} <= homes
+    assert not {"layer 1", "layer 2", "layer 3"} & homes
+    desk.close(weights)
+
+
 def test_a_model_that_comes_apart_as_promised_is_planned_as_before(desk: Desk, monkeypatch) -> None:
     monkeypatch.setattr(layer_stages, "LEAST_BYTES", 1)
-    weights = desk.open(is_repacked=False, streamed_layers=(1, 2, 3), ring_slots=3)
+    part = PinnedPart(2, 1)
+    weights = desk.open(is_repacked=False, streamed_layers=(1, 2, 3), ring_slots=3, pinned_part=part)
     assert weights.stream is not None
     assert weights.plan.shape == desk.plan().shape
+    assert weights.plan.placement.pinned_part == part
+    assert "layer 2" in {span.what for span in desk.ledger.spans("ram")}
     assert weights.stream.num_slots == weights.plan.placement.ring_slots == 3
     desk.close(weights)

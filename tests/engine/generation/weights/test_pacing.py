@@ -10,20 +10,20 @@ from engine.generation.weights.pacing import next_homes
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_layers_get_where_they_are_wanted_in_passes_that_are_all_bearable(seed: int) -> None:
+def test_stages_get_where_they_are_wanted_in_passes_that_are_all_bearable(seed: int) -> None:
     choice = random.Random(seed)
-    num_layers = choice.randint(2, 80)
-    homes = frozenset(layer for layer in range(num_layers) if choice.random() < choice.random())
-    wanted = frozenset(layer for layer in range(num_layers) if choice.random() < choice.random())
-    most_homes, most_streamed = max(len(homes), len(wanted)), num_layers - min(len(homes), len(wanted))
+    num_stages = choice.randint(2, 80)
+    homes = frozenset(stage for stage in range(num_stages) if choice.random() < choice.random())
+    wanted = frozenset(stage for stage in range(num_stages) if choice.random() < choice.random())
+    most_homes, most_streamed = max(len(homes), len(wanted)), num_stages - min(len(homes), len(wanted))
     for _ in range(200):
         if homes == wanted:
             break
-        after = next_homes(homes, wanted, num_layers)
+        after = next_homes(homes, wanted, num_stages)
         assert len(after) <= most_homes
         new = len(after - homes)
         # Read in the next pass: what is streamed, and what is read into a home.
-        assert num_layers - len(after) + new <= most_streamed + max(1, most_streamed / 4)
+        assert num_stages - len(after) + new <= most_streamed + max(1, most_streamed / 4)
         assert len(after ^ wanted) < len(homes ^ wanted)
         homes = after
     assert homes == wanted

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from engine.generation.weights.ring import Chunk, Ring, share_out, slots_in
+from engine.generation.weights.ring import Chunk, Ring, is_as_planned, share_out, slots_in
 
 
 class Passes:
@@ -184,10 +184,17 @@ def test_stages_on_a_device_are_there_and_never_read() -> None:
     assert ring.take() is None
 
 
-@pytest.mark.parametrize(
-    ("planned", "stage", "slots"),
-    [(16, 16, 3), (16, 17, 3), (16, 10, 3), (16, 64, 1), (16, 24, 2), (64, 16, 12), (16, 0, 3)],
-)
+@pytest.mark.parametrize("stage", [8, 10, 16, 17])
+def test_a_norm_more_or_less_is_as_planned(stage: int) -> None:
+    assert is_as_planned(16, stage)
+
+
+@pytest.mark.parametrize("stage", [7, 18, 64])
+def test_other_stages_are_not(stage: int) -> None:
+    assert not is_as_planned(16, stage)
+
+
+@pytest.mark.parametrize(("planned", "stage", "slots"), [(16, 16, 3), (16, 64, 1), (16, 24, 2), (64, 16, 12)])
 def test_slots_take_no_more_than_was_planned_whatever_stages_turn_out_to_be(
     planned: int, stage: int, slots: int
 ) -> None:
