@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from engine.generation.admission import Admission
 from engine.generation.cells import Cells
 from engine.generation.context import Stretch
 from engine.generation.groups import Groups, SequenceGroup
+from engine.generation.pass_times import PassTimes
 from engine.generation.prefill_profile import PrefillProfile
+from engine.generation.rows import Extent
 from engine.generation.scheduler import (
     ANSWERS_SHARE,
     MIN_ALONE_TOKENS,
@@ -49,6 +52,18 @@ class Work:
         return Stretch(sequence.held.slot, start, tokens, int(self.wants_token) + self.num_drafted)
 
 
+_Asked: TypeAlias = tuple[SequenceGroup, TokenSequence]
+
+
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """What a batch has of prompts and of answers, and both as they lie in it."""
+
+    prompts: Sequence[Extent] = ()
+    answers: Sequence[Extent] = ()
+    both: Sequence[Extent] = ()
+
+
 class Batching:
     """Puts batches together; part of the step loop."""
 
@@ -61,13 +76,16 @@ class Batching:
         room: int,
         costs_a_pass: bool = False,
         takes_turns: bool = False,
+        times: PassTimes | None = None,
     ) -> None:
         """Of at most `room` tokens: an ubatch. `costs_a_pass`: each reads weights from the disk, so it is filled.
 
-        `takes_turns`: prompts and answers are computed apart where one batch would take longer than two.
+        `takes_turns`: prompts and answers are computed apart where they would share tiles. `times`: so they are where
+        two passes take less time than one, as these say.
         """
         self._groups, self._cells, self._profile, self._admission = groups, cells, profile, admission
-        self._room, self._costs_a_pass, self._takes_turns = room, costs_a_pass, takes_turns
+        self._room, self._costs_a_pass, self._takes_turns, self._times = room, costs_a_pass, takes_turns, times
+        self._batch = Halves()
         # Whether the last batch was of prompts alone, the share of its time that is owed to answers, and what is left.
         self._has_read, self._answers_first = False, False
         self._owed_share = self._owed_seconds = 0.0
@@ -79,26 +97,33 @@ class Batching:
             for group in self._groups.closing:
                 works.append((group, group.lead))
                 demands.append(Demand(1, _RANK_OF_ENDED, group.arrival, is_watched=False))
-        granted = self._granted(demands)
-        self._has_read = all(demand.num_tokens > 1 for demand, num in zip(demands, granted, strict=True) if num)
+        granted = self._granted(works, demands)
+        self._batch = _halves(works, demands, granted)
+        self._has_read = not self._batch.answers
         return [
             _work(group, sequence, demand, num_tokens)
             for (group, sequence), demand, num_tokens in zip(works, demands, granted, strict=True)
             if num_tokens
         ]
 
-    def note(self, seconds: float) -> None:
-        """The batch took so long. After prompts, answers go on for a share of that, by one token at least."""
+    def note(self, seconds: float, waited: float = 0.0, reading: float = 0.0) -> None:
+        """The batch took so long. After prompts, answers go on for a share of that, by one token at least.
+
+        Until now passes `waited` for layers, and layers were read, so long together.
+        """
+        if self._times is not None:
+            batch, is_mixed = self._batch.both, bool(self._batch.prompts and self._batch.answers)
+            self._times.note(batch, seconds, waited, reading, is_mixed=is_mixed)
         if self._has_read:
             self._owed_seconds = self._owed_share * seconds
         else:
             self._owed_seconds = max(0.0, self._owed_seconds - seconds)
         self._answers_first = self._has_read or self._owed_seconds > 0
 
-    def _granted(self, demands: Sequence[Demand]) -> list[int]:
+    def _granted(self, works: Sequence[_Asked], demands: Sequence[Demand]) -> list[int]:
         chunk = self._chunk(demands)
         granted = self._packed(demands, chunk)
-        if not self._takes_turns:
+        if not (self._takes_turns or self._are_faster_apart(_halves(works, demands, granted))):
             return granted
         is_owed = are_answers_owed(demands)
         self._owed_share = ANSWERS_SHARE if is_owed else 0.0
@@ -106,11 +131,16 @@ class Batching:
         packed = iter(self._packed([demand for demand, its in zip(demands, turns, strict=True) if its], chunk))
         return [next(packed) if its else 0 for its in turns]
 
+    def _are_faster_apart(self, batch: Halves) -> bool:
+        if self._times is None or not (batch.prompts and batch.answers):
+            return False
+        return self._times.are_faster_apart(batch.prompts, batch.answers, batch.both)
+
     def _packed(self, demands: Sequence[Demand], chunk: int) -> list[int]:
         return pack(demands, self._room, chunk, self._cells.num_free, self._cells.num_slots)
 
-    def _asked(self, groups: Sequence[SequenceGroup]) -> tuple[list[tuple[SequenceGroup, TokenSequence]], list[Demand]]:
-        works: list[tuple[SequenceGroup, TokenSequence]] = []
+    def _asked(self, groups: Sequence[SequenceGroup]) -> tuple[list[_Asked], list[Demand]]:
+        works: list[_Asked] = []
         demands: list[Demand] = []
         draft_room = self._room // max(1, len(groups))
         for group in groups:
@@ -132,6 +162,15 @@ class Batching:
         chunk = chunk_tokens(self._room, num_watched, self._profile.seconds(0, self._room) / self._room)
         # While layers are read from the disk, some tokens more are computed for nothing.
         return max(chunk, min(MIN_ALONE_TOKENS, self._room)) if self._costs_a_pass else chunk
+
+
+def _halves(works: Sequence[_Asked], demands: Sequence[Demand], granted: Sequence[int]) -> Halves:
+    prompts, answers, both = list[Extent](), list[Extent](), list[Extent]()
+    for (_, sequence), demand, num_tokens in zip(works, demands, granted, strict=True):
+        if num_tokens:
+            both.append(Extent(num_tokens, sequence.num_computed + num_tokens))
+            (prompts if demand.num_tokens > 1 else answers).append(both[-1])
+    return Halves(prompts, answers, both)
 
 
 def _draft(sequence: TokenSequence, num_tokens: int, room: int) -> int:

@@ -69,6 +69,9 @@ class Streaming(Protocol):
     def cb_eval(self) -> Any:
         """Called by llama.cpp for each node of the graph."""
 
+    def disk_seconds(self) -> tuple[float, float]:
+        """How long passes have waited for layers so far, and for how long layers were read."""
+
     def before_decode(self, num_tokens: int) -> None:
         """Makes sure that a pass can begin. Raises WeightsNotRead where it cannot."""
 
@@ -144,6 +147,10 @@ class Context:
         """Whether a pass reads layers from the disk, however few tokens it computes."""
         return self._stream is not None
 
+    def disk_seconds(self) -> tuple[float, float]:
+        """How long passes have waited for layers so far, and for how long layers were read."""
+        return (0.0, 0.0) if self._stream is None else self._stream.disk_seconds()
+
     @property
     def attends_on_processor(self) -> bool:
         """Whether most of attention is computed there, where each token costs a look at each cell up to the last used.
@@ -157,6 +164,14 @@ class Context:
     def attends_by_tiles(self) -> bool:
         """Whether tokens of a batch are computed together, each for the cells of all; not where cells are quantised."""
         return self.attends_on_processor and self.spec.kv_type == "f16"
+
+    @property
+    def cell_cost(self) -> float:
+        """What a token's attention to one cell takes, of what its matrices take (rows.py)."""
+        handle = self.model.handle
+        parameters, layers = llama.llama_model_n_params(handle), llama.llama_model_n_layer(handle)
+        in_own_order = self.model.copied_bytes > 0
+        return cell_cost(parameters, layers, llama.llama_model_n_embd(handle), in_own_order=in_own_order)
 
     @property
     def gap_seconds(self) -> float:
@@ -247,10 +262,7 @@ class Context:
         in_own_order = model.copied_bytes > 0
         if not self.attends_by_tiles:
             return Filling(in_own_order)
-        handle = model.handle
-        parameters, layers = llama.llama_model_n_params(handle), llama.llama_model_n_layer(handle)
-        width = llama.llama_model_n_embd(handle)
-        return Filling(in_own_order, cell_cost(parameters, layers, width, in_own_order=in_own_order))
+        return Filling(in_own_order, self.cell_cost)
 
     def _decode(self, stretches: Sequence[Stretch]) -> int:
         """Computes the batch, filled up behind its last stretch where that is faster and there are cells."""

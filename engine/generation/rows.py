@@ -51,11 +51,33 @@ class Filling:
 
     def _is_faster_by_tile(self, batch: Sequence[Extent]) -> bool:
         """In terms of a token's matrices. A tile's tokens are computed against the cells of all its sequences."""
-        looks = sum(extent.num_tokens * (extent.end - extent.num_tokens / 2) for extent in batch)
-        by_rows = sum(extent.num_tokens for extent in batch) + self.cell_cost * looks
-        cells = sum(extent.end for extent in batch)
-        by_tile = TILE_TOKENS * (1 + _SHARE_BY_TILES * self.cell_cost * cells)
+        by_rows = sum(extent.num_tokens for extent in batch) + _by_rows(batch, self.cell_cost)
+        by_tile = TILE_TOKENS + _of_tile(sum(extent.end for extent in batch), self.cell_cost)
         return by_tile < (1 - _LEAST_GAIN) * by_rows
+
+
+def computed_tokens(batch: Sequence[Extent], cell_cost: float) -> float:
+    """What computing a batch takes, in terms of a token's matrices."""
+    num_tokens = sum(extent.num_tokens for extent in batch)
+    if num_tokens < TILE_TOKENS:
+        return num_tokens + _by_rows(batch, cell_cost)
+    first, num_cells = 0, [0] * -(-num_tokens // TILE_TOKENS)
+    for extent in batch:
+        last = first + extent.num_tokens
+        for tile in range(first // TILE_TOKENS, -(-last // TILE_TOKENS)):
+            num_cells[tile] += extent.end
+        first = last
+    return num_tokens + sum(_of_tile(count, cell_cost) for count in num_cells)
+
+
+def _by_rows(batch: Sequence[Extent], cell_cost: float) -> float:
+    """Attention of each token to the cells of its own sequence."""
+    return cell_cost * sum(extent.num_tokens * (extent.end - extent.num_tokens / 2) for extent in batch)
+
+
+def _of_tile(num_cells: int, cell_cost: float) -> float:
+    """Attention of a tile's tokens, each to the cells of all of its sequences."""
+    return TILE_TOKENS * _SHARE_BY_TILES * cell_cost * num_cells
 
 
 def num_to_fours(num_tokens: int, n_ubatch: int) -> int:

@@ -5,7 +5,8 @@ first, chunks of prompts fill what is left (see scheduler.py). One thread calls 
 
 A step computes at most one ubatch although llama.cpp would take a batch of many: within a call nothing can be stopped.
 While answers are being written, a prompt's chunk is as large as fits into a pause that a reader hardly notices. Where
-attention is computed on the processor, prompts and answers take turns instead of sharing batches (see `whose_turn`).
+attention is computed on the processor, prompts and answers take turns instead of sharing batches (see `whose_turn`);
+where layers are streamed as well, as far as that is faster (pass_times.py).
 
 What it guarantees:
 
@@ -50,6 +51,7 @@ from engine.generation.keeping import Keeper, KeepsNothing
 from engine.generation.metering import Metering, NotePass
 from engine.generation.model import Model
 from engine.generation.needs import Needs, most_running, needs_of
+from engine.generation.pass_times import PassTimes
 from engine.generation.postprocess import Postprocess
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.request import PromptRead, Request, RequestFailed, StepEvent, Written
@@ -149,10 +151,11 @@ class StepLoop:
             self._swap_budget_bytes,
         )
         self._admission.share_steps(self._sharing)
-        # Where each pass costs reading layers, prompts and answers share it, whatever attention takes.
+        # Where each pass costs reading layers, it is a question of what passes take.
         takes_turns = context.attends_by_tiles and not context.is_streamed
+        times = PassTimes(context.cell_cost) if context.attends_by_tiles and context.is_streamed else None
         self._batching = Batching(
-            groups, cells, self.profile, self._admission, self._room, context.is_streamed, takes_turns
+            groups, cells, self.profile, self._admission, self._room, context.is_streamed, takes_turns, times
         )
         # Where layers are streamed, passes wait for the disk, and there is no memory to move through.
         gap_seconds = 0.0 if context.is_streamed else context.gap_seconds
@@ -388,7 +391,7 @@ class StepLoop:
                 self._cells.grow(work.sequence.held, work.num_tokens + work.num_drafted)
         self._groups.suspects[:1] = []
         seconds = self._timing.clock() - since
-        self._batching.note(seconds)
+        self._batching.note(seconds, *self._context.disk_seconds())
         self._metering.note(batch, seconds)
         self._gathering.note(batch)
         if self._groups.waiting and self._admission.lacks_cells:

@@ -51,7 +51,7 @@ class LoopContext(FakeContext):
         super().__init__(num_cells, num_sequences)
         self.model, self.n_batch, self.n_ubatch = model, n_ubatch, n_ubatch
         self.is_streamed = self.is_spoilt = self.attends_by_tiles = self.attends_on_processor = False
-        self.gap_seconds = 0.0
+        self.gap_seconds = self.cell_cost = 0.0
         self.can_rewind = model.can_share_prefixes
         self.loads = self.saves = True
         self.batches: list[list[Stretch]] = []
@@ -65,6 +65,9 @@ class LoopContext(FakeContext):
             count += len(stretch.tokens)
         assert count <= self.n_ubatch
         return rows
+
+    def disk_seconds(self) -> tuple[float, float]:
+        return 0.0, 0.0
 
     def copy(self, source: int, target: int, start: int, end: int) -> None:
         # -1 is everything, as in llama.cpp.

@@ -160,6 +160,11 @@ class LayerStream:
         """Of stages as they are."""
         return self._num_slots
 
+    def disk_seconds(self) -> tuple[float, float]:
+        """How long passes have waited for layers so far, and for how long layers were read."""
+        counters = self._readers.counters()
+        return counters.waited_seconds, counters.reading_seconds
+
     def before_decode(self, num_tokens: int = 1) -> None:
         """A decode of so many tokens is about to begin; waits until it can.
 

@@ -96,6 +96,10 @@ class Trace:
 
         self.cb_eval: Any = llama.ggml_backend_sched_eval_callback(on_node)
 
+    def disk_seconds(self) -> tuple[float, float]:
+        """Nothing is read."""
+        return 0.0, 0.0
+
     def before_decode(self, num_tokens: int) -> None:
         self.nodes.clear()
         self.is_complete = False

@@ -8,6 +8,7 @@ import pytest
 
 from engine.generation.batching import Batching, Work
 from engine.generation.groups import SequenceGroup
+from engine.generation.pass_times import PassTimes
 from engine.generation.scheduler import ANSWERS_SHARE, STALL_SECONDS, STOP_SECONDS
 from tests.helpers.loop_parts import Parts, prompt
 
@@ -114,6 +115,27 @@ def test_prompts_and_answers_take_turns_and_answers_have_a_share_of_the_time() -
     assert [took(0.6), took(owed / 2), took(owed), took(0.6)] == [read, wrote, wrote, read]
     # However little time it took, each answer goes on by a token.
     assert [took(owed), took(0.0), took(0.0)] == [wrote, read, wrote]
+
+
+def test_where_layers_are_streamed_prompts_and_answers_take_turns_as_soon_as_that_is_known_to_be_faster() -> None:
+    parts = Parts(num_cells=2048)
+    reading = parts.running(prompt(1, 600), lacks=600, priority="batch")
+    turns = Batching(parts.groups, parts.cells, parts.profile, parts.admission, 64, True, False, PassTimes(0.01))
+    assert told(turns.next()) == [(reading.request_id, 64, 0, False)]
+    writing = [parts.running(prompt(1000 * number, 100), ((7,),), priority="batch") for number in range(1, 6)]
+    apart = [(reading.request_id, 64, 0, False)]
+    shared = [(reading.request_id, 59, 0, False), *((each.request_id, 1, 0, True) for each in writing)]
+    assert told(turns.next()) == shared
+    parts.groups.running[1:] = []
+    turns.next()
+    # Reading takes .1 s of a pass, computing .4 s: with the answers it would be twice as much.
+    turns.note(0.4, 0.0, 0.1)
+    parts.groups.running[1:] = writing
+    assert told(turns.next()) == apart
+    # Whatever computing takes, it is not as long as reading now.
+    for number in range(20):
+        turns.note(3.4, 3.0 * (number + 1), 0.1 + 3.4 * (number + 1))
+    assert told(turns.next()) == shared
 
 
 def test_answers_that_nobody_watches_wait_for_all_prompts_and_are_written_together() -> None:

@@ -12,7 +12,7 @@ import pytest
 from engine.errors import NoCells
 from engine.generation.context import Context, ContextSpec, Stretch
 from engine.generation.model import Model
-from engine.generation.rows import TILE_TOKENS, Extent, Filling, cell_cost, num_to_fours
+from engine.generation.rows import TILE_TOKENS, Extent, Filling, cell_cost, computed_tokens, num_to_fours
 from tests.bench.bench_model import Shape, write_model
 from tests.helpers.tiny_gguf import write_tiny_model
 
@@ -49,6 +49,16 @@ def test_a_tile_is_filled_up_where_attention_takes_long(num_tokens: int, before:
 def test_no_tile_is_filled_up_that_looks_at_the_cells_of_many() -> None:
     answers = [Extent(1, 1500)] * 48
     assert Filling(True, CELL_COST).num_to_add(answers, 128) == 0
+
+
+def test_a_batch_takes_its_matrices_and_what_its_tokens_look_at() -> None:
+    # Fewer than a tile: each token at the cells before it.
+    assert computed_tokens([Extent(2, 101)], 0.01) == pytest.approx(2 + 0.01 * 2 * 100)
+    # By tiles, all of a tile's tokens at the cells of all in it, a third as long: of these two only the first has both.
+    answers, prompt = [Extent(1, 300)] * 10, [Extent(118, 118)]
+    alone, mixed = computed_tokens(prompt, 0.01), computed_tokens([*answers, *prompt], 0.01)
+    assert alone == pytest.approx(118 + 0.01 / 3 * 64 * 118 * 2)
+    assert mixed == pytest.approx(128 + 0.01 / 3 * 64 * (3000 + 118 * 2))
 
 
 def test_no_tile_is_filled_up_where_there_are_none() -> None:

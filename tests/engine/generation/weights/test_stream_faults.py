@@ -180,6 +180,7 @@ def test_a_context_that_does_not_call_back_computes_nothing_that_is_used(path: P
 
         def __init__(self, stream: LayerStream) -> None:
             self.before_decode, self.after_decode = stream.before_decode, stream.after_decode
+            self.disk_seconds = stream.disk_seconds
 
     with opened(path, STREAMED, 2, replace(USUAL, patience_seconds=0.2)) as model:
         assert model.stream is not None
