@@ -43,9 +43,12 @@ class PassTimes:
             self._excess = max(1.0, _towards(self._excess, computing / expected))
 
     def are_faster_apart(self, prompts: Sequence[Extent], answers: Sequence[Extent], both: Sequence[Extent]) -> bool:
-        """Whether prompts and answers take less time in two passes than `both`, in their order, in one."""
+        """Whether prompts and answers take less time in two passes than `both`, in their order, in one.
+
+        Before anything is known they are computed apart, which tells.
+        """
         if not self._token_seconds:
-            return False
+            return True
         together = max(self._disk_seconds, self._excess * self._token_seconds * self._computed(both))
         return self._seconds(prompts) + self._seconds(answers) < together
 

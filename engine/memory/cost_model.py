@@ -160,14 +160,13 @@ class Course:
         )
 
     def latency(self, disk: Disk, retrieval_s: float) -> float:
-        """The mean over the questions: searched together, then answered gang by gang, each after the pass under way."""
+        """The mean over the questions: searched together, then answered `at_once`, each after the pass under way."""
         waits = [disk.beside(passes) for passes in self.reading]
         reading = disk.restoring
         for passes, seconds in zip(self.reading, waits, strict=True):
             reading += passes.count * (self.overhead_s + seconds)
         gang = self.at_once * reading + self.answer_tokens * self.step_seconds(disk)
-        num_gangs = -(-self.wanted // self.at_once)
-        return retrieval_s + mean_latency(num_gangs, gang, self.refill) + WAITED_SHARE * max(waits)
+        return retrieval_s + mean_latency(self.wanted / self.at_once, gang, self.refill) + WAITED_SHARE * max(waits)
 
     def prediction(self, disk: Disk, retrieval_s: float) -> Prediction:
         """The same in all figures."""

@@ -6,8 +6,8 @@ that end, n stay, and each waits for all of them: k · T(n/k), by Little's law. 
 T(n) ≤ (k + 1)/2 · T(n/k) for every k: with T = a·B^c iff 2·k^c ≤ k + 1 (eq. 7), and with T = α + β·B k gangs are best
 iff k(k − 1)·α ≤ β·n ≤ k(k + 1)·α (eq. 8). T comes from the measured table, never from such a fit.
 
-Memory is planned for gangs. Whether one more question begins while others are being answered is decided for each by
-itself, since answers come and go between two steps (see `Sharing`). Pure.
+Answers come and go between two steps, so a number at once need not divide what waits: with n under way of N, k is N/n,
+as simulated runs bear out (see `Sharing`, which decides for each question whether it begins). Pure.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 _TRIFLE = 1e-9
 
 
-def mean_latency(num_gangs: int, gang_seconds: float, refill: float = 0.0) -> float:
-    """Seconds that a question takes on the average where so many gangs are answered one after the other.
+def mean_latency(num_gangs: float, gang_seconds: float, refill: float = 0.0) -> float:
+    """Seconds that a question takes on the average where so many gangs' worth are answered, a gang's at a time.
 
     Of those that end, others take the place of the share `refill`.
     """
@@ -33,25 +33,17 @@ def _mean(drained: float, refilled: float, refill: float) -> float:
 
 
 def gang_sizes(num_waiting: int, most: int) -> tuple[int, ...]:
-    """The sizes of gangs that are worth a look, the smallest first: all, a half, a third, … of what waits.
+    """The sizes of gangs that are worth a look, the smallest first: powers of two, the middles of two, and all.
 
     Args:
         num_waiting: Questions that wait or are being answered.
         most: No gang is larger.
     """
-    sizes, size = {1}, max(1, min(num_waiting, most))
-    while size > 1:
-        sizes.add(size)
-        # A third as many gangs more, or one more: sizes between two of these gain next to nothing.
-        num_gangs = -(-num_waiting // size)
-        size = min(size - 1, -(-num_waiting // max(num_gangs + 1, num_gangs * 4 // 3)))
-    return tuple(sorted(sizes))
-
-
-def even_gangs(num_waiting: int, most: int) -> tuple[int, ...]:
-    """The sizes, of at most `most`, that leave no gang nearly empty: two gangs for eight are of four, not of seven."""
-    sizes = range(1, max(1, min(num_waiting, most)) + 1)
-    return tuple(sorted({-(-num_waiting // -(-num_waiting // size)) for size in sizes}))
+    largest = max(1, min(num_waiting, most))
+    # What lies between two of these gains next to nothing; with more at once, none of these is missed.
+    powers = [1 << bit for bit in range(largest.bit_length())]
+    middles = [3 * power // 2 for power in powers[1:]]
+    return tuple(sorted({size for size in (*powers, *middles, largest) if size <= largest}))
 
 
 @dataclass(frozen=True, slots=True)

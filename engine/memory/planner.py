@@ -12,7 +12,7 @@ from dataclasses import replace
 from engine.memory.cost_model import Course, Disk
 from engine.memory.demand import Backlog, Demand
 from engine.memory.frames import answers_in, least_ubatch
-from engine.memory.gangs import Sharing, even_gangs
+from engine.memory.gangs import Sharing, gang_sizes
 from engine.memory.hardware import Hardware
 from engine.memory.leftover import handed_out
 from engine.memory.listing import spans_of, sum_of
@@ -50,7 +50,7 @@ def predicted(placement: Placement, profile: Profile, backlog: Backlog, demand: 
 
     With as many answers at once as have all wait least, of those that find cells: these alone decide who is let in.
     """
-    sizes = even_gangs(backlog.num_answers, _most_at_once(placement, backlog, demand))
+    sizes = gang_sizes(backlog.num_answers, _most_at_once(placement, backlog, demand))
     found = (_predicted(placement, profile, backlog, demand, size) for size in sizes)
     return min(found, key=lambda prediction: (prediction.latency_s, -prediction.at_once))
 

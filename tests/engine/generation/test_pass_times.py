@@ -25,8 +25,11 @@ def are_apart(known: PassTimes, answers: list[Extent]) -> bool:
     return known.are_faster_apart(PROMPT, answers, [*answers, *PROMPT])
 
 
-def test_before_anything_was_measured_all_share_a_pass() -> None:
-    assert not are_apart(PassTimes(CELL_COST), ANSWERS)
+def test_before_anything_was_measured_they_are_apart_once_which_tells() -> None:
+    known = PassTimes(CELL_COST)
+    assert are_apart(known, ANSWERS)
+    known.note([Extent(128, 128)], 1.5, 1.0, 1.5, is_mixed=False)
+    assert not are_apart(known, ANSWERS)
 
 
 def test_a_prompt_beside_many_answers_takes_longer_than_both_by_themselves() -> None:
