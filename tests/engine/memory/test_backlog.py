@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.core import Answer, Scope
 from engine.events import AnswerCancelled, AnswerFinished, AnswerStateChanged, LibraryChanged
-from engine.memory.backlog import QUIET_SECONDS, BacklogWatch
+from engine.memory.backlog import LEAST_REFILL, QUIET_SECONDS, BacklogWatch
 from engine.memory.demand import Backlog
 from engine.metrics import Timings
 
@@ -38,24 +38,27 @@ def test_others_that_take_the_place_of_those_that_end_are_expected_to_go_on_comi
     watch = BacklogWatch(clock=lambda: now)
     for number in range(8):
         watch.note(AnswerStateChanged(f"{number}", "queued"))
-    assert watch.now().refill == 0.0
+    assert watch.now().refill == LEAST_REFILL
     for number in range(20):
         watch.note(finished(f"{number}", 100, 10))
         watch.note(AnswerStateChanged(f"{number + 8}", "queued"))
     assert watch.now().refill == 1.0
-    for number in range(20, 28):
+    for number in range(20, 22):
         watch.note(finished(f"{number}", 100, 10))
-    assert 0.0 < watch.now().refill < 0.3
+    assert LEAST_REFILL < watch.now().refill < 1.0
+    for number in range(22, 28):
+        watch.note(finished(f"{number}", 100, 10))
+    assert watch.now().refill == LEAST_REFILL
     now += QUIET_SECONDS + 1.0
     watch.note(AnswerStateChanged("later", "queued"))
-    assert watch.now().refill == 0.0
+    assert watch.now().refill == LEAST_REFILL
 
 
 def test_what_is_no_question_is_passed_over():
     watch = BacklogWatch(lambda: 1 / 0)
     watch.note(LibraryChanged())
     watch.note(AnswerCancelled("nobody's"))
-    assert watch.now() == Backlog()
+    assert watch.now() == Backlog(refill=LEAST_REFILL)
 
 
 def test_lengths_follow_what_was_seen():
@@ -71,7 +74,7 @@ def test_lengths_follow_what_was_seen():
 def test_quotes_say_nothing_of_prompts():
     watch = BacklogWatch()
     watch.note(finished("a", 0, 0))
-    assert watch.now() == Backlog()
+    assert watch.now() == Backlog(refill=LEAST_REFILL)
 
 
 def test_the_first_answer_says_twice_as_much_as_what_was_assumed():
