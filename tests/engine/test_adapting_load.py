@@ -76,7 +76,8 @@ class LoadedMachine(ScriptedMachine):
 
     def _backlog(self, num_open: int) -> Backlog:
         running = min(num_open, self.placement.num_slots if getattr(self, "placement", None) else num_open)
-        return Backlog(num_open - running, running, PROMPT_TOKENS, ANSWER_TOKENS)
+        # Whoever ends, another takes the place.
+        return Backlog(num_open - running, running, PROMPT_TOKENS, ANSWER_TOKENS, refill=1.0)
 
 
 @pytest.fixture
