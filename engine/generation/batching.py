@@ -63,6 +63,10 @@ class Halves:
     answers: Sequence[Extent] = ()
     both: Sequence[Extent] = ()
 
+    @property
+    def is_mixed(self) -> bool:
+        return bool(self.prompts and self.answers)
+
 
 class Batching:
     """Puts batches together; part of the step loop."""
@@ -86,9 +90,9 @@ class Batching:
         self._groups, self._cells, self._profile, self._admission = groups, cells, profile, admission
         self._room, self._costs_a_pass, self._takes_turns, self._times = room, costs_a_pass, takes_turns, times
         self._batch = Halves()
-        # Whether the last batch was of prompts alone, the share of its time that is owed to answers, and what is left.
-        self._has_read, self._answers_first = False, False
+        # Of the time that prompts alone took, the share that is owed to answers, and what is left.
         self._owed_share = self._owed_seconds = 0.0
+        self._answers_first = False
 
     def next(self) -> list[Work]:
         """The next batch: of everybody who has cells, or of the first suspect alone."""
@@ -99,7 +103,6 @@ class Batching:
                 demands.append(Demand(1, _RANK_OF_ENDED, group.arrival, is_watched=False))
         granted = self._granted(works, demands)
         self._batch = _halves(works, demands, granted)
-        self._has_read = not self._batch.answers
         return [
             _work(group, sequence, demand, num_tokens)
             for (group, sequence), demand, num_tokens in zip(works, demands, granted, strict=True)
@@ -111,14 +114,14 @@ class Batching:
 
         Until now passes `waited` for layers, and layers were read, so long together.
         """
+        has_read = not self._batch.answers
         if self._times is not None:
-            batch, is_mixed = self._batch.both, bool(self._batch.prompts and self._batch.answers)
-            self._times.note(batch, seconds, waited, reading, is_mixed=is_mixed)
-        if self._has_read:
+            self._times.note(self._batch.both, seconds, waited, reading, is_mixed=self._batch.is_mixed)
+        if has_read:
             self._owed_seconds = self._owed_share * seconds
         else:
             self._owed_seconds = max(0.0, self._owed_seconds - seconds)
-        self._answers_first = self._has_read or self._owed_seconds > 0
+        self._answers_first = has_read or self._owed_seconds > 0
 
     def _granted(self, works: Sequence[_Asked], demands: Sequence[Demand]) -> list[int]:
         chunk = self._chunk(demands)
@@ -132,7 +135,7 @@ class Batching:
         return [next(packed) if its else 0 for its in turns]
 
     def _are_faster_apart(self, batch: Halves) -> bool:
-        if self._times is None or not (batch.prompts and batch.answers):
+        if self._times is None or not batch.is_mixed:
             return False
         return self._times.are_faster_apart(batch.prompts, batch.answers, batch.both)
 

@@ -20,13 +20,13 @@ _LEARNING_RATE = 0.2
 class PassTimes:
     """Learns from passes, and compares two with one; owned by the generation thread."""
 
-    def __init__(self, cell_cost: float) -> None:
-        """Knows nothing yet; `cell_cost` is that of `rows.cell_cost`."""
+    def __init__(self, cell_cost: float, waited: float = 0.0, reading: float = 0.0) -> None:
+        """Knows nothing yet; `cell_cost` is that of `rows.cell_cost`, the others are those of `note` until now."""
         self._cell_cost = cell_cost
         # Seconds of what a token's matrices take, and of what a pass reads; how much longer than that mixed ones take,
         # whose sequences have cells in more places than one.
         self._token_seconds, self._disk_seconds, self._excess = 0.0, 0.0, 1.0
-        self._waited, self._reading = 0.0, 0.0
+        self._waited, self._reading = waited, reading
 
     def note(self, batch: Sequence[Extent], seconds: float, waited: float, reading: float, *, is_mixed: bool) -> None:
         """A pass took `seconds`; until now passes `waited` for layers, and layers were read, so long together."""

@@ -153,7 +153,8 @@ class StepLoop:
         self._admission.share_steps(self._sharing)
         # Where each pass costs reading layers, it is a question of what passes take.
         takes_turns = context.attends_by_tiles and not context.is_streamed
-        times = PassTimes(context.cell_cost) if context.attends_by_tiles and context.is_streamed else None
+        is_timed = context.attends_by_tiles and context.is_streamed
+        times = PassTimes(context.cell_cost, *context.disk_seconds()) if is_timed else None
         self._batching = Batching(
             groups, cells, self.profile, self._admission, self._room, context.is_streamed, takes_turns, times
         )

@@ -61,6 +61,13 @@ def test_passes_of_few_tokens_say_nothing_of_how_long_many_take() -> None:
     assert are_apart(known, ANSWERS) == are_apart(times(0.3), ANSWERS)
 
 
+def test_what_was_read_for_another_context_is_no_time_of_a_pass() -> None:
+    # The stream goes on under a new context, with all that it has read and that passes have waited.
+    known = PassTimes(CELL_COST, 40.0, 90.0)
+    known.note([Extent(128, 128)], 128 * TOKEN_SECONDS, 40.0, 90.3, is_mixed=False)
+    assert are_apart(known, ANSWERS)
+
+
 def test_what_passes_waited_for_is_no_computing() -> None:
     slow, known = PassTimes(CELL_COST), times(0.3)
     # The same model on a disk that took a second once.
