@@ -212,6 +212,10 @@ class Adapting:
                 self._note_turn(event, now)
             elif isinstance(event, MemoryShort):
                 self.decisions.say("failure", event.sentence, event.tier)
+            elif event.cause:
+                # Somebody could not wait for a plan, and what is on its way may not know of it.
+                self.decisions.say("placement" if event.is_in_force else "refused", f"{event.cause} {event.sentence}")
+                self._over, self._changed_at = None, now
             elif event.is_in_force:
                 self._how, self._calm_s = event.sentence, CALM_SECONDS
                 self._note_pause(event.pause_seconds)

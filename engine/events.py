@@ -156,13 +156,15 @@ class PlacementSettled:
     """A placement that was asked for is in force, or cannot be: then everything stays as it was, and `sentence` why.
 
     Answers that were being written stood still for `pause_seconds`. The placement in force is the loader's. `changed`
-    are the differences that were wanted, in words.
+    are the differences that were wanted, in words. `cause` is why it was asked for by whoever answers; "" where it was
+    planned.
     """
 
     is_in_force: bool
     sentence: str
     pause_seconds: float = 0.0
     changed: tuple[str, ...] = ()
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,6 +190,7 @@ def _moved(placement: Placement) -> tuple[object, ...]:
         placement.kv_type,
         placement.num_slots,
         placement.num_cells,
+        placement.context_tokens,
         placement.n_ubatch,
         # Nothing moves for these, but what is told of it is another.
         placement.num_concessions,

@@ -387,8 +387,14 @@ class EachFileModel(QAbstractTableModel):
             return " ".join(_MARKUP.sub("", self.answer(view)).split())[:_ANSWER_CHARACTERS]
         if column == FOUND_AT:
             return ", ".join(self.found_at(view))
-        words: dict[TurnState, str] = {
-            "queued": self.tr("searching") if view.turn_id in self._open else self.tr("waiting"),
+        # Once something is found, what it waits for is the model.
+        searches = view.state == "queued" and view.turn_id in self._open and view.scope is None
+        return self.state_words()["searching" if searches else view.state]
+
+    def state_words(self) -> dict[TurnState, str]:
+        """What the last column says of each state."""
+        return {
+            "queued": self.tr("waiting"),
             "searching": self.tr("searching"),
             "reading": self.tr("reading"),
             "writing": self.tr("writing"),
@@ -396,7 +402,6 @@ class EachFileModel(QAbstractTableModel):
             "failed": self.tr("failed"),
             "cancelled": self.tr("waiting"),
         }
-        return words[view.state]
 
     def _on_row_changed(self, row: int) -> None:
         self.dataChanged.emit(self.index(row, 0), self.index(row, self.columnCount() - 1))

@@ -78,11 +78,16 @@ class EveryFileTable(QTableView):
         header.setHighlightSections(False)
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         header.setSectionResizeMode(ANSWER, QHeaderView.ResizeMode.Stretch)
-        for column, width in ((FILE, 190), (FOUND_AT, 120), (STATE, 112)):
+        for column, width in ((FILE, 190), (FOUND_AT, 120), (STATE, self._state_width_px())):
             self.setColumnWidth(column, width)
         self.selectionModel().selectionChanged.connect(lambda: self.selected.emit(self.current_row))
         # A reset clears the selection without saying so.
         model.modelReset.connect(lambda: self.selected.emit(-1))
+
+    def _state_width_px(self) -> int:
+        """The longest word of any state beside its icon, whatever font and language make of it."""
+        widest = max(self.fontMetrics().horizontalAdvance(word) for word in self._model.state_words().values())
+        return widest + self.style().pixelMetric(QStyle.PixelMetric.PM_SmallIconSize) + 4 * _ROW_PADDING_PX
 
     @property
     def current_row(self) -> int:

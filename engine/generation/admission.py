@@ -14,6 +14,7 @@ from engine.generation.cells import Cells
 from engine.generation.counters import Tally
 from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
 from engine.generation.keeping import Found, Keeper
+from engine.generation.needs import cells_now
 from engine.generation.preemption import DISK_RATES, choose
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.queueing import Queueing, has_precedence
@@ -43,11 +44,13 @@ class Admission:
         max_running: int,
         step_tokens: int,
         swap_budget_bytes: int,
+        most_cells: int = 0,
     ) -> None:
+        """Of a context; one that takes its place may have `most_cells`, where that is more."""
         self._groups, self._cells, self._keeper, self._residence = groups, cells, keeper, residence
         self._profile, self._tally, self._clock = profile, tally, clock
         self._max_running, self._swap_budget_bytes = max_running, swap_budget_bytes
-        self._step_tokens = step_tokens
+        self._step_tokens, self.most_cells = step_tokens, max(most_cells, cells.num_cells)
         self._queue = Queueing(groups, keeper, residence.can_share, clock)
         self.lacks_cells = self._is_held_back = False
         self._sharing: Sharing | None = None
@@ -82,7 +85,7 @@ class Admission:
         """Gives cells to those who wait, as long as there are enough.
 
         Returns:
-            A group that will not fit even though nobody else runs.
+            A group that will not fit even though nobody else runs; or would in more cells than there are, but may be.
         """
         if self._num_steps_to_skip and self._groups.running:
             self._num_steps_to_skip -= 1
@@ -92,6 +95,8 @@ class Admission:
             if chosen is None:
                 self._pause()
                 break
+            if self._cells.num_cells < min(cells_now(chosen), self.most_cells) and not chosen.makes_do:
+                return chosen
             if self._groups.running and not self._is_time_for(chosen):
                 break
             if not self._has_room_for(chosen):

@@ -30,6 +30,7 @@ from engine.generation.model import Model
 from engine.generation.model_leases import ModelLeases, cell_bytes
 from engine.generation.needs import most_running
 from engine.generation.opening import Opening
+from engine.generation.speaker import Speaker
 from engine.generation.weights.packing import Packing
 from engine.generation.weights.stream import LayerStream
 from engine.memory.demand import Budgets
@@ -65,7 +66,8 @@ class Means:
     """What applying a placement takes: who is told of bytes, what is free, how to plan with less, and a mark of trial.
 
     `goes_on` is False once a load that is under way is to be given up. `disk_folder` takes of answers that move what
-    memory has no room for. `budgets` are the user's, which two contexts at once keep to as well.
+    memory has no room for. `budgets` are the user's, which two contexts at once keep to as well. `make_room` waits
+    until what competes with a model is as its placement says.
     """
 
     ledger: Ledger
@@ -76,6 +78,7 @@ class Means:
     goes_on: Callable[[float], bool]
     disk_folder: Path | None = None
     budgets: Callable[[], Budgets] = Budgets
+    make_room: Callable[[Placement], None] = lambda placement: None
 
 
 def apply(loaded: LoadedModel, wanted: Placement, means: Means) -> Applied:
@@ -91,10 +94,12 @@ def apply(loaded: LoadedModel, wanted: Placement, means: Means) -> Applied:
         wanted = replace(wanted, can_leave=True)
     plan = loaded.plan.placed(wanted)
     change = change_of(loaded.plan.placement, wanted)
+    if change.moves_answers and (refusal := _refusal_of_the_file(loaded)):
+        return Applied(loaded, change, refusal, is_as_wanted=False)
+    if refusal := _refusal(loaded, plan):
+        return Applied(loaded, change, refusal, is_as_wanted=False)
     if not change.moves_answers:
         return _in_place(loaded, plan, change)
-    if refusal := _refusal_of_the_file(loaded) or _refusal(loaded, plan):
-        return Applied(loaded, change, refusal, is_as_wanted=False)
     with means.trials.of(plan.path):
         moved, problem = _elsewhere(loaded, plan, change, means)
     pause_s = time.perf_counter() - since
@@ -165,7 +170,14 @@ def _in_place(loaded: LoadedModel, plan: LoadPlan, change: Change) -> Applied:
         return Applied(loaded, change, f"The layers stay where they are: {error.sentence}", is_as_wanted=False)
     if change.rebounds:
         loaded.apply(plan.room.ram_bytes, plan.room.disk_bytes)
-    return Applied(replace(loaded, plan=plan), change, change.sentence)
+    loaded.loop.bound(plan.room.context_tokens)
+    return Applied(replace(loaded, plan=plan, speaker=_speaker(loaded, plan)), change, change.sentence)
+
+
+def _speaker(loaded: LoadedModel, plan: LoadPlan) -> Speaker:
+    """Composes prompts of no more than there may be; what it has cut into tokens it keeps where it can."""
+    tokens = plan.room.context_tokens
+    return loaded.speaker if tokens == loaded.speaker.context_tokens else replace(loaded.speaker, context_tokens=tokens)
 
 
 def _retarget(stream: LayerStream | None, placement: Placement) -> None:
@@ -186,10 +198,12 @@ def _refusal_of_the_file(loaded: LoadedModel) -> str:
 def _refusal(loaded: LoadedModel, plan: LoadPlan) -> str:
     """Why somebody who was asked for could not be answered to the end then; "" where everybody can."""
     needs, spec = loaded.loop.needs, plan.spec
-    if needs.num_cells > spec.num_cells:
+    most_cells = max(spec.num_cells, plan.room.context_tokens)
+    if needs.cells_now > spec.num_cells or needs.num_cells > most_cells:
+        least = needs.cells_now if needs.num_cells <= most_cells else needs.num_cells
         return (
             f"The context cannot shrink to {spec.num_cells:,} cells yet: an answer that is being written needs "
-            f"{needs.num_cells:,}."
+            f"{least:,}."
         )
     if needs.num_sequences > most_running(spec.num_sequences, min(spec.n_ubatch, spec.n_batch)):
         return f"The context stays as it is until a question that asks for {needs.num_sequences} answers has ended."
@@ -301,13 +315,11 @@ def _moved(loaded: LoadedModel, plan: LoadPlan, opened: OpenContext, means: Mean
     """Has everybody go on in a context that is empty as yet."""
     context, cells = opened.context, cells_of(opened.context)
     keeper, can_load = _keeper(loaded, plan, context, cells, means)
-    loaded.loop.move(context, cells, keeper, can_load)
+    loaded.loop.move(context, cells, keeper, can_load, plan.room.context_tokens)
     if loaded.keeper is not None and keeper is not loaded.keeper:
         loaded.keeper.close(KEEPING_SECONDS)
     means.leases.note_set_aside(loaded.loop.saved_bytes, loaded.loop.spilled_bytes)
-    speaker = loaded.speaker
-    if (tokens := min(plan.demand.context_tokens, context.num_cells)) != speaker.context_tokens:
-        speaker = replace(speaker, context_tokens=tokens)
+    speaker = _speaker(loaded, plan)
     moved = replace(loaded, plan=plan, context=context, context_leases=opened.leases, keeper=keeper, speaker=speaker)
     moved.apply(plan.room.ram_bytes, plan.room.disk_bytes)
     return moved

@@ -80,7 +80,7 @@ def build(
         keeper = keeper_over(plan, context, cells, ledger, files) if model.can_share_prefixes else None
         if keeper is not None:
             undo.callback(keeper.abandon)
-        loop = _loop(model, context, cells, keeper)
+        loop = _loop(model, context, cells, keeper, plan.room.context_tokens)
         # Tokens stay what they are, in whatever format their keys and values are kept.
         fingerprint = model_fingerprint(plan.path)
         speaker = speaker_of(model, plan.shape.name, fingerprint, plan.room.context_tokens)
@@ -152,7 +152,9 @@ def _try_out(model: Model, context: Context) -> None:
     context.clear()
 
 
-def _loop(model: Model, context: Context, cells: Cells, keeper: KnowledgeKeeper | None) -> StepLoop:
+def _loop(
+    model: Model, context: Context, cells: Cells, keeper: KnowledgeKeeper | None, context_tokens: int
+) -> StepLoop:
     costs = PassCosts()
     return StepLoop(
         model,
@@ -162,4 +164,5 @@ def _loop(model: Model, context: Context, cells: Cells, keeper: KnowledgeKeeper 
         make_drafter=partial(PromptLookup, costs=costs),
         make_beams=Beams,
         note_pass=costs.note,
+        context_tokens=context_tokens,
     )

@@ -105,6 +105,8 @@ def _words_of_context(current: Placement, wanted: Placement) -> Iterator[str]:
         yield f"{_answers(wanted.num_slots)} at once instead of {current.num_slots}"
     if current.num_cells != wanted.num_cells:
         yield f"{wanted.num_cells:,} cells instead of {current.num_cells:,}"
+    if 0 < wanted.context_tokens != current.context_tokens > 0:
+        yield f"a context of {wanted.context_tokens:,} tokens instead of {current.context_tokens:,}"
     if current.kv_type != wanted.kv_type:
         yield f"keys and values of {_BITS[wanted.kv_type]} bits instead of {_BITS[current.kv_type]}"
     if wanted.n_gpu_layers and current.kv_on_gpu != wanted.kv_on_gpu:

@@ -32,6 +32,7 @@ class SequenceGroup:
     kept. `has_forked`: the sequences have their own cells behind the prompt that they share. `is_swapped`: it left
     the cells, and what was only its own is saved. `prefill_seconds` is its share of the steps that computed its
     prompt, `read_since` when the first of them began. With `beams`, its sequences are the beams, without samplers.
+    `makes_do`: there was no room for the cells that it lacked, so it ends with those there are.
     """
 
     request: Request
@@ -50,6 +51,7 @@ class SequenceGroup:
     computed_tokens: int = 0
     prefill_seconds: float = 0.0
     read_since: float = 0.0
+    makes_do: bool = False
 
     @property
     def request_id(self) -> str:

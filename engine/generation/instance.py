@@ -78,6 +78,31 @@ class ModelInstance:
         words = applied.change.words
         self._publish(PlacementSettled(applied.is_as_wanted, applied.sentence, applied.pause_s, words))
 
+    def have_cells(self, num_cells: int) -> None:
+        """Has its context hold so many, for a prompt or an answer that is longer than any of late; published.
+
+        Where they cannot be had, whoever lacks them ends with what there is.
+
+        Raises:
+            ModelError: As `apply` does.
+        """
+        self._allow_losses()
+        planner, before = self._planner, self.loaded.context.num_cells
+        planner.needed_cells = num_cells
+        wanted = planner.placed_anew(self.loaded.plan, num_cells).placement
+        if wanted.num_cells < num_cells:
+            self.loaded.loop.have_no_more_cells()
+            return
+        self._means.make_room(wanted)
+        is_long = self.loaded.plan.placement.reloads_for(wanted)
+        with self._phases.during("loading model") if is_long else nullcontext():
+            applied = apply(self.loaded, wanted, self._means)
+        self._have(applied, planner.settings() if applied.is_as_wanted else None)
+        if self.loaded.context.num_cells < num_cells:
+            self.loaded.loop.have_no_more_cells()
+        settled = PlacementSettled(applied.is_as_wanted, applied.sentence, applied.pause_s, applied.change.words)
+        self._publish(replace(settled, cause=f"A text of more than {before:,} tokens is being answered."))
+
     def take_less(self, error: NoRoomToCompute) -> None:
         """Has it do without one thing more, as a pass found no room; published where there was one.
 
@@ -114,6 +139,10 @@ class ModelInstance:
         """What memory and disk hold of answers that had to leave their cells for others is in the ledger."""
         loop = self.loaded.loop
         self._means.leases.note_set_aside(loop.saved_bytes, loop.spilled_bytes)
+
+    def note_needs(self) -> None:
+        """Plans from now on have the cells that those who are being answered need."""
+        self._planner.needed_cells = self.loaded.loop.needs.cells_soon
 
     def leave(self, num_bytes: int) -> None:
         """Has weights leave memory. Raises NotStreamable where they cannot."""

@@ -17,7 +17,7 @@ MAX_DISK_BYTES = 16 * GIB
 
 @dataclass(frozen=True, slots=True)
 class KVRoom:
-    """`context_tokens` are the room of one prompt and its answer, in a context of `num_cells`."""
+    """`context_tokens` are the most of one prompt and its answer; those for whom `num_cells` do not do get more."""
 
     context_tokens: int
     num_cells: int

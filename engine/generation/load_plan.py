@@ -55,8 +55,9 @@ class LoadPlan:
     @property
     def room(self) -> KVRoom:
         """What the placement gives to keys and values."""
-        # Fewer cells than were wanted may be all that found room.
-        placement, tokens = self.placement, min(self.demand.context_tokens, self.placement.num_cells)
+        placement = self.placement
+        # Less than was wanted may be all that found room.
+        tokens = min(self.demand.context_tokens, placement.context_tokens or placement.num_cells)
         return KVRoom(tokens, placement.num_cells, placement.kv_ram_bytes, placement.kv_disk_bytes)
 
     @property

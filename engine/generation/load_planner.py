@@ -31,6 +31,7 @@ class LoadPlanner:
 
     `data_folder` is whose disk and memory are asked for what is free, `planning` places a model, and `beside` adds to
     what it wants what competes with it. `takes_turns`: its memory may be another model's between two tokens.
+    `needed_cells` are those of whoever is being answered, by now and for a while.
     """
 
     settings: Callable[[], Settings]
@@ -39,10 +40,11 @@ class LoadPlanner:
     planning: Planning = unmeasured
     beside: Callable[[Demand], Demand] = nothing_beside
     takes_turns: bool = False
+    needed_cells: int = 0
 
     def another(self) -> LoadPlanner:
         """For one more model, that as yet need not share its memory."""
-        return replace(self, takes_turns=False)
+        return replace(self, takes_turns=False, needed_cells=0)
 
     def hardware(self) -> Hardware:
         """What the machine has, with its devices as they were at the last look."""
@@ -65,7 +67,7 @@ class LoadPlanner:
         demand, hardware = self.demand(plan), self.hardware()
         wanted = constrained(demand, plan.given_up)
         placement = self.planning(hardware, wanted)
-        if placement.num_concessions and placement.num_cells < needed_cells:
+        if placement.num_concessions and max(placement.num_cells, placement.context_tokens) < needed_cells:
             placement = self.planning(hardware, losing_nothing(wanted))
         return replace(plan.placed(placement), demand=demand)
 
@@ -76,7 +78,8 @@ class LoadPlanner:
 
     def demand(self, plan: LoadPlan) -> Demand:
         """What a loaded model wants by the settings in force, and what competes with it."""
-        return self._with_all(plan.path, plan.demand_by(self.settings()))
+        demand = replace(plan.demand_by(self.settings()), least_cells=self.needed_cells)
+        return self._with_all(plan.path, demand)
 
     def room_bytes(self, plan: LoadPlan) -> int:
         """What is free of memory for more of a loaded model, within the budget; below 0: others take too much."""

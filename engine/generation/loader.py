@@ -320,6 +320,7 @@ class ModelLoader:
             lambda _: not self.is_closing,
             premises.kept_folder,
             planner.budgets,
+            lambda placement: self._make_room(placement, lambda: self.is_closing),
         )
         has_own_layers = n_gpu_layers is not None
         return ModelInstance(loaded, planner, means, self._publish, self._phases, has_own_layers=has_own_layers)

@@ -6,13 +6,22 @@ from dataclasses import dataclass
 
 from engine.generation.groups import Groups, SequenceGroup
 
+# Whoever needs more cells gets room for this part of its text beside it: else a long answer would need more again soon.
+AHEAD = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The cells and sequences side by side that the largest of all requests takes, were it alone."""
+    """The cells and sequences side by side that the largest of all requests takes to its end, were it alone.
+
+    `cells_now` are what the largest of those that run has by now with the next token of each answer, `cells_soon` what
+    that needs for a while.
+    """
 
     num_cells: int = 0
     num_sequences: int = 0
+    cells_now: int = 0
+    cells_soon: int = 0
 
 
 def most_running(num_sequences: int, step_tokens: int) -> int:
@@ -20,16 +29,29 @@ def most_running(num_sequences: int, step_tokens: int) -> int:
     return max(1, min(num_sequences, step_tokens) * 3 // 4)
 
 
-def needs_of(groups: Groups, num_cells: int) -> Needs:
-    """Of all that run and wait, in a context of `num_cells`: whoever would fill that needs no more."""
+def needs_of(groups: Groups, most_cells: int) -> Needs:
+    """Of all that run and wait, in contexts of at most so many cells: whoever would fill that needs no more."""
     asked = (*groups.running, *groups.waiting)
     return Needs(
-        num_cells=min(num_cells, max(map(_cells_alone, asked), default=0)),
+        num_cells=min(most_cells, max(map(_cells_to_the_end, asked), default=0)),
         num_sequences=max((group.num_sequences for group in asked), default=0),
+        cells_now=min(most_cells, max(map(cells_now, groups.running), default=0)),
+        cells_soon=min(most_cells, max(map(cells_soon, groups.running), default=0)),
     )
 
 
-def _cells_alone(group: SequenceGroup) -> int:
+def cells_now(group: SequenceGroup) -> int:
+    """Cells to hold what it has with the next token of each answer."""
+    return group.num_tokens + group.num_sequences
+
+
+def cells_soon(group: SequenceGroup) -> int:
+    """Cells with which it goes on for a while, or to its end: a quarter more than it has."""
+    now = cells_now(group)
+    return min(_cells_to_the_end(group), now + now // AHEAD)
+
+
+def _cells_to_the_end(group: SequenceGroup) -> int:
     """Cells to hold what it has with the next token of each, and to write one of its answers to the end."""
     to_the_end = group.prompt_length + group.lead.num_inserted + max(0, group.lead.max_tokens)
-    return max(group.num_tokens + group.num_sequences, to_the_end)
+    return max(cells_now(group), to_the_end)

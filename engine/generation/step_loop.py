@@ -50,7 +50,7 @@ from engine.generation.intake import Intake, MakeBeams, MakeDrafter, Makers, Mak
 from engine.generation.keeping import Keeper, KeepsNothing
 from engine.generation.metering import Metering, NotePass
 from engine.generation.model import Model
-from engine.generation.needs import Needs, most_running, needs_of
+from engine.generation.needs import Needs, cells_soon, most_running, needs_of
 from engine.generation.pass_times import PassTimes
 from engine.generation.postprocess import Postprocess
 from engine.generation.prefill_profile import PrefillProfile
@@ -96,6 +96,7 @@ class StepLoop:
         note_pass: NotePass | None = None,
         swap_budget_bytes: int = 1 << 30,
         timing: Timing = REAL_TIME,
+        context_tokens: int = 0,
     ) -> None:
         """Starts with nothing to do.
 
@@ -110,6 +111,8 @@ class StepLoop:
             note_pass: Told of each batch its tokens, the sequences that wrote a token, and what it took.
             swap_budget_bytes: The most RAM that preempted requests are saved in.
             timing: For ageing, and for what is measured.
+            context_tokens: The most of a prompt with its answer; where these are more than `cells`, whoever needs more
+                is to get another context (`wanted_cells`).
         """
         can_share = model.can_share_prefixes
         self._timing, self._note_pass = timing, note_pass
@@ -121,20 +124,25 @@ class StepLoop:
         self._sharing: Sharing | None = None
         # The last batch found no room: whoever moves the loop before the next step to where there is saves everybody.
         self.shortage: NoRoomToCompute | None = None
+        # So many cells are needed by somebody who would end for want of them: nothing is computed until the loop has
+        # moved to where they are, or has been told that there are no more; 0 where they do.
+        self.wanted_cells = 0
+        self._lacking: list[SequenceGroup] = []
         self._vocabulary = Vocabulary(model)
         make_sampler = make_sampler or partial(ChainSampler, candidates=Candidates(model.num_tokens))
         makers = Makers(make_sampler, make_drafter, make_beams) if can_share else Makers(make_sampler)
         self._intake = Intake(model, makers, cells.num_cells, 1)
-        self._assemble(context, cells, keeper)
+        self._assemble(context, cells, keeper, context_tokens)
 
-    def _assemble(self, context: Context, cells: Cells, keeper: Keeper | None) -> None:
+    def _assemble(self, context: Context, cells: Cells, keeper: Keeper | None, context_tokens: int) -> None:
         """Makes the parts that work on a context and its cells; what they know of requests lies in the groups."""
         groups, tally, clock = self._groups, self._tally, self._timing.clock
         self._context, self._cells = context, cells
         self._keeper: Keeper = keeper if keeper is not None and self._can_share else KeepsNothing()
         self._room = min(context.n_batch, context.n_ubatch)
         max_running = self.most_running
-        self._intake.resize(cells.num_cells, max_running)
+        most_cells = max(cells.num_cells, context_tokens)
+        self._intake.resize(most_cells, max_running)
         self._residence = Residence(context, cells, self._keeper, clock)
         self._postprocess = Postprocess(context, self._residence, self._vocabulary, tally, self._events)
         self._branching = Branching(context, self._residence, self._vocabulary)
@@ -149,6 +157,7 @@ class StepLoop:
             max_running,
             self._room,
             self._swap_budget_bytes,
+            most_cells,
         )
         self._admission.share_steps(self._sharing)
         # Where each pass costs reading layers, it is a question of what passes take.
@@ -171,7 +180,7 @@ class StepLoop:
             self._events,
         )
         self._metering = Metering(groups, self.profile, tally, self._note_pass)
-        self._appending = Appending(groups, cells.num_cells, self._can_share)
+        self._appending = Appending(groups, most_cells, self._can_share)
 
     @property
     def has_work(self) -> bool:
@@ -290,7 +299,7 @@ class StepLoop:
     @property
     def needs(self) -> Needs:
         """What a context must have, so that everybody who was asked for can go on in it."""
-        return needs_of(self._groups, self._cells.num_cells)
+        return needs_of(self._groups, self._admission.most_cells)
 
     def set_aside(self, room_bytes: int, disk_folder: Path | None = None) -> None:
         """Takes everybody out of the cells, because the context is about to go; nobody has ended by that.
@@ -310,7 +319,14 @@ class StepLoop:
             for group in self._groups.waiting:
                 self._residence.spill(group, disk_folder)
 
-    def move(self, context: Context, cells: Cells, keeper: Keeper | None, can_load: bool = True) -> None:
+    def move(
+        self,
+        context: Context,
+        cells: Cells,
+        keeper: Keeper | None,
+        can_load: bool = True,
+        context_tokens: int = 0,
+    ) -> None:
         """Goes on in another context with everybody that was set aside; the next steps give them cells.
 
         Args:
@@ -318,6 +334,7 @@ class StepLoop:
             cells: All of its cells.
             keeper: What keeps prompts in it.
             can_load: Whether what was saved fits the new context; else all of it is computed again.
+            context_tokens: The most of a prompt with its answer from now on.
         """
         before = self._residence
         for group in self._groups.waiting:
@@ -326,9 +343,25 @@ class StepLoop:
                 self._admission.let_go(group)
             for sequence in group.sequences:
                 sequence.renew()
-        self._assemble(context, cells, keeper)
+        self._assemble(context, cells, keeper, context_tokens)
         self._residence.take_over(before)
-        self.shortage = None
+        self.shortage, self.wanted_cells = None, 0
+
+    def have_no_more_cells(self) -> None:
+        """There is no room for a context with more: whoever lacks cells ends with those there are.
+
+        Who comes later may find room.
+        """
+        for group in self._lacking:
+            group.makes_do = True
+        self.wanted_cells = 0
+
+    def bound(self, context_tokens: int) -> None:
+        """A prompt with its answer may have so many tokens from now on, or as many as there are cells."""
+        most_cells = max(self._cells.num_cells, context_tokens)
+        self._intake.resize(most_cells, self.most_running)
+        self._appending = Appending(self._groups, most_cells, self._can_share)
+        self._admission.most_cells, self.wanted_cells = most_cells, 0
 
     def counters(self) -> LoopCounters:
         """What it has done, and what it holds now."""
@@ -356,12 +389,25 @@ class StepLoop:
         ):
             # It would take a tenth longer beside cells that a restore of milliseconds gives back.
             self._keeper.spare_cells()
+        self.wanted_cells = 0
+        self._lacking.clear()
         if (misfit := self._admission.make_room(self._room)) is not None:
-            self._ending.cut(misfit)
+            self._give_or_cut(misfit)
         if not self._groups.suspects and (misfit := self._admission.admit()) is not None:
-            self._ending.cut(misfit)
+            self._give_or_cut(misfit)
+        if self.wanted_cells:
+            return []
         self._gathering.gather_if_due()
         return self._batching.next()
+
+    def _give_or_cut(self, misfit: SequenceGroup) -> None:
+        """Whoever lacks cells gets a context that has more, if it may; what nobody waits for is not worth a pause."""
+        num_cells, most_cells = self._cells.num_cells, self._admission.most_cells
+        if num_cells < most_cells and misfit.request.sampling.max_tokens > 0 and not misfit.makes_do:
+            self._lacking.append(misfit)
+            self.wanted_cells = min(most_cells, max(num_cells + 1, cells_soon(misfit), self.wanted_cells))
+        else:
+            self._ending.cut(misfit)
 
     # Run: one call of llama.cpp.
 

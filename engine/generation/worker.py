@@ -311,7 +311,10 @@ class GenerationWorker:
             self.models.step()
             if loaded.loop.shortage is not None and not front.loader.is_closing:
                 instance.take_less(loaded.loop.shortage)
+            elif loaded.loop.wanted_cells and not front.loader.is_closing:
+                instance.have_cells(loaded.loop.wanted_cells)
             instance.note_set_aside()
+            instance.note_needs()
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
             self.models.start_over(front, error)
         self._idle_time.note_step()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, AnswerStateChanged, Event
@@ -16,6 +17,8 @@ from engine.metrics import Timings
 # How much one answer says of the next ones, and what was assumed before the first, in answers.
 _LEARNING_RATE, _ASSUMED_ANSWERS = 0.2, 1 / 2
 _RUNNING = ("reading", "writing")
+# The longest of so many is what the next one may be.
+_OF_LATE = 16
 # Nobody has asked for so long: whoever asks next may be alone.
 QUIET_SECONDS = 60.0
 # A plan is not made anew for less.
@@ -35,6 +38,7 @@ class BacklogWatch:
         self._on_change, self._clock = on_change, clock
         self._runs: dict[str, bool] = {}
         self._known, self._num_known = Backlog(), 0
+        self._lengths = deque[int](maxlen=_OF_LATE)
         # Of questions that have ended, the share that others took the place of; those that have come since one ended.
         self._refill, self._num_come, self._ended_at = 0.0, 0, float("-inf")
         self._lock = threading.Lock()
@@ -61,12 +65,14 @@ class BacklogWatch:
                 known.answer_tokens,
                 known.cached_share,
                 max(LEAST_REFILL, round(self._refill, _REFILL_DIGITS)),
+                max(self._lengths, default=0),
             )
 
     def _learn(self, timings: Timings) -> None:
         """An answer of quotes alone says nothing."""
         if timings.prompt_tokens:
             self._num_known += 1
+            self._lengths.append(timings.prompt_tokens + timings.generated_tokens)
             rate = max(_LEARNING_RATE, 1 / (self._num_known + _ASSUMED_ANSWERS))
             self._known = _learned(self._known, timings, rate)
 

@@ -58,7 +58,8 @@ class Demand:
     then not in `fixed`; 0 where there is none. `index_bytes` is the whole index, were all partitions in memory, of
     which `partition_bytes` is the largest. `is_streamable`: the layers of the model's file can be read one by one.
     `is_packable`: they may be read in the processor's order, from a copy on the disk, for all that is known.
-    `can_quantise_kv`: keys and values of this model can be kept in 8 bits.
+    `can_quantise_kv`: keys and values of this model can be kept in 8 bits. `context_tokens` are the most that a prompt
+    and its answer may have together; `least_cells` are what those who are being answered need by now, and for a while.
 
     `held_…_bytes` is what of ours lies in a tier already, and is given back where the plan says so: it is free for us.
     Of memory it is the whole process, and those of `fixed` that are other processes.
@@ -76,6 +77,7 @@ class Demand:
     is_packable: bool = False
     # Whether the heads of the model allow keys and values of 8 bits.
     can_quantise_kv: bool = True
+    least_cells: int = 0
     budgets: Budgets = field(default_factory=Budgets)
     wishes: Wishes = field(default_factory=Wishes)
     device_reserve_bytes: int = 0
@@ -88,7 +90,8 @@ class Demand:
 class Backlog:
     """What waits and runs now; tokens a prompt and an answer take on the average, as far as known.
 
-    Of questions that end while others are there, new ones take the place of the share `refill`.
+    Of questions that end while others are there, new ones take the place of the share `refill`. `longest_tokens` are
+    those of the longest prompt of late, with its answer; 0 where nothing is known.
     """
 
     waiting: int = 0
@@ -97,6 +100,7 @@ class Backlog:
     answer_tokens: int = 256
     cached_share: float = 0.0
     refill: float = 0.0
+    longest_tokens: int = 0
 
     @property
     def num_answers(self) -> int:

@@ -60,6 +60,24 @@ def _usual(backlog: Backlog) -> tuple[float, float]:
     return prompt_tokens + answer_tokens / 2, prompt_tokens + answer_tokens
 
 
+def least_cells(demand: Demand, backlog: Backlog, *, has_device: bool) -> int:
+    """Fewer than these no plan has.
+
+    Cells for one of the usual length, and for the longest of late: what is longer gets more of them when it comes,
+    which takes a new context. With a device more cells may mean fewer layers there, and for that the model is loaded
+    anew: so a whole context is there.
+    """
+    if has_device:
+        return demand.context_tokens
+    wanted = max(cells_for(1, demand, backlog), demand.least_cells, backlog.longest_tokens)
+    return min(demand.context_tokens, aligned(wanted))
+
+
+def aligned(num_cells: int) -> int:
+    """So many cells at least as contexts are made with."""
+    return -(-num_cells // CELLS_ALIGNMENT) * CELLS_ALIGNMENT
+
+
 def least_ubatch(demand: Demand) -> int:
     """The fewest tokens of a prompt that a pass may read."""
     return demand.wishes.n_ubatch or UBATCHES[0]
@@ -68,7 +86,7 @@ def least_ubatch(demand: Demand) -> int:
 def _without_layers(demand: Demand, backlog: Backlog, *, has_device: bool) -> Iterator[Frame]:
     ubatches = _ubatches(demand, backlog)
     for kv_type in _kv_types(demand):
-        for num_slots, cells in _slots_and_cells(demand, backlog):
+        for num_slots, cells in _slots_and_cells(demand, backlog, least_cells(demand, backlog, has_device=has_device)):
             for n_ubatch in ubatches:
                 for embedder_on_gpu in _embedder_choices(demand, has_device=has_device):
                     for kv_on_gpu in _kv_choices(demand, has_device=has_device):
@@ -121,11 +139,10 @@ def _slots(demand: Demand, backlog: Backlog) -> tuple[int, ...]:
     return gang_sizes(backlog.num_answers, demand.parallel_answers)
 
 
-def _slots_and_cells(demand: Demand, backlog: Backlog) -> tuple[tuple[int, int], ...]:
+def _slots_and_cells(demand: Demand, backlog: Backlog, least: int) -> tuple[tuple[int, int], ...]:
     """Never fewer cells than for one of the longest; usual ones find room for several in these."""
     slots = _slots(demand, backlog)
-    wanted = (-(-cells_for(count, demand, backlog) // CELLS_ALIGNMENT) * CELLS_ALIGNMENT for count in slots)
-    sizes = dict.fromkeys(max(demand.context_tokens, num_cells) for num_cells in wanted)
+    sizes = dict.fromkeys(max(least, aligned(cells_for(count, demand, backlog))) for count in slots)
     return tuple((max(1, min(max(slots), answers_in(size, demand, backlog))), size) for size in sizes)
 
 

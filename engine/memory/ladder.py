@@ -279,8 +279,8 @@ def _fewer_cells(tier: Tier, state: LadderState) -> Rung | None:
     placement = state.placement
     slots = max(placement.num_slots, placement.num_cells // max(1, state.demand.context_tokens))
     slots = state.bounded("fewer_cells", slots)
-    # Fewer than the longest prompt may need there never are: then it would free nothing.
-    can_shrink = placement.num_cells > state.demand.context_tokens
+    # With a device there never are fewer than a whole context has: then it would free nothing.
+    can_shrink = not placement.n_gpu_layers or placement.num_cells > state.demand.context_tokens
     if slots < 2 or not can_shrink or not _kv_bytes(state, tier):
         return None
     left = slots // 2
@@ -316,17 +316,19 @@ def _kv_8bit(tier: Tier, state: LadderState) -> Rung | None:
 
 
 def _smaller_context(tier: Tier, state: LadderState) -> Rung | None:
-    # There may be fewer cells already, since no more found room.
-    tokens = min(state.bounded("smaller_context", state.demand.context_tokens), state.placement.num_cells)
-    if not state.demand.wishes.may_lose or tokens // 2 < LEAST_CONTEXT_TOKENS or not _kv_bytes(state, tier):
+    # There may be fewer cells than that already: so many as were needed of late. Only less than these frees anything.
+    tokens = state.bounded("smaller_context", state.demand.context_tokens)
+    there = min(tokens, state.placement.num_cells)
+    left = max(LEAST_CONTEXT_TOKENS, there // 2)
+    if not state.demand.wishes.may_lose or left >= there or not _kv_bytes(state, tier):
         return None
     return Rung(
         tier,
         "smaller_context",
-        f"Prompt and answer together have room for {tokens // 2:,} tokens instead of {tokens:,}: fewer passages fit.",
+        f"Prompt and answer together have room for {left:,} tokens instead of {tokens:,}: fewer passages fit.",
         f"Prompt and answer together may have room for {tokens:,} tokens again.",
-        bound=tokens // 2,
-        num_bytes=_kv_bytes(state, tier) // 2,
+        bound=left,
+        num_bytes=_kv_bytes(state, tier) * (there - left) // there,
     )
 
 

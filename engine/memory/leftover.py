@@ -1,4 +1,4 @@
-"""What no layer could use, handed out: more of the index, cells for further answers, and more kept KV."""
+"""What no layer could use, handed out: a whole context, more of the index, cells for further answers, and kept KV."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def handed_out(terms: Terms, room: Room, found: Found, answers_in: AnswersIn) ->
     frame, filling = found.frame, found.filling
     if not found.fits or filling.is_mapped:
         return frame, filling
+    frame = _with_context(terms, room, frame, filling)
     filling = _with_index(terms, filling, ram_left(terms, room, frame, filling))
     frame = _with_cells(terms, room, frame, filling, answers_in if found.serves_all else None)
     return frame, _with_tree(terms, room, filling, ram_left(terms, room, frame, filling))
@@ -34,6 +35,12 @@ def ram_left(terms: Terms, room: Room, frame: Frame, filling: Filling) -> int:
     """Bytes of memory that nothing of ours takes."""
     left = room.ram_bytes - terms.framed_ram_bytes(frame) - filling.index_bytes - filling.tree_bytes
     return left - terms.weight_ram_bytes(frame, filling)
+
+
+def _with_context(terms: Terms, room: Room, frame: Frame, filling: Filling) -> Frame:
+    """Cells for the longest prompt, which then need not be had in a pause when it comes."""
+    whole = replace(frame, num_cells=max(frame.num_cells, terms.demand.context_tokens))
+    return whole if ram_left(terms, room, whole, filling) >= 0 else frame
 
 
 def _with_index(terms: Terms, filling: Filling, left_bytes: int) -> Filling:

@@ -45,7 +45,8 @@ class Placement:
     of them; the layers between them and those on the device are pinned in memory. `is_repacked`: weights lie in the
     order that the processor reads fastest; where some are streamed (`is_packed`), that is from a copy on the disk.
     `index_bytes` is the room of resident partitions, `kv_ram_bytes` and `kv_disk_bytes` that of what was read and is
-    kept. `spans` are all bytes by owner, as the ledger will have them.
+    kept. A prompt and its answer may have `context_tokens` together: where these are more than there are cells, whoever
+    needs more gets a new context. `spans` are all bytes by owner, as the ledger will have them.
 
     `can_leave`: weights in memory lie in memory of ours and can leave it for another model's.
 
@@ -73,6 +74,7 @@ class Placement:
     kv_type: KVType = "f16"
     num_slots: int = 1
     num_cells: int = 0
+    context_tokens: int = 0
     n_ubatch: int = 0
     index_bytes: int = 0
     kv_ram_bytes: int = 0

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from engine.memory.cost_model import Course, Disk
 from engine.memory.demand import Backlog, Demand
-from engine.memory.frames import answers_in, least_ubatch
+from engine.memory.frames import answers_in, least_cells, least_ubatch
 from engine.memory.gangs import Sharing, gang_sizes
 from engine.memory.hardware import Hardware
 from engine.memory.leftover import handed_out
@@ -39,10 +39,11 @@ def plan(hardware: Hardware, profile: Profile, backlog: Backlog, demand: Demand)
         demand: The model, the index, and everything that competes with them.
     """
     room = room_of(hardware, demand)
-    terms = Terms(demand, room.disk_bytes)
-    found = search(terms, room, profile, backlog, has_device=bool(hardware.devices))
+    terms, has_device = Terms(demand, room.disk_bytes), bool(hardware.devices)
+    found = search(terms, room, profile, backlog, has_device=has_device)
     frame, filling = handed_out(terms, room, found, lambda num_cells: answers_in(num_cells, demand, backlog))
-    return _placement(terms, room, found, frame, filling, has_device=bool(hardware.devices))
+    fewest = least_cells(demand, backlog, has_device=has_device)
+    return _placement(terms, room, found, frame, filling, fewest, has_device=has_device)
 
 
 def predicted(placement: Placement, profile: Profile, backlog: Backlog, demand: Demand) -> Prediction:
@@ -90,7 +91,7 @@ def sharing_of(placement: Placement, profile: Profile, backlog: Backlog, demand:
 
 
 def _placement(
-    terms: Terms, room: Room, found: Found, frame: Frame, filling: Filling, *, has_device: bool
+    terms: Terms, room: Room, found: Found, frame: Frame, filling: Filling, fewest_cells: int, *, has_device: bool
 ) -> Placement:
     beside = terms.framed_ram_bytes(frame) + filling.index_bytes + filling.tree_bytes
     in_memory = terms.weight_ram_bytes(frame, filling)
@@ -117,6 +118,7 @@ def _placement(
         kv_type=frame.kv_type,
         num_slots=frame.num_slots,
         num_cells=frame.num_cells,
+        context_tokens=terms.demand.context_tokens,
         n_ubatch=frame.n_ubatch,
         index_bytes=filling.index_bytes,
         kv_ram_bytes=filling.tree_bytes,
@@ -127,14 +129,14 @@ def _placement(
         fits=found.fits,
         reasons=words.reasons(),
         num_evaluated=found.evaluated,
-        is_starved=not found.fits or (filling.is_mapped and not _could_stream(terms, frame, filling)),
+        is_starved=not found.fits or (filling.is_mapped and not _could_stream(terms, frame, filling, fewest_cells)),
     )
 
 
-def _could_stream(terms: Terms, frame: Frame, filling: Filling) -> bool:
+def _could_stream(terms: Terms, frame: Frame, filling: Filling, fewest_cells: int) -> bool:
     """Whether a ring had room, if all beside it took as little as can be and lost nothing: nobody was forced to map."""
     demand = terms.demand
-    smallest = replace(frame, n_ubatch=least_ubatch(demand), num_slots=1, num_cells=demand.context_tokens)
+    smallest = replace(frame, n_ubatch=least_ubatch(demand), num_slots=1, num_cells=fewest_cells)
     least_index = min(demand.partition_bytes, filling.index_bytes)
     freed = terms.framed_ram_bytes(frame) - terms.framed_ram_bytes(smallest) + filling.index_bytes - least_index
     return terms.has_ring_room(smallest, filling.mapped_room_bytes + freed + filling.tree_bytes)

@@ -140,6 +140,16 @@ def test_a_killed_window_loses_no_answer(desk: Desk) -> None:
     assert desk.states() == ["answered", "waiting"]
 
 
+def test_a_file_whose_passages_are_found_waits_for_the_model(desk: Desk) -> None:
+    desk.begin(1)
+    question_id = desk.asked()[0].question_id
+    state = protocol.AnswerState(question_id=question_id, state="queued", ahead=3)
+    desk.client.tell(state)
+    assert desk.states() == ["searching"]
+    desk.client.tell(found(question_id, passage(place="page 1")), state)
+    assert desk.states() == ["waiting"]
+
+
 def test_after_a_death_of_the_engine_the_questions_are_sent_again(desk: Desk) -> None:
     desk.begin(2)
     desk.client.tell(tokens(desk.asked()[0].question_id, "In Ju"))

@@ -275,12 +275,63 @@ def test_who_is_cancelled_during_a_change_ends_as_cancelled(model_desk, monkeypa
 def test_a_context_does_not_shrink_below_what_an_answer_needs_that_is_being_written(model_desk):
     model_desk.ask("How?", "q", **ENDLESS)
     has_begun(model_desk, "q")
-    settled = placed(model_desk, num_slots=1, num_cells=SLOT // 2)
+    small = {"num_slots": 1, "num_cells": SLOT // 2, "context_tokens": SLOT // 2}
+    settled = placed(model_desk, **small)
     assert not settled.is_in_force
     assert settled.sentence.startswith("The context cannot shrink to 512 cells yet: an answer that is being written ")
     assert isinstance(end_of(model_desk, "q"), AnswerFinished)
-    assert placed(model_desk, num_slots=1, num_cells=SLOT // 2).is_in_force
+    assert placed(model_desk, **small).is_in_force
     assert model_desk.loader.loaded_now.speaker.context_tokens == SLOT // 2
+
+
+def grown(desk: Desk) -> list[PlacementSettled]:
+    return [event for event in desk.events if isinstance(event, PlacementSettled) and event.cause]
+
+
+def test_an_answer_that_becomes_longer_than_its_context_goes_on_in_a_larger_one(model_desk):
+    model_desk.ask("How?", "whole", **ENDLESS)
+    whole = texts_of(model_desk, ["whole"])["whole"]
+    assert not grown(model_desk)
+    assert placed(model_desk, num_slots=1, num_cells=SLOT // 2).is_in_force
+    assert model_desk.loader.loaded_now.speaker.context_tokens == SLOT
+    model_desk.ask("How?", "q", **ENDLESS)
+    end = end_of(model_desk, "q")
+    assert isinstance(end, AnswerFinished)
+    assert end.timings.generated_tokens == 600
+    assert end.answer.text == whole
+    [settled] = grown(model_desk)
+    assert settled.is_in_force
+    assert settled.cause == "A text of more than 512 tokens is being answered."
+    assert model_desk.loader.loaded_now.context.num_cells > SLOT // 2
+
+
+def test_a_prompt_that_is_longer_than_its_context_is_read_in_a_larger_one_beside_others(model_desk, decisive):
+    assert placed(model_desk, num_slots=1, num_cells=SLOT // 4).is_in_force
+    first, *others = decisive
+    ask_all(model_desk, [first])
+    model_desk.ask("How? " * 120, "long", **LONG)
+    for question in others:
+        model_desk.ask(question, question, **LONG)
+    assert isinstance(end_of(model_desk, "long"), AnswerFinished)
+    assert texts_of(model_desk, list(decisive)) == decisive
+    assert len(grown(model_desk)) == 1
+
+
+def test_where_there_is_no_room_for_more_cells_an_answer_ends_with_those_there_are(model_desk, monkeypatch):
+    assert placed(model_desk, num_slots=1, num_cells=SLOT // 2).is_in_force
+    with monkeypatch.context() as patch:
+        patch.setattr(applying, "SPARE_BYTES", 1 << 60)
+        refuse(patch, lambda spec: spec.num_cells > SLOT // 2)
+        model_desk.ask("How?", "q", **ENDLESS)
+        end = end_of(model_desk, "q")
+    assert isinstance(end, AnswerFinished)
+    assert end.answer.finish_reason == "length"
+    assert 200 < end.timings.generated_tokens < 512
+    [settled] = grown(model_desk)
+    assert not settled.is_in_force
+    # The next one may find room.
+    model_desk.ask("How?", "again", **ENDLESS)
+    assert end_of(model_desk, "again").timings.generated_tokens == 600
 
 
 def test_a_placement_for_a_model_that_is_not_loaded_any_more_is_passed_over(model_desk, tmp_path: Path):

@@ -228,6 +228,8 @@ def test_cells_are_given_up_also_where_a_plan_writes_one_answer_at_a_time_in_the
     assert constrained(DEMAND, [rung]).parallel_answers == 2
 
 
-def test_cells_for_one_long_prompt_stay_however_many_short_answers_share_them():
-    shared = replace(PLACEMENT, n_gpu_layers=0, num_cells=4096, index_bytes=0, kv_ram_bytes=0)
-    assert next_rung("ram", LadderState(DEMAND, shared)).kind == "more_streamed"
+def test_cells_for_one_long_prompt_stay_beside_layers_on_a_device_and_else_come_again_with_it():
+    shared = replace(PLACEMENT, num_cells=4096, index_bytes=0, kv_ram_bytes=0)
+    assert "fewer_cells" not in [rung.kind for rung in walked_down("gpu", LadderState(DEMAND, shared)).given_up]
+    without = replace(shared, n_gpu_layers=0)
+    assert next_rung("ram", LadderState(DEMAND, without)).kind == "fewer_cells"

@@ -103,7 +103,10 @@ def test_wishes_and_what_cannot_be_done_without_are_kept(start: int):
     for seed in range(start, start + 30):
         hardware, profile, backlog, demand = case(seed)
         placement, wishes = plan(hardware, profile, backlog, demand), demand.wishes
-        assert placement.num_cells >= demand.context_tokens, seed
+        longest = max(demand.least_cells, backlog.longest_tokens)
+        least_cells = demand.context_tokens if hardware.devices else min(demand.context_tokens, longest)
+        assert placement.num_cells >= least_cells, seed
+        assert placement.context_tokens == demand.context_tokens, seed
         assert 1 <= placement.num_slots <= demand.parallel_answers, seed
         assert wishes.n_gpu_layers is None or placement.n_gpu_layers <= wishes.n_gpu_layers, seed
         assert wishes.n_ubatch is None or placement.n_ubatch == wishes.n_ubatch, seed
@@ -386,7 +389,28 @@ def test_where_nothing_fits_the_sentence_says_that_it_cannot_run():
     placement = plan(machine(0, 1), DESKTOP, Backlog(), wanted(SEVENTY))
     assert not placement.fits
     assert placement.sentence.startswith("There is too little memory for this model: it needs ")
-    assert placement.num_cells == 8192
+    # For what is usual: no more than that is kept free where it would stand in the way.
+    assert (placement.num_cells, placement.context_tokens) == (1792, 8192)
+
+
+def test_where_layers_are_streamed_there_are_cells_for_the_longest_of_late_and_else_for_a_whole_context():
+    def cells(hardware, **backlog):
+        placement = plan(hardware, DESKTOP, Backlog(1, prompt_tokens=300, answer_tokens=60, **backlog), wanted(EIGHT))
+        return len(placement.streamed_layers) > 0, placement.num_cells
+
+    assert cells(machine(0, 4)) == (True, 512)
+    assert cells(machine(0, 4), longest_tokens=900) == (True, 1024)
+    assert cells(machine(0, 4), longest_tokens=9000) == (True, 8192)
+    assert cells(machine(0, 32))[1] >= 8192
+    # There, more cells may mean that the model has to be loaded anew.
+    assert cells(machine(4, 4))[1] >= 8192
+
+
+def test_who_is_answered_has_the_cells_that_are_needed_by_now():
+    short = Backlog(1, prompt_tokens=300, answer_tokens=60)
+    demand = wanted(EIGHT, least_cells=3000)
+    assert plan(machine(0, 4), DESKTOP, short, demand).num_cells == 3072
+    assert plan(machine(0, 4), DESKTOP, short, replace(demand, least_cells=20_000)).num_cells == 8192
 
 
 def test_many_waiting_questions_get_more_slots_than_one():
