@@ -492,11 +492,14 @@ def test_less_room_for_the_index_is_told_where_something_leaves_memory_for_it(is
 # --- what may be lost for want of room ---
 
 STARVED = int(1.24 * GIB)
+# Of late a question filled the context.
+WHOLE = Backlog(longest_tokens=4096)
 
 
 def starved_machine(may_lose: bool) -> ScriptedMachine:
     """One whose model has room neither in memory nor for a ring, with all of its keys and values."""
-    machine = ScriptedMachine(ram_bytes=8 * GIB, settings=Settings(memory=MemorySettings(may_lose=may_lose)))
+    settings = Settings(memory=MemorySettings(may_lose=may_lose))
+    machine = ScriptedMachine(ram_bytes=8 * GIB, settings=settings, backlog=WHOLE)
     machine.allow(ram_budget_bytes=STARVED)
     machine.run(20)
     return machine
@@ -515,6 +518,15 @@ def test_a_model_without_room_is_left_to_the_system_until_losses_are_allowed_and
     assert machine.ledger.held_bytes("ram") <= STARVED
 
 
+def test_what_a_whole_context_would_starve_is_streamed_with_the_cells_that_are_usual():
+    machine = starved_machine(may_lose=False)
+    machine.backlog = Backlog(longest_tokens=900)
+    machine.run(30)
+    assert machine.placement.streamed_layers
+    assert (machine.placement.kv_type, machine.placement.offer) == ("f16", "")
+    assert (machine.placement.num_cells, machine.placement.context_tokens) == (1792, 4096)
+
+
 def test_a_larger_budget_brings_back_at_once_what_was_lost():
     machine = starved_machine(may_lose=True)
     assert machine.placement.num_concessions
@@ -525,7 +537,7 @@ def test_a_larger_budget_brings_back_at_once_what_was_lost():
 
 
 def test_what_was_lost_to_other_programs_is_had_again_a_minute_after_they_have_gone():
-    machine = ScriptedMachine(ram_bytes=8 * GIB, others_bytes=GIB)
+    machine = ScriptedMachine(ram_bytes=8 * GIB, others_bytes=GIB, backlog=WHOLE)
     machine.allow(may_lose=True)
     machine.run(20)
     machine.others_bytes = 8 * GIB - int(1.6 * GIB)
