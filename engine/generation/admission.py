@@ -20,6 +20,7 @@ from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.queueing import Queueing, has_precedence
 from engine.generation.residence import Residence
 from engine.generation.scheduler import Resident, is_read_soon, victim, watermark
+from engine.generation.swap_room import ROOMY, SwapRoom
 from engine.memory.gangs import Sharing
 
 # While nobody comes or goes, there is room only where kept KV was unpinned, or where waiting made more urgent.
@@ -45,11 +46,15 @@ class Admission:
         step_tokens: int,
         swap_budget_bytes: int,
         most_cells: int = 0,
+        swap_room: Callable[[], SwapRoom] = lambda: ROOMY,
     ) -> None:
-        """Of a context; one that takes its place may have `most_cells`, where that is more."""
+        """Of a context; one that takes its place may have `most_cells`, where that is more.
+
+        What leaves the cells takes no more memory than `swap_budget_bytes` in all, nor than `swap_room` has then.
+        """
         self._groups, self._cells, self._keeper, self._residence = groups, cells, keeper, residence
         self._profile, self._tally, self._clock = profile, tally, clock
-        self._max_running, self._swap_budget_bytes = max_running, swap_budget_bytes
+        self._max_running, self._swap_budget_bytes, self._swap_room = max_running, swap_budget_bytes, swap_room
         self._step_tokens, self.most_cells = step_tokens, max(most_cells, cells.num_cells)
         self._queue = Queueing(groups, keeper, residence.can_share, clock)
         self.lacks_cells = self._is_held_back = False
@@ -142,13 +147,17 @@ class Admission:
 
     def preempt(self, group: SequenceGroup) -> None:
         """Takes all cells from a running group; it waits to go on where it was."""
-        kind = choose(
-            self._residence.parts(group),
-            self._swap_budget_bytes - self._residence.saved_bytes,
-            self._residence.rates,
-            self._profile,
-        )
-        self._leave(group, kind == "swap" and self._residence.save(group))
+        self._leave(group, self._is_saved(group))
+
+    def _is_saved(self, group: SequenceGroup) -> bool:
+        """Copies out of the cells what only this group holds, where that is worth it and has room; or says that not."""
+        residence, room = self._residence, self._swap_room()
+        parts, left_bytes = residence.parts(group), self._swap_budget_bytes - residence.saved_bytes
+        if choose(parts, min(left_bytes, room.ram_bytes), residence.rates, self._profile) == "swap":
+            return residence.save(group)
+        if room.disk_folder is None or choose(parts, room.passing_bytes, DISK_RATES, self._profile) != "swap":
+            return False
+        return residence.save(group) and residence.spill(group, room.disk_folder)
 
     def take_back(self, group: SequenceGroup) -> None:
         """Takes a group out of cells that have lost what it computed; it is computed again."""

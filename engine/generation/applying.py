@@ -31,16 +31,15 @@ from engine.generation.model_leases import ModelLeases, cell_bytes
 from engine.generation.needs import most_running
 from engine.generation.opening import Opening
 from engine.generation.speaker import Speaker
+from engine.generation.swap_room import room_in
 from engine.generation.weights.packing import Packing
 from engine.generation.weights.stream import LayerStream
 from engine.memory.demand import Budgets
 from engine.memory.hardware import Hardware
 from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
-from engine.memory.room import DISK_RESERVE_SHARE, device_free_bytes
+from engine.memory.room import device_free_bytes
 
-# Of the memory that is free, so much may hold what was computed while it moves; the rest is computed again.
-SET_ASIDE_SHARE = 1 / 2
 # Two contexts at once leave at least so much free.
 SPARE_BYTES = 64 * MIB
 # What is kept in another format is written to the disk for so long at most; nobody's answer goes on meanwhile.
@@ -297,13 +296,11 @@ def _with_weights(loaded: LoadedModel, plan: LoadPlan, means: Means) -> LoadedMo
 
 def _set_aside(loaded: LoadedModel, wanted: LoadPlan, means: Means) -> None:
     """Everything leaves the cells: what is kept for memory, what is being written for where it is not in the way."""
-    hardware = means.hardware()
+    room = room_in(means.hardware(), means.disk_folder)
     can_load = loaded.plan.placement.kv_type == wanted.placement.kv_type
-    has_disk = hardware.disk_free_bytes > hardware.disk_capacity_bytes * DISK_RESERVE_SHARE
     if loaded.keeper is not None:
         loaded.keeper.leave_cells()
-    disk_folder = means.disk_folder if can_load and has_disk else None
-    loaded.loop.set_aside(int(hardware.ram_free_bytes * SET_ASIDE_SHARE), disk_folder)
+    loaded.loop.set_aside(room.ram_bytes, room.disk_folder if can_load else None)
     means.leases.note_set_aside(loaded.loop.saved_bytes, loaded.loop.spilled_bytes)
 
 

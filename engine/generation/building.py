@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from engine.generation.model_leases import LeaseGroup, ModelLeases
 from engine.generation.opening import Opening, lack_of_room_told
 from engine.generation.speaker import speaker_of
 from engine.generation.step_loop import StepLoop
+from engine.generation.swap_room import room_now
 from engine.generation.weights.packing import Packing
 from engine.generation.weights.stream import LayerStream
 from engine.memory.ledger import Ledger
@@ -80,7 +82,7 @@ def build(
         keeper = keeper_over(plan, context, cells, ledger, files) if model.can_share_prefixes else None
         if keeper is not None:
             undo.callback(keeper.abandon)
-        loop = _loop(model, context, cells, keeper, plan.room.context_tokens)
+        loop = _loop(model, context, cells, keeper, plan.room.context_tokens, files.folder)
         # Tokens stay what they are, in whatever format their keys and values are kept.
         fingerprint = model_fingerprint(plan.path)
         speaker = speaker_of(model, plan.shape.name, fingerprint, plan.room.context_tokens)
@@ -153,7 +155,7 @@ def _try_out(model: Model, context: Context) -> None:
 
 
 def _loop(
-    model: Model, context: Context, cells: Cells, keeper: KnowledgeKeeper | None, context_tokens: int
+    model: Model, context: Context, cells: Cells, keeper: KnowledgeKeeper | None, context_tokens: int, folder: Path
 ) -> StepLoop:
     costs = PassCosts()
     return StepLoop(
@@ -165,4 +167,5 @@ def _loop(
         make_beams=Beams,
         note_pass=costs.note,
         context_tokens=context_tokens,
+        swap_room=partial(room_now, folder),
     )

@@ -58,6 +58,7 @@ from engine.generation.request import PromptRead, Request, RequestFailed, StepEv
 from engine.generation.residence import Residence
 from engine.generation.sampler import ChainSampler
 from engine.generation.segment import Segment
+from engine.generation.swap_room import ROOMY, SwapRoom
 from engine.generation.vocabulary import Vocabulary
 from engine.memory.gangs import Sharing
 
@@ -97,6 +98,7 @@ class StepLoop:
         swap_budget_bytes: int = 1 << 30,
         timing: Timing = REAL_TIME,
         context_tokens: int = 0,
+        swap_room: Callable[[], SwapRoom] = lambda: ROOMY,
     ) -> None:
         """Starts with nothing to do.
 
@@ -113,10 +115,11 @@ class StepLoop:
             timing: For ageing, and for what is measured.
             context_tokens: The most of a prompt with its answer; where these are more than `cells`, whoever needs more
                 is to get another context (`wanted_cells`).
+            swap_room: What of memory and disk may hold preempted requests now.
         """
         can_share = model.can_share_prefixes
         self._timing, self._note_pass = timing, note_pass
-        self._can_share, self._swap_budget_bytes = can_share, swap_budget_bytes
+        self._can_share, self._swap_budget_bytes, self._swap_room = can_share, swap_budget_bytes, swap_room
         self.profile = PrefillProfile()
         self._tally, self._groups = Tally(), Groups()
         self._events: list[StepEvent] = []
@@ -158,6 +161,7 @@ class StepLoop:
             self._room,
             self._swap_budget_bytes,
             most_cells,
+            self._swap_room,
         )
         self._admission.share_steps(self._sharing)
         # Where each pass costs reading layers, it is a question of what passes take.

@@ -17,10 +17,13 @@ from engine.generation.cache_files import CacheFiles
 from engine.generation.cells import Cells, CellSequence
 from engine.generation.context import Context, Stretch
 from engine.generation.counters import LoopCounters
+from engine.generation.groups import SequenceGroup
 from engine.generation.keeping import Found
 from engine.generation.knowledge import KnowledgeKeeper
 from engine.generation.request import RequestCancelled, RequestFailed, RequestFinished, StepEvent, Written
+from engine.generation.residence import Residence
 from engine.generation.segment import Segment
+from engine.generation.swap_room import SwapRoom
 from engine.memory.ledger import Ledger
 from tests.helpers.loop_desk import ENDS, GREEDY, LoopDesk, decisive_prompts
 from tests.helpers.tiny_gguf import write_tiny_model
@@ -190,6 +193,28 @@ def test_what_is_kept_changes_no_answer_either(
 
     assert counters.cached_tokens > 1000
     assert counters.preempted_by_swap > 20
+    desk.close()
+
+
+@pytest.mark.timeout(900)
+def test_what_memory_has_no_room_for_goes_to_the_disk_and_changes_no_answer(
+    path: Path, alone: dict[str, Written], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room, spilled = SwapRoom(4_000, tmp_path), 0
+    desk = LoopDesk(path, num_cells=768, num_sequences=48, swap_room=lambda: room)
+    spill = Residence.spill
+
+    def spilling(residence: Residence, group: SequenceGroup, folder: Path) -> bool:
+        nonlocal spilled
+        spilled += 1
+        return spill(residence, group, folder)
+
+    monkeypatch.setattr(Residence, "spill", spilling)
+
+    counters = crowded(desk, alone, 2_000)
+
+    assert counters.preempted_by_swap >= spilled > 10
+    assert not list(tmp_path.iterdir())
     desk.close()
 
 
