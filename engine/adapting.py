@@ -303,7 +303,7 @@ class Adapting:
             self._over = None
             self._shortage.pass_trial()
         elif self._is_worth_it(here, wanted, now, must=must):
-            self._over = HandOver(wanted, now, in_force.path)
+            self._over, self._how = HandOver(wanted, now, in_force.path), ""
             self._why = None if is_said else self._cause()
 
     def _cause(self) -> str:

@@ -94,8 +94,9 @@ class RetrievalSettings(_Table):
 class GenerationSettings(_Table):
     """`n_gpu_layers` None lets the plan choose; `num_threads` 0 means all physical cores.
 
-    `max_context` tokens are the room of one prompt and its answer; cells are there for `parallel_answers` of them,
-    where memory allows, and for more while more questions wait. A step computes at most `n_batch` tokens, and at most
+    `max_context` tokens are the most of one prompt and its answer; cells are there for `parallel_answers` of them,
+    where memory allows, and for more while more questions wait. Where it does not, there are as many as were needed of
+    late, and more once they are. A step computes at most `n_batch` tokens, and at most
     `n_ubatch` of prompts (0: what suits the machine), before anything can be cancelled.
 
     What was read is kept, so that it need not be read again: as numbers of `kv_type`, in memory up to `kv_ram_bytes`

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from engine.generation.groups import Groups, SequenceGroup
 
-# Whoever needs more cells gets room for this part of its text beside it: else a long answer would need more again soon.
-AHEAD = 4
+# Whoever needs more cells gets room for this part of its text beside it, and for so many tokens of each answer: else a
+# long answer would need more again soon.
+AHEAD, LEAST_AHEAD = 4, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,10 @@ def cells_now(group: SequenceGroup) -> int:
 
 
 def cells_soon(group: SequenceGroup) -> int:
-    """Cells with which it goes on for a while, or to its end: a quarter more than it has."""
-    now = cells_now(group)
-    return min(_cells_to_the_end(group), now + now // AHEAD)
+    """Cells with which it goes on for a while, or all its answers to their ends: a quarter more than it has."""
+    now, answers = cells_now(group), max(0, group.lead.max_tokens) * group.num_sequences
+    to_the_end = max(now, group.prompt_length + group.lead.num_inserted + answers)
+    return min(to_the_end, now + max(now // AHEAD, LEAST_AHEAD * group.num_sequences))
 
 
 def _cells_to_the_end(group: SequenceGroup) -> int:

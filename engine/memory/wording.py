@@ -33,7 +33,15 @@ class Wording:
 
     def reasons(self) -> tuple[str, ...]:
         """The further decisions, each in a sentence."""
-        told = (self._of_kv(), self._of_ring(), self._of_index(), self._of_embedder(), self._of_type(), self._of_wish())
+        told = (
+            self._of_kv(),
+            self._of_cells(),
+            self._of_ring(),
+            self._of_index(),
+            self._of_embedder(),
+            self._of_type(),
+            self._of_wish(),
+        )
         return tuple(sentence for sentence in told if sentence)
 
     def _where(self) -> str:
@@ -74,6 +82,15 @@ class Wording:
         if self.frame.n_gpu_layers and not self.frame.kv_on_gpu:
             return "Keys and values stay in memory, so that more layers fit on the GPU."
         return ""
+
+    def _of_cells(self) -> str:
+        num_cells, tokens = self.frame.num_cells, self.terms.demand.context_tokens
+        if num_cells >= tokens:
+            return ""
+        return (
+            f"There are cells for {num_cells:,} tokens, as many as are needed now; a longer text gets more when it "
+            f"comes, up to {tokens:,}."
+        )
 
     def _of_ring(self) -> str:
         if not self.filling.num_streamed:

@@ -261,7 +261,9 @@ def planned_for(settings: Said, ledger: Ledger) -> LoadPlan:
     chosen = Settings.model_validate({"generation": generation})
     known = load_profile(Path(settings["profile"])) if "profile" in settings else None
     profile = Profile() if known is None else known
-    backlog = Backlog(running=at_once, prompt_tokens=PROMPT_TOKENS, answer_tokens=ANSWER_TOKENS)
+    # Nobody is here who would give a longer answer more cells.
+    longest = settings["context_tokens"]
+    backlog = Backlog(0, at_once, PROMPT_TOKENS, ANSWER_TOKENS, longest_tokens=longest)
 
     def planning(hardware: Hardware, demand: Demand) -> Placement:
         return plan(hardware, profile, backlog, demand)

@@ -10,7 +10,7 @@ import pytest
 
 from engine.config import GIB, MIB, MemorySettings, Settings
 from engine.core import ModelShape
-from engine.events import ModelStateChanged, ModelSwitched
+from engine.events import ModelStateChanged, ModelSwitched, PlacementSettled
 from engine.memory.demand import Backlog
 from engine.memory.pressure import Stalls
 from tests.helpers.scripted_machine import PARTITION_BYTES, PARTITIONS, ScriptedMachine
@@ -516,6 +516,17 @@ def test_a_model_without_room_is_left_to_the_system_until_losses_are_allowed_and
     allowed = "A model that has no room may lose a little: keys and values in 8 bits, or a smaller context."
     assert machine.sentences("budget")[-1] == allowed
     assert machine.ledger.held_bytes("ram") <= STARVED
+
+
+def test_more_cells_that_somebody_could_not_wait_for_are_told_with_why():
+    machine = ScriptedMachine(backlog=Backlog(running=1))
+    machine.run(10)
+    cause = "A text of more than 512 tokens is being answered."
+    machine.loop.note(PlacementSettled(True, "Now: 1,024 cells instead of 512.", 0.2, cause=cause))
+    machine.loop.note(PlacementSettled(False, "There was no room.", 0.2, cause=cause))
+    machine.run(1)
+    assert f"{cause} Now: 1,024 cells instead of 512." in machine.sentences("placement")
+    assert machine.sentences("refused")[-1] == f"{cause} There was no room."
 
 
 def test_what_a_whole_context_would_starve_is_streamed_with_the_cells_that_are_usual():

@@ -368,6 +368,21 @@ def test_who_fits_nowhere_even_alone_is_handed_back() -> None:
     assert parts.groups.running == [group]
 
 
+def test_who_would_fit_into_more_cells_than_there_are_but_may_be_is_handed_back_at_once() -> None:
+    parts = Parts(num_cells=128)
+    parts.admission.most_cells = 256
+    writing, long = parts.running(prompt(1, 20), ((1,),)), parts.waiting(prompt(500, 200))
+    assert parts.admission.admit() is long
+    # Where there is no room for them, it waits until it has all that there is.
+    long.makes_do = True
+    assert parts.admission.admit() is None
+    parts.groups.running.remove(writing)
+    parts.residence.forget(writing)
+    parts.admission.look_again()
+    assert parts.admission.admit() is None
+    assert parts.groups.running == [long]
+
+
 def test_whoever_runs_keeps_the_last_sequence_number_for_what_is_loaded_by_itself() -> None:
     parts = Parts(num_sequences=4)
     groups = [parts.waiting(prompt(10 * number + 1, 10)) for number in range(4)]

@@ -54,6 +54,19 @@ def test_others_that_take_the_place_of_those_that_end_are_expected_to_go_on_comi
     assert watch.now().refill == LEAST_REFILL
 
 
+def test_the_longest_of_late_is_known_and_forgotten_after_many_shorter_ones():
+    watch = BacklogWatch()
+    assert watch.now().longest_tokens == 0
+    for number, prompt in enumerate((100, 3000, 200)):
+        watch.note(finished(f"{number}", prompt, 50))
+    # Quotes alone took no cells.
+    watch.note(finished("quotes", 0, 0))
+    assert watch.now().longest_tokens == 3050
+    for number in range(20):
+        watch.note(finished(f"later {number}", 300, 20))
+    assert watch.now().longest_tokens == 320
+
+
 def test_what_is_no_question_is_passed_over():
     watch = BacklogWatch(lambda: 1 / 0)
     watch.note(LibraryChanged())

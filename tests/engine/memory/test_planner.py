@@ -406,6 +406,12 @@ def test_where_layers_are_streamed_there_are_cells_for_the_longest_of_late_and_e
     assert cells(machine(4, 4))[1] >= 8192
 
 
+def test_fewer_cells_than_a_context_has_are_told_and_why():
+    for hardware, is_told in ((machine(0, 4), True), (machine(0, 32), False)):
+        reasons = plan(hardware, DESKTOP, Backlog(), wanted(EIGHT)).reasons
+        assert any("There are cells for 1,792 tokens" in reason and "8,192" in reason for reason in reasons) == is_told
+
+
 def test_who_is_answered_has_the_cells_that_are_needed_by_now():
     short = Backlog(1, prompt_tokens=300, answer_tokens=60)
     demand = wanted(EIGHT, least_cells=3000)
