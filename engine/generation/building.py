@@ -20,7 +20,7 @@ from engine.generation.drafting import PassCosts, PromptLookup
 from engine.generation.fingerprint import model_fingerprint, root_key
 from engine.generation.knowledge import KnowledgeKeeper
 from engine.generation.load_plan import LoadPlan
-from engine.generation.loaded import KEPT_CELLS_SHARE, LoadedModel
+from engine.generation.loaded import LoadedModel, cells_to_keep_in
 from engine.generation.model import Model
 from engine.generation.model_leases import LeaseGroup, ModelLeases
 from engine.generation.opening import Opening, lack_of_room_told
@@ -131,7 +131,8 @@ def keeper_over(plan: LoadPlan, context: Context, cells: Cells, ledger: Ledger, 
     """What keeps prompts in a context, and finds what was kept of them in others with the same keys and values."""
     root = root_key(plan.path, context.spec.kv_type, context.num_cells)
     keeper = KnowledgeKeeper(root, context, cells, ledger, files)
-    keeper.set_budgets(int(cells.num_cells * KEPT_CELLS_SHARE), plan.room.ram_bytes, plan.room.disk_bytes)
+    kept_cells = cells_to_keep_in(cells.num_cells, plan.shape, plan.room.ram_bytes)
+    keeper.set_budgets(kept_cells, plan.room.ram_bytes, plan.room.disk_bytes)
     return keeper
 
 

@@ -7,9 +7,14 @@ nothing while the sequence runs, else in memory. Everything here runs on the gen
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.errors import NoCells
 from engine.generation.cache_files import CacheFiles
@@ -25,11 +30,16 @@ from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.replacement import Policy, pgdsf
 from engine.generation.segment import Segment
 from engine.generation.slabs import Slabs
+from engine.generation.spilling import on_disk
 from engine.generation.write_back import WriteBack
 from engine.memory.ledger import Ledger
 
+log = logging.getLogger(__name__)
+
 # Cells are emptied for memory's sake only where that has so many times the room of what lies in them.
 ROOM_TO_SPARE = 4
+# Of a new context, cells for what is carried there.
+CARRIED_SHARE = 3 / 4
 
 
 class KnowledgeKeeper:
@@ -56,6 +66,8 @@ class KnowledgeKeeper:
         self._prompts = CutPrompts()
         self._holds: dict[int, Found] = {}
         self._from_disk: set[Node] = set()
+        # Nodes on their way to the cells of another context, parents first.
+        self._carried: dict[Node, NDArray[np.uint8]] = {}
         self._profile = PrefillProfile()
         self._counts = HitCounts()
         self._cell_bytes = 0.0
@@ -145,20 +157,52 @@ class KnowledgeKeeper:
             if is_spare and (node in self._bytes or self._save(node)):
                 self._cells.release(node)
 
-    def leave_cells(self) -> None:
-        """Moves all that lies in cells to memory, as far as there is room for it, and gives every cell back."""
+    def leave_cells(self, by_way_of: Path | None = None) -> None:
+        """Moves all that lies in cells to memory, as far as there is room for it, and gives every cell back.
+
+        Args:
+            by_way_of: What has no room goes through files in this folder to the context of the next `move`. Without
+                that, a model whose layers take all memory had forgotten its conversations with each new context.
+        """
         self._catch_up()
         for node in sorted(self._cells.shelf.nodes(), key=lambda node: node.start):
             # Making room for another may have cost this one.
             if node in self._cells:
-                if node not in self._bytes:
-                    self._save(node)
+                is_below = node in self._bytes or (node.parent not in self._carried and self._save(node))
+                if not is_below and by_way_of is not None:
+                    self._carry(node, by_way_of)
                 self._cells.release(node)
-                self._drop_if_lost(node)
+                if node not in self._carried:
+                    self._drop_if_lost(node)
+
+    def _carry(self, node: Node, folder: Path) -> None:
+        """Has a node go to the next context, unless whoever is being answered has all of it and takes it along."""
+        is_reached = self._is_reached(node) or node.parent in self._carried
+        if not (is_reached and self._cells.frees_cells(node)):
+            return
+        with self._cells.slot_of(node) as slot:
+            state = np.empty(self._cells.state_bytes(slot), np.uint8)
+            if not self._cells.save(slot, state):
+                return
+        try:
+            self._carried[node] = on_disk(state, folder)
+        except OSError as error:
+            log.info("what was read is not carried to another context: %s", error)
 
     def move(self, context: Context, cells: Cells) -> None:
         """Goes on over another context in which keys and values are the same; nothing lies in cells just now."""
         self._cells.move(context, cells)
+        carried, self._carried = self._carried, {}
+        for node, state in carried.items():
+            if not node.is_gone:
+                has_room = self._cells.shelf.num_tokens + node.num_tokens <= cells.num_cells * CARRIED_SHARE
+                if not (has_room and self._is_reached(node) and self._cells.take_up(node, state)):
+                    self._drop_if_lost(node)
+
+    def _is_reached(self, node: Node) -> bool:
+        """Whether the node before it on its path lies anywhere."""
+        parent = node.parent
+        return parent is None or parent is self.tree.root or parent in self._cells or parent in self._bytes
 
     def forget(self, documents: Collection[int]) -> None:
         """Removes everything that holds text of the documents, and every path through it, in every tier."""
@@ -198,6 +242,7 @@ class KnowledgeKeeper:
         self._bytes.close()
         for node in self._cells.shelf.nodes():
             self._cells.release(node)
+        self._carried.clear()
 
     def figures(self) -> KnowledgeFigures:
         cells, ram, disk, tier = self._cells.shelf, self._bytes.ram, self._bytes.disk, self._counts.tier

@@ -26,10 +26,18 @@ from engine.generation.weights.stream import LayerStream
 # Attention passes over all cells, whose ever they are: 18,000 that nobody reads made reading twice as slow, and loading
 # what lies in memory takes milliseconds. So only what is likely to be shared lies in cells.
 KEPT_CELLS_SHARE = 1 / 8
+# What memory has no room for would be read again: so much may lie there or here. Who is answered comes first.
+KEPT_HERE_SHARE, MOST_KEPT_HERE = 3 / 4, 4096
 # Beyond this, what nobody has asked for would push out what somebody has.
 ROOM_SHARE = 0.8
 # Nodes that are written at a time while nobody asks anything.
 FLUSHED_AT_ONCE = 4
+
+
+def cells_to_keep_in(num_cells: int, shape: ModelShape, ram_bytes: int) -> int:
+    """How many cells may hold what was read and nobody is being answered from, beside so much memory for it."""
+    in_ram = ram_bytes // max(1, shape.kv_bytes(1))
+    return max(int(num_cells * KEPT_CELLS_SHARE), min(int(num_cells * KEPT_HERE_SHARE), MOST_KEPT_HERE) - in_ram)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,7 @@ class LoadedModel:
     def apply(self, ram_bytes: int, disk_bytes: int) -> None:
         """Bounds what is kept."""
         if self.keeper is not None:
-            kept_cells = int(self.context.num_cells * KEPT_CELLS_SHARE) if self.keeps_in_cells else 0
+            kept_cells = cells_to_keep_in(self.context.num_cells, self.shape, ram_bytes) if self.keeps_in_cells else 0
             self.keeper.set_budgets(kept_cells, ram_bytes, disk_bytes)
         else:
             self.files.set_budget(disk_bytes)

@@ -17,8 +17,9 @@ from engine.metrics import Timings
 # How much one answer says of the next ones, and what was assumed before the first, in answers.
 _LEARNING_RATE, _ASSUMED_ANSWERS = 0.2, 1 / 2
 _RUNNING = ("reading", "writing")
-# The longest of so many is what the next one may be.
-_OF_LATE = 16
+# The longest of so many is what the next one may be. Of so many that came last, so many came while others were there
+# where questions overlap.
+_OF_LATE, _CAME_LAST, _OVERLAPPING = 16, 4, 2
 # Nobody has asked for so long: whoever asks next may be alone.
 QUIET_SECONDS = 60.0
 # A plan is not made anew for less.
@@ -38,7 +39,7 @@ class BacklogWatch:
         self._on_change, self._clock = on_change, clock
         self._runs: dict[str, bool] = {}
         self._known, self._num_known = Backlog(), 0
-        self._lengths = deque[int](maxlen=_OF_LATE)
+        self._lengths, self._came_beside = deque[int](maxlen=_OF_LATE), deque[bool](maxlen=_CAME_LAST)
         # Of questions that have ended, the share that others took the place of; those that have come since one ended.
         self._refill, self._num_come, self._ended_at = 0.0, 0, float("-inf")
         self._lock = threading.Lock()
@@ -66,6 +67,7 @@ class BacklogWatch:
                 known.cached_share,
                 max(LEAST_REFILL, round(self._refill, _REFILL_DIGITS)),
                 max(self._lengths, default=0),
+                sum(self._came_beside) >= _OVERLAPPING,
             )
 
     def _learn(self, timings: Timings) -> None:
@@ -85,6 +87,7 @@ class BacklogWatch:
         return is_news
 
     def _note_coming(self) -> None:
+        self._came_beside.append(bool(self._runs))
         if not self._runs and self._clock() - self._ended_at > QUIET_SECONDS:
             self._refill, self._num_come = 0.0, 0
         else:

@@ -91,7 +91,8 @@ class Backlog:
     """What waits and runs now; tokens a prompt and an answer take on the average, as far as known.
 
     Of questions that end while others are there, new ones take the place of the share `refill`. `longest_tokens` are
-    those of the longest prompt of late, with its answer; 0 where nothing is known.
+    those of the longest prompt of late, with its answer; 0 where nothing is known. `overlaps`: of late, questions came
+    while others were there.
     """
 
     waiting: int = 0
@@ -101,6 +102,7 @@ class Backlog:
     cached_share: float = 0.0
     refill: float = 0.0
     longest_tokens: int = 0
+    overlaps: bool = False
 
     @property
     def num_answers(self) -> int:

@@ -64,12 +64,14 @@ def least_cells(demand: Demand, backlog: Backlog, *, has_device: bool) -> int:
     """Fewer than these no plan has.
 
     Cells for one of the usual length, and for the longest of late: what is longer gets more of them when it comes,
-    which takes a new context. With a device more cells may mean fewer layers there, and for that the model is loaded
-    anew: so a whole context is there.
+    which takes a new context. Where questions overlap there are cells for two, since the second would wait for its own
+    for some seconds. With a device more cells may mean fewer layers there, and for that the model is loaded anew: so a
+    whole context is there.
     """
     if has_device:
         return demand.context_tokens
-    wanted = max(cells_for(1, demand, backlog), demand.least_cells, backlog.longest_tokens)
+    usual = cells_for(2 if backlog.overlaps else 1, demand, backlog)
+    wanted = max(usual, demand.least_cells, backlog.longest_tokens)
     return min(demand.context_tokens, aligned(wanted))
 
 

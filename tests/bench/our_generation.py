@@ -25,7 +25,7 @@ from engine.generation.context import Context, ContextSpec
 from engine.generation.fingerprint import root_key
 from engine.generation.knowledge import KnowledgeKeeper
 from engine.generation.load_plan import UBATCH_OF_PROCESSOR
-from engine.generation.loaded import KEPT_CELLS_SHARE
+from engine.generation.loaded import cells_to_keep_in
 from engine.generation.model import Model
 from engine.generation.request import (
     PromptRead,
@@ -40,6 +40,7 @@ from engine.generation.request import (
 from engine.generation.segment import Segment
 from engine.generation.step_loop import StepLoop
 from engine.memory.ledger import Ledger
+from engine.models.gguf import read_shape
 
 N_BATCH = 512
 
@@ -147,7 +148,7 @@ class OurGeneration:
         root = root_key(self._path, "f16", self.context.num_cells)
         keeper = KnowledgeKeeper(root, self.context, self.cells, Ledger(), files)
         undo.callback(keeper.close)
-        kept_cells = int(self.cells.num_cells * KEPT_CELLS_SHARE)
+        kept_cells = cells_to_keep_in(self.cells.num_cells, read_shape(self._path), self._kept.ram_bytes)
         keeper.set_budgets(kept_cells, self._kept.ram_bytes, self._kept.disk_bytes)
         return keeper
 

@@ -138,7 +138,7 @@ def in_force(way: Way, index_share: float) -> Iterator[None]:
             undo.enter_context(mock.patch.object(assembly, "RetrievalWorker", worker))
         if way.keeps_nothing:
             for module in (building, loaded):
-                undo.enter_context(mock.patch.object(module, "KEPT_CELLS_SHARE", 0.0))
+                undo.enter_context(mock.patch.object(module, "cells_to_keep_in", return_value=0))
         if not way.has_drafts:
             undo.enter_context(mock.patch.object(building, "StepLoop", _loop_without_drafts))
         yield

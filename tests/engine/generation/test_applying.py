@@ -128,6 +128,18 @@ def test_what_was_read_is_found_again_in_the_new_context(model_desk):
     assert after.cached_tokens > after.prompt_tokens * 0.9
 
 
+@pytest.mark.parametrize("cells", [8 * SLOT, SLOT])
+def test_what_was_read_goes_along_also_where_memory_has_no_room_for_it(model_desk, cells: int):
+    assert placed(model_desk, kv_ram_bytes=0).is_in_force
+    model_desk.ask("How?", "a", max_tokens=4)
+    before = end_of(model_desk, "a").timings
+    assert placed(model_desk, num_slots=1, num_cells=cells).is_in_force
+    model_desk.ask("How?", "b", max_tokens=4)
+    after = end_of(model_desk, "b").timings
+    assert before.cached_tokens == 0
+    assert after.cached_tokens > after.prompt_tokens * 0.9
+
+
 def test_bounds_of_what_is_kept_change_without_a_pause(model_desk):
     settled = placed(model_desk, kv_ram_bytes=1 << 20)
     assert (settled.is_in_force, settled.pause_seconds) == (True, 0.0)
@@ -288,21 +300,18 @@ def grown(desk: Desk) -> list[PlacementSettled]:
     return [event for event in desk.events if isinstance(event, PlacementSettled) and event.cause]
 
 
-def test_an_answer_that_becomes_longer_than_its_context_goes_on_in_a_larger_one(model_desk):
-    model_desk.ask("How?", "whole", **ENDLESS)
-    whole = texts_of(model_desk, ["whole"])["whole"]
-    assert not grown(model_desk)
-    assert placed(model_desk, num_slots=1, num_cells=SLOT // 2).is_in_force
+def test_an_answer_that_becomes_longer_than_its_context_goes_on_in_a_larger_one(model_desk, decisive):
+    assert placed(model_desk, num_slots=1, num_cells=SLOT // 4).is_in_force
     assert model_desk.loader.loaded_now.speaker.context_tokens == SLOT
-    model_desk.ask("How?", "q", **ENDLESS)
-    end = end_of(model_desk, "q")
-    assert isinstance(end, AnswerFinished)
-    assert end.timings.generated_tokens == 600
-    assert end.answer.text == whole
+    question = next(iter(decisive))
+    ask_all(model_desk, [question])
+    assert texts_of(model_desk, [question]) == {question: decisive[question]}
     [settled] = grown(model_desk)
     assert settled.is_in_force
-    assert settled.cause == "A text of more than 512 tokens is being answered."
-    assert model_desk.loader.loaded_now.context.num_cells > SLOT // 2
+    assert settled.cause == "A text of more than 256 tokens is being answered."
+    assert model_desk.loader.loaded_now.context.num_cells > SLOT // 4
+    model_desk.ask("How?", "endless", **ENDLESS)
+    assert end_of(model_desk, "endless").timings.generated_tokens == 600
 
 
 def test_a_prompt_that_is_longer_than_its_context_is_read_in_a_larger_one_beside_others(model_desk, decisive):

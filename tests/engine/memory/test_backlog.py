@@ -67,6 +67,22 @@ def test_the_longest_of_late_is_known_and_forgotten_after_many_shorter_ones():
     assert watch.now().longest_tokens == 320
 
 
+def test_questions_overlap_where_of_late_two_came_while_others_were_there():
+    watch = BacklogWatch()
+    for question_id in "abc":
+        assert not watch.now().overlaps
+        watch.note(AnswerStateChanged(question_id, "queued"))
+        watch.note(AnswerStateChanged(question_id, "writing"))
+    assert watch.now().overlaps
+    for question_id in "abc":
+        watch.note(finished(question_id, 100, 10))
+    assert watch.now().overlaps
+    for number in range(3):
+        watch.note(AnswerStateChanged(f"{number}", "queued"))
+        watch.note(finished(f"{number}", 100, 10))
+    assert not watch.now().overlaps
+
+
 def test_what_is_no_question_is_passed_over():
     watch = BacklogWatch(lambda: 1 / 0)
     watch.note(LibraryChanged())

@@ -401,6 +401,7 @@ def test_where_layers_are_streamed_there_are_cells_for_the_longest_of_late_and_e
     assert cells(machine(0, 4)) == (True, 512)
     assert cells(machine(0, 4), longest_tokens=900) == (True, 1024)
     assert cells(machine(0, 4), longest_tokens=9000) == (True, 8192)
+    assert cells(machine(0, 4), overlaps=True) == (True, 1024)
     assert cells(machine(0, 32))[1] >= 8192
     # There, more cells may mean that the model has to be loaded anew.
     assert cells(machine(4, 4))[1] >= 8192
