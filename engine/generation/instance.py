@@ -142,7 +142,7 @@ class ModelInstance:
 
     def note_needs(self) -> None:
         """Plans from now on have the cells that those who are being answered need."""
-        self._planner.needed_cells = self.loaded.loop.needs.cells_soon
+        self._planner.needed_cells = self.loaded.loop.cells_soon
 
     def leave(self, num_bytes: int) -> None:
         """Has weights leave memory. Raises NotStreamable where they cannot."""

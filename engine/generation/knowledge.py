@@ -168,8 +168,7 @@ class KnowledgeKeeper:
         for node in sorted(self._cells.shelf.nodes(), key=lambda node: node.start):
             # Making room for another may have cost this one.
             if node in self._cells:
-                is_below = node in self._bytes or (node.parent not in self._carried and self._save(node))
-                if not is_below and by_way_of is not None:
+                if node not in self._bytes and not self._save(node) and by_way_of is not None:
                     self._carry(node, by_way_of)
                 self._cells.release(node)
                 if node not in self._carried:
@@ -348,6 +347,9 @@ class KnowledgeKeeper:
     def _save(self, node: Node, sequence: CellSequence | None = None) -> bool:
         """Copies a node and what of its path is not below yet to memory; False where there is no room."""
         path = path_of(node)
+        if any(each in self._carried for each in path):
+            # Its cells are those of a context that is still to come.
+            return False
         for each in path:
             each.pins += 1
         try:

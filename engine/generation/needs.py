@@ -15,14 +15,12 @@ AHEAD, LEAST_AHEAD = 4, 64
 class Needs:
     """The cells and sequences side by side that the largest of all requests takes to its end, were it alone.
 
-    `cells_now` are what the largest of those that run has by now with the next token of each answer, `cells_soon` what
-    that needs for a while.
+    `cells_now` are what the largest of those that run has by now with the next token of each answer.
     """
 
     num_cells: int = 0
     num_sequences: int = 0
     cells_now: int = 0
-    cells_soon: int = 0
 
 
 def most_running(num_sequences: int, step_tokens: int) -> int:
@@ -37,7 +35,6 @@ def needs_of(groups: Groups, most_cells: int) -> Needs:
         num_cells=min(most_cells, max(map(_cells_to_the_end, asked), default=0)),
         num_sequences=max((group.num_sequences for group in asked), default=0),
         cells_now=min(most_cells, max(map(cells_now, groups.running), default=0)),
-        cells_soon=min(most_cells, max(map(cells_soon, groups.running), default=0)),
     )
 
 

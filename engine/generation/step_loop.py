@@ -305,6 +305,11 @@ class StepLoop:
         """What a context must have, so that everybody who was asked for can go on in it."""
         return needs_of(self._groups, self._admission.most_cells)
 
+    @property
+    def cells_soon(self) -> int:
+        """What the largest of those that run needs of cells for a while."""
+        return min(self._admission.most_cells, max(map(cells_soon, self._groups.running), default=0))
+
     def set_aside(self, room_bytes: int, disk_folder: Path | None = None) -> None:
         """Takes everybody out of the cells, because the context is about to go; nobody has ended by that.
 

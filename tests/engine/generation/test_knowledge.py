@@ -11,9 +11,10 @@ import pytest
 
 from engine.generation import cache_files, cache_io
 from engine.generation.cache_thread import Urgency
+from engine.generation.cells import Cells
 from engine.generation.keeping import Found
 from engine.generation.segment import Segment, tokens_of
-from tests.helpers.kept import TOKEN_BYTES, Room, passage, turn
+from tests.helpers.kept import TOKEN_BYTES, FakeContext, Room, passage, turn
 
 PAGE = 4096
 # What a passage of 32 tokens takes in memory, and rather more than that on disk.
@@ -169,6 +170,57 @@ def test_cells_that_a_running_prompt_shares_are_no_use_to_free(room):
     assert room.keeper.free_cells(64) == 32
     assert homes(room)[0] == 1
     room.release(sequence)
+
+
+def move(room: Room, num_cells: int) -> None:
+    """To another context, as applying.py does it."""
+    room.context, room.cells = FakeContext(num_cells), Cells(num_cells, 64)
+    room.keeper.move(room.context, room.cells)
+
+
+def test_what_memory_has_no_room_for_goes_along_to_another_context_by_way_of_files(room, tmp_path):
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.ask([A, B])
+    room.keeper.leave_cells(tmp_path / "way")
+    assert room.cells.num_free == room.cells.num_cells
+    # Meanwhile it is nowhere, and no use to anybody.
+    flush(room)
+    assert room.keeper.find([A, B]).num_tokens == 0
+    move(room, 2048)
+    assert homes(room) == (2, 0, 0)
+    assert room.ask([A, B, turn(1)]) == 64
+    assert not list((tmp_path / "way").iterdir())
+    room.check()
+
+
+def test_of_what_goes_along_the_beginning_stays_where_the_other_context_is_small(room, tmp_path):
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.ask([A, B, C])
+    room.keeper.leave_cells(tmp_path / "way")
+    move(room, 128)
+    assert homes(room) == (3, 0, 0)
+    room.keeper.leave_cells(tmp_path / "way")
+    move(room, 64)
+    assert homes(room) == (1, 0, 0)
+    assert room.keeper.peek([A, B, C]) == 32
+
+
+def test_without_a_folder_what_memory_has_no_room_for_is_forgotten(room):
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.ask([A, B])
+    room.keeper.leave_cells()
+    move(room, 2048)
+    assert room.ask([A, B]) == 0
+
+
+def test_a_document_that_is_removed_on_the_way_does_not_arrive(room, tmp_path):
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.ask([A, B])
+    room.keeper.leave_cells(tmp_path / "way")
+    room.keeper.forget({1})
+    move(room, 2048)
+    assert homes(room) == (0, 0, 0)
+    room.check()
 
 
 def test_cells_are_spared_of_what_no_prompt_needs_and_nothing_is_lost(room):
