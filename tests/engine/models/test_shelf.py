@@ -47,7 +47,7 @@ def test_the_fit_promises_no_precision_that_only_a_shortage_takes(tmp_path: Path
     path = write_tiny_model(tmp_path / "m.gguf", layers=2, heads=2, kv_heads=1, context=2**15)
     by_guess = shelf.planning_by(Profile)
     would_lose = False
-    for budget in range(8 * MIB, 64 * MIB, 4 * MIB):
+    for budget in range(MIB, 4 * MIB, MIB // 8):
         lossy, lossless = (
             replace(demand_of(path, Settings(memory=MemorySettings(may_lose=may_lose))), budgets=Budgets(None, budget))
             for may_lose in (True, False)
@@ -62,7 +62,7 @@ def test_the_fit_promises_no_precision_that_only_a_shortage_takes(tmp_path: Path
 def test_a_model_without_room_is_offered_what_losing_a_little_would_give(tmp_path: Path):
     path = write_tiny_model(tmp_path / "m.gguf", layers=2, heads=2, kv_heads=1, context=2**15)
     entries = []
-    for budget in range(MIB, 64 * MIB, MIB):
+    for budget in range(MIB, 4 * MIB, MIB // 8):
         within = Budgets(None, budget)
         beside = lambda demand, within=within: replace(demand, budgets=within)  # noqa: E731
         entries.append(shelf.entry(path, Settings(), hardware(), beside=beside))
