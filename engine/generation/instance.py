@@ -90,8 +90,10 @@ class ModelInstance:
         planner, before = self._planner, self.loaded.context.num_cells
         planner.needed_cells = num_cells
         wanted = planner.placed_anew(self.loaded.plan, num_cells).placement
+        cause = f"A text of more than {before:,} tokens is being answered."
         if wanted.num_cells < num_cells:
             self.loaded.loop.have_no_more_cells()
+            self._publish(PlacementSettled(False, f"There is no room for {num_cells:,} cells.", cause=cause))
             return
         self._means.make_room(wanted)
         is_long = self.loaded.plan.placement.reloads_for(wanted)
@@ -100,8 +102,8 @@ class ModelInstance:
         self._have(applied, planner.settings() if applied.is_as_wanted else None)
         if self.loaded.context.num_cells < num_cells:
             self.loaded.loop.have_no_more_cells()
-        settled = PlacementSettled(applied.is_as_wanted, applied.sentence, applied.pause_s, applied.change.words)
-        self._publish(replace(settled, cause=f"A text of more than {before:,} tokens is being answered."))
+        words = applied.change.words
+        self._publish(PlacementSettled(applied.is_as_wanted, applied.sentence, applied.pause_s, words, cause))
 
     def take_less(self, error: NoRoomToCompute) -> None:
         """Has it do without one thing more, as a pass found no room; published where there was one.

@@ -179,13 +179,12 @@ class KnowledgeKeeper:
         is_reached = self._is_reached(node) or node.parent in self._carried
         if not (is_reached and self._cells.frees_cells(node)):
             return
-        with self._cells.slot_of(node) as slot:
-            state = np.empty(self._cells.state_bytes(slot), np.uint8)
-            if not self._cells.save(slot, state):
-                return
         try:
-            self._carried[node] = on_disk(state, folder)
-        except OSError as error:
+            with self._cells.slot_of(node) as slot:
+                state = np.empty(self._cells.state_bytes(slot), np.uint8)
+                if self._cells.save(slot, state):
+                    self._carried[node] = on_disk(state, folder)
+        except (OSError, MemoryError) as error:
             log.info("what was read is not carried to another context: %s", error)
 
     def move(self, context: Context, cells: Cells) -> None:

@@ -486,7 +486,8 @@ class StepLoop:
     def _wipe_cells(self) -> None:
         """Empties cells that may spoil what is computed beside them; nobody ends by that, and nothing is forgotten."""
         self._keeper.leave_cells()
-        self._admission.set_aside(self._swap_budget_bytes)
+        room = self._swap_room()
+        self._admission.set_aside(min(self._swap_budget_bytes, room.ram_bytes), room.disk_folder)
         self._context.clear()
 
     def _roll_back(self, batch: list[Work], error: DecodeFailed) -> None:

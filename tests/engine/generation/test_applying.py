@@ -343,6 +343,18 @@ def test_where_there_is_no_room_for_more_cells_an_answer_ends_with_those_there_a
     assert end_of(model_desk, "again").timings.generated_tokens == 600
 
 
+def test_where_no_plan_has_more_cells_an_answer_ends_with_those_there_are_and_that_is_told(model_desk, monkeypatch):
+    assert placed(model_desk, num_slots=1, num_cells=SLOT // 2).is_in_force
+    planner = model_desk.loader.planner
+    planned = planner.planning
+    monkeypatch.setattr(planner, "planning", lambda *what: replace(planned(*what), num_cells=SLOT // 2))
+    model_desk.ask("How?", "q", **ENDLESS)
+    assert end_of(model_desk, "q").answer.finish_reason == "length"
+    [settled] = grown(model_desk)
+    assert not settled.is_in_force
+    assert settled.sentence.startswith("There is no room for ")
+
+
 def test_a_placement_for_a_model_that_is_not_loaded_any_more_is_passed_over(model_desk, tmp_path: Path):
     wanted = replace(model_desk.loader.placement, **slots(8))
     model_desk.worker.apply(wanted, tmp_path / "other.gguf")

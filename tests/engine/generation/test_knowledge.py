@@ -205,6 +205,17 @@ def test_of_what_goes_along_the_beginning_stays_where_the_other_context_is_small
     assert room.keeper.peek([A, B, C]) == 32
 
 
+def test_what_finds_no_room_on_its_way_is_forgotten_and_nothing_fails(room, tmp_path):
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.ask([A, B])
+    (tmp_path / "way").write_text("no folder")
+    room.keeper.leave_cells(tmp_path / "way")
+    move(room, 2048)
+    assert homes(room) == (0, 0, 0)
+    assert room.ask([A, B]) == 0
+    room.check()
+
+
 def test_without_a_folder_what_memory_has_no_room_for_is_forgotten(room):
     room.keeper.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B])
