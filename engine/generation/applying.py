@@ -300,7 +300,7 @@ def _set_aside(loaded: LoadedModel, wanted: LoadPlan, means: Means) -> None:
     can_load = loaded.plan.placement.kv_type == wanted.placement.kv_type
     disk_folder = room.disk_folder if can_load else None
     if loaded.keeper is not None:
-        loaded.keeper.leave_cells(disk_folder)
+        loaded.keeper.leave_cells()
     loaded.loop.set_aside(room.ram_bytes, disk_folder)
     means.leases.note_set_aside(loaded.loop.saved_bytes, loaded.loop.spilled_bytes)
 

@@ -130,7 +130,9 @@ def cells_of(context: Context) -> Cells:
 def keeper_over(plan: LoadPlan, context: Context, cells: Cells, ledger: Ledger, files: CacheFiles) -> KnowledgeKeeper:
     """What keeps prompts in a context, and finds what was kept of them in others with the same keys and values."""
     root = root_key(plan.path, context.spec.kv_type, context.num_cells)
-    keeper = KnowledgeKeeper(root, context, cells, ledger, files)
+    keeper = KnowledgeKeeper(
+        root, context, cells, ledger, files, passing_room_bytes=lambda: room_now(files.folder).passing_bytes
+    )
     kept_cells = cells_to_keep_in(cells.num_cells, plan.shape, plan.room.ram_bytes)
     keeper.set_budgets(kept_cells, plan.room.ram_bytes, plan.room.disk_bytes)
     return keeper

@@ -37,18 +37,18 @@ BUSY_SECONDS = 5.0
 # Files that are looked at between two chances to read one that a prompt waits for.
 _LOOKED_AT_ONCE = 16
 
+# "later": another program has the file open; it is as it was, and may be well another time.
+Outcome = Literal["moved", "failed", "later"]
+
 
 @dataclass(slots=True, eq=False)
 class Transfer:
-    """Bytes on their way between memory and a file; `outcome` counts once `ended` is set.
-
-    "later" is said of what another program has open: the file is as it was, and may be well another time.
-    """
+    """Bytes on their way between memory and a file; `outcome` counts once `ended` is set."""
 
     file: CacheFile
     data: NDArray[np.uint8]
     is_read: bool
-    outcome: Literal["moved", "failed", "later"] = "failed"
+    outcome: Outcome = "failed"
     is_unwanted: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -171,6 +171,10 @@ class CacheFiles:
         transfer = Transfer(file, data, is_read=True)
         self._thread.put(Urgency.READ, lambda: self._carry_out(transfer, self._read, ended))
         return transfer
+
+    def read_now(self, file: CacheFile, data: NDArray[np.uint8]) -> Outcome:
+        """Reads a file's blob into `data` while the caller waits; what became of that, as a transfer says it."""
+        return _OUTCOMES[cache_io.read_blob(file.path, file.header, data)]
 
     def note_usage(self, file: CacheFile, frequency: int, cost_per_token: float) -> None:
         """Writes into a file how it was used of late, which also makes it the youngest."""
@@ -381,7 +385,7 @@ class CacheFiles:
 
 
 _NOTHING: NDArray[np.uint8] = np.empty(0, np.uint8)
-_OUTCOMES: dict[cache_io.ReadOutcome, Literal["moved", "failed", "later"]] = {
+_OUTCOMES: dict[cache_io.ReadOutcome, Outcome] = {
     "read": "moved",
     "damaged": "failed",
     "unavailable": "later",

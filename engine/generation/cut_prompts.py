@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.generation.knowledge_tree import Piece, piece_of, pieces_of
+from engine.generation.knowledge_tree import Piece, cut, pieces_of
 from engine.generation.segment import Segment
 
 # More than wait near the front of the queue at a time.
@@ -24,7 +24,7 @@ class CutPrompts:
         # By its id, which is nobody else's while the tuple is held here; the longest unused first.
         self._cut: dict[int, tuple[tuple[Segment, ...], Sequence[Piece]]] = {}
         # By the ids of their segments, likewise.
-        self._pieces: dict[tuple[int, ...], tuple[tuple[Segment, ...], Piece]] = {}
+        self._pieces: dict[tuple[int, ...], tuple[tuple[Segment, ...], Sequence[Piece]]] = {}
 
     def __len__(self) -> int:
         return len(self._cut)
@@ -32,16 +32,16 @@ class CutPrompts:
     def pieces_of(self, segments: Sequence[Segment]) -> Sequence[Piece]:
         """As `knowledge_tree.pieces_of`; what is no tuple may change, and is cut anew."""
         if not isinstance(segments, tuple):
-            return pieces_of(segments, self._piece_of)
-        cut = self._cut.pop(id(segments), None) or (segments, pieces_of(segments, self._piece_of))
-        self._cut[id(segments)] = cut
+            return pieces_of(segments, self._cut_of)
+        known = self._cut.pop(id(segments), None) or (segments, pieces_of(segments, self._cut_of))
+        self._cut[id(segments)] = known
         if len(self._cut) > MAX_REMEMBERED:
             del self._cut[next(iter(self._cut))]
-        return cut[1]
+        return known[1]
 
-    def _piece_of(self, segments: Sequence[Segment]) -> Piece:
+    def _cut_of(self, segments: Sequence[Segment]) -> Sequence[Piece]:
         key = tuple(map(id, segments))
-        known = self._pieces.pop(key, None) or (tuple(segments), piece_of(segments))
+        known = self._pieces.pop(key, None) or (tuple(segments), cut(segments))
         self._pieces[key] = known
         if len(self._pieces) > MAX_PIECES:
             del self._pieces[next(iter(self._pieces))]

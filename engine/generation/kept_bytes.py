@@ -3,6 +3,9 @@
 Memory is the way to the disk and back. What lies below lies there with its whole path, so that a node never outlives
 what it depends on. A node is written once, behind, by the files' own thread, and ever after leaving is free. Nobody
 waits for that: where memory is full of what is not written yet, what is worth least is not kept.
+
+Where the budget has no room for a single node, as when a model's layers take all of it, nodes pass through memory one
+at a time, and no more than is free at that moment.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ class KeptBytes:
         is_in_cells: Callable[[Node], bool],
         on_lost: Callable[[Node], None],
         on_unwritten: Callable[[Node], None],
+        passing_room_bytes: Callable[[], int],
     ) -> None:
         self.ram: Shelf[Blob] = Shelf(policy)
         self.disk: Shelf[CacheFile] = Shelf(policy)
@@ -51,6 +55,7 @@ class KeptBytes:
         self.slabs, self.files = slabs, files
         self._tree, self._is_in_cells = tree, is_in_cells
         self._on_lost, self._on_unwritten = on_lost, on_unwritten
+        self._passing_room_bytes = passing_room_bytes
         self._moves = Moves()
         self._found = FoundFiles(tree, files, self._hold_file)
 
@@ -78,7 +83,7 @@ class KeptBytes:
         """Whether a pinned node's bytes are in memory, or on their way there from now on."""
         if node in self.ram or self.is_reading(node):
             return True
-        if node not in self.disk:
+        if node not in self.disk or node in self._moves:
             return False
         # A prompt waits for it: whatever leaves for it is worth less.
         blob = self._room(self.disk[node].header.num_bytes, worth=float("inf"))
@@ -103,9 +108,54 @@ class KeptBytes:
         self.ram.put(node, blob)
         return True
 
+    def pass_on(self, node: Node, num_bytes: int, save: Callable[[NDArray[np.uint8]], bool]) -> bool:
+        """Begins to write a node that is in no memory; False where that cannot be, or what is before it comes first.
+
+        Whatever the budget is: only what can be kept in none of it should go this way.
+        """
+        parent = node.parent
+        has_path = parent is not None and (parent is self._tree.root or self.write(parent))
+        if not (has_path and self._can_write(node)) or num_bytes > self._passing_room_bytes():
+            return False
+        blob = self.slabs.pass_through(num_bytes)
+        if blob is None:
+            return False
+        if not (save(blob.data) and self._write(node, blob)):
+            self.slabs.free(blob)
+            return False
+        return True
+
+    def may_pass(self, node: Node) -> bool:
+        """Whether `read_passing` of a node makes sense now."""
+        return node in self.disk and self.disk[node].header.num_bytes <= self._passing_room_bytes()
+
+    def read_passing(self, node: Node, use: Callable[[NDArray[np.uint8]], bool]) -> bool | None:
+        """Reads a node that has a file and is in no memory, at once; what `use` of its bytes said.
+
+        None where there is no room for that now, or the file cannot be read, which is as if there were none.
+        """
+        if (passing := self._moves.blob_of(node)) is not None:
+            return None if self._moves.is_reading(node) else use(passing.data)
+        file = self.disk[node]
+        num_bytes = file.header.num_bytes
+        if num_bytes > self._passing_room_bytes() or (blob := self.slabs.pass_through(num_bytes)) is None:
+            return None
+        try:
+            outcome = self.files.read_now(file, blob.data)
+            if outcome == "moved":
+                return use(blob.data)
+        finally:
+            self.slabs.free(blob)
+        if outcome == "failed":
+            self._lose_file(node)
+        return None
+
     def write(self, node: Node) -> bool:
         """Begins to write a node that is in memory, and what of its path has no file; False where that cannot be."""
-        return all(each in self.disk or self._write(each) for each in path_of(node))
+        return all(
+            each in self.disk or (each in self.ram and self._can_write(each) and self._write(each, self.ram[each]))
+            for each in path_of(node)
+        )
 
     def write_behind(self) -> None:
         """When memory fills up, writes what is likely to leave next, and what of its path has no file."""
@@ -224,10 +274,11 @@ class KeptBytes:
         self._check(victim[0])
         return True
 
-    def _write(self, node: Node) -> bool:
-        if node not in self.ram or not node.piece.has_tokens or not self.can_write:
-            return False
-        blob, parent = self.ram[node], node.parent
+    def _can_write(self, node: Node) -> bool:
+        return node.piece.has_tokens and self.can_write
+
+    def _write(self, node: Node, blob: Blob) -> bool:
+        parent = node.parent
         assert parent is not None
         header = CacheHeader(
             self._tree.root.key,
@@ -267,14 +318,18 @@ class KeptBytes:
             return
         if transfer.is_read and transfer.succeeded:
             self.ram.put(node, move.blob)
-        elif transfer.is_read:
+        elif node not in self.ram:
             self.slabs.free(move.blob)
         if transfer.succeeded:
             node.piece = node.piece.bare()
         elif node in self.disk and not (transfer.is_read and transfer.outcome == "later"):
-            self.files.remove(self._drop_file(node))
-            self._on_unwritten(node)
-            self._check(node)
+            self._lose_file(node)
+
+    def _lose_file(self, node: Node) -> None:
+        """Its file is no good: it goes, and is written anew as soon as that can be."""
+        self.files.remove(self._drop_file(node))
+        self._on_unwritten(node)
+        self._check(node)
 
     def _is_free(self, node: Node) -> bool:
         """No prompt waits for it, and its bytes are not on their way."""

@@ -90,25 +90,6 @@ class KeptCells:
             self._close(scratch)
         return is_loaded
 
-    def take_up(self, node: Node, state: NDArray[np.uint8]) -> bool:
-        """Holds a node again that lay in the cells of another context; False where it finds no room or fits no more."""
-        if not self.has_room(node.num_tokens):
-            return False
-        try:
-            own = self._cells.open(node.start)
-        except NoCells:
-            return False
-        try:
-            self._cells.grow(own, node.num_tokens)
-            is_loaded = self._context.load(state, own.slot)
-        except NoCells:
-            is_loaded = False
-        if is_loaded:
-            self.shelf.put(node, own)
-        else:
-            self._close(own)
-        return is_loaded
-
     @contextmanager
     def slot_of(self, node: Node, sequence: CellSequence | None = None) -> Iterator[int]:
         """The number of a sequence that holds the node and nothing else: its own, or a scratch one's.

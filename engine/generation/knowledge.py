@@ -7,14 +7,9 @@ nothing while the sequence runs, else in memory. Everything here runs on the gen
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from engine.errors import NoCells
 from engine.generation.cache_files import CacheFiles
@@ -30,25 +25,30 @@ from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.replacement import Policy, pgdsf
 from engine.generation.segment import Segment
 from engine.generation.slabs import Slabs
-from engine.generation.spilling import on_disk
 from engine.generation.write_back import WriteBack
 from engine.memory.ledger import Ledger
 
-log = logging.getLogger(__name__)
-
 # Cells are emptied for memory's sake only where that has so many times the room of what lies in them.
 ROOM_TO_SPARE = 4
-# Of a new context, cells for what is carried there.
-CARRIED_SHARE = 3 / 4
 
 
 class KnowledgeKeeper:
     """Implements `keeping.Keeper`. Close it before its context; budgets are 0 until they are set."""
 
     def __init__(
-        self, root: bytes, context: Context, cells: Cells, ledger: Ledger, files: CacheFiles, policy: Policy = pgdsf
+        self,
+        root: bytes,
+        context: Context,
+        cells: Cells,
+        ledger: Ledger,
+        files: CacheFiles,
+        policy: Policy = pgdsf,
+        passing_room_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
-        """A tree of what the files hold under `root` (fingerprint.py)."""
+        """A tree of what the files hold under `root` (fingerprint.py).
+
+        `passing_room_bytes`: how much memory what passes through it may take now, whatever the budgets are.
+        """
         self.tree = KnowledgeTree(root)
         self._cells = KeptCells(context, cells, policy)
         self._slabs = Slabs(ledger)
@@ -61,13 +61,12 @@ class KnowledgeKeeper:
             is_in_cells=self._cells.__contains__,
             on_lost=self._drop,
             on_unwritten=lambda node: self._write_back.add(node),
+            passing_room_bytes=passing_room_bytes,
         )
         self._write_back = WriteBack(self._bytes, files, policy, self._save)
         self._prompts = CutPrompts()
         self._holds: dict[int, Found] = {}
         self._from_disk: set[Node] = set()
-        # Nodes on their way to the cells of another context, parents first.
-        self._carried: dict[Node, NDArray[np.uint8]] = {}
         self._profile = PrefillProfile()
         self._counts = HitCounts()
         self._cell_bytes = 0.0
@@ -90,7 +89,7 @@ class KnowledgeKeeper:
         for node in walked:
             node.pins += 1
         for node in walked:
-            if node.is_gone or not (node in self._cells or self._fetch(node)):
+            if node.is_gone or not (node in self._cells or self._fetch(node) or self._bytes.may_pass(node)):
                 break
             path.append(node)
         for node in walked[len(path) :]:
@@ -129,7 +128,7 @@ class KnowledgeKeeper:
             node.pins += 1
             path.append(node)
             self._note_miss(node, cached_tokens, computed_tokens)
-            if not self._take_in(node, sequence):
+            if not self._take_in(node, sequence, may_wait=not computed_tokens):
                 break
         for node in reversed(path):
             node.pins -= 1
@@ -148,7 +147,7 @@ class KnowledgeKeeper:
         return self._cells.num_free - before
 
     def spare_cells(self) -> None:
-        if self._slabs.budget_bytes < ROOM_TO_SPARE * self._cells.shelf.num_tokens * self._cell_bytes:
+        if self._slabs.budget_bytes <= ROOM_TO_SPARE * self._cells.shelf.num_tokens * self._cell_bytes:
             # Cells hold much of what can be kept at all.
             return
         for node in list(self._cells.shelf.nodes()):
@@ -157,50 +156,28 @@ class KnowledgeKeeper:
             if is_spare and (node in self._bytes or self._save(node)):
                 self._cells.release(node)
 
-    def leave_cells(self, by_way_of: Path | None = None) -> None:
-        """Moves all that lies in cells to memory, as far as there is room for it, and gives every cell back.
+    def leave_cells(self) -> None:
+        """Moves all that lies in cells down, as far as there is room for it, and gives every cell back.
 
-        Args:
-            by_way_of: What has no room goes through files in this folder to the context of the next `move`. Without
-                that, a model whose layers take all memory had forgotten its conversations with each new context.
+        It waits for the disk where that is the only room: a model whose layers take all memory had forgotten its
+        conversations with each new context.
         """
         self._catch_up()
         for node in sorted(self._cells.shelf.nodes(), key=lambda node: node.start):
-            # Making room for another may have cost this one.
-            if node in self._cells:
-                if node not in self._bytes and not self._save(node) and by_way_of is not None:
-                    self._carry(node, by_way_of)
+            # Making room for another may have cost this one. What is all in somebody's answer goes along with that.
+            if node in self._cells and (
+                node in self._bytes
+                or self._save(node)
+                or (self._cells.frees_cells(node) and self._save_by_waiting(node))
+            ):
                 self._cells.release(node)
-                if node not in self._carried:
-                    self._drop_if_lost(node)
-
-    def _carry(self, node: Node, folder: Path) -> None:
-        """Has a node go to the next context, unless whoever is being answered has all of it and takes it along."""
-        is_reached = self._is_reached(node) or node.parent in self._carried
-        if not (is_reached and self._cells.frees_cells(node)):
-            return
-        try:
-            with self._cells.slot_of(node) as slot:
-                state = np.empty(self._cells.state_bytes(slot), np.uint8)
-                if self._cells.save(slot, state):
-                    self._carried[node] = on_disk(state, folder)
-        except (OSError, MemoryError) as error:
-            log.info("what was read is not carried to another context: %s", error)
+        for node in self._cells.shelf.nodes():
+            self._cells.release(node)
+            self._drop_if_lost(node)
 
     def move(self, context: Context, cells: Cells) -> None:
         """Goes on over another context in which keys and values are the same; nothing lies in cells just now."""
         self._cells.move(context, cells)
-        carried, self._carried = self._carried, {}
-        for node, state in carried.items():
-            if not node.is_gone:
-                has_room = self._cells.shelf.num_tokens + node.num_tokens <= cells.num_cells * CARRIED_SHARE
-                if not (has_room and self._is_reached(node) and self._cells.take_up(node, state)):
-                    self._drop_if_lost(node)
-
-    def _is_reached(self, node: Node) -> bool:
-        """Whether the node before it on its path lies anywhere."""
-        parent = node.parent
-        return parent is None or parent is self.tree.root or parent in self._cells or parent in self._bytes
 
     def forget(self, documents: Collection[int]) -> None:
         """Removes everything that holds text of the documents, and every path through it, in every tier."""
@@ -240,7 +217,6 @@ class KnowledgeKeeper:
         self._bytes.close()
         for node in self._cells.shelf.nodes():
             self._cells.release(node)
-        self._carried.clear()
 
     def figures(self) -> KnowledgeFigures:
         cells, ram, disk, tier = self._cells.shelf, self._bytes.ram, self._bytes.disk, self._counts.tier
@@ -271,25 +247,37 @@ class KnowledgeKeeper:
         home: Home = "cells"
         if node in self._cells:
             self._cells.lend(node, sequence)
-        elif node in self._bytes.ram:
-            home = "disk" if node in self._from_disk else "ram"
-            is_held = self._make_cell_room(node)
-            if not self._cells.load(node, self._bytes.ram[node].data, sequence, is_held):
-                self._drop(node)
-                return False
         else:
-            return False
+            home = "disk" if node in self._from_disk or node not in self._bytes.ram else "ram"
+            is_given = self._load(node, sequence)
+            if is_given is False:
+                self._drop(node)
+            if not is_given:
+                return False
         self._from_disk.discard(node)
         self._counts.by_home[home] += node.num_tokens
         self._use(node)
         return True
 
-    def _take_in(self, node: Node, sequence: CellSequence) -> bool:
-        """Keeps a node that `sequence` holds; False where there is no room for it anywhere."""
+    def _load(self, node: Node, sequence: CellSequence) -> bool | None:
+        """Continues a sequence with a node; False where its bytes do not fit the model, None where there are none."""
+        is_held = self._make_cell_room(node)
+        if node in self._bytes.ram:
+            return self._cells.load(node, self._bytes.ram[node].data, sequence, is_held)
+        if node in self._bytes.disk:
+            return self._bytes.read_passing(node, lambda state: self._cells.load(node, state, sequence, is_held))
+        return None
+
+    def _take_in(self, node: Node, sequence: CellSequence, may_wait: bool) -> bool:
+        """Keeps a node that `sequence` holds; False where there is no room for it anywhere.
+
+        At the end of an answer it may wait for the disk; before the first token nobody wants that.
+        """
         try:
             if node not in self._cells and self._make_cell_room(node):
                 self._cells.hold(node, sequence)
-            return node in self._cells or node in self._bytes or self._save(node, sequence)
+            is_kept = node in self._cells or node in self._bytes or self._save(node, sequence)
+            return is_kept or (may_wait and self._save_by_waiting(node, sequence))
         except NoCells:
             return node in self._bytes
 
@@ -344,11 +332,8 @@ class KnowledgeKeeper:
         return True
 
     def _save(self, node: Node, sequence: CellSequence | None = None) -> bool:
-        """Copies a node and what of its path is not below yet to memory; False where there is no room."""
+        """Has a node, and what of its path is not there yet, in a tier below; False where there is no room now."""
         path = path_of(node)
-        if any(each in self._carried for each in path):
-            # Its cells are those of a context that is still to come.
-            return False
         for each in path:
             each.pins += 1
         try:
@@ -359,11 +344,23 @@ class KnowledgeKeeper:
             for each in path:
                 each.pins -= 1
 
+    def _save_by_waiting(self, node: Node, sequence: CellSequence | None = None) -> bool:
+        """The same, as soon as the disk takes another one, where it is the only room."""
+        while not self._bytes.can_write and self._bytes.num_writing:
+            self._bytes.wait()
+            if node.is_gone:
+                return False
+            if self._save(node, sequence):
+                return True
+        return False
+
     def _save_one(self, node: Node, sequence: CellSequence | None) -> bool:
         with self._cells.slot_of(node, sequence) as slot:
             num_bytes = self._cells.state_bytes(slot)
             self._cell_bytes = num_bytes / node.num_tokens
-            return self._bytes.store(node, num_bytes, lambda into: self._cells.save(slot, into))
+            if num_bytes <= self._slabs.budget_bytes:
+                return self._bytes.store(node, num_bytes, lambda into: self._cells.save(slot, into))
+            return self._bytes.pass_on(node, num_bytes, lambda into: self._cells.save(slot, into))
 
     def _drop_if_lost(self, node: Node) -> None:
         if not node.is_gone and node not in self._cells and node not in self._bytes:

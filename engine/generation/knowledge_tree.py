@@ -17,6 +17,9 @@ from engine.generation.segment import Segment
 
 # What is shorter is computed as fast as it is found, and a file, a sequence number and a header each cost more.
 MIN_PIECE_TOKENS = 16
+# What is longer passes through memory in several parts, and whoever changed its end finds its beginning. A passage is
+# shorter.
+MAX_PIECE_TOKENS = 320
 KEY_BYTES = 16
 # Of so many nodes that left it is still known how they were used, should they come back.
 MAX_REMEMBERED = 20_000
@@ -26,7 +29,7 @@ NO_DOCUMENTS: frozenset[int] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Tokens that become one node: a segment, or several short ones and the one that follows them.
+    """Tokens that become one node: a segment or a part of it, or several short ones and the one that follows them.
 
     It is found by its `digest`, which is taken once: hashing a thousand numbers takes longer than all else that a look
     does. Only who writes a file needs the tokens themselves; of what lies in a file they are left there, since a tree
@@ -196,18 +199,21 @@ class KnowledgeTree:
                 del self._by_document[document]
 
 
-def piece_of(segments: Sequence[Segment]) -> Piece:
-    """These segments as one piece."""
+def cut(segments: Sequence[Segment]) -> tuple[Piece, ...]:
+    """These segments as one piece, or as parts of `MAX_PIECE_TOKENS` of which the last may be a little longer."""
     tokens = [token for segment in segments for token in segment.tokens]
-    return Piece(tokens, NO_DOCUMENTS.union(*(segment.documents for segment in segments)))
+    documents = NO_DOCUMENTS.union(*(segment.documents for segment in segments))
+    starts = range(0, max(1, len(tokens) - MIN_PIECE_TOKENS + 1), MAX_PIECE_TOKENS)
+    ends = (*starts[1:], len(tokens))
+    return tuple(Piece(tokens[start:end], documents) for start, end in zip(starts, ends, strict=True))
 
 
-def pieces_of(segments: Sequence[Segment], made: Callable[[Sequence[Segment]], Piece] = piece_of) -> list[Piece]:
-    """Cuts a prompt into pieces of at least `MIN_PIECE_TOKENS`, each ending where a segment ends.
+def pieces_of(segments: Sequence[Segment], made: Callable[[Sequence[Segment]], Sequence[Piece]] = cut) -> list[Piece]:
+    """Cuts a prompt into pieces of at least `MIN_PIECE_TOKENS`; where a segment ends, one ends as well.
 
     A short segment is put before the one that follows it, so where a piece ends depends on nothing that comes after:
     prompts with the same beginning have the same pieces. What is left at the end and too short becomes none.
-    `made` makes a piece of each group of segments.
+    `made` makes pieces of each group of segments.
     """
     pieces: list[Piece] = []
     group: list[Segment] = []
@@ -216,7 +222,7 @@ def pieces_of(segments: Sequence[Segment], made: Callable[[Sequence[Segment]], P
         group.append(segment)
         num_tokens += len(segment.tokens)
         if num_tokens >= MIN_PIECE_TOKENS:
-            pieces.append(made(group))
+            pieces.extend(made(group))
             group, num_tokens = [], 0
     return pieces
 

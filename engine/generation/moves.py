@@ -42,6 +42,11 @@ class Moves:
         move = self._of_node.get(node)
         return move is not None and move.transfer.is_read
 
+    def blob_of(self, node: Node) -> Blob | None:
+        """Where a node lies that is on its way."""
+        move = self._of_node.get(node)
+        return None if move is None else move.blob
+
     def has_room(self, memory_bytes: int) -> bool:
         """Whether another node may be on its way to the disk, out of so much memory; one always may."""
         is_little = self.num_writing < MAX_WRITING and self._writing_bytes < memory_bytes * WRITING_SHARE

@@ -1,7 +1,8 @@
 """Slabs: the RAM in which kept KV lies, taken from the system 16 MiB at a time and given back as soon as it is empty.
 
 A blob is contiguous, so that llama.cpp can write and read it in place. What is mapped, not what is used of it, is
-what the budget bounds and the ledger tells.
+what the budget bounds and the ledger tells. What only passes through on its way to or from the disk lies beside the
+budget, in a mapping of its own.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class _Slab:
 
     number: int
     buffer: Buffer
+    is_passing: bool = False
     gaps: list[tuple[int, int]] = field(default_factory=list)
 
     @property
@@ -50,7 +52,7 @@ class Blob:
 
 
 class Slabs:
-    """All slabs of a keeper; one thread owns them. Not a byte more is mapped than `budget_bytes` says."""
+    """All slabs of a keeper; one thread owns them. Not a byte more is kept mapped than `budget_bytes` says."""
 
     def __init__(self, ledger: Ledger, budget_bytes: int = 0, slab_bytes: int = SLAB_BYTES) -> None:
         self.budget_bytes = budget_bytes
@@ -63,6 +65,8 @@ class Slabs:
         self._lease: Lease | None = None
         self.mapped_bytes = 0
         self.used_bytes = 0
+        # Beside the budget; neither mapped nor used in the sense of the others.
+        self.passing_bytes = 0
 
     @property
     def waste_bytes(self) -> int:
@@ -85,8 +89,20 @@ class Slabs:
         self.used_bytes += num_bytes
         return Blob(slab.buffer.array(offset, (num_bytes,), np.uint8), slab, offset, room)
 
+    def pass_through(self, num_bytes: int) -> Blob | None:
+        """The same beside the budget, to be freed as soon as it has passed; None where the system has no room."""
+        # Whole pages, of which nothing is left for others.
+        slab = self._make(_pages(max(1, num_bytes)), is_passing=True)
+        if slab is None:
+            return None
+        return Blob(slab.buffer.array(0, (num_bytes,), np.uint8), slab, 0, slab.num_bytes)
+
     def free(self, blob: Blob) -> None:
         """Gives a blob's room back, and its slab to the system once that is empty; nothing of it is read any more."""
+        if blob._slab.is_passing:
+            blob.data = blob.data[:0].copy()
+            self._unmake(blob._slab)
+            return
         self.used_bytes -= blob.num_bytes
         blob.data = blob.data[:0].copy()
         slab, offset, size = blob._slab, blob._offset, blob._room
@@ -101,8 +117,7 @@ class Slabs:
         self._open_gap(slab, offset, size)
         if slab.is_empty:
             self._close_gap(slab, offset, size)
-            del self._slabs[slab.number]
-            self._mapped(-slab.num_bytes)
+            self._unmake(slab)
 
     def _open_gap(self, slab: _Slab, offset: int, size: int) -> None:
         insort(slab.gaps, (offset, size))
@@ -116,25 +131,36 @@ class Slabs:
         """Maps a slab as large as slabs are, or as the blob or what is left of the budget makes it, if that can be."""
         left = self.budget_bytes - self.mapped_bytes
         size = max(_pages(room), min(self._slab_bytes, left // _PAGE_BYTES * _PAGE_BYTES))
-        if size > left:
+        if size > left or (slab := self._make(size)) is None:
             return False
-        try:
-            slab = _Slab(self._num_made, Buffer(size))
-        except (OSError, MemoryError):
-            # The system has less than the budget says: as if that were smaller.
-            return False
-        self._num_made += 1
-        self._slabs[slab.number] = slab
         self._open_gap(slab, 0, size)
-        self._mapped(size)
         return True
 
-    def _mapped(self, change_bytes: int) -> None:
-        self.mapped_bytes += change_bytes
+    def _make(self, num_bytes: int, is_passing: bool = False) -> _Slab | None:
+        try:
+            slab = _Slab(self._num_made, Buffer(num_bytes), is_passing)
+        except (OSError, MemoryError):
+            # The system has less than the budget says: as if that were smaller.
+            return None
+        self._num_made += 1
+        self._slabs[slab.number] = slab
+        self._mapped(slab, slab.num_bytes)
+        return slab
+
+    def _unmake(self, slab: _Slab) -> None:
+        del self._slabs[slab.number]
+        self._mapped(slab, -slab.num_bytes)
+
+    def _mapped(self, slab: _Slab, change_bytes: int) -> None:
+        if slab.is_passing:
+            self.passing_bytes += change_bytes
+        else:
+            self.mapped_bytes += change_bytes
+        held_bytes = self.mapped_bytes + self.passing_bytes
         if self._lease is None:
-            self._lease = self._ledger.take("kv", "what was read, kept in memory", "ram", self.mapped_bytes)
-        elif self.mapped_bytes:
-            self._lease.resize(self.mapped_bytes)
+            self._lease = self._ledger.take("kv", "what was read, kept in memory", "ram", held_bytes)
+        elif held_bytes:
+            self._lease.resize(held_bytes)
         else:
             self._lease.release()
             self._lease = None

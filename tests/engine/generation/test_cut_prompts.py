@@ -9,7 +9,7 @@ import pytest
 
 from engine.generation import cut_prompts
 from engine.generation.cut_prompts import MAX_PIECES, MAX_REMEMBERED, CutPrompts
-from engine.generation.knowledge_tree import Piece, piece_of, pieces_of
+from engine.generation.knowledge_tree import Piece, cut, pieces_of
 from engine.generation.segment import Segment
 from tests.helpers.kept import Room, passage, turn
 
@@ -49,7 +49,7 @@ def test_what_may_change_is_cut_anew(cuts):
 
 def test_passages_in_another_order_are_not_hashed_again(monkeypatch: pytest.MonkeyPatch):
     made: list[object] = []
-    monkeypatch.setattr(cut_prompts, "piece_of", lambda segments: (made.append(segments), piece_of(segments))[1])
+    monkeypatch.setattr(cut_prompts, "cut", lambda segments: (made.append(segments), cut(segments))[1])
     prompts, before, passages = CutPrompts(), turn(0, 32), [passage(number) for number in range(4)]
     for order in permutations(passages):
         segments = [before, *order]

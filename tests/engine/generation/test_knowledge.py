@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from engine.generation import cache_files, cache_io
+from engine.generation.cache_files import CacheFiles
 from engine.generation.cache_thread import Urgency
 from engine.generation.cells import Cells
 from engine.generation.keeping import Found
@@ -43,6 +45,16 @@ def homes(room: Room) -> tuple[int, int, int]:
 def flush(room: Room) -> None:
     while room.keeper.flush():
         room.settle()
+
+
+@contextmanager
+def holding_the_disk(files: CacheFiles) -> Iterator[None]:
+    hold = threading.Event()
+    files._thread.put(Urgency.READ, lambda: hold.wait(30))
+    try:
+        yield
+    finally:
+        hold.set()
 
 
 def test_what_was_read_is_found_along_the_path_it_was_read_in(room):
@@ -178,60 +190,164 @@ def move(room: Room, num_cells: int) -> None:
     room.keeper.move(room.context, room.cells)
 
 
-def test_what_memory_has_no_room_for_goes_along_to_another_context_by_way_of_files(room, tmp_path):
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
-    room.ask([A, B])
-    room.keeper.leave_cells(tmp_path / "way")
-    assert room.cells.num_free == room.cells.num_cells
-    # Meanwhile it is nowhere, and no use to anybody.
-    flush(room)
-    assert room.keeper.find([A, B]).num_tokens == 0
-    move(room, 2048)
-    assert homes(room) == (2, 0, 0)
-    assert room.ask([A, B, turn(1)]) == 64
-    assert not list((tmp_path / "way").iterdir())
-    room.check()
-
-
-def test_of_what_goes_along_the_beginning_stays_where_the_other_context_is_small(room, tmp_path):
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
-    room.ask([A, B, C])
-    room.keeper.leave_cells(tmp_path / "way")
-    move(room, 128)
-    assert homes(room) == (3, 0, 0)
-    room.keeper.leave_cells(tmp_path / "way")
-    move(room, 64)
-    assert homes(room) == (1, 0, 0)
-    assert room.keeper.peek([A, B, C]) == 32
-
-
-def test_what_finds_no_room_on_its_way_is_forgotten_and_nothing_fails(room, tmp_path):
-    room.keeper.set_budgets(PLENTY, 0, PLENTY)
-    room.ask([A, B])
-    (tmp_path / "way").write_text("no folder")
-    room.keeper.leave_cells(tmp_path / "way")
-    move(room, 2048)
-    assert homes(room) == (0, 0, 0)
-    assert room.ask([A, B]) == 0
-    room.check()
-
-
-def test_without_a_folder_what_memory_has_no_room_for_is_forgotten(room):
+def test_what_memory_has_no_room_for_passes_through_it_to_the_disk_before_a_context_goes(room):
+    room.passing_room_bytes = BLOB
     room.keeper.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B])
     room.keeper.leave_cells()
+    assert room.cells.num_free == room.cells.num_cells
     move(room, 2048)
-    assert room.ask([A, B]) == 0
+    room.settle()
+    assert homes(room) == (0, 0, 2)
+    assert room.ask([A, B, turn(1)]) == 64
+    assert room.keeper.figures().disk.hit_tokens == 64
+    # It lies in cells again, and is not written a second time.
+    assert homes(room)[0] == 3
+    saved = room.context.num_saves
+    room.keeper.leave_cells()
+    assert room.context.num_saves == saved + 1
+    assert room.keeper._bytes.slabs.mapped_bytes == 0
+    room.settle()
+    assert room.keeper._bytes.slabs.passing_bytes == 0
+    room.check()
 
 
-def test_a_document_that_is_removed_on_the_way_does_not_arrive(room, tmp_path):
+def test_without_memory_for_it_what_was_read_is_found_after_a_restart(room):
+    room.passing_room_bytes = BLOB
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.ask([A, B, C])
+    room.restart()
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    assert room.ask([A, B, C]) == 96
+
+
+def test_without_memory_for_it_idle_time_writes_what_cells_hold_and_their_leaving_costs_nothing(room):
+    room.passing_room_bytes = BLOB
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.ask([A, B, C])
+    flush(room)
+    assert homes(room) == (3, 0, 3)
+    saved = room.context.num_saves
+    assert room.keeper.free_cells(96) == 96
+    assert room.context.num_saves == saved
+    assert room.ask([A, B, C]) == 96
+
+
+@pytest.mark.parametrize(("computed_tokens", "written"), [(0, 3), (96, 1)])
+def test_what_passes_is_waited_for_at_the_end_of_an_answer_and_not_before_its_first_token(
+    room, computed_tokens, written
+):
+    room.passing_room_bytes = BLOB
+    room.keeper.set_budgets(0, 0, PLENTY)
+    sequence = room.cells.open()
+    room.read_rest([A, B, C], sequence)
+    hold = threading.Event()
+    room.files._thread.put(Urgency.READ, lambda: hold.wait(30))
+    threading.Timer(0.2, hold.set).start()
+    room.keeper.keep([A, B, C], sequence, 1.0, computed_tokens)
+    room.release(sequence)
+    room.settle()
+    assert homes(room) == (0, 0, written)
+    room.check()
+
+
+def test_what_passes_comes_behind_what_memory_has_room_for(room):
+    """The budget has room for the short beginning, and for nothing that follows it."""
+    room.keeper.set_budgets(PLENTY, PAGE, PLENTY)
+    prompt = [turn(1), passage(1, 100), turn(2), passage(2, 100)]
+    room.passing_room_bytes = 100 * TOKEN_BYTES + 16
+    room.ask(prompt)
+    room.restart()
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    assert room.ask(prompt) == 240
+
+
+def test_what_has_no_room_to_pass_is_forgotten_and_nothing_fails(room):
+    room.passing_room_bytes = BLOB - 1
     room.keeper.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B])
-    room.keeper.leave_cells(tmp_path / "way")
-    room.keeper.forget({1})
+    flush(room)
+    assert not room.keeper.is_behind
+    room.keeper.leave_cells()
     move(room, 2048)
     assert homes(room) == (0, 0, 0)
+    assert room.ask([A, B]) == 0
     room.check()
+
+
+def test_a_file_is_no_use_while_there_is_no_room_to_pass_and_is_none_the_worse_for_it(room):
+    room.passing_room_bytes = BLOB
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.ask([A, B])
+    room.keeper.leave_cells()
+    room.settle()
+    room.passing_room_bytes = 0
+    assert room.keeper.find([A, B]).num_tokens == 0
+    room.passing_room_bytes = BLOB
+    found = room.keeper.find([A, B])
+    # It was free when it was looked for, and is not when it is wanted.
+    room.passing_room_bytes = 0
+    sequence = room.cells.open()
+    assert room.keeper.restore(found, sequence) == 0
+    room.keeper.let_go(found)
+    room.release(sequence)
+    room.passing_room_bytes = BLOB
+    assert room.ask([A, B]) == 64
+
+
+@pytest.mark.parametrize("damage", [b"x" * 100, b""])
+def test_a_damaged_file_that_passes_is_a_miss_from_there_on(room, damage):
+    room.passing_room_bytes = BLOB
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.ask([A, B, C])
+    room.keeper.leave_cells()
+    room.settle()
+    node = next(node for node in room.keeper.tree if node.start == 32)
+    path = room.keeper._bytes.disk[node].path
+    path.write_bytes(path.read_bytes()[:-50] + damage)
+    assert room.ask([A, B, C]) == 32
+    assert room.ask([A, B, C]) == 96
+    room.check()
+
+
+def test_what_is_being_written_as_it_passes_is_given_from_there(room):
+    room.passing_room_bytes = BLOB
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.ask([A])
+    with holding_the_disk(room.files):
+        assert room.keeper.flush() == 1
+        assert room.keeper.free_cells(32) == 32
+        assert room.ask([A]) == 32
+    room.settle()
+    room.check()
+
+
+def test_what_one_waits_for_on_its_way_to_the_disk_can_be_forgotten(room):
+    room.passing_room_bytes = BLOB
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.ask([A, B])
+    with holding_the_disk(room.files):
+        assert room.keeper.flush() == 1
+        room.keeper.forget({1})
+    room.settle()
+    assert homes(room) == (0, 0, 0)
+    assert room.keeper._bytes.slabs.passing_bytes == 0
+    room.check()
+
+
+def test_what_a_running_prompt_shares_is_not_waited_for(room):
+    room.passing_room_bytes = BLOB
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.ask([A, B])
+    found, sequence = room.keeper.find([A, B]), room.cells.open()
+    room.keeper.restore(found, sequence)
+    room.keeper.let_go(found)
+    with holding_the_disk(room.files):
+        # The first is begun, since the disk takes one.
+        room.keeper.leave_cells()
+    room.settle()
+    assert homes(room) == (0, 0, 1)
+    room.release(sequence)
 
 
 def test_cells_are_spared_of_what_no_prompt_needs_and_nothing_is_lost(room):
@@ -621,7 +737,7 @@ def test_whatever_happens_what_is_given_is_right_and_budgets_are_kept(tmp_path, 
     read: set[tuple[Segment, ...]] = set()
     waiting: list[tuple[list[Segment], Found]] = []
     for _ in range(250):
-        match random_.choice("aaaaaawwwccbfesdr"):
+        match random_.choice("aaaaaawwwccbfelsdr"):
             case "a":
                 prompt = some_prompt(random_)
                 room.ask(prompt, random_.random())
@@ -634,10 +750,13 @@ def test_whatever_happens_what_is_given_is_right_and_budgets_are_kept(tmp_path, 
             case "b":
                 budgets = (random_.randrange(0, 600), random_.randrange(0, 12) * PAGE, random_.randrange(0, 40) * FILE)
                 room.keeper.set_budgets(*budgets)
+                room.passing_room_bytes = random_.choice((0, BLOB))
             case "f":
                 room.keeper.free_cells(random_.randrange(200))
             case "e":
                 room.keeper.spare_cells()
+            case "l":
+                room.keeper.leave_cells()
             case "s":
                 room.keeper.flush(random_.choice([None, 2]))
             case "d":
@@ -663,8 +782,11 @@ def test_whatever_happens_what_is_given_is_right_and_budgets_are_kept(tmp_path, 
     assert room.ledger.spans() == ()
 
 
+@pytest.mark.parametrize("ram_bytes", [6 * PAGE, 0])
 @pytest.mark.parametrize("seed", range(6))
-def test_whatever_the_disk_does_what_is_given_is_right_and_nothing_is_lost_track_of(tmp_path, monkeypatch, seed):
+def test_whatever_the_disk_does_what_is_given_is_right_and_nothing_is_lost_track_of(
+    tmp_path, monkeypatch, seed, ram_bytes
+):
     """Files that are in use, damaged, cut or gone, a disk that is full, ends with no time, and files found late."""
     random_, luck, seconds = random.Random(seed), random.Random(seed), [0.0]
     write_file, read_blob, delete = cache_io.write_file, cache_io.read_blob, cache_io.delete
@@ -695,7 +817,8 @@ def test_whatever_the_disk_does_what_is_given_is_right_and_nothing_is_lost_track
     monkeypatch.setattr(cache_io, "read_blob", read)
     monkeypatch.setattr(cache_io, "delete", lambda path: luck.random() < 0.8 and delete(path))
     room = Room(tmp_path, num_cells=1024, num_sequences=24, now=lambda: seconds[0])
-    budgets, hits = (128, 6 * PAGE, 60 * FILE), 0
+    budgets, hits = (128, ram_bytes, 60 * FILE), 0
+    room.passing_room_bytes = BLOB
     room.keeper.set_budgets(*budgets)
     for _ in range(250):
         seconds[0] += random_.choice((0.0, 1.0, 40.0))
@@ -720,7 +843,9 @@ def test_whatever_the_disk_does_what_is_given_is_right_and_nothing_is_lost_track
                 assert room.ledger.spans() == ()
                 room.open(waits=random_.random() < 0.5)
                 room.keeper.set_budgets(*budgets)
-        assert room.ledger.held_bytes("ram", "kv") <= budgets[1]
+        slabs = room.keeper._bytes.slabs
+        assert slabs.mapped_bytes <= ram_bytes
+        assert room.ledger.held_bytes("ram", "kv") == slabs.mapped_bytes + slabs.passing_bytes
     assert room.files.scanned.wait(30)
     room.shrink()
     room.settle()

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+
+import pytest
 
 from engine.generation import knowledge_tree
-from engine.generation.knowledge_tree import MIN_PIECE_TOKENS, KnowledgeTree, Piece, key_after, path_of, pieces_of
+from engine.generation.knowledge_tree import (
+    MAX_PIECE_TOKENS,
+    MIN_PIECE_TOKENS,
+    KnowledgeTree,
+    Piece,
+    key_after,
+    path_of,
+    pieces_of,
+)
 from engine.generation.segment import Segment
 from tests.helpers.kept import ROOT, passage, turn
 
@@ -121,6 +132,25 @@ def test_short_segments_become_part_of_what_follows():
 def test_what_is_short_and_last_becomes_no_piece():
     assert pieces_of([passage(1), turn(1, MIN_PIECE_TOKENS - 1)]) == pieces_of([passage(1)])
     assert pieces_of([turn(1, 3)]) == []
+
+
+@pytest.mark.parametrize("num_tokens", [MIN_PIECE_TOKENS, 319, 320, 335, 336, 640, 655, 656, 1000])
+def test_a_long_segment_is_cut_into_parts_of_which_none_is_too_short(num_tokens):
+    pieces = pieces_of([passage(1), turn(1, num_tokens)])[1:]
+    assert [token for piece in pieces for token in piece.tokens] == list(turn(1, num_tokens).tokens)
+    lengths = [piece.num_tokens for piece in pieces]
+    assert all(length == MAX_PIECE_TOKENS for length in lengths[:-1])
+    assert MIN_PIECE_TOKENS <= lengths[-1] < MAX_PIECE_TOKENS + MIN_PIECE_TOKENS
+
+
+def test_of_a_long_text_whose_end_was_changed_the_beginning_is_the_same():
+    before, after = turn(1, 1000), turn(1, 1000)
+    after = replace(after, tokens=(*after.tokens[:700], 7, *after.tokens[700:]))
+    pieces, changed = pieces_of([before]), pieces_of([after])
+    assert pieces[:2] == changed[:2]
+    assert pieces[2] != changed[2]
+    documents = frozenset({3})
+    assert {piece.documents for piece in pieces_of([replace(before, documents=documents)])} == {documents}
 
 
 def test_a_short_passage_keeps_its_document_in_the_piece_it_became_part_of():
