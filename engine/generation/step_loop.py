@@ -34,13 +34,14 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from engine.errors import DecodeFailed, NoCells, NoRoomToCompute, RagdollError, WeightsNotRead
+from engine.errors import NoRoomToCompute, RagdollError
 from engine.generation.admission import Admission
 from engine.generation.appending import Appending
 from engine.generation.batching import Batching, Work
 from engine.generation.branching import Branching
 from engine.generation.candidates import Candidates
 from engine.generation.cells import Cells
+from engine.generation.computing import Computing
 from engine.generation.context import Context
 from engine.generation.counters import LoopCounters, Tally, count
 from engine.generation.ending import Ending
@@ -123,10 +124,7 @@ class StepLoop:
         self.profile = PrefillProfile()
         self._tally, self._groups = Tally(), Groups()
         self._events: list[StepEvent] = []
-        self._is_second_try = False
         self._sharing: Sharing | None = None
-        # The last batch found no room: whoever moves the loop before the next step to where there is saves everybody.
-        self.shortage: NoRoomToCompute | None = None
         # So many cells are needed by somebody who would end for want of them: nothing is computed until the loop has
         # moved to where they are, or has been told that there are no more; 0 where they do.
         self.wanted_cells = 0
@@ -183,8 +181,24 @@ class StepLoop:
             self._keeper,
             self._events,
         )
+        self._computing = Computing(
+            context,
+            cells,
+            self._keeper,
+            groups,
+            self._residence,
+            self._admission,
+            self._ending,
+            self._swap_budget_bytes,
+            self._swap_room,
+        )
         self._metering = Metering(groups, self.profile, tally, self._note_pass)
         self._appending = Appending(groups, most_cells, self._can_share)
+
+    @property
+    def shortage(self) -> NoRoomToCompute | None:
+        """The last batch found no room: a move to where there is some, before the next step, saves everybody."""
+        return self._computing.shortage
 
     @property
     def has_work(self) -> bool:
@@ -354,7 +368,7 @@ class StepLoop:
                 sequence.renew()
         self._assemble(context, cells, keeper, context_tokens)
         self._residence.take_over(before)
-        self.shortage, self.wanted_cells = None, 0
+        self.wanted_cells = 0
 
     def have_no_more_cells(self) -> None:
         """There is no room for a context with more: whoever lacks cells ends with those there are.
@@ -427,84 +441,17 @@ class StepLoop:
                 self._timing.pause(_DISK_PAUSE_SECONDS)
             return []
         since = self._timing.clock()
-        try:
-            rows = self._context.decode([work.stretch() for work in batch])
-        except NoCells:
-            self._give_way(batch)
-            return []
-        except WeightsNotRead as error:
-            self._compute_again(batch, error)
-            return []
-        except NoRoomToCompute as error:
-            self._want_room(batch, error)
-            return []
-        except DecodeFailed as error:
-            self._roll_back(batch, error)
-            return []
-        self._is_second_try, self.shortage = False, None
-        for work in batch:
-            if work.sequence.held is not None:
-                self._cells.grow(work.sequence.held, work.num_tokens + work.num_drafted)
-        self._groups.suspects[:1] = []
-        seconds = self._timing.clock() - since
+        if rows := self._computing.run(batch):
+            self._note(batch, self._timing.clock() - since)
+        return rows
+
+    def _note(self, batch: list[Work], seconds: float) -> None:
+        """What the next batches, and plans, go by."""
         self._batching.note(seconds, *self._context.disk_seconds())
         self._metering.note(batch, seconds)
         self._gathering.note(batch)
         if self._groups.waiting and self._admission.lacks_cells:
             self._tally.note_busy(self._cells.num_used / self._cells.num_cells)
-        return rows
-
-    def _give_way(self, batch: list[Work]) -> None:
-        """llama.cpp has fewer cells than we counted: the request that came last waits until others have ended."""
-        if self._admission.drop_closing():
-            return
-        if len(self._groups.running) > 1:
-            self._admission.preempt(max((work.group for work in batch), key=lambda group: group.arrival))
-            self._admission.hold_back()
-        else:
-            self._ending.cut(batch[0].group)
-
-    def _compute_again(self, batch: list[Work], error: WeightsNotRead) -> None:
-        """The disk is at fault, nobody in the batch: the next step computes it once more, or all of it has failed."""
-        groups = self._forget_batch(batch)
-        self._is_second_try = not self._is_second_try
-        if not self._is_second_try:
-            self._admission.drop_closing()
-            for group in groups:
-                self._ending.fail(group, error)
-        if self._context.is_spoilt:
-            self._wipe_cells()
-
-    def _want_room(self, batch: list[Work], error: NoRoomToCompute) -> None:
-        """The first time nobody is at fault; where it stays so, the next steps look for who is."""
-        if self.shortage is None:
-            self._forget_batch(batch)
-            self.shortage = error
-        else:
-            self._roll_back(batch, error)
-
-    def _wipe_cells(self) -> None:
-        """Empties cells that may spoil what is computed beside them; nobody ends by that, and nothing is forgotten."""
-        self._keeper.leave_cells()
-        room = self._swap_room()
-        self._admission.set_aside(min(self._swap_budget_bytes, room.ram_bytes), room.disk_folder)
-        self._context.clear()
-
-    def _roll_back(self, batch: list[Work], error: DecodeFailed) -> None:
-        """Has those of a batch that failed computed alone: one of them fails then."""
-        groups = self._forget_batch(batch)
-        if self._admission.drop_closing() and len(groups) <= 1:
-            return
-        if len(groups) == 1:
-            self._ending.fail(groups[0], error)
-        else:
-            self._groups.suspects[:] = groups
-
-    def _forget_batch(self, batch: list[Work]) -> list[SequenceGroup]:
-        """Forgets what finished ubatches left; returns who in the batch has not ended."""
-        for work in batch:
-            self._residence.roll_back(work.sequence)
-        return list(dict.fromkeys(work.group for work in batch if work.group.status is SequenceStatus.RUNNING))
 
     # Postprocess: tokens, text and ends.
 
