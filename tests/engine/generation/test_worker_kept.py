@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from engine.config import Settings
 from engine.core import KVType
+from engine.events import AnswerFinished
 from engine.generation import cache_io, hot_file, idle_time, load_planner, loader, under_way
 from engine.generation.cache_files import CacheFiles
 from engine.generation.commands import UseModel
@@ -132,6 +134,26 @@ def test_the_next_turn_on_another_day_after_a_restart_reads_nothing_again(start,
     two = desk.end_of("two")
     assert two.timings.cached_tokens == one.timings.prompt_tokens + one.timings.generated_tokens
     assert two.answer.segments[0].get("asked_on") == ("2026-11-23" if template == NAMES_THE_DAY else None)
+
+
+def test_a_conversation_is_found_after_a_restart_where_memory_may_keep_nothing(start, tiny_model):
+    """As where a model's layers take all memory: it passes through it, a piece at a time."""
+
+    def ask(name: str, transcript: tuple[dict[str, Any], ...] = ()) -> AnswerFinished:
+        desk = start()
+        desk.settings = changed(desk, kv_ram_bytes=0)
+        with_model(desk, tiny_model)
+        desk.ask("How?" * 100, name, transcript=transcript, max_tokens=40)
+        end = desk.end_of(name)
+        assert isinstance(end, AnswerFinished)
+        keeper = desk.loader.loaded_now.keeper
+        assert keeper.figures().ram.num_bytes == 0
+        desk.worker.stop()
+        return end
+
+    one = ask("one")
+    two = ask("two", one.answer.segments)
+    assert two.timings.cached_tokens == one.timings.prompt_tokens + one.timings.generated_tokens
 
 
 def test_a_bound_that_is_set_while_no_model_is_loaded_is_kept(start, tiny_model, tmp_path):
