@@ -136,13 +136,14 @@ def test_the_next_turn_on_another_day_after_a_restart_reads_nothing_again(start,
     assert two.answer.segments[0].get("asked_on") == ("2026-11-23" if template == NAMES_THE_DAY else None)
 
 
-def test_a_conversation_is_found_after_a_restart_where_memory_may_keep_nothing(start, tiny_model):
+def test_a_conversation_is_found_after_a_restart_where_memory_may_keep_nothing(start, tmp_path):
     """As where a model's layers take all memory: it passes through it, a piece at a time."""
+    model = write_tiny_model(tmp_path / "m.gguf", chat_template=CHATML, never_ends=True)
 
     def ask(name: str, transcript: tuple[dict[str, Any], ...] = ()) -> AnswerFinished:
         desk = start()
         desk.settings = changed(desk, kv_ram_bytes=0)
-        with_model(desk, tiny_model)
+        with_model(desk, model)
         desk.ask("How?" * 100, name, transcript=transcript, max_tokens=40)
         end = desk.end_of(name)
         assert isinstance(end, AnswerFinished)
