@@ -1,6 +1,6 @@
 """The whole engine when neither the index nor the model fits: memory that follows the load, beside fixed ways to share.
 
-    python -m tests.bench.joint [--quick] [--json FILE] [--csv FILE] [--peers FOLDER] [--disk-rate MB]
+    python -m tests.bench.joint [--quick] [--json FILE] [--csv FILE] [--no-sweep] [--peers FOLDER] [--disk-rate MB]
 
 Real documents and many synthetic vectors beside them (joint_library.py), and a model of random weights. The engine is a
 process in a control group whose limit is what it holds with neither, a quarter of the index, the 1.2th part of the
@@ -128,14 +128,13 @@ class Bench:
     courses: dict[str, list[Answered]] = field(default_factory=dict)
     swept: list[dict[str, float]] = field(default_factory=list)
 
-    def run(self) -> None:
+    def run(self, *, sweeps: bool = True) -> None:
         self._find_limit()
         for name, split in {"adaptive": None, **STATIC}.items():
             with self._engine(split) as side:
                 self.courses[name] = [self._phase(name, phase, side) for phase in self.size.phases]
-        for at_once, index_share, model_share in itertools.product(
-            self.size.at_once, self.size.index_shares, self.size.model_shares
-        ):
+        axes = (self.size.at_once, self.size.index_shares, self.size.model_shares)
+        for at_once, index_share, model_share in itertools.product(*axes) if sweeps else ():
             self._sweep(Split(at_once, index_share, model_share))
 
     def _find_limit(self) -> None:
@@ -188,6 +187,7 @@ class Bench:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = parser_of("joint", __doc__, quick="a small model, short phases and a small sweep, within five minutes")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the sweep there")
+    parser.add_argument("--no-sweep", action="store_true", help="the moving load alone, in half an hour")
     peers.add_folder_option(parser)
     add_disk_rate_option(parser)
     options = parser.parse_args(arguments)
@@ -208,7 +208,7 @@ def _measure(options: argparse.Namespace, parent: Group) -> int:
     with told("measuring how fast this machine is, as an engine does that nobody asks anything"):
         profile = measured(Profile(), folder)
     bench = Bench(size, folder, profile, index_bytes, model, asked_of(library, size.busy + 1), parent)
-    bench.run()
+    bench.run(sweeps=not options.no_sweep)
     return 0 if tell(bench, options) or options.quick else 1
 
 
