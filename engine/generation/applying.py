@@ -44,6 +44,8 @@ from engine.memory.room import device_free_bytes
 SPARE_BYTES = 64 * MIB
 # What is kept in another format is written to the disk for so long at most; nobody's answer goes on meanwhile.
 KEEPING_SECONDS = 0.5
+# And so long where it will be wanted at once.
+LEAVING_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +302,7 @@ def _set_aside(loaded: LoadedModel, wanted: LoadPlan, means: Means) -> None:
     can_load = loaded.plan.placement.kv_type == wanted.placement.kv_type
     disk_folder = room.disk_folder if can_load else None
     if loaded.keeper is not None:
-        loaded.keeper.leave_cells()
+        loaded.keeper.leave_cells(LEAVING_SECONDS if can_load else KEEPING_SECONDS)
     loaded.loop.set_aside(room.ram_bytes, disk_folder)
     means.leases.note_set_aside(loaded.loop.saved_bytes, loaded.loop.spilled_bytes)
 

@@ -67,8 +67,12 @@ class Keeper(Protocol):
         """Moves kept KV that no prompt needs just now from cells to memory, where that has much more room."""
         ...
 
-    def leave_cells(self) -> None:
-        """Moves all kept KV out of cells, also what is pinned, and gives every cell back."""
+    def leave_cells(self, wait_seconds: float = 0.0) -> None:
+        """Moves all kept KV out of cells, also what is pinned, and gives every cell back.
+
+        Args:
+            wait_seconds: So long it may wait for the disk, where that is the only room.
+        """
         ...
 
 
@@ -99,5 +103,5 @@ class KeepsNothing:
     def spare_cells(self) -> None:
         return
 
-    def leave_cells(self) -> None:
+    def leave_cells(self, wait_seconds: float = 0.0) -> None:
         return

@@ -4,8 +4,8 @@ Memory is the way to the disk and back. What lies below lies there with its whol
 what it depends on. A node is written once, behind, by the files' own thread, and ever after leaving is free. Nobody
 waits for that: where memory is full of what is not written yet, what is worth least is not kept.
 
-Where the budget has no room for a single node, as when a model's layers take all of it, nodes pass through memory one
-at a time, and no more than is free at that moment.
+Where the budget has no room for a whole path, as when a model's layers take all of it, nodes pass through memory one
+at a time, and take no more of it than is free at that moment.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class KeptBytes:
         self.disk: Shelf[CacheFile] = Shelf(policy)
         self.disk_bytes = 0
         self.slabs, self.files = slabs, files
+        # No file is begun any more.
+        self.writes_nothing = False
         self._tree, self._is_in_cells = tree, is_in_cells
         self._on_lost, self._on_unwritten = on_lost, on_unwritten
         self._passing_room_bytes = passing_room_bytes
@@ -68,9 +70,28 @@ class KeptBytes:
         return self._moves.num_writing
 
     @property
+    def is_busy(self) -> bool:
+        """Whether the disk takes another node only when it has written one."""
+        return self.num_writing > 0 and not self.can_write
+
+    @property
     def can_write(self) -> bool:
         """Whether the disk takes another node now: it is well, and not too many are on their way to it."""
-        return self.files.takes_more and self._moves.has_room(max(self.slabs.budget_bytes, self.slabs.mapped_bytes))
+        return self.takes_files and self._moves.has_room(max(self.slabs.budget_bytes, self.slabs.mapped_bytes))
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether the disk takes nodes at all, now or when it has written others."""
+        return self.files.takes_more and not self.writes_nothing
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether something takes memory beside the budget."""
+        return self.slabs.passing_bytes > 0
+
+    def outgrows(self, node: Node, num_bytes: float) -> bool:
+        """Whether a node of so many bytes has a path that memory has no room for."""
+        return num_bytes * node.end > self.slabs.budget_bytes * node.num_tokens
 
     def touch(self, node: Node) -> None:
         self.ram.touch(node)
@@ -111,7 +132,7 @@ class KeptBytes:
     def pass_on(self, node: Node, num_bytes: int, save: Callable[[NDArray[np.uint8]], bool]) -> bool:
         """Begins to write a node that is in no memory; False where that cannot be, or what is before it comes first.
 
-        Whatever the budget is: only what can be kept in none of it should go this way.
+        Whatever the budget is: only what `outgrows` it should go this way.
         """
         parent = node.parent
         has_path = parent is not None and (parent is self._tree.root or self.write(parent))
@@ -126,8 +147,11 @@ class KeptBytes:
         return True
 
     def may_pass(self, node: Node) -> bool:
-        """Whether `read_passing` of a node makes sense now."""
-        return node in self.disk and self.disk[node].header.num_bytes <= self._passing_room_bytes()
+        """Whether a node is to be read by `read_passing`, and can be now."""
+        if node not in self.disk:
+            return False
+        num_bytes = self.disk[node].header.num_bytes
+        return self.outgrows(node, num_bytes) and num_bytes <= self._passing_room_bytes()
 
     def read_passing(self, node: Node, use: Callable[[NDArray[np.uint8]], bool]) -> bool | None:
         """Reads a node that has a file and is in no memory, at once; what `use` of its bytes said.

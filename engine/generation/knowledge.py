@@ -30,6 +30,12 @@ from engine.memory.ledger import Ledger
 
 # Cells are emptied for memory's sake only where that has so many times the room of what lies in them.
 ROOM_TO_SPARE = 4
+# Once so much of the cells for it is used, nodes that memory has no room for are written ahead.
+PASSES_BEHIND_FROM = 0.75
+# Of those that are next to leave, so many are looked at.
+LOOKS_AHEAD = 16
+# At the end of an answer, so long the disk is waited for with each node that finds no other room.
+WAITS_SECONDS = 0.5
 
 
 class KnowledgeKeeper:
@@ -156,24 +162,23 @@ class KnowledgeKeeper:
             if is_spare and (node in self._bytes or self._save(node)):
                 self._cells.release(node)
 
-    def leave_cells(self) -> None:
-        """Moves all that lies in cells down, as far as there is room for it, and gives every cell back.
-
-        It waits for the disk where that is the only room: a model whose layers take all memory had forgotten its
-        conversations with each new context.
-        """
+    def leave_cells(self, wait_seconds: float = 0.0) -> None:
+        ends_at = self._files.now() + wait_seconds
         self._catch_up()
         for node in sorted(self._cells.shelf.nodes(), key=lambda node: node.start):
             # Making room for another may have cost this one. What is all in somebody's answer goes along with that.
             if node in self._cells and (
                 node in self._bytes
                 or self._save(node)
-                or (self._cells.frees_cells(node) and self._save_by_waiting(node))
+                or (self._cells.frees_cells(node) and self._save_by_waiting(node, None, ends_at))
             ):
                 self._cells.release(node)
         for node in self._cells.shelf.nodes():
             self._cells.release(node)
             self._drop_if_lost(node)
+        # Memory is wanted for something else.
+        while self._bytes.is_passing and self._wait(ends_at):
+            pass
 
     def move(self, context: Context, cells: Cells) -> None:
         """Goes on over another context in which keys and values are the same; nothing lies in cells just now."""
@@ -207,8 +212,16 @@ class KnowledgeKeeper:
             deadline_seconds: So long it may take; what was not written by then is not kept.
         """
         self._catch_up()
+        for node in self._cells.shelf.nodes():
+            # There may have been no room for it to pass.
+            if node not in self._bytes.disk:
+                self._write_back.add(node)
         self._write_back.finish(deadline_seconds)
         self.abandon()
+
+    def write_nothing(self) -> None:
+        """No file is begun from now on: what is in the cells may not be what it should be."""
+        self._bytes.writes_nothing = True
 
     def abandon(self) -> None:
         """Gives everything back without writing anything."""
@@ -235,6 +248,20 @@ class KnowledgeKeeper:
             pass
         self._bytes.fit()
         self._bytes.write_behind()
+        self._pass_behind()
+
+    def _pass_behind(self) -> None:
+        """When cells fill up, has written what is likely to leave next, where memory has no room for its path."""
+        shelf = self._cells.shelf
+        if shelf.num_tokens < PASSES_BEHIND_FROM * self._cells.budget_cells or not self._bytes.can_write:
+            return
+        next_out = shelf.victim(self._is_to_pass, among=LOOKS_AHEAD)
+        if next_out is not None:
+            self._save(next_out[0])
+
+    def _is_to_pass(self, node: Node) -> bool:
+        is_unsaved = not node.pins and node not in self._bytes
+        return is_unsaved and self._bytes.outgrows(node, self._cell_bytes * node.num_tokens)
 
     def _fetch(self, node: Node) -> bool:
         is_far = node not in self._bytes.ram
@@ -277,7 +304,9 @@ class KnowledgeKeeper:
             if node not in self._cells and self._make_cell_room(node):
                 self._cells.hold(node, sequence)
             is_kept = node in self._cells or node in self._bytes or self._save(node, sequence)
-            return is_kept or (may_wait and self._save_by_waiting(node, sequence))
+            if not is_kept and may_wait:
+                return self._save_by_waiting(node, sequence, self._files.now() + WAITS_SECONDS)
+            return is_kept
         except NoCells:
             return node in self._bytes
 
@@ -344,23 +373,30 @@ class KnowledgeKeeper:
             for each in path:
                 each.pins -= 1
 
-    def _save_by_waiting(self, node: Node, sequence: CellSequence | None = None) -> bool:
+    def _save_by_waiting(self, node: Node, sequence: CellSequence | None, ends_at: float) -> bool:
         """The same, as soon as the disk takes another one, where it is the only room."""
-        while not self._bytes.can_write and self._bytes.num_writing:
-            self._bytes.wait()
+        num_bytes = self._cell_bytes * node.num_tokens
+        while self._bytes.outgrows(node, num_bytes) and self._bytes.is_busy and self._wait(ends_at):
             if node.is_gone:
                 return False
             if self._save(node, sequence):
                 return True
         return False
 
+    def _wait(self, ends_at: float) -> bool:
+        """For something that is on its way to or from the disk; False where it is too late for that."""
+        left = ends_at - self._files.now()
+        if left > 0:
+            self._bytes.wait(left)
+        return left > 0
+
     def _save_one(self, node: Node, sequence: CellSequence | None) -> bool:
         with self._cells.slot_of(node, sequence) as slot:
             num_bytes = self._cells.state_bytes(slot)
             self._cell_bytes = num_bytes / node.num_tokens
-            if num_bytes <= self._slabs.budget_bytes:
-                return self._bytes.store(node, num_bytes, lambda into: self._cells.save(slot, into))
-            return self._bytes.pass_on(node, num_bytes, lambda into: self._cells.save(slot, into))
+            passes = self._bytes.takes_files and self._bytes.outgrows(node, num_bytes)
+            keep = self._bytes.pass_on if passes else self._bytes.store
+            return keep(node, num_bytes, lambda into: self._cells.save(slot, into))
 
     def _drop_if_lost(self, node: Node) -> None:
         if not node.is_gone and node not in self._cells and node not in self._bytes:

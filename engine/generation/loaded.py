@@ -137,6 +137,8 @@ class LoadedModel:
     def abandon(self) -> None:
         """As `close`, but writes nothing: something went wrong, and it may be with what is in the cells."""
         keeper = () if self.keeper is None else (self.keeper.abandon,)
+        if self.keeper is not None:
+            self.keeper.write_nothing()
         close_all(self.loop.close, *keeper, self.context.close, self.close_weights)
 
     def close_weights(self) -> None:

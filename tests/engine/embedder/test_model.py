@@ -165,7 +165,6 @@ def test_torch_comes_when_documents_have_taken_long_enough(light, monkeypatch: p
     monkeypatch.setattr(model, "WORTH_LOADING_SECONDS", float("inf"))
     asked = embedder.embed_questions(["What does bread need?"])
     before = embedder.embed_documents(TEXTS)
-    weights = ledger.held_bytes("ram", "embedder", is_mapped=True)
     monkeypatch.setattr(model, "WORTH_LOADING_SECONDS", 0.0)
     embedder.embed_documents(TEXTS, is_urgent=True)
     embedder.embed_questions(["And what does dough need?"])
@@ -174,8 +173,9 @@ def test_torch_comes_when_documents_have_taken_long_enough(light, monkeypatch: p
     after = embedder.embed_documents(TEXTS)
     assert _backend(embedder) == "sentence-transformers"
     assert np.sum(before * after, axis=1).min() > 0.99
-    # The same model, counted once, and questions stay where they wait for nobody.
-    assert ledger.held_bytes("ram", "embedder", is_mapped=True) <= weights or weights == 0
+    # The same model, counted once, however much of its file was in memory before; and questions stay where they wait
+    # for nobody.
+    assert ledger.held_bytes("ram", "embedder", is_mapped=True) < 120 * 2**20
     assert ledger.held_bytes("ram", "runtime") == 0
     embedder._questions = {}
     np.testing.assert_array_equal(embedder.embed_questions(["What does bread need?"]), asked)

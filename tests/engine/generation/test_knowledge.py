@@ -23,6 +23,7 @@ PAGE = 4096
 BLOB = 32 * TOKEN_BYTES + 16
 FILE = BLOB + 500
 PLENTY = 2**20
+WAIT_SECONDS = 30.0
 A, B, C, D = (passage(document) for document in (1, 2, 3, 4))
 
 
@@ -194,7 +195,7 @@ def test_what_memory_has_no_room_for_passes_through_it_to_the_disk_before_a_cont
     room.passing_room_bytes = BLOB
     room.keeper.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B])
-    room.keeper.leave_cells()
+    room.keeper.leave_cells(WAIT_SECONDS)
     assert room.cells.num_free == room.cells.num_cells
     move(room, 2048)
     room.settle()
@@ -204,7 +205,7 @@ def test_what_memory_has_no_room_for_passes_through_it_to_the_disk_before_a_cont
     # It lies in cells again, and is not written a second time.
     assert homes(room)[0] == 3
     saved = room.context.num_saves
-    room.keeper.leave_cells()
+    room.keeper.leave_cells(WAIT_SECONDS)
     assert room.context.num_saves == saved + 1
     assert room.keeper._bytes.slabs.mapped_bytes == 0
     room.settle()
@@ -268,7 +269,7 @@ def test_what_has_no_room_to_pass_is_forgotten_and_nothing_fails(room):
     room.ask([A, B])
     flush(room)
     assert not room.keeper.is_behind
-    room.keeper.leave_cells()
+    room.keeper.leave_cells(WAIT_SECONDS)
     move(room, 2048)
     assert homes(room) == (0, 0, 0)
     assert room.ask([A, B]) == 0
@@ -279,7 +280,7 @@ def test_a_file_is_no_use_while_there_is_no_room_to_pass_and_is_none_the_worse_f
     room.passing_room_bytes = BLOB
     room.keeper.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B])
-    room.keeper.leave_cells()
+    room.keeper.leave_cells(WAIT_SECONDS)
     room.settle()
     room.passing_room_bytes = 0
     assert room.keeper.find([A, B]).num_tokens == 0
@@ -300,7 +301,7 @@ def test_a_damaged_file_that_passes_is_a_miss_from_there_on(room, damage):
     room.passing_room_bytes = BLOB
     room.keeper.set_budgets(PLENTY, 0, PLENTY)
     room.ask([A, B, C])
-    room.keeper.leave_cells()
+    room.keeper.leave_cells(WAIT_SECONDS)
     room.settle()
     node = next(node for node in room.keeper.tree if node.start == 32)
     path = room.keeper._bytes.disk[node].path
@@ -348,6 +349,75 @@ def test_what_a_running_prompt_shares_is_not_waited_for(room):
     room.settle()
     assert homes(room) == (0, 0, 1)
     room.release(sequence)
+
+
+def test_a_path_that_memory_has_room_for_a_part_of_passes_with_its_end(room):
+    room.passing_room_bytes = BLOB
+    room.keeper.set_budgets(PLENTY, PAGE, PLENTY)
+    room.ask([A, B, C, D])
+    room.keeper.leave_cells(WAIT_SECONDS)
+    move(room, 2048)
+    room.settle()
+    assert homes(room)[1] == 1
+    room.restart()
+    room.keeper.set_budgets(PLENTY, PAGE, PLENTY)
+    assert room.ask([A, B, C, D]) == 128
+
+
+def test_without_time_only_what_the_disk_takes_at_once_is_kept(room):
+    room.passing_room_bytes = BLOB
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.ask([A, B, C])
+    with holding_the_disk(room.files):
+        room.keeper.leave_cells()
+    room.settle()
+    assert homes(room) == (0, 0, 1)
+
+
+def test_a_disk_that_hangs_is_not_waited_for_any_longer_than_that(room):
+    room.passing_room_bytes = BLOB
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.ask([A, B, C])
+    with holding_the_disk(room.files):
+        room.keeper.leave_cells(0.05)
+        assert room.cells.num_free == room.cells.num_cells
+    room.settle()
+    assert homes(room) == (0, 0, 1)
+    room.check()
+
+
+def test_what_found_no_room_to_pass_in_idle_time_is_written_at_the_end(room):
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    room.ask([A, B])
+    flush(room)
+    assert homes(room) == (2, 0, 0)
+    room.passing_room_bytes = BLOB
+    room.restart()
+    room.keeper.set_budgets(PLENTY, 0, PLENTY)
+    assert room.ask([A, B]) == 64
+
+
+def test_when_cells_fill_up_what_would_leave_next_is_written_before(room):
+    room.passing_room_bytes = BLOB
+    room.keeper.set_budgets(160, 0, PLENTY)
+    for document in range(1, 7):
+        room.ask([passage(document)])
+    room.settle()
+    assert homes(room)[0] == 5
+    for _ in range(6):
+        room.keeper.let_go(room.keeper.find([]))
+        room.settle()
+    # With the one that has left and told what a token takes.
+    assert homes(room) == (5, 0, 6)
+
+
+def test_who_writes_nothing_begins_no_file(room):
+    room.passing_room_bytes = BLOB
+    room.keeper.set_budgets(0, 0, PLENTY)
+    room.keeper.write_nothing()
+    room.ask([A, B])
+    room.settle()
+    assert room.bytes_on_disk() == 0
 
 
 def test_cells_are_spared_of_what_no_prompt_needs_and_nothing_is_lost(room):
@@ -756,7 +826,7 @@ def test_whatever_happens_what_is_given_is_right_and_budgets_are_kept(tmp_path, 
             case "e":
                 room.keeper.spare_cells()
             case "l":
-                room.keeper.leave_cells()
+                room.keeper.leave_cells(random_.choice((0.0, WAIT_SECONDS)))
             case "s":
                 room.keeper.flush(random_.choice([None, 2]))
             case "d":
