@@ -20,9 +20,10 @@ from engine.generation.keeping import Found
 from engine.generation.kept_bytes import KeptBytes
 from engine.generation.kept_cells import KeptCells
 from engine.generation.knowledge_figures import HitCounts, Home, KnowledgeFigures
-from engine.generation.knowledge_tree import KnowledgeTree, Node, Piece, path_of
+from engine.generation.knowledge_tree import KnowledgeTree, Node, Piece
 from engine.generation.prefill_profile import PrefillProfile
 from engine.generation.replacement import Policy, pgdsf
+from engine.generation.saving import Saving
 from engine.generation.segment import Segment
 from engine.generation.slabs import Slabs
 from engine.generation.write_back import WriteBack
@@ -30,10 +31,6 @@ from engine.memory.ledger import Ledger
 
 # Cells are emptied for memory's sake only where that has so many times the room of what lies in them.
 ROOM_TO_SPARE = 4
-# Once so much of the cells for it is used, nodes that memory has no room for are written ahead.
-PASSES_BEHIND_FROM = 0.75
-# Of those that are next to leave, so many are looked at.
-LOOKS_AHEAD = 16
 # At the end of an answer, so long the disk is waited for with each node that finds no other room.
 WAITS_SECONDS = 0.5
 
@@ -69,13 +66,13 @@ class KnowledgeKeeper:
             on_unwritten=lambda node: self._write_back.add(node),
             passing_room_bytes=passing_room_bytes,
         )
-        self._write_back = WriteBack(self._bytes, files, policy, self._save)
+        self._saving = Saving(self._cells, self._bytes, files.now)
+        self._write_back = WriteBack(self._bytes, files, policy, self._saving.save)
         self._prompts = CutPrompts()
         self._holds: dict[int, Found] = {}
         self._from_disk: set[Node] = set()
         self._profile = PrefillProfile()
         self._counts = HitCounts()
-        self._cell_bytes = 0.0
 
     def set_budgets(self, cells: int, ram_bytes: int, disk_bytes: int) -> None:
         """Bounds tokens kept in cells, bytes in memory, and bytes of files (of all models); what is over leaves."""
@@ -153,13 +150,13 @@ class KnowledgeKeeper:
         return self._cells.num_free - before
 
     def spare_cells(self) -> None:
-        if self._slabs.budget_bytes <= ROOM_TO_SPARE * self._cells.shelf.num_tokens * self._cell_bytes:
+        if self._slabs.budget_bytes <= ROOM_TO_SPARE * self._cells.shelf.num_tokens * self._saving.cell_bytes:
             # Cells hold much of what can be kept at all.
             return
         for node in list(self._cells.shelf.nodes()):
             # Making room for another may have cost this one.
             is_spare = node in self._cells and not node.pins and self._cells.frees_cells(node)
-            if is_spare and (node in self._bytes or self._save(node)):
+            if is_spare and (node in self._bytes or self._saving.save(node)):
                 self._cells.release(node)
 
     def leave_cells(self, wait_seconds: float = 0.0) -> None:
@@ -169,15 +166,15 @@ class KnowledgeKeeper:
             # Making room for another may have cost this one. What is all in somebody's answer goes along with that.
             if node in self._cells and (
                 node in self._bytes
-                or self._save(node)
-                or (self._cells.frees_cells(node) and self._save_by_waiting(node, None, ends_at))
+                or self._saving.save(node)
+                or (self._cells.frees_cells(node) and self._saving.save_by_waiting(node, None, ends_at))
             ):
                 self._cells.release(node)
         for node in self._cells.shelf.nodes():
             self._cells.release(node)
             self._drop_if_lost(node)
         # Memory is wanted for something else.
-        while self._bytes.is_passing and self._wait(ends_at):
+        while self._bytes.is_passing and self._saving.wait(ends_at):
             pass
 
     def move(self, context: Context, cells: Cells) -> None:
@@ -234,7 +231,7 @@ class KnowledgeKeeper:
     def figures(self) -> KnowledgeFigures:
         cells, ram, disk, tier = self._cells.shelf, self._bytes.ram, self._bytes.disk, self._counts.tier
         return KnowledgeFigures(
-            tier("cells", len(cells), cells.num_tokens, round(cells.num_tokens * self._cell_bytes)),
+            tier("cells", len(cells), cells.num_tokens, round(cells.num_tokens * self._saving.cell_bytes)),
             tier("ram", len(ram), ram.num_tokens, self._slabs.used_bytes),
             tier("disk", len(disk), disk.num_tokens, self._bytes.disk_bytes),
             self._counts.computed_tokens,
@@ -248,20 +245,7 @@ class KnowledgeKeeper:
             pass
         self._bytes.fit()
         self._bytes.write_behind()
-        self._pass_behind()
-
-    def _pass_behind(self) -> None:
-        """When cells fill up, has written what is likely to leave next, where memory has no room for its path."""
-        shelf = self._cells.shelf
-        if shelf.num_tokens < PASSES_BEHIND_FROM * self._cells.budget_cells or not self._bytes.can_write:
-            return
-        next_out = shelf.victim(self._is_to_pass, among=LOOKS_AHEAD)
-        if next_out is not None:
-            self._save(next_out[0])
-
-    def _is_to_pass(self, node: Node) -> bool:
-        is_unsaved = not node.pins and node not in self._bytes
-        return is_unsaved and self._bytes.outgrows(node, self._cell_bytes * node.num_tokens)
+        self._saving.save_behind()
 
     def _fetch(self, node: Node) -> bool:
         is_far = node not in self._bytes.ram
@@ -303,9 +287,9 @@ class KnowledgeKeeper:
         try:
             if node not in self._cells and self._make_cell_room(node):
                 self._cells.hold(node, sequence)
-            is_kept = node in self._cells or node in self._bytes or self._save(node, sequence)
+            is_kept = node in self._cells or node in self._bytes or self._saving.save(node, sequence)
             if not is_kept and may_wait:
-                return self._save_by_waiting(node, sequence, self._files.now() + WAITS_SECONDS)
+                return self._saving.save_by_waiting(node, sequence, self._files.now() + WAITS_SECONDS)
             return is_kept
         except NoCells:
             return node in self._bytes
@@ -353,50 +337,12 @@ class KnowledgeKeeper:
             return False
         node = victim[0]
         if node not in self._bytes:
-            self._save(node)
+            self._saving.save(node)
         # Making room for it may have cost the node itself.
         if node in self._cells:
             self._cells.evict(node)
             self._drop_if_lost(node)
         return True
-
-    def _save(self, node: Node, sequence: CellSequence | None = None) -> bool:
-        """Has a node, and what of its path is not there yet, in a tier below; False where there is no room now."""
-        path = path_of(node)
-        for each in path:
-            each.pins += 1
-        try:
-            return all(each in self._bytes or self._save_one(each, sequence) for each in path)
-        except NoCells:
-            return False
-        finally:
-            for each in path:
-                each.pins -= 1
-
-    def _save_by_waiting(self, node: Node, sequence: CellSequence | None, ends_at: float) -> bool:
-        """The same, as soon as the disk takes another one, where it is the only room."""
-        num_bytes = self._cell_bytes * node.num_tokens
-        while self._bytes.outgrows(node, num_bytes) and self._bytes.is_busy and self._wait(ends_at):
-            if node.is_gone:
-                return False
-            if self._save(node, sequence):
-                return True
-        return False
-
-    def _wait(self, ends_at: float) -> bool:
-        """For something that is on its way to or from the disk; False where it is too late for that."""
-        left = ends_at - self._files.now()
-        if left > 0:
-            self._bytes.wait(left)
-        return left > 0
-
-    def _save_one(self, node: Node, sequence: CellSequence | None) -> bool:
-        with self._cells.slot_of(node, sequence) as slot:
-            num_bytes = self._cells.state_bytes(slot)
-            self._cell_bytes = num_bytes / node.num_tokens
-            passes = self._bytes.takes_files and self._bytes.outgrows(node, num_bytes)
-            keep = self._bytes.pass_on if passes else self._bytes.store
-            return keep(node, num_bytes, lambda into: self._cells.save(slot, into))
 
     def _drop_if_lost(self, node: Node) -> None:
         if not node.is_gone and node not in self._cells and node not in self._bytes:

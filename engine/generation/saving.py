@@ -1,0 +1,92 @@
+"""How what lies in cells gets below: copied to memory, or through it to the disk where memory has no room for its path.
+
+A node is saved with what of its path is not below yet, since nothing lies there without what it depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import NoCells
+from engine.generation.cells import CellSequence
+from engine.generation.kept_bytes import KeptBytes
+from engine.generation.kept_cells import KeptCells
+from engine.generation.knowledge_tree import Node, path_of
+
+# Once so much of the cells for it is used, nodes that memory has no room for are written ahead.
+SAVES_BEHIND_FROM = 0.75
+# Of those that are next to leave, so many are looked at.
+LOOKS_AHEAD = 16
+
+
+class Saving:
+    """From the upper tier of a knowledge tree to the lower ones.
+
+    `cell_bytes` are those of one token, as the last node that was saved told; 0 before the first.
+    """
+
+    def __init__(self, cells: KeptCells, kept: KeptBytes, now: Callable[[], float]) -> None:
+        self._cells, self._kept, self._now = cells, kept, now
+        self.cell_bytes = 0.0
+
+    def save(self, node: Node, sequence: CellSequence | None = None) -> bool:
+        """Has a node, and what of its path is not there yet, in a tier below; False where there is no room now.
+
+        Args:
+            node: Lies in cells, as its path does where it is not below.
+            sequence: Holds those of them that have no cells of their own.
+        """
+        path = path_of(node)
+        for each in path:
+            each.pins += 1
+        try:
+            return all(each in self._kept or self._save_one(each, sequence) for each in path)
+        except NoCells:
+            return False
+        finally:
+            for each in path:
+                each.pins -= 1
+
+    def save_by_waiting(self, node: Node, sequence: CellSequence | None, ends_at: float) -> bool:
+        """The same, as soon as the disk takes another one, where it is the only room."""
+        while self._outgrows(node) and self._kept.is_busy and self.wait(ends_at):
+            if node.is_gone:
+                return False
+            if self.save(node, sequence):
+                return True
+        return False
+
+    def save_behind(self) -> None:
+        """When cells fill up, has written what is likely to leave next, where memory has no room for its path."""
+        shelf = self._cells.shelf
+        if shelf.num_tokens < SAVES_BEHIND_FROM * self._cells.budget_cells or not self._kept.can_write:
+            return
+        next_out = shelf.victim(
+            lambda node: not node.pins and node not in self._kept and self._outgrows(node), among=LOOKS_AHEAD
+        )
+        if next_out is not None:
+            self.save(next_out[0])
+
+    def wait(self, ends_at: float) -> bool:
+        """For something that is on its way to or from the disk; False where it is too late for that."""
+        left = ends_at - self._now()
+        if left > 0:
+            self._kept.wait(left)
+        return left > 0
+
+    def _outgrows(self, node: Node) -> bool:
+        return self._kept.outgrows(node, self.cell_bytes * node.num_tokens)
+
+    def _save_one(self, node: Node, sequence: CellSequence | None) -> bool:
+        with self._cells.slot_of(node, sequence) as slot:
+            num_bytes = self._cells.state_bytes(slot)
+            self.cell_bytes = num_bytes / node.num_tokens
+
+            def copy(into: NDArray[np.uint8]) -> bool:
+                return self._cells.save(slot, into)
+
+            passes = self._kept.takes_files and self._kept.outgrows(node, num_bytes)
+            return (passes and self._kept.pass_on(node, num_bytes, copy)) or self._kept.store(node, num_bytes, copy)
