@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from engine.cli.output import Output
 from engine.cli.parser import make_parser
 from engine.errors import BadRequest, LibraryHeld, NothingThere, RagdollError
+from engine.memory.heap import lean_heap
 from engine.stdio import take_stdout
 from engine.yielding import switch_often
 
@@ -25,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit code tells how it went."""
     options = make_parser().parse_args(arguments)
     _quiet_logs(options.verbose)
+    lean_heap()
+    switch_often()
     out = Output(take_stdout(), options.json)
     try:
         options.run(options, out)
@@ -54,4 +57,3 @@ def _quiet_logs(verbose: bool) -> None:
         format="%(levelname)s %(name)s: %(message)s",
     )
     os.environ.setdefault("GGML_NO_BACKTRACE", "1")
-    switch_often()

@@ -43,6 +43,11 @@ class KeptCells:
         return self.shelf.num_tokens > self.budget_cells
 
     @property
+    def num_cells(self) -> int:
+        """Cells of the whole context."""
+        return self._cells.num_cells
+
+    @property
     def num_free(self) -> int:
         """Free cells of the whole context."""
         return self._cells.num_free

@@ -61,6 +61,9 @@ class Saving:
 
     def save_behind(self) -> None:
         """When cells fill up, has written what is likely to leave next, where memory has no room for its path."""
+        if self._kept.slabs.budget_bytes >= self.cell_bytes * self._cells.num_cells:
+            # No path is longer; looking at nodes would take a good part of what a decision may.
+            return
         shelf = self._cells.shelf
         if shelf.num_tokens < SAVES_BEHIND_FROM * self._cells.budget_cells or not self._kept.can_write:
             return

@@ -39,6 +39,7 @@ from engine.generation.weights.readers import Depths
 from engine.generation.weights.stream import USUAL, Options
 from engine.memory.demand import Backlog, Demand, undecided
 from engine.memory.hardware import Hardware, probe
+from engine.memory.heap import lean_heap
 from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
 from engine.memory.planner import plan
@@ -279,6 +280,8 @@ def _given(tokens: Sequence[int], model: Model, sampling: SamplingParams) -> Giv
 
 
 def prepare(settings: Said) -> Callable[[Said], Said]:
+    # As the application does; without it, blocks that the C library keeps and nobody has written to are told wrongly.
+    lean_heap()
     side = OurSide(settings, group_of(settings))
 
     def answer(asked: Said) -> Said:
