@@ -227,7 +227,7 @@ def tell(bench: Bench, options: argparse.Namespace) -> bool:
     if bench.swept:
         print(heat_map.heat_map(bench.swept, "at_once", "index_share", "answers_per_min"))
         print(heat_map.heat_map(bench.swept, "at_once", "pinned_layers", "answers_per_min"))
-    if options.csv is not None:
+    if options.csv is not None and bench.swept:
         heat_map.write_csv(options.csv, bench.swept)
     if options.json is not None:
         report.write(options.json, ours, found, named)
