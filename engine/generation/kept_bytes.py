@@ -23,10 +23,10 @@ from engine.generation.moves import Moves
 from engine.generation.replacement import Policy, Shelf
 from engine.generation.slabs import Blob, Slabs
 
-# Once so much of the memory is used, nodes are written ahead, so that there is always something that may leave at once.
-_WRITES_BEHIND_FROM = 0.75
+# Once so much of a tier is used, nodes are written ahead, so that there is always something that may leave at once.
+WRITES_BEHIND_FROM = 0.75
 # Of those that are next to leave, so many are looked at.
-_LOOKS_AHEAD = 16
+LOOKS_AHEAD = 16
 # Files that turned up are taken in so many at a time: a step must not wait for ten thousand of them.
 FOUND_AT_ONCE = 64
 
@@ -136,7 +136,7 @@ class KeptBytes:
         """
         parent = node.parent
         has_path = parent is not None and (parent is self._tree.root or self.write(parent))
-        if not (has_path and self._can_write(node)) or num_bytes > self._passing_room_bytes():
+        if not (has_path and self._is_writable(node)) or num_bytes > self._passing_room_bytes():
             return False
         blob = self.slabs.pass_through(num_bytes)
         if blob is None:
@@ -177,17 +177,17 @@ class KeptBytes:
     def write(self, node: Node) -> bool:
         """Begins to write a node that is in memory, and what of its path has no file; False where that cannot be."""
         return all(
-            each in self.disk or (each in self.ram and self._can_write(each) and self._write(each, self.ram[each]))
+            each in self.disk or (each in self.ram and self._is_writable(each) and self._write(each, self.ram[each]))
             for each in path_of(node)
         )
 
     def write_behind(self) -> None:
         """When memory fills up, writes what is likely to leave next, and what of its path has no file."""
-        if self.slabs.used_bytes < _WRITES_BEHIND_FROM * self.slabs.budget_bytes or not self.can_write:
+        if self.slabs.used_bytes < WRITES_BEHIND_FROM * self.slabs.budget_bytes or not self.can_write:
             return
         next_out = self.ram.victim(
             lambda node: self._is_free(node) and node not in self.disk and node.piece.has_tokens,
-            among=_LOOKS_AHEAD,
+            among=LOOKS_AHEAD,
         )
         if next_out is not None:
             self.write(next_out[0])
@@ -263,7 +263,7 @@ class KeptBytes:
     def _leave_spare(self) -> bool:
         """Lets the next one of which there is another copy leave memory; False where there is none near."""
         spare = self.ram.victim(
-            lambda node: self._is_free(node) and (node in self.disk or self._is_in_cells(node)), among=_LOOKS_AHEAD
+            lambda node: self._is_free(node) and (node in self.disk or self._is_in_cells(node)), among=LOOKS_AHEAD
         )
         if spare is not None:
             self.slabs.free(self.ram.evict(spare[0]))
@@ -272,7 +272,7 @@ class KeptBytes:
     def _lose_one(self, worth: float) -> bool:
         """Gives up the last copy of the next one that is worth no more than this; False where there is none near."""
         # Nothing depends on it that lies anywhere.
-        lost = self.ram.victim(lambda node: self._is_free(node) and not node.children, among=_LOOKS_AHEAD)
+        lost = self.ram.victim(lambda node: self._is_free(node) and not node.children, among=LOOKS_AHEAD)
         if lost is None or lost[1] > worth:
             return False
         self.slabs.free(self.ram.evict(lost[0]))
@@ -283,7 +283,7 @@ class KeptBytes:
         """Has the next one written, or gives it up where that cannot be; False where others must be written first."""
         if not self.files.takes_more:
             return self._lose_one(float("inf"))
-        next_out = self.ram.victim(self._is_free, among=_LOOKS_AHEAD)
+        next_out = self.ram.victim(self._is_free, among=LOOKS_AHEAD)
         if next_out is None or not self.can_write:
             return False
         return self.write(next_out[0]) or self._lose_one(float("inf"))
@@ -298,7 +298,7 @@ class KeptBytes:
         self._check(victim[0])
         return True
 
-    def _can_write(self, node: Node) -> bool:
+    def _is_writable(self, node: Node) -> bool:
         return node.piece.has_tokens and self.can_write
 
     def _write(self, node: Node, blob: Blob) -> bool:
@@ -328,7 +328,7 @@ class KeptBytes:
         path = path_of(node)
         for each in path:
             each.pins += 1
-        while not (has_room := self.files.make_room(num_bytes)) and self._make_disk_room(_LOOKS_AHEAD):
+        while not (has_room := self.files.make_room(num_bytes)) and self._make_disk_room(LOOKS_AHEAD):
             pass
         for each in path:
             each.pins -= 1

@@ -31,8 +31,8 @@ from engine.memory.ledger import Ledger
 
 # Cells are emptied for memory's sake only where that has so many times the room of what lies in them.
 ROOM_TO_SPARE = 4
-# At the end of an answer, so long the disk is waited for with each node that finds no other room.
-WAITS_SECONDS = 0.5
+# At the end of an answer, so long the disk is waited for in all where what was written finds no other room.
+WAITS_SECONDS = 1.0
 
 
 class KnowledgeKeeper:
@@ -123,6 +123,8 @@ class KnowledgeKeeper:
         self._catch_up()
         cached_tokens = sum(len(segment.tokens) for segment in segments) - computed_tokens
         self._profile.note(cached_tokens, computed_tokens, seconds)
+        # Before the first token nobody wants to wait.
+        ends_at = self._files.now() + (0.0 if computed_tokens else WAITS_SECONDS)
         node, path = self.tree.root, list[Node]()
         for piece in self._prompts.pieces_of(segments):
             if node.end + piece.num_tokens > sequence.end:
@@ -131,7 +133,7 @@ class KnowledgeKeeper:
             node.pins += 1
             path.append(node)
             self._note_miss(node, cached_tokens, computed_tokens)
-            if not self._take_in(node, sequence, may_wait=not computed_tokens):
+            if not self._take_in(node, sequence, ends_at):
                 break
         for node in reversed(path):
             node.pins -= 1
@@ -279,18 +281,17 @@ class KnowledgeKeeper:
             return self._bytes.read_passing(node, lambda state: self._cells.load(node, state, sequence, is_held))
         return None
 
-    def _take_in(self, node: Node, sequence: CellSequence, may_wait: bool) -> bool:
-        """Keeps a node that `sequence` holds; False where there is no room for it anywhere.
-
-        At the end of an answer it may wait for the disk; before the first token nobody wants that.
-        """
+    def _take_in(self, node: Node, sequence: CellSequence, ends_at: float) -> bool:
+        """Keeps a node that `sequence` holds; False where there is no room for it anywhere until then."""
         try:
             if node not in self._cells and self._make_cell_room(node):
                 self._cells.hold(node, sequence)
-            is_kept = node in self._cells or node in self._bytes or self._saving.save(node, sequence)
-            if not is_kept and may_wait:
-                return self._saving.save_by_waiting(node, sequence, self._files.now() + WAITS_SECONDS)
-            return is_kept
+            return (
+                node in self._cells
+                or node in self._bytes
+                or self._saving.save(node, sequence)
+                or self._saving.save_by_waiting(node, sequence, ends_at)
+            )
         except NoCells:
             return node in self._bytes
 

@@ -12,14 +12,9 @@ from numpy.typing import NDArray
 
 from engine.errors import NoCells
 from engine.generation.cells import CellSequence
-from engine.generation.kept_bytes import KeptBytes
+from engine.generation.kept_bytes import LOOKS_AHEAD, WRITES_BEHIND_FROM, KeptBytes
 from engine.generation.kept_cells import KeptCells
 from engine.generation.knowledge_tree import Node, path_of
-
-# Once so much of the cells for it is used, nodes that memory has no room for are written ahead.
-SAVES_BEHIND_FROM = 0.75
-# Of those that are next to leave, so many are looked at.
-LOOKS_AHEAD = 16
 
 
 class Saving:
@@ -65,7 +60,7 @@ class Saving:
             # No path is longer; looking at nodes would take a good part of what a decision may.
             return
         shelf = self._cells.shelf
-        if shelf.num_tokens < SAVES_BEHIND_FROM * self._cells.budget_cells or not self._kept.can_write:
+        if shelf.num_tokens < WRITES_BEHIND_FROM * self._cells.budget_cells or not self._kept.can_write:
             return
         next_out = shelf.victim(
             lambda node: not node.pins and node not in self._kept and self._outgrows(node), among=LOOKS_AHEAD

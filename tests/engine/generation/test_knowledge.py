@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.generation import cache_files, cache_io
+from engine.generation import cache_files, cache_io, knowledge
 from engine.generation.cache_files import CacheFiles
 from engine.generation.cache_thread import Urgency
 from engine.generation.cells import Cells
@@ -236,16 +236,19 @@ def test_without_memory_for_it_idle_time_writes_what_cells_hold_and_their_leavin
 
 @pytest.mark.parametrize(("computed_tokens", "written"), [(0, 3), (96, 1)])
 def test_what_passes_is_waited_for_at_the_end_of_an_answer_and_not_before_its_first_token(
-    room, computed_tokens, written
+    room, monkeypatch, computed_tokens, written
 ):
     room.passing_room_bytes = BLOB
     room.keeper.set_budgets(0, 0, PLENTY)
     sequence = room.cells.open()
     room.read_rest([A, B, C], sequence)
-    hold = threading.Event()
+    kept, wait, hold = room.keeper._bytes, room.keeper._bytes.wait, threading.Event()
+    monkeypatch.setattr(knowledge, "WAITS_SECONDS", WAIT_SECONDS)
+    # The disk does nothing until somebody waits for it.
+    monkeypatch.setattr(kept, "wait", lambda seconds=None: (hold.set(), wait(seconds))[1])
     room.files._thread.put(Urgency.READ, lambda: hold.wait(30))
-    threading.Timer(0.2, hold.set).start()
     room.keeper.keep([A, B, C], sequence, 1.0, computed_tokens)
+    assert hold.is_set() == (not computed_tokens)
     room.release(sequence)
     room.settle()
     assert homes(room) == (0, 0, written)
