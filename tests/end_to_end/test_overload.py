@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,10 +106,11 @@ class Desk:
         with self._changed:
             assert self._changed.wait_for(lambda: wanted <= self.ends.keys(), PATIENCE_SECONDS), self._left(wanted)
 
-    def wait_until(self, is_so) -> None:
+    def wait_until(self, is_so: Callable[[], bool], told: Callable[[], object] = lambda: "") -> None:
+        """Until it is; `told` says what there is where that is not so in the end."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not is_so():
-            assert time.monotonic() < deadline
+            assert time.monotonic() < deadline, told()
             time.sleep(0.02)
 
     def _left(self, wanted: set[str]) -> str:
@@ -153,10 +154,10 @@ class Desk:
         return placement
 
     def held(self) -> dict[str, int]:
-        """What the model takes in memory, by what for."""
+        """What the model takes in memory, by what for; of buffers, whose pages come as they are written to, no size."""
         spans = self.engine.ledger.spans("ram")
         return {
-            span.what: span.num_bytes
+            span.what: 0 if span.owner == "workspace" else span.num_bytes
             for span in spans
             if span.owner in ("weights", "workspace") or span.what.endswith(" cells") or span.what == SET_ASIDE
         }
@@ -255,8 +256,8 @@ def check_rest(desk: Desk, placement: Placement, held: dict[str, int]) -> None:
     loaded = parts.models.principal.loaded
     desk.wait_until(lambda: not loaded.loop.has_work)
     assert loaded.loop.saved_bytes == loaded.loop.spilled_bytes == 0
-    desk.wait_until(lambda: _lies(desk.placement) == _lies(placement))
-    desk.wait_until(lambda: desk.held() == held)
+    desk.wait_until(lambda: _lies(desk.placement) == _lies(placement), lambda: (desk.placement, placement))
+    desk.wait_until(lambda: desk.held() == held, lambda: (desk.held(), held))
     assert parts.adapting.given_up == ()
 
 
