@@ -1,8 +1,9 @@
-"""Slabs: the RAM in which kept KV lies, taken from the system 16 MiB at a time and given back as soon as it is empty.
+"""Slabs: the RAM in which kept KV lies, taken from the system piece by piece and given back as soon as one is empty.
 
-A blob is contiguous, so that llama.cpp can write and read it in place. What is mapped, not what is used of it, is
-what the budget bounds and the ledger tells. What only passes through on its way to or from the disk lies beside the
-budget, in a mapping of its own.
+Each is as large as all before it together, within bounds: whoever keeps little, as most of several models do, maps
+little, and whoever keeps much has few. A blob is contiguous, so that llama.cpp can write and read it in place. What is
+mapped, not what is used of it, is what the budget bounds and the ledger tells. What only passes through on its way to
+or from the disk lies beside the budget, in a mapping of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from engine.memory.ledger import Lease, Ledger
 from engine.partitions.buffers import Buffer, aligned
 
-SLAB_BYTES = 16 * 2**20
+LEAST_SLAB_BYTES, SLAB_BYTES = 2**20, 16 * 2**20
 
 
 @dataclass(slots=True, eq=False)
@@ -128,9 +129,10 @@ class Slabs:
         del self._gaps[bisect_left(self._gaps, (size, slab.number, offset))]
 
     def _map(self, room: int) -> bool:
-        """Maps a slab as large as slabs are, or as the blob or what is left of the budget makes it, if that can be."""
+        """Maps a slab as large as is usual, or as the blob or what is left of the budget makes it, if that can be."""
         left = self.budget_bytes - self.mapped_bytes
-        size = max(_pages(room), min(self._slab_bytes, left // _PAGE_BYTES * _PAGE_BYTES))
+        usual = min(self._slab_bytes, max(LEAST_SLAB_BYTES, self.mapped_bytes))
+        size = max(_pages(room), min(usual, left) // _PAGE_BYTES * _PAGE_BYTES)
         if size > left or (slab := self._make(size)) is None:
             return False
         self._open_gap(slab, 0, size)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -32,7 +32,12 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 
 def vocabulary_of(library: Library) -> list[str]:
     """The words of a library's documents, the most frequent first."""
-    counted = Counter(word for text in library.texts for word in _WORD.findall(text.text))
+    return words_of(text.text for text in library.texts)
+
+
+def words_of(texts: Iterable[str]) -> list[str]:
+    """All that occur, the most frequent first."""
+    counted = Counter(word for text in texts for word in _WORD.findall(text))
     return [word for word, _ in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))]
 
 

@@ -180,7 +180,7 @@ class Bench:
             "first_question": self.questions[-1],
         }
         limit = Limit(self.limit_bytes, self.parent)
-        with SideProcess.started("tests.bench.joint_side", settings, limit) as side:
+        with SideProcess.started("tests.bench.joint_side", settings, limit, is_ours=True) as side:
             yield side
 
 

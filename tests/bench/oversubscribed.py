@@ -260,7 +260,7 @@ class Bench:
             "num_threads": num_threads(),
             "profile": str(self.profile),
         }
-        with SideProcess.started("tests.bench.our_side", settings, self._limit(point.factor)) as side:
+        with SideProcess.started("tests.bench.our_side", settings, self._limit(point.factor), is_ours=True) as side:
             yield side
 
     @contextmanager

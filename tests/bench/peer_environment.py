@@ -5,12 +5,13 @@ Its packages come first and ours, torch above all, lie behind them, so both side
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
+
+from tests.bench.peer_process import untuned
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT_FOLDER = ROOT / "build" / "bench-peers"
@@ -35,7 +36,7 @@ def python(folder: Path, packages: Sequence[str], imports: Sequence[str]) -> Pat
 def environment() -> dict[str, str]:
     """Ours, such that our packages are found, nothing is fetched and nobody is told."""
     return {
-        **os.environ,
+        **untuned(),
         "PYTHONPATH": str(ROOT),
         "HF_HUB_OFFLINE": "1",
         "ANONYMIZED_TELEMETRY": "False",

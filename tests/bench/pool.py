@@ -39,6 +39,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import resources
 from engine.memory.bandwidth import measured
 from engine.memory.profile import Profile
 from tests.bench import azure, peers, report
@@ -48,6 +49,7 @@ from tests.bench.bench_model import LEAN, LEANER, ONE_BILLION, SEED, Shape, benc
 from tests.bench.command_line import parser_of, within_group
 from tests.bench.confined import Group, forget_pages
 from tests.bench.disk_rate import add_disk_rate_option
+from tests.bench.given_text import words_of
 from tests.bench.our_generation import num_threads, told
 from tests.bench.peers import PeerFailed
 from tests.bench.pool_figures import (
@@ -69,6 +71,8 @@ from tests.bench.side_process import Limit, SideProcess
 PARTS = ("switch", "goodput")
 NUM_MODELS = 7
 SLOTS = 4
+# Of roles and of what a question begins with.
+MARKUP = "system user assistant Question"
 # Of the room of one of the router's servers, with its weights, cells and buffers.
 MODELS_THAT_FIT = 2.5
 # Of two models' contexts: what is computed in, beside the cells.
@@ -316,7 +320,9 @@ class Bench:
             **asdict(targets),
         }
         forget_all(models)
-        started = SideProcess.started("tests.bench.pool_our_side", settings, Limit(limit_bytes, self.parent))
+        started = SideProcess.started(
+            "tests.bench.pool_our_side", settings, Limit(limit_bytes, self.parent), is_ours=True
+        )
         with fresh(self.home, self.pair[0], self.profile), started as side:
             yield side
 
@@ -382,11 +388,13 @@ def _measure(options: argparse.Namespace, parent: Group, binary: Path | None) ->
 
 
 def prepared(size: Size, folder: Path, parent: Group, binary: Path | None, has_peers: bool) -> Bench:
+    # As real models have them: what stands around a question would else be as long as the question.
+    known = words_of([resources.text(f"prompts/{name}.txt") for name in ("answer", "answer_short")] + [MARKUP])
     with told("writing the models, unless they are there"):
-        pair = [bench_model(folder, size.pair, seed=SEED + number) for number in range(2)]
+        pair = [bench_model(folder, size.pair, known, SEED + number) for number in range(2)]
         # The router has all models of a folder.
-        pooled_folder = folder / f"pool-{size.pooled.name}"
-        pooled = [bench_model(pooled_folder, size.pooled, seed=SEED + number) for number in range(NUM_MODELS)]
+        pooled_folder = folder / f"pool-{size.pooled.name}-with-words"
+        pooled = [bench_model(pooled_folder, size.pooled, known, SEED + number) for number in range(NUM_MODELS)]
     with told("measuring how fast this machine is"):
         profile = measured(Profile(), folder, pair[0])
     return Bench(size, folder / "pool-home", profile, pair, pooled, binary, has_peers, parent)

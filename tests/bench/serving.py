@@ -328,7 +328,7 @@ class Bench:
         limit = Limit(self.limit_bytes(regime), self.parent)
         with (
             fresh(home, model, self.profile),
-            SideProcess.started("tests.bench.serving_our_side", settings, limit) as side,
+            SideProcess.started("tests.bench.serving_our_side", settings, limit, is_ours=True) as side,
         ):
             yield side
 

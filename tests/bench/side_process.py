@@ -40,7 +40,13 @@ class SideProcess:
     @classmethod
     @contextmanager
     def started(
-        cls, module: str, settings: Mapping[str, Any], limit: Limit, interpreter: Path | None = None
+        cls,
+        module: str,
+        settings: Mapping[str, Any],
+        limit: Limit,
+        interpreter: Path | None = None,
+        *,
+        is_ours: bool = False,
     ) -> Iterator[Self]:
         """One that answers as long as the block lasts.
 
@@ -49,6 +55,7 @@ class SideProcess:
             settings: What it is told; the group it is in comes along (see `group_of`).
             limit: What it may hold.
             interpreter: That of an environment of its own; None for ours.
+            is_ours: Whether threads wait as the engine has them wait; else as they do by themselves.
 
         Raises:
             PeerFailed: It does not come up within its limit.
@@ -57,7 +64,8 @@ class SideProcess:
         with confined(limit.num_bytes, limit.parent) as group:
             told = json.dumps({**settings, "group": str(group.folder), "group_version": group.version})
             command = group.entered([str(interpreter or sys.executable), "-m", module, told])
-            with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            environment = os.environ if is_ours else None
+            with running(command, subprocess.PIPE, subprocess.PIPE, environment=environment) as process:
                 yield cls(module.rpartition(".")[2], process, group)
 
     def ask(self, **asked: Any) -> Said:

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from engine.generation.slabs import Slabs
+from engine.generation.slabs import LEAST_SLAB_BYTES, Slabs
 from engine.memory.ledger import Ledger
 
 PAGE = 4096
@@ -37,6 +37,17 @@ def test_a_blob_larger_than_a_slab_gets_its_own_of_whole_pages(ledger):
     slabs = Slabs(ledger, 4 * SLAB, SLAB)
     slabs.allocate(SLAB + 1)
     assert slabs.mapped_bytes == SLAB + PAGE
+
+
+def test_slabs_grow_with_what_is_kept(ledger):
+    slabs = Slabs(ledger, 64 * LEAST_SLAB_BYTES, 4 * LEAST_SLAB_BYTES)
+    mapped = []
+    for _ in range(5):
+        slabs.allocate(LEAST_SLAB_BYTES - PAGE)
+        mapped.append(slabs.mapped_bytes // LEAST_SLAB_BYTES)
+    assert mapped == [1, 2, 4, 4, 8]
+    slabs.allocate(16 * LEAST_SLAB_BYTES)
+    assert slabs.mapped_bytes == 24 * LEAST_SLAB_BYTES
 
 
 def test_an_empty_slab_goes_back_at_once(ledger):
