@@ -56,6 +56,7 @@ from engine.looking_again import FoundAgain
 from engine.memory.gangs import Sharing
 from engine.memory.measured import Kind
 from engine.memory.placement import Placement
+from engine.spinning import Spinning
 
 # With nothing to compute, but kept KV on its way from the disk, it is looked for so often.
 WAITING_FOR_DISK_SECONDS = 0.002
@@ -94,6 +95,7 @@ class GenerationWorker:
         """
         self._cores = cores or Cores()
         self._sharing: Sharing | None = None
+        self._spinning = Spinning()
         self._publish = publish
         hot = HotPassages()
         self.models = ModelPool(
@@ -234,6 +236,7 @@ class GenerationWorker:
             self._places.follow(self._num_moves, self._waiting)
         guarded(self._idle_time.keep_hot)
         guarded(self.models.end)
+        self._spinning.end()
 
     def _waiting(self) -> Iterator[QuestionInFlight]:
         """The questions that have not begun, the next one first."""
@@ -308,7 +311,8 @@ class GenerationWorker:
             loaded = instance.loaded
             loaded.loop.share_steps(self._sharing)
             loaded.context.use_threads(self._cores.begin_step())
-            self.models.step()
+            with self._spinning.watched():
+                self.models.step()
             if loaded.loop.shortage is not None and not front.loader.is_closing:
                 instance.take_less(loaded.loop.shortage)
             elif loaded.loop.wanted_cells and not front.loader.is_closing:

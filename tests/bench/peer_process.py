@@ -13,8 +13,6 @@ from typing import IO
 from engine import THREAD_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
-# Three milliseconds, by its own reckoning.
-SPINS_BY_ITSELF = "300000"
 # Becomes its argument after asking Linux (prctl 1 is PR_SET_PDEATHSIG) to be killed when its parent is.
 _TIED = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
 
@@ -44,10 +42,5 @@ def running(
 
 
 def untuned() -> dict[str, str]:
-    """The environment of this process, without what the engine has set in it for its own threads.
-
-    A peer of Python that has a module of the engine imported would have that set again; what libgomp does by itself is
-    therefore said.
-    """
-    others = {name: value for name, value in os.environ.items() if name not in THREAD_SETTINGS}
-    return {**others, "GOMP_SPINCOUNT": SPINS_BY_ITSELF}
+    """The environment of this process, without what the engine has set in it for its own threads."""
+    return {name: value for name, value in os.environ.items() if name not in THREAD_SETTINGS}

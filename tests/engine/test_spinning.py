@@ -1,0 +1,107 @@
+"""Tests for engine.spinning."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+
+import pytest
+
+from engine import spinning
+from engine.spinning import LOOK_SECONDS, MOST_PREEMPTIONS, QUIET_LOOKS, IdleTeam, Spinning, own_preemptions
+
+CROWDED, ALONE = int(2 * MOST_PREEMPTIONS * LOOK_SECONDS), int(MOST_PREEMPTIONS * LOOK_SECONDS / 2)
+
+
+class Thread:
+    """One that computes: what its clock says, how often it was preempted, and which idlers there are."""
+
+    def __init__(self, can_have_idlers: bool = True) -> None:
+        self.now, self.count, self.made, self.left = 0.0, 0, 0, 0
+        self.can_have_idlers = can_have_idlers
+        self.spinning = Spinning(self._idlers, lambda: self.count, lambda: self.now)
+
+    def end(self) -> None:
+        self.left += 1
+
+    def passes(self, preemptions: int, seconds: float = LOOK_SECONDS, count: int = 1) -> None:
+        for _ in range(count):
+            with self.spinning.watched():
+                self.now += seconds
+                self.count += preemptions
+
+    def _idlers(self):
+        self.made += 1
+        return self if self.can_have_idlers else None
+
+
+def test_threads_spin_while_they_have_their_cores():
+    thread = Thread()
+    thread.passes(ALONE, count=50)
+    assert not thread.spinning.is_short
+    assert thread.made == 0
+
+
+def test_they_hardly_spin_from_when_they_often_have_to_give_them_up_until_that_has_long_ended():
+    thread = Thread()
+    thread.passes(CROWDED)
+    assert thread.spinning.is_short
+    thread.passes(ALONE, count=QUIET_LOOKS - 1)
+    thread.passes(CROWDED)
+    thread.passes(ALONE, count=QUIET_LOOKS - 1)
+    assert (thread.spinning.is_short, thread.made, thread.left) == (True, 1, 0)
+    thread.passes(ALONE)
+    assert (thread.spinning.is_short, thread.made, thread.left) == (False, 1, 1)
+
+
+def test_what_happens_between_passes_counts_for_nothing():
+    thread = Thread()
+    for _ in range(20):
+        thread.count += 10 * CROWDED
+        thread.passes(0)
+    assert not thread.spinning.is_short
+
+
+def test_many_short_passes_are_looked_at_together():
+    thread = Thread()
+    thread.passes(1, LOOK_SECONDS / 10, count=9)
+    thread.passes(CROWDED, LOOK_SECONDS / 100)
+    assert not thread.spinning.is_short
+    thread.passes(0, LOOK_SECONDS / 10)
+    assert thread.spinning.is_short
+
+
+def test_where_it_cannot_be_shortened_it_goes_on():
+    thread = Thread(can_have_idlers=False)
+    thread.passes(CROWDED, count=3)
+    thread.spinning.end()
+    assert not thread.spinning.is_short
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp, and how often a thread was preempted, are of Linux")
+def test_an_idle_team_is_there_until_it_ends_and_threads_tell_how_often_they_gave_way():
+    import llama_cpp  # noqa: F401 - it brings libgomp along
+
+    files = spinning.loaded_libraries()
+    if not files:
+        pytest.skip("llama.cpp computes without libgomp here")
+    before = len(os.listdir("/proc/self/task"))
+    team = IdleTeam(ctypes.CDLL(str(files[0])))
+    assert len(os.listdir("/proc/self/task")) > before
+    assert "idle team" in {thread.name for thread in threading.enumerate()}
+    team.end()
+    team.end()
+    assert "idle team" not in {thread.name for thread in threading.enumerate()}
+    assert own_preemptions() >= 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp is looked for among what Linux has mapped")
+def test_the_copy_of_llama_cpp_is_found():
+    import llama_cpp  # noqa: F401 - it brings libgomp along
+
+    team = spinning._idlers_of_llama()
+    assert (team is not None) == bool(spinning.loaded_libraries())
+    if team is not None:
+        team.end()
