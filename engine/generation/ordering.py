@@ -7,6 +7,7 @@ soon it begins, because KV can be used again only from the prompt's start (Cache
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 
 # More looks into what is kept would take longer than they save.
@@ -35,6 +36,7 @@ def along_kept(
         The places of the passages. After the last kept one the most used come first, as far as the loss allows: there
         the next prompts can follow. What was used as often, or never, comes best first.
     """
+    worth = _Worth(scores)
     best: Order = ()
     saved = looks = 0
     waiting: list[tuple[Order, int]] = [((), 0)]
@@ -46,30 +48,39 @@ def along_kept(
         for passage in reversed(_others(begun, len(scores))):
             longer = (*begun, passage)
             looks += 1
-            if loss(scores, _completed(longer, len(scores))) <= max_loss and is_kept(longer):
+            if worth.loss(_completed(longer, len(scores))) <= max_loss and is_kept(longer):
                 waiting.append((longer, tokens + num_tokens[passage]))
-    return _by_use(best, scores, max_loss, uses) if uses else _completed(best, len(scores))
+    return _by_use(best, worth, max_loss, uses) if uses else _completed(best, len(scores))
 
 
-def _by_use(begun: Order, scores: Sequence[float], max_loss: float, uses: Sequence[int]) -> Order:
+def _by_use(begun: Order, worth: _Worth, max_loss: float, uses: Sequence[int]) -> Order:
     """Goes on with the most used at each place, as long as the best order of what then remains makes up for it."""
-    order = begun
-    while others := _others(order, len(scores)):
+    order, count = begun, len(worth.scores)
+    while others := _others(order, count):
         most_used = sorted(others, key=lambda passage: -uses[passage])
-        allowed = (one for one in most_used if loss(scores, _completed((*order, one), len(scores))) <= max_loss)
+        allowed = (one for one in most_used if worth.loss(_completed((*order, one), count)) <= max_loss)
         order = (*order, next(allowed, others[0]))
     return order
 
 
 def loss(scores: Sequence[float], order: Order) -> float:
     """The share of the best order's discounted gain (DCG) that another order loses: 0 for none, below 1."""
-    floor = min(0.0, *scores) if scores else 0.0
-    best = _gain(sorted((score - floor for score in scores), reverse=True))
-    return 1 - _gain([scores[passage] - floor for passage in order]) / best if best > 0 else 0.0
+    return _Worth(scores).loss(order)
 
 
-def _gain(scores: Sequence[float]) -> float:
-    return sum(score / math.log2(place + 2) for place, score in enumerate(scores))
+class _Worth:
+    """Of orders of the same passages, hundreds of which are compared for one prompt."""
+
+    def __init__(self, scores: Sequence[float]) -> None:
+        floor = min(0.0, *scores) if scores else 0.0
+        self.scores = [score - floor for score in scores]
+        self._discounts = [1 / math.log2(place + 2) for place in range(len(scores))]
+        self._best = sum(map(operator.mul, sorted(self.scores, reverse=True), self._discounts))
+
+    def loss(self, order: Order) -> float:
+        """As the function of that name."""
+        gain = sum(map(operator.mul, map(self.scores.__getitem__, order), self._discounts))
+        return 1 - gain / self._best if self._best > 0 else 0.0
 
 
 def _others(begun: Order, count: int) -> Order:
