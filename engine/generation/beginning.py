@@ -61,8 +61,12 @@ class Beginning:
             self._fail_all_of(self._models.front, error)
         front = self._models.front
         if front.is_in_memory:
-            most = self._models.num_left if self._models.members.is_shared else BEGUN_AT_ONCE
-            tasks = self._turns.take(most, self._models.members.names_of(front))
+            names, is_shared = self._models.members.names_of(front), self._models.members.is_shared
+            tasks = (
+                self._turns.take(self._models.num_left, names, self._models.is_lost)
+                if is_shared
+                else self._turns.take(BEGUN_AT_ONCE, names)
+            )
             self._models.note_begun(len(tasks))
             for task in tasks:
                 self._begin(task, front)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from engine.generation.instance import ModelInstance
 from engine.generation.loaded import LoadedModel
 from engine.generation.loader import ModelLoader
-from engine.generation.rounds import Targets, Waiting
+from engine.generation.rounds import Promise, Targets, Waiting
 from engine.generation.scheduler import rank
 from engine.generation.turns import Asked
 from engine.generation.under_way import UnderWay
@@ -148,13 +149,16 @@ class Member:
             return None
         urgency = self.under_way.urgency
         urgencies = [*(one.priority for one in asked), *([urgency] if urgency is not None else [])]
-        dues = [self.under_way.due_at(targets), *(targets.due_at(one.asked_at, 0) for one in asked)]
+        moments = (asked_at for one in asked for asked_at in one.asked_at)
+        promises = [*self.under_way.promises(targets, now), *(targets.promise(one, 0, now) for one in moments)]
+        first = min(promises, default=Promise(False, math.inf))
         loop = self.loaded.loop if self.loaded is not None else None
         return Waiting(
             self.path,
             min((rank(one, now - self.since) for one in urgencies), default=rank("idle", 0.0)),
             self.since,
-            due_at=min(dues),
+            due_at=first.due_at,
+            is_lost=first.is_lost,
             num_unread=loop.num_unread if loop is not None else 1,
             is_writing=loop is not None and loop.is_writing,
             step_seconds=self.step_seconds,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 # Prompts that are read in one turn, at most; who comes later waits for the next one, behind the other models.
 GROUP_SIZE = 8
@@ -21,6 +22,17 @@ LEAST_SHARE = 0.5
 # Where tokens are written much faster than they are read, that alone would spend nearly all time on switching. Answers
 # had better end sooner, so switching takes no more than this share of a round.
 MOST_SWITCHING = 0.2
+# Who is later than an answer may take to begin is not helped by being next, and whoever comes next would be late as
+# well: with more to do than can be done, serving people in turn has nobody in time. So the late ones wait for those who
+# can still have what they are promised; up to so many times what a beginning may take, and then come first.
+MOST_PATIENCE = 6.0
+
+
+class Promise(NamedTuple):
+    """When a token is promised, and whether that is lost already; the smallest of several is to be kept first."""
+
+    is_lost: bool
+    due_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +46,28 @@ class Targets:
         """When the next token of an answer is promised."""
         return asked_at + self.ttft_seconds + num_written * self.tpot_seconds
 
+    def promise(self, asked_at: float, num_written: int, now: float) -> Promise:
+        """That of the next token of an answer, as things are."""
+        due_at = self.due_at(asked_at, num_written)
+        return Promise(self.ttft_seconds < now - due_at <= MOST_PATIENCE * self.ttft_seconds, due_at)
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A model with something to compute.
 
     `rank` is that of its most urgent question (scheduler.py), `since` when it was last its turn, or when the first
-    question came that waits since then; its next token is promised for `due_at`. `num_unread` prompts of its group are
-    still to be read. `is_writing`: an answer has been begun. `step_seconds` is what a step that writes takes;
-    `switch_seconds` what it takes to have the model in memory, 0 where it is.
+    question came that waits since then; its next token is promised for `due_at`, and `is_lost` where all that it has
+    promised is lost. `num_unread` prompts of its group are still to be read. `is_writing`: an answer has been begun.
+    `step_seconds` is what a step that writes takes; `switch_seconds` what it takes to have the model in memory, 0
+    where it is.
     """
 
     path: str
     rank: int
     since: float
     due_at: float = 0.0
+    is_lost: bool = False
     num_unread: int = 0
     is_writing: bool = False
     step_seconds: float = 0.1
@@ -76,13 +95,15 @@ def quotas(models: Sequence[Waiting], targets: Targets) -> dict[str, float]:
 
 
 def next_turn(models: Sequence[Waiting], now: float) -> Waiting | None:
-    """Who is next: of the most urgent, whose next token is due first; of several that are late, who waited longest."""
+    """Who is next: of the most urgent, whose next token is due first; of several that are late, who waited longest.
+
+    Those of whom nobody can have any more what was promised come last.
+    """
     return min(models, key=lambda model: _order(model, now), default=None)
 
 
-def _order(model: Waiting, now: float) -> tuple[int, float, float, str]:
-    # Going by what is late already would have nobody in time once there is too much to do.
-    return model.rank, max(now, model.due_at), model.since, model.path
+def _order(model: Waiting, now: float) -> tuple[int, bool, float, float, str]:
+    return model.rank, model.is_lost, max(now, model.due_at), model.since, model.path
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ while nothing waits: a choice always overrules it.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import get_args
 
@@ -22,10 +22,10 @@ _URGENCY: tuple[Priority, ...] = get_args(Priority)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Of one model's questions that have not begun: how urgent they are at most, and when the first was asked."""
+    """Of one model's questions that have not begun: how urgent they are at most, and when each was asked."""
 
     priority: Priority
-    asked_at: float
+    asked_at: tuple[float, ...]
 
 
 class Turns:
@@ -73,25 +73,34 @@ class Turns:
         found: dict[str, Asked] = {}
         for task in self._tasks:
             if self._can_begin(task):
-                asked_at = task.in_flight.timeline.marks["asked"]
+                asked_at = _asked_at(task)
                 before = found.get(task.model)
                 # The first of them is as urgent as any.
                 priority = before.priority if before else task.in_flight.question.priority
-                found[task.model] = Asked(priority, min(asked_at, before.asked_at) if before else asked_at)
+                found[task.model] = Asked(priority, (*(before.asked_at if before else ()), asked_at))
         return found
 
-    def take(self, most: int | None = None, models: Collection[str] | None = None) -> list[Task]:
-        """The next questions that can begin, at most so many of them.
+    def take(
+        self,
+        most: int | None = None,
+        models: Collection[str] | None = None,
+        is_lost: Callable[[float], bool] | None = None,
+    ) -> list[Task]:
+        """The next questions that can begin.
 
-        Those that are for the chosen model wait while that is to be changed. `models`: only those that name one of
-        these; None: all.
+        Those that are for the chosen model wait while that is to be changed.
+
+        Args:
+            most: At most so many of them; None: all.
+            models: Only those that name one of these; None: all.
+            is_lost: Whether a question that was asked then had better wait for those that are as urgent; None: none.
         """
-        taken, left = list[Task](), list[Task]()
-        for task in self._tasks:
-            is_wanted = self._can_begin(task) and (models is None or task.model in models)
-            is_taken = is_wanted and (most is None or len(taken) < most)
-            (taken if is_taken else left).append(task)
-        self._tasks = left
+        taken = [one for one in self._tasks if self._can_begin(one) and (models is None or one.model in models)]
+        if is_lost is not None:
+            taken.sort(key=lambda one: (_urgency(one), is_lost(_asked_at(one))))
+        taken = taken[:most]
+        ids = set(map(id, taken))
+        self._tasks = [task for task in self._tasks if id(task) not in ids]
         self.num_moves += len(taken)
         return taken
 
@@ -118,6 +127,10 @@ class Turns:
         self._tasks = wanted
         self.num_moves += len(cancelled)
         return cancelled
+
+
+def _asked_at(task: Task) -> float:
+    return task.in_flight.timeline.marks["asked"]
 
 
 def _urgency(task: Task) -> int:

@@ -7,7 +7,6 @@ anything, passages that are likely to be wanted (hot_passages.py).
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date
@@ -24,7 +23,7 @@ from engine.generation.prompt import Prompt, Reordering, answer_reserve, compose
 from engine.generation.reading_ahead import ReadingAhead, is_ahead
 from engine.generation.refreshes import EvidenceSource, Refreshes
 from engine.generation.request import PromptRead, Request, StepEvent
-from engine.generation.rounds import Targets
+from engine.generation.rounds import Promise, Targets
 from engine.generation.segment import Segment
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain
@@ -163,10 +162,10 @@ class UnderWay:
         priorities = (answering.in_flight.question.priority for answering in self._answering.values())
         return min(priorities, key=_URGENCY.index, default=None)
 
-    def due_at(self, targets: Targets) -> float:
-        """When the first of them is to have its next token, by what readers are promised; infinity where none is."""
+    def promises(self, targets: Targets, now: float) -> list[Promise]:
+        """When each of them is to have its next token, by what readers are promised."""
         timelines = (answering.in_flight.timeline for answering in self._answering.values())
-        return min((targets.due_at(one.marks["asked"], one.generated_tokens) for one in timelines), default=math.inf)
+        return [targets.promise(one.marks["asked"], one.generated_tokens, now) for one in timelines]
 
     def withdraw(self, *, is_reloaded: bool = False) -> list[Task]:
         """Gives back the questions for the chosen model of which nobody has seen any text; another may be chosen.

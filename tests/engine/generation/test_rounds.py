@@ -7,6 +7,7 @@ import random
 import pytest
 
 from engine.generation.rounds import (
+    MOST_PATIENCE,
     MOST_SWITCHING,
     MOST_WRITING_SECONDS,
     WRITING_BESIDE_SECONDS,
@@ -87,6 +88,25 @@ def test_whose_next_token_is_due_first_is_next_and_who_has_written_ahead_can_wai
     # Late is late: then it is by turns.
     assert next_turn([ahead, asked], 40.0) is ahead
     assert TARGETS.due_at(5.0, 4) == 5.0 + 8.0 + 1.0
+
+
+def test_who_has_lost_what_was_promised_waits_for_who_can_still_have_it_but_not_for_ever():
+    lost, late, new = (
+        waiting("lost", since=1.0, due_at=10.0, is_lost=True),
+        waiting("late", since=15.0, due_at=19.0),
+        waiting("new", since=20.0, due_at=28.0),
+    )
+    assert next_turn([lost, late, new], 20.0) is late
+    assert next_turn([lost, new], 20.0) is new
+    assert next_turn([lost], 20.0) is lost
+    # A promise counts as lost from when the first token is late by as much as it may take, until patience ends.
+    asked_at, ttft = 100.0, TARGETS.ttft_seconds
+    moments = {0.0: False, 2 * ttft: False, 2.1 * ttft: True, (1 + MOST_PATIENCE) * ttft: True, 9 * ttft: False}
+    assert {at: TARGETS.promise(asked_at, 0, asked_at + at).is_lost for at in moments} == moments
+    # What was written ahead is kept.
+    assert not TARGETS.promise(asked_at, 20, asked_at + 2.1 * ttft).is_lost
+    # Of several, who has something to win counts.
+    assert min(TARGETS.promise(0.0, 0, 2.5 * ttft), TARGETS.promise(ttft, 0, 2.5 * ttft)) == (False, 2 * ttft)
 
 
 def used(wrote: float = 0.0, read: float = 0.0, *, num_steps: int = 1, is_free: bool = False) -> Used:

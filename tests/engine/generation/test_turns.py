@@ -34,6 +34,16 @@ def test_the_most_urgent_come_first_and_equals_as_they_came():
     assert names(turns) == ["d", "c"]
 
 
+def test_who_has_lost_what_was_promised_begins_after_equals_who_have_not():
+    tasks = [task("a"), task("b", "batch"), task("c"), task("d", "batch"), task("e")]
+    for moment, one in enumerate(tasks):
+        one.in_flight.timeline.marks["asked"] = float(moment)
+    turns = turns_of(*tasks)
+    assert turns.models[""].asked_at == (0.0, 2.0, 4.0, 1.0, 3.0)
+    assert names(turns.take(4, is_lost=lambda asked_at: asked_at < 2.0)) == ["c", "e", "a", "d"]
+    assert names(turns.take()) == ["b"]
+
+
 def test_moves_are_counted_when_a_question_comes_or_leaves_and_only_then():
     turns = turns_of(task("a"), task("b"), task("c"))
     counts = [turns.num_moves]
