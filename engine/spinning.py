@@ -4,15 +4,14 @@ A pass through a model has hundreds of points where each thread waits for the la
 them spin for 3 ms before they sleep: woken each time instead, a 1B model wrote 19 tokens a second where it wrote 33, on
 two cores. Beside a busy program, though, who spins keeps the core from the one that is waited for: 9 tokens, where it
 were 15. libgomp spins for some µs only as soon as it has more threads than there are cores, which can be brought about
-at any moment, by threads that have nothing to do. So it is measured how often the thread that computes has to give up
-its core, and where that is often, there are such threads.
+at any moment, by threads that have nothing to do. So it is measured for how much of its time the thread that computes
+waits for a core, and where that is much, there are such threads.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,11 +23,13 @@ from engine.yielding import available_cores
 
 # Computing that passes between two looks.
 LOOK_SECONDS = 0.25
-# Times a second that a thread had to give up its core. Alone 4 to 30 were measured, beside one busy program 90 to 110,
-# and 1,800 to 2,900 where threads hardly spin.
-MOST_PREEMPTIONS = 50.0
-# So many looks in a row have to find nobody: who is about to come again had better not be waited for by spinning.
-QUIET_LOOKS = 8
+# Of the time of its passes, so much a thread waits for a core where others want it. Alone 0 to 1.3 % were measured,
+# beside one busy program 27 to 40, and up to 15 where models take turns, since whoever hears of a token needs a core as
+# well. (How often it has to give up its core says nothing: it is as often for each of these.)
+MOST_WAITING = 0.2
+# So many looks in a row have to find others, and then to find nobody.
+CROWDED_LOOKS, QUIET_LOOKS = 2, 4
+_SCHEDSTAT = Path("/proc/thread-self/schedstat")
 
 
 class Idlers(Protocol):
@@ -67,20 +68,21 @@ class Spinning:
     def __init__(
         self,
         idlers: Callable[[], Idlers | None] | None = None,
-        preemptions: Callable[[], int] | None = None,
+        waited: Callable[[], float] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begins with spinning.
 
         Args:
             idlers: Makes threads whose being there shortens it; None where that cannot be.
-            preemptions: How often the calling thread had to give up its core so far.
+            waited: For how many seconds the calling thread has waited for a core so far.
             clock: Seconds that never go back.
         """
-        self._make_idlers, self._preemptions = idlers or _idlers_of_llama, preemptions or own_preemptions
-        self._clock = clock
+        self._make_idlers, self._waited, self._clock = idlers or _idlers_of_llama, waited or seconds_waited, clock
         self._idlers: Idlers | None = None
-        self._seconds, self._count, self._num_quiet = 0.0, 0, 0
+        self._seconds, self._waited_before = 0.0, 0.0
+        # Looks in a row that found what would change it.
+        self._num_other = 0
 
     @property
     def is_short(self) -> bool:
@@ -90,13 +92,14 @@ class Spinning:
     @contextmanager
     def watched(self) -> Iterator[None]:
         """A pass is computed in the block."""
-        since, before = self._clock(), self._preemptions()
+        if not self._seconds:
+            self._waited_before = self._waited()
+        since = self._clock()
         yield
         self._seconds += self._clock() - since
-        self._count += self._preemptions() - before
         if self._seconds >= LOOK_SECONDS:
-            self._look(self._count > MOST_PREEMPTIONS * self._seconds)
-            self._seconds, self._count = 0.0, 0
+            self._look(self._waited() - self._waited_before > MOST_WAITING * self._seconds)
+            self._seconds = 0.0
 
     def end(self) -> None:
         """As at the beginning."""
@@ -105,20 +108,23 @@ class Spinning:
             idlers.end()
 
     def _look(self, is_crowded: bool) -> None:
-        self._num_quiet = 0 if is_crowded else self._num_quiet + 1
-        if is_crowded and self._idlers is None:
-            self._idlers = self._make_idlers()
-        elif self._num_quiet >= QUIET_LOOKS:
+        self._num_other = self._num_other + 1 if is_crowded != self.is_short else 0
+        if self._num_other < (QUIET_LOOKS if self.is_short else CROWDED_LOOKS):
+            return
+        self._num_other = 0
+        if self.is_short:
             self.end()
+        else:
+            self._idlers = self._make_idlers()
 
 
-def own_preemptions() -> int:
-    """How often the calling thread had to give up its core; 0 where that is not told."""
-    if sys.platform != "linux":
-        return 0
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+def seconds_waited() -> float:
+    """For how long the calling thread could have computed and had no core; 0 where the system does not tell."""
+    try:
+        # Nanoseconds on a core, and waiting for one (Documentation/scheduler/sched-stats.rst).
+        return int(_SCHEDSTAT.read_bytes().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def loaded_libraries() -> tuple[Path, ...]:

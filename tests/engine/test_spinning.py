@@ -10,27 +10,27 @@ import threading
 import pytest
 
 from engine import spinning
-from engine.spinning import LOOK_SECONDS, MOST_PREEMPTIONS, QUIET_LOOKS, IdleTeam, Spinning, own_preemptions
+from engine.spinning import CROWDED_LOOKS, LOOK_SECONDS, MOST_WAITING, QUIET_LOOKS, IdleTeam, Spinning, seconds_waited
 
-CROWDED, ALONE = int(2 * MOST_PREEMPTIONS * LOOK_SECONDS), int(MOST_PREEMPTIONS * LOOK_SECONDS / 2)
+CROWDED, ALONE = 2 * MOST_WAITING * LOOK_SECONDS, MOST_WAITING * LOOK_SECONDS / 2
 
 
 class Thread:
-    """One that computes: what its clock says, how often it was preempted, and which idlers there are."""
+    """One that computes: what its clock says, how long it waited for a core, and which idlers there are."""
 
     def __init__(self, can_have_idlers: bool = True) -> None:
-        self.now, self.count, self.made, self.left = 0.0, 0, 0, 0
+        self.now, self.waited, self.made, self.left = 0.0, 0.0, 0, 0
         self.can_have_idlers = can_have_idlers
-        self.spinning = Spinning(self._idlers, lambda: self.count, lambda: self.now)
+        self.spinning = Spinning(self._idlers, lambda: self.waited, lambda: self.now)
 
     def end(self) -> None:
         self.left += 1
 
-    def passes(self, preemptions: int, seconds: float = LOOK_SECONDS, count: int = 1) -> None:
+    def passes(self, waited: float, seconds: float = LOOK_SECONDS, count: int = 1) -> None:
         for _ in range(count):
             with self.spinning.watched():
                 self.now += seconds
-                self.count += preemptions
+                self.waited += waited
 
     def _idlers(self):
         self.made += 1
@@ -44,8 +44,12 @@ def test_threads_spin_while_they_have_their_cores():
     assert thread.made == 0
 
 
-def test_they_hardly_spin_from_when_they_often_have_to_give_them_up_until_that_has_long_ended():
+def test_they_hardly_spin_from_when_they_wait_for_them_until_that_has_long_ended():
     thread = Thread()
+    thread.passes(CROWDED, count=CROWDED_LOOKS - 1)
+    thread.passes(ALONE)
+    thread.passes(CROWDED, count=CROWDED_LOOKS - 1)
+    assert not thread.spinning.is_short
     thread.passes(CROWDED)
     assert thread.spinning.is_short
     thread.passes(ALONE, count=QUIET_LOOKS - 1)
@@ -59,29 +63,29 @@ def test_they_hardly_spin_from_when_they_often_have_to_give_them_up_until_that_h
 def test_what_happens_between_passes_counts_for_nothing():
     thread = Thread()
     for _ in range(20):
-        thread.count += 10 * CROWDED
-        thread.passes(0)
+        thread.waited += 10 * CROWDED
+        thread.passes(0.0)
     assert not thread.spinning.is_short
 
 
 def test_many_short_passes_are_looked_at_together():
     thread = Thread()
-    thread.passes(1, LOOK_SECONDS / 10, count=9)
-    thread.passes(CROWDED, LOOK_SECONDS / 100)
-    assert not thread.spinning.is_short
-    thread.passes(0, LOOK_SECONDS / 10)
+    for _ in range(CROWDED_LOOKS):
+        assert not thread.spinning.is_short
+        thread.passes(ALONE / 10, LOOK_SECONDS / 10, count=9)
+        thread.passes(CROWDED, LOOK_SECONDS / 10 * 1.01)
     assert thread.spinning.is_short
 
 
 def test_where_it_cannot_be_shortened_it_goes_on():
     thread = Thread(can_have_idlers=False)
-    thread.passes(CROWDED, count=3)
+    thread.passes(CROWDED, count=3 * CROWDED_LOOKS)
     thread.spinning.end()
     assert not thread.spinning.is_short
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="libgomp, and how often a thread was preempted, are of Linux")
-def test_an_idle_team_is_there_until_it_ends_and_threads_tell_how_often_they_gave_way():
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp is of Linux")
+def test_an_idle_team_is_there_until_it_ends():
     import llama_cpp  # noqa: F401 - it brings libgomp along
 
     files = spinning.loaded_libraries()
@@ -94,7 +98,17 @@ def test_an_idle_team_is_there_until_it_ends_and_threads_tell_how_often_they_gav
     team.end()
     team.end()
     assert "idle team" not in {thread.name for thread in threading.enumerate()}
-    assert own_preemptions() >= 0
+
+
+def test_a_thread_is_told_how_long_it_waited_for_a_core_where_the_system_tells(tmp_path, monkeypatch):
+    assert seconds_waited() >= 0.0
+    told = tmp_path / "schedstat"
+    monkeypatch.setattr(spinning, "_SCHEDSTAT", told)
+    assert seconds_waited() == 0.0
+    told.write_text("123456789 2500000000 42\n")
+    assert seconds_waited() == 2.5
+    told.write_text("\n")
+    assert seconds_waited() == 0.0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp is looked for among what Linux has mapped")
