@@ -141,7 +141,7 @@ SMALL = Size(
     scale=Scale(prompt_divisor=16, answer_divisor=4, most=500),
     targets=Targets(ttft_s=2.0, tpot_s=0.1),
     # Where the router has about half of its tokens in time: below that it leaves little to gain.
-    load_share=0.6,
+    load_share=0.75,
     seconds=40.0,
     calibrating=12,
     seeds=(1,),

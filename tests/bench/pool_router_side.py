@@ -12,6 +12,7 @@ refuses a question whose model it is just ending.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -50,6 +51,9 @@ class RouterSide:
             cache_mib=0,
             is_repacked=settings["is_repacked"],
         )
+        # Its servers share the cores. With threads that spin for 3 ms while they wait, as they do by themselves, they
+        # would keep each other from computing.
+        os.environ["GOMP_SPINCOUNT"] = "1000"
         with ExitStack() as undo:
             started = LlamaServer.routing(Path(settings["binary"]), folder, settings["most"], options)
             self._server = undo.enter_context(started)
