@@ -31,6 +31,9 @@ MOST_WAITING = 0.2
 CROWDED_LOOKS, QUIET_LOOKS = 2, 4
 _SCHEDSTAT = Path("/proc/thread-self/schedstat")
 
+# Blocks of `idle_cores_wanted` that are entered now, by any thread.
+_wanted: list[int] = []
+
 
 class Idlers(Protocol):
     """Threads that have nothing to do and sleep."""
@@ -92,6 +95,8 @@ class Spinning:
     @contextmanager
     def watched(self) -> Iterator[None]:
         """A pass is computed in the block."""
+        if _wanted and self._idlers is None:
+            self._idlers, self._num_other = self._make_idlers(), 0
         if not self._seconds:
             self._waited_before = self._waited()
         since = self._clock()
@@ -108,7 +113,7 @@ class Spinning:
             idlers.end()
 
     def _look(self, is_crowded: bool) -> None:
-        self._num_other = self._num_other + 1 if is_crowded != self.is_short else 0
+        self._num_other = self._num_other + 1 if (is_crowded or bool(_wanted)) != self.is_short else 0
         if self._num_other < (QUIET_LOOKS if self.is_short else CROWDED_LOOKS):
             return
         self._num_other = 0
@@ -116,6 +121,16 @@ class Spinning:
             self.end()
         else:
             self._idlers = self._make_idlers()
+
+
+@contextmanager
+def idle_cores_wanted() -> Iterator[None]:
+    """What takes only idle cores (yielding.py) works in the block: threads that wait for each other leave it theirs."""
+    _wanted.append(threading.get_ident())
+    try:
+        yield
+    finally:
+        _wanted.remove(threading.get_ident())
 
 
 def seconds_waited() -> float:

@@ -18,6 +18,7 @@ from engine.retrieval.breadth import LookCosts
 from engine.retrieval.looks import Looks
 from engine.retrieval.reported import reported
 from engine.retrieval.search import Searcher
+from engine.spinning import idle_cores_wanted
 from engine.yielding import yield_to_others
 
 log = logging.getLogger(__name__)
@@ -68,7 +69,8 @@ class LookThread:
 
     def _look(self, looks: list[LookAgain]) -> None:
         try:
-            self._looks.carry_out(self._open_searcher(), looks)
+            with idle_cores_wanted():
+                self._looks.carry_out(self._open_searcher(), looks)
         except Exception as error:  # noqa: BLE001 - the edge of the thread; the answers go on from what they have
             reason = reported(error)
             log.info("nothing more was found for %d answers: %s", len(looks), reason)

@@ -10,7 +10,16 @@ import threading
 import pytest
 
 from engine import spinning
-from engine.spinning import CROWDED_LOOKS, LOOK_SECONDS, MOST_WAITING, QUIET_LOOKS, IdleTeam, Spinning, seconds_waited
+from engine.spinning import (
+    CROWDED_LOOKS,
+    LOOK_SECONDS,
+    MOST_WAITING,
+    QUIET_LOOKS,
+    IdleTeam,
+    Spinning,
+    idle_cores_wanted,
+    seconds_waited,
+)
 
 CROWDED, ALONE = 2 * MOST_WAITING * LOOK_SECONDS, MOST_WAITING * LOOK_SECONDS / 2
 
@@ -58,6 +67,17 @@ def test_they_hardly_spin_from_when_they_wait_for_them_until_that_has_long_ended
     assert (thread.spinning.is_short, thread.made, thread.left) == (True, 1, 0)
     thread.passes(ALONE)
     assert (thread.spinning.is_short, thread.made, thread.left) == (False, 1, 1)
+
+
+def test_they_hardly_spin_while_work_is_done_that_takes_only_idle_cores():
+    thread = Thread()
+    with idle_cores_wanted():
+        thread.passes(0.0, LOOK_SECONDS / 10)
+        assert thread.spinning.is_short
+        thread.passes(ALONE, count=2 * QUIET_LOOKS)
+        assert thread.spinning.is_short
+    thread.passes(ALONE, count=QUIET_LOOKS + 1)
+    assert not thread.spinning.is_short
 
 
 def test_what_happens_between_passes_counts_for_nothing():
