@@ -11,6 +11,7 @@ waits for a core, and where that is much, there are such threads.
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import threading
 import time
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.yielding import available_cores
+
+log = logging.getLogger(__name__)
 
 # Computing that passes between two looks.
 LOOK_SECONDS = 0.25
@@ -65,23 +68,41 @@ class IdleTeam:
         self._is_over.wait()
 
 
+class IdleTeams:
+    """One of each copy of libgomp that is loaded: llama.cpp, torch and others may bring their own, or share one."""
+
+    def __init__(self) -> None:
+        self.teams: list[IdleTeam] = []
+        for path in loaded_libraries():
+            try:
+                # What is loaded already is only looked up.
+                self.teams.append(IdleTeam(ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD | os.RTLD_LAZY)))
+            except (OSError, RuntimeError) as error:
+                # It goes on spinning, which is no reason for an answer to end.
+                log.warning("threads of %s spin although others want their cores: %s", path.name, error)
+
+    def end(self) -> None:
+        for team in self.teams:
+            team.end()
+
+
 class Spinning:
     """Of the threads that compute with the one that calls `watched`; nobody else may."""
 
     def __init__(
         self,
-        idlers: Callable[[], Idlers | None] | None = None,
+        idlers: Callable[[], Idlers] | None = None,
         waited: Callable[[], float] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begins with spinning.
 
         Args:
-            idlers: Makes threads whose being there shortens it; None where that cannot be.
+            idlers: Makes threads whose being there shortens it.
             waited: For how many seconds the calling thread has waited for a core so far.
             clock: Seconds that never go back.
         """
-        self._make_idlers, self._waited, self._clock = idlers or _idlers_of_llama, waited or seconds_waited, clock
+        self._make_idlers, self._waited, self._clock = idlers or IdleTeams, waited or seconds_waited, clock
         self._idlers: Idlers | None = None
         self._seconds, self._waited_before = 0.0, 0.0
         # Looks in a row that found what would change it.
@@ -150,12 +171,3 @@ def loaded_libraries() -> tuple[Path, ...]:
         return ()
     files = {line.split(maxsplit=5)[-1] for line in maps.splitlines() if "libgomp" in line}
     return tuple(sorted(Path(file) for file in files if file.startswith("/")))
-
-
-def _idlers_of_llama() -> IdleTeam | None:
-    """Of the copy that llama.cpp computes with: its own, where a wheel brought one, else that which others share."""
-    paths = loaded_libraries()
-    own = [path for path in paths if any(part.startswith("llama_cpp") for part in path.parts)]
-    shared = [path for path in paths if "torch" not in path.parts] or list(paths)
-    file = next(iter(own or shared), None)
-    return IdleTeam(ctypes.CDLL(str(file), mode=os.RTLD_NOLOAD | os.RTLD_LAZY)) if file is not None else None

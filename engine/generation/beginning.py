@@ -48,7 +48,7 @@ class Beginning:
 
     def begin_waiting(self) -> None:
         """Begins what has come, of the model whose turn it is."""
-        waiting = self._turns.models
+        waiting = self._turns.by_model(self._models.is_lost)
         if quoted_names := [name for name in waiting if self._models.members.is_for_quotes(name)]:
             for task in self._turns.take(BEGUN_AT_ONCE, quoted_names):
                 self._begin(task, None)
@@ -61,12 +61,8 @@ class Beginning:
             self._fail_all_of(self._models.front, error)
         front = self._models.front
         if front.is_in_memory:
-            names, is_shared = self._models.members.names_of(front), self._models.members.is_shared
-            tasks = (
-                self._turns.take(self._models.num_left, names, self._models.is_lost)
-                if is_shared
-                else self._turns.take(BEGUN_AT_ONCE, names)
-            )
+            most = self._models.num_left if self._models.members.is_shared else BEGUN_AT_ONCE
+            tasks = self._turns.take(most, self._models.members.names_of(front), self._models.is_lost)
             self._models.note_begun(len(tasks))
             for task in tasks:
                 self._begin(task, front)

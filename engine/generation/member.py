@@ -149,8 +149,8 @@ class Member:
             return None
         urgency = self.under_way.urgency
         urgencies = [*(one.priority for one in asked), *([urgency] if urgency is not None else [])]
-        moments = (asked_at for one in asked for asked_at in one.asked_at)
-        promises = [*self.under_way.promises(targets, now), *(targets.promise(one, 0, now) for one in moments)]
+        waiting = (targets.promise(one.asked_at, 0, now) for one in asked)
+        promises = [*self.under_way.promises(targets, now), *waiting]
         first = min(promises, default=Promise(False, math.inf))
         loop = self.loaded.loop if self.loaded is not None else None
         return Waiting(

@@ -219,8 +219,8 @@ class ModelPool:
         return max(0, GROUP_SIZE - self._turn.num_begun)
 
     def is_lost(self, asked_at: float) -> bool:
-        """Whether whoever asked then cannot have any more what was promised, and had better wait for those who can."""
-        return self._targets().promise(asked_at, 0, self._clock()).is_lost
+        """Whether whoever asked then cannot have any more what was promised, and waits for who can, of any model."""
+        return self.members.is_shared and self._targets().promise(asked_at, 0, self._clock()).is_lost
 
     def step(self) -> None:
         """One step of the model in front, which is in memory. Raises what its loop does when it breaks."""

@@ -18,14 +18,21 @@ from engine.core import Priority
 from engine.generation.commands import InTurn, RestModel, Task, UseModel
 
 _URGENCY: tuple[Priority, ...] = get_args(Priority)
+# Whether a question that was asked then cannot have any more what was promised (rounds.py).
+IsLost = Callable[[float], bool]
+
+
+def nobody_is_lost(asked_at: float) -> bool:
+    """Serves all as they came."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Of one model's questions that have not begun: how urgent they are at most, and when each was asked."""
+    """Of one model's questions that have not begun: how urgent they are at most, and when the next was asked."""
 
     priority: Priority
-    asked_at: tuple[float, ...]
+    asked_at: float
 
 
 class Turns:
@@ -67,9 +74,8 @@ class Turns:
             self._tasks = sorted([*returned, *self._tasks], key=_urgency)
             self.num_moves += len(returned)
 
-    @property
-    def models(self) -> dict[str, Asked]:
-        """What the questions that can begin name as their model, "" for the chosen one."""
+    def by_model(self, is_lost: IsLost = nobody_is_lost) -> dict[str, Asked]:
+        """What the questions that can begin name as their model, "" for the chosen one; `is_lost` as in `take`."""
         found: dict[str, Asked] = {}
         for task in self._tasks:
             if self._can_begin(task):
@@ -77,14 +83,15 @@ class Turns:
                 before = found.get(task.model)
                 # The first of them is as urgent as any.
                 priority = before.priority if before else task.in_flight.question.priority
-                found[task.model] = Asked(priority, (*(before.asked_at if before else ()), asked_at))
+                moments = (before.asked_at, asked_at) if before else (asked_at,)
+                found[task.model] = Asked(priority, min(moments, key=lambda at: (is_lost(at), at)))
         return found
 
     def take(
         self,
         most: int | None = None,
         models: Collection[str] | None = None,
-        is_lost: Callable[[float], bool] | None = None,
+        is_lost: IsLost = nobody_is_lost,
     ) -> list[Task]:
         """The next questions that can begin.
 
@@ -93,12 +100,10 @@ class Turns:
         Args:
             most: At most so many of them; None: all.
             models: Only those that name one of these; None: all.
-            is_lost: Whether a question that was asked then had better wait for those that are as urgent; None: none.
+            is_lost: Whether a question that was asked then had better wait for those that are as urgent.
         """
         taken = [one for one in self._tasks if self._can_begin(one) and (models is None or one.model in models)]
-        if is_lost is not None:
-            taken.sort(key=lambda one: (_urgency(one), is_lost(_asked_at(one))))
-        taken = taken[:most]
+        taken = sorted(taken, key=lambda one: (_urgency(one), is_lost(_asked_at(one))))[:most]
         ids = set(map(id, taken))
         self._tasks = [task for task in self._tasks if id(task) not in ids]
         self.num_moves += len(taken)

@@ -16,6 +16,7 @@ from engine.spinning import (
     MOST_WAITING,
     QUIET_LOOKS,
     IdleTeam,
+    IdleTeams,
     Spinning,
     idle_cores_wanted,
     seconds_waited,
@@ -27,9 +28,8 @@ CROWDED, ALONE = 2 * MOST_WAITING * LOOK_SECONDS, MOST_WAITING * LOOK_SECONDS / 
 class Thread:
     """One that computes: what its clock says, how long it waited for a core, and which idlers there are."""
 
-    def __init__(self, can_have_idlers: bool = True) -> None:
+    def __init__(self) -> None:
         self.now, self.waited, self.made, self.left = 0.0, 0.0, 0, 0
-        self.can_have_idlers = can_have_idlers
         self.spinning = Spinning(self._idlers, lambda: self.waited, lambda: self.now)
 
     def end(self) -> None:
@@ -41,9 +41,9 @@ class Thread:
                 self.now += seconds
                 self.waited += waited
 
-    def _idlers(self):
+    def _idlers(self) -> Thread:
         self.made += 1
-        return self if self.can_have_idlers else None
+        return self
 
 
 def test_threads_spin_while_they_have_their_cores():
@@ -97,11 +97,12 @@ def test_many_short_passes_are_looked_at_together():
     assert thread.spinning.is_short
 
 
-def test_where_it_cannot_be_shortened_it_goes_on():
-    thread = Thread(can_have_idlers=False)
-    thread.passes(CROWDED, count=3 * CROWDED_LOOKS)
+def test_who_ends_while_it_is_short_leaves_nobody_idle():
+    thread = Thread()
+    thread.passes(CROWDED, count=CROWDED_LOOKS)
     thread.spinning.end()
-    assert not thread.spinning.is_short
+    thread.spinning.end()
+    assert (thread.spinning.is_short, thread.left) == (False, 1)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp is of Linux")
@@ -132,10 +133,25 @@ def test_a_thread_is_told_how_long_it_waited_for_a_core_where_the_system_tells(t
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp is looked for among what Linux has mapped")
-def test_the_copy_of_llama_cpp_is_found():
+def test_each_copy_that_is_loaded_has_a_team():
     import llama_cpp  # noqa: F401 - it brings libgomp along
 
-    team = spinning._idlers_of_llama()
-    assert (team is not None) == bool(spinning.loaded_libraries())
-    if team is not None:
-        team.end()
+    teams = IdleTeams()
+    assert len(teams.teams) == len(spinning.loaded_libraries())
+    assert sum(thread.name == "idle team" for thread in threading.enumerate()) == len(teams.teams)
+    teams.end()
+    assert "idle team" not in {thread.name for thread in threading.enumerate()}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp is of Linux")
+def test_a_copy_that_cannot_be_had_is_left_to_spin_and_told_of(monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr(spinning, "loaded_libraries", lambda: (tmp_path / "libgomp.so",))
+    assert IdleTeams().teams == []
+    assert "libgomp.so spin" in caplog.text
+
+
+def test_without_libgomp_nobody_is_idle(monkeypatch):
+    monkeypatch.setattr(spinning, "loaded_libraries", tuple)
+    teams = IdleTeams()
+    assert teams.teams == []
+    teams.end()

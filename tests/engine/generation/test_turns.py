@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.core import Evidence, Question, Scope
 from engine.generation.commands import RestModel, Stop, Task, UseModel
-from engine.generation.turns import Turns
+from engine.generation.turns import Asked, Turns
 from engine.inflight import QuestionInFlight
 
 NOTHING = Evidence((), (), Scope(0, 0, 0))
@@ -39,7 +39,9 @@ def test_who_has_lost_what_was_promised_begins_after_equals_who_have_not():
     for moment, one in enumerate(tasks):
         one.in_flight.timeline.marks["asked"] = float(moment)
     turns = turns_of(*tasks)
-    assert turns.models[""].asked_at == (0.0, 2.0, 4.0, 1.0, 3.0)
+    assert turns.by_model()[""] == Asked("interactive", 0.0)
+    assert turns.by_model(lambda asked_at: asked_at < 2.0)[""] == Asked("interactive", 2.0)
+    assert turns.by_model(lambda asked_at: True)[""] == Asked("interactive", 0.0)
     assert names(turns.take(4, is_lost=lambda asked_at: asked_at < 2.0)) == ["c", "e", "a", "d"]
     assert names(turns.take()) == ["b"]
 
