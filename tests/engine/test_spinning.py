@@ -144,6 +144,7 @@ def test_each_copy_that_is_loaded_has_a_team():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp is of Linux")
+@pytest.mark.expects_warnings
 def test_a_copy_that_cannot_be_had_is_left_to_spin_and_told_of(monkeypatch, tmp_path, caplog):
     monkeypatch.setattr(spinning, "loaded_libraries", lambda: (tmp_path / "libgomp.so",))
     assert IdleTeams().teams == []
