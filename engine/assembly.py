@@ -27,6 +27,7 @@ from engine.generation.refreshes import EvidenceSource
 from engine.generation.rounds import Targets
 from engine.generation.spare_power import has_power_to_spare
 from engine.generation.worker import GenerationWorker
+from engine.giving_way import GivingWay, share_beside
 from engine.library.parsers.pool import ParserPool
 from engine.library.reserve import Reserve
 from engine.library.watcher import Watcher
@@ -130,7 +131,7 @@ def assemble(
     takes, recognised = (library.parse_seconds, library.parse_memory_bytes), home.cache / "ocr"
     pool = ParserPool(library.parser_processes, *takes, recognised)
     phases = Phases(told.publish)
-    stores = StoresOpener(home, catalog, settings, ledger, phases)
+    stores = StoresOpener(home, catalog, settings, ledger, phases, GivingWay(lambda: share_of_documents()))
     backlog = BacklogWatch(lambda: adapting.wake())
     goodput = GoodputWatch(lambda: _targets(settings().generation))
     # Nobody is asked how long measuring takes: it begins when nobody has asked anything for a while.
@@ -182,6 +183,12 @@ def assemble(
     def threads() -> tuple[int, int]:
         loaded, num_cores = models.principal.loaded, available_cores()
         return (loaded.plan.spec.num_threads if loaded is not None else num_cores), num_cores
+
+    def share_of_documents() -> float:
+        if not told.has_somebody_waiting or indexer.is_cancelling:
+            return 1.0
+        loaded = models.principal.loaded
+        return share_beside(loaded.plan.placement if loaded is not None else None)
 
     competitors = Competitors(
         stores,

@@ -36,6 +36,11 @@ class Listeners:
                 # It runs on a worker's thread, which must live on, or later questions would never end.
                 log.exception("a listener failed at %s", type(event).__name__)
 
+    @property
+    def has_somebody_waiting(self) -> bool:
+        """Whether a person waits for an answer."""
+        return self._questions.has_somebody_waiting
+
     def cancelled(self, in_flight: QuestionInFlight) -> None:
         self.publish(AnswerCancelled(in_flight.question.question_id))
 

@@ -40,6 +40,11 @@ class OpenQuestions:
         if in_flight is not None:
             in_flight.cancelled.set()
 
+    @property
+    def has_somebody_waiting(self) -> bool:
+        """Whether a person waits for an answer to one of them."""
+        return any(one.question.priority == "interactive" and not one.cancelled.is_set() for one in self.all())
+
     def all(self) -> tuple[QuestionInFlight, ...]:
         with self._lock:
             return tuple(self._open.values())

@@ -18,6 +18,7 @@ from engine.closing import close_all
 from engine.config import Home, Settings
 from engine.embedder import Embedder, EmbedderSpec
 from engine.errors import EmbedderUnavailable
+from engine.giving_way import GivingWay
 from engine.library.moving import drop_removed
 from engine.memory.hardware import probe
 from engine.memory.ledger import Ledger
@@ -74,10 +75,16 @@ class StoresOpener:
     """Calling it gives the stores, loading them the first time; safe from any thread."""
 
     def __init__(
-        self, home: Home, catalog: Catalog, settings: Callable[[], Settings], ledger: Ledger, phases: Phases
+        self,
+        home: Home,
+        catalog: Catalog,
+        settings: Callable[[], Settings],
+        ledger: Ledger,
+        phases: Phases,
+        giving_way: GivingWay | None = None,
     ) -> None:
         self._library, self._cache, self._settings = home.library, home.cache, settings
-        self._catalog, self._ledger, self._phases = catalog, ledger, phases
+        self._catalog, self._ledger, self._phases, self._giving_way = catalog, ledger, phases, giving_way
         self._tables = Tables(home.library, catalog, settings)
         self._lock = threading.Lock()
         self._stores: Stores | None = None
@@ -265,7 +272,12 @@ class StoresOpener:
 
     def _embedder(self, spec: EmbedderSpec) -> Embedder:
         return Embedder(
-            spec, self._settings().embedder, self._ledger, lambda: self._phases.during(LOADING), self._cache
+            spec,
+            self._settings().embedder,
+            self._ledger,
+            lambda: self._phases.during(LOADING),
+            self._cache,
+            giving_way=self._giving_way,
         )
 
     def _table(self, table: VectorTable) -> ChunkTable:

@@ -28,6 +28,7 @@ from engine.embedder.spec import EmbedderSpec
 from engine.embedder.turnstile import Turnstile
 from engine.embedder.workers import at_once
 from engine.errors import EmbedderUnavailable
+from engine.giving_way import GivingWay
 from engine.memory.devices import torch_held_bytes
 from engine.memory.garbage import settle
 from engine.memory.hardware import probe
@@ -80,6 +81,7 @@ class Embedder:
         around_loading: AroundLoading = nullcontext,
         cache: Path | None = None,
         free_bytes: Callable[[], int] | None = None,
+        giving_way: GivingWay | None = None,
     ) -> None:
         """Prepares it.
 
@@ -90,12 +92,14 @@ class Embedder:
             around_loading: Makes a context for the seconds that loading takes, so that they can be told of.
             cache: The folder that keeps what the self-test found; None keeps nothing.
             free_bytes: Of main memory, now; None asks the system.
+            giving_way: Says when documents may be embedded that nobody waits for; None means at any time.
         """
         self.spec = spec
         self._around_loading, self._cache = around_loading, cache
         self._free_bytes = free_bytes or (lambda: probe(spec.folder).ram_free_bytes)
         self._settings = settings
         self._ledger = ledger
+        self._giving_way = giving_way or GivingWay()
         # The same weights as often as batches are embedded at once; none before they are loaded.
         self._models: tuple[Encoder, ...] = ()
         # What computes questions beside documents; None where both are computed alike.
@@ -345,10 +349,12 @@ class Embedder:
         num_workers = self._setup.num_workers
 
         def encode(batch: list[int]) -> None:
-            begun = time.perf_counter()
-            vectors[batch] = self._encode([texts[index] for index in batch], is_question, is_urgent)
+            with nullcontext() if is_urgent else self._giving_way.batch():
+                begun = time.perf_counter()
+                vectors[batch] = self._encode([texts[index] for index in batch], is_question, is_urgent)
+                seconds = time.perf_counter() - begun
             if not is_urgent and self._setup.backend == "numpy":
-                self._light_seconds += (time.perf_counter() - begun) / num_workers
+                self._light_seconds += seconds / num_workers
                 self._load_for_documents()
 
         at_once(num_workers, encode, self._batches(texts))

@@ -113,6 +113,11 @@ class JobQueue:
         return self._is_stopping
 
     @property
+    def is_cancelling(self) -> bool:
+        """Whether what runs is about to end, unwanted."""
+        return any(job.cancelled.is_set() for job in tuple(self._running))
+
+    @property
     def is_running(self) -> bool:
         return bool(self._running)
 

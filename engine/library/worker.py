@@ -73,6 +73,11 @@ class IndexWorker:
         """Whether nothing is being read or embedded, and nothing waits for it."""
         return self._queue.is_idle
 
+    @property
+    def is_cancelling(self) -> bool:
+        """Whether a job is about to end, and somebody may wait for that."""
+        return self._queue.is_cancelling
+
     # --- wishes, from any thread ---
 
     def add(self, paths: Sequence[str], collection: str = DEFAULT_COLLECTION) -> IndexJob:

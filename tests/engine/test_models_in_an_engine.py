@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from engine.core import QUOTES_ONLY, Question, SamplingParams
 from engine.engine import Engine
 from engine.errors import ModelError
-from engine.events import AnswerFailed, AnswerFinished, ModelSwitched
+from engine.events import AnswerFailed, AnswerFinished, ModelSwitched, TokensGenerated
 from tests.helpers.tiny_gguf import write_tiny_model
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="weights leave memory on Linux only")
@@ -46,6 +47,36 @@ def test_each_question_is_answered_by_the_model_that_it_names(engine: Engine, mo
     texts = [end.answer.text for end in ends if isinstance(end, AnswerFinished)]
     assert texts[0][:12] == texts[3][:12] != texts[1][:12]
     assert "The lease ends in May." in texts[2]
+
+
+def test_documents_are_embedded_at_a_small_share_while_somebody_waits_for_an_answer(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shares: list[float] = []
+    monkeypatch.setattr("engine.giving_way.rest_seconds", lambda _, share: shares.append(share) or 0.0)
+    is_written, is_indexed, has_ended = threading.Event(), threading.Event(), threading.Event()
+
+    def note(event: object) -> None:
+        if isinstance(event, TokensGenerated):
+            is_written.set()
+            is_indexed.wait(60)
+        elif isinstance(event, AnswerFinished):
+            has_ended.set()
+
+    engine.subscribe(note)
+    engine.submit(Question("q", "When does the lease end?", sampling=SAMPLING))
+    assert is_written.wait(60)
+    (tmp_path / "beside.md").write_text("Bees dance.")
+    engine.add([tmp_path / "beside.md"])
+    is_indexed.set()
+    assert has_ended.wait(60)
+    assert shares, "documents are embedded through the gate"
+    assert max(shares) < 1
+    shares.clear()
+    (tmp_path / "after.md").write_text("Ants walk.")
+    engine.add([tmp_path / "after.md"])
+    assert shares
+    assert min(shares) == 1
 
 
 def test_a_model_that_is_none_is_refused_before_anything_is_searched(engine: Engine, tmp_path: Path):

@@ -29,6 +29,17 @@ def test_an_id_may_be_used_again_only_when_its_question_has_ended():
     questions.add(QuestionInFlight(Question("q", "Again?")))
 
 
+def test_somebody_waits_for_what_a_person_asked_and_has_not_cancelled():
+    questions = OpenQuestions()
+    questions.add(QuestionInFlight(Question("many", "Why?", priority="batch")))
+    questions.add(QuestionInFlight(Question("ahead", "Why?", priority="idle")))
+    assert not questions.has_somebody_waiting
+    questions.add(QuestionInFlight(Question("asked", "Why?")))
+    assert questions.has_somebody_waiting
+    questions.cancel("asked")
+    assert not questions.has_somebody_waiting
+
+
 def test_cancelling_sets_the_flag_and_is_harmless_too_late():
     questions = OpenQuestions()
     in_flight = QuestionInFlight(Question("q", "Why?"))
