@@ -185,9 +185,9 @@ def assemble(
         return (loaded.plan.spec.num_threads if loaded is not None else num_cores), num_cores
 
     def share_of_documents() -> float:
-        if not told.has_somebody_waiting or indexer.is_cancelling:
+        if not told.has_somebody_waiting or indexer.is_awaited:
             return 1.0
-        loaded = models.principal.loaded
+        loaded = models.front.loaded or models.principal.loaded
         return share_beside(loaded.plan.placement if loaded is not None else None)
 
     competitors = Competitors(

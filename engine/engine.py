@@ -113,8 +113,7 @@ class Engine:
 
         Whatever goes wrong, nothing is left out; the first error is raised at the end.
         """
-        for in_flight in self._questions.all():
-            in_flight.cancelled.set()
+        self.cancel_all()
         ticker = () if self._ticker is None else (self._ticker.stop,)
         close_all(self._parts.stop, *ticker, self._parts.close, self._lock_file.release)
 
@@ -318,6 +317,11 @@ class Engine:
     def cancel(self, question_id: str) -> None:
         """Stops a question soon; harmless when it has ended."""
         self._questions.cancel(question_id)
+
+    def cancel_all(self) -> None:
+        """Stops all questions soon."""
+        for in_flight in self._questions.all():
+            in_flight.cancelled.set()
 
     def ask(self, text: str, **options: Any) -> Answer:
         """Asks and waits. `options` are fields of Question (collection, transcript, sampling …).

@@ -3,6 +3,7 @@
 The threads of a pass wait for each other some hundred times in it, so one whose core is taken holds up all: beside
 files that were being indexed, a question to a 1B model on two cores began to be answered after 24 s instead of 4, and a
 token took three times as long. A low priority would not do: a question's own embedding would wait with the documents.
+One taken core does as much harm as all of them, so documents have all of theirs for a moment, and then rest.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from contextlib import contextmanager
 
 from engine.memory.placement import Placement
 
-# Of one core, where answers are computed; where they wait for layers from a disk, cores are idle.
+# Where answers are computed; and where they wait for layers from a disk, so that cores are idle.
 SHARE_BESIDE_COMPUTING, SHARE_BESIDE_STREAMING = 1 / 6, 1 / 2
 # A batch that something held up says little of how long to rest.
-MOST_REST_SECONDS = 3.0
+MOST_REST_SECONDS = 10.0
 # Whoever rests looks so often whether somebody still waits.
 _LOOK_SECONDS = 0.05
 
@@ -27,36 +28,34 @@ class GivingWay:
 
     def __init__(self, share: Callable[[], float] = lambda: 1.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._share, self._clock = share, clock
-        self._changed = threading.Condition()
-        self._num_inside, self._free_at = 0, 0.0
+        self._lock = threading.Lock()
+        self._free_at = 0.0
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody waits, and what is larger than a batch may be done as well."""
+        return self._share() >= 1
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Around the computing of one batch: waits for its turn first. Below a share of 1, one batch goes at a time."""
-        with self._changed:
-            while not self._may_begin():
-                self._changed.wait(_LOOK_SECONDS)
-            self._num_inside += 1
+        """Around the computing of one batch: waits first for as long as those that were computed last are to rest."""
+        while not self.is_free and self._clock() < self._free_at:
+            time.sleep(_LOOK_SECONDS)
         begun = self._clock()
         try:
             yield
         finally:
-            with self._changed:
-                self._num_inside -= 1
-                ended = self._clock()
-                self._free_at = ended + rest_seconds(ended - begun, self._share())
-                self._changed.notify_all()
-
-    def _may_begin(self) -> bool:
-        return self._share() >= 1 or (not self._num_inside and self._clock() >= self._free_at)
+            ended = self._clock()
+            with self._lock:
+                self._free_at = max(self._free_at, ended + rest_seconds(ended - begun, self._share()))
 
 
 def share_beside(placement: Placement | None) -> float:
     """What documents may take of the time beside an answer by a model that lies so; None: no model is loaded yet."""
     if placement is None:
         return SHARE_BESIDE_COMPUTING
-    if placement.layers_on_gpu == placement.num_layers:
-        # What computes on the processor hardly holds it up.
+    if placement.embedder_on_gpu or placement.layers_on_gpu == placement.num_layers:
+        # At least one of the two does not need the cores.
         return 1.0
     return SHARE_BESIDE_STREAMING if placement.streamed_layers else SHARE_BESIDE_COMPUTING
 

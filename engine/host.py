@@ -77,6 +77,9 @@ class Host:
     def close(self) -> None:
         """Ends the engine and writes what is still to be said."""
         self._is_stopping.set()
+        if self._engine is not None:
+            # Requests that are being carried out may be waiting for what gives way to questions.
+            self._engine.cancel_all()
         self._pool.shutdown(wait=True, cancel_futures=True)
         if self._engine is not None:
             self._engine.close()

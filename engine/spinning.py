@@ -50,9 +50,12 @@ class IdleTeam:
     """Threads of one copy of libgomp, more than there are cores, until `end`."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
+        """Raises AttributeError where it is no libgomp, RuntimeError where there can be no thread."""
         self._is_over, is_there = threading.Event(), threading.Event()
+        # Looked up here: what is raised in the thread reaches nobody.
+        parallel = library.GOMP_parallel
         # It has the team as its own for as long as it lives.
-        self._thread = threading.Thread(target=self._run, args=(library, is_there), name="idle team", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(parallel, is_there), name="idle team", daemon=True)
         self._thread.start()
         is_there.wait()
 
@@ -60,11 +63,13 @@ class IdleTeam:
         self._is_over.set()
         self._thread.join()
 
-    def _run(self, library: ctypes.CDLL, is_there: threading.Event) -> None:
-        # What each of them does is to free nothing.
-        nothing = ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p)
-        library.GOMP_parallel(nothing, None, ctypes.c_uint(available_cores() + 1), ctypes.c_uint(0))
-        is_there.set()
+    def _run(self, parallel: Callable[..., None], is_there: threading.Event) -> None:
+        try:
+            # What each of them does is to free nothing.
+            nothing = ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p)
+            parallel(nothing, None, ctypes.c_uint(available_cores() + 1), ctypes.c_uint(0))
+        finally:
+            is_there.set()
         self._is_over.wait()
 
 
@@ -77,7 +82,7 @@ class IdleTeams:
             try:
                 # What is loaded already is only looked up.
                 self.teams.append(IdleTeam(ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD | os.RTLD_LAZY)))
-            except (OSError, RuntimeError) as error:
+            except (OSError, RuntimeError, AttributeError) as error:
                 # It goes on spinning, which is no reason for an answer to end.
                 log.warning("threads of %s spin although others want their cores: %s", path.name, error)
 
@@ -104,7 +109,7 @@ class Spinning:
         """
         self._make_idlers, self._waited, self._clock = idlers or IdleTeams, waited or seconds_waited, clock
         self._idlers: Idlers | None = None
-        self._seconds, self._waited_before = 0.0, 0.0
+        self._seconds = self._waited_seconds = 0.0
         # Looks in a row that found what would change it.
         self._num_other = 0
 
@@ -118,14 +123,13 @@ class Spinning:
         """A pass is computed in the block."""
         if _wanted and self._idlers is None:
             self._idlers, self._num_other = self._make_idlers(), 0
-        if not self._seconds:
-            self._waited_before = self._waited()
-        since = self._clock()
+        waited, since = self._waited(), self._clock()
         yield
         self._seconds += self._clock() - since
+        self._waited_seconds += self._waited() - waited
         if self._seconds >= LOOK_SECONDS:
-            self._look(self._waited() - self._waited_before > MOST_WAITING * self._seconds)
-            self._seconds = 0.0
+            self._look(self._waited_seconds > MOST_WAITING * self._seconds)
+            self._seconds = self._waited_seconds = 0.0
 
     def end(self) -> None:
         """As at the beginning."""
@@ -169,5 +173,5 @@ def loaded_libraries() -> tuple[Path, ...]:
         maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ()
-    files = {line.split(maxsplit=5)[-1] for line in maps.splitlines() if "libgomp" in line}
-    return tuple(sorted(Path(file) for file in files if file.startswith("/")))
+    files = {Path(line.split(maxsplit=5)[-1]) for line in maps.splitlines() if "libgomp" in line}
+    return tuple(sorted(file for file in files if file.is_absolute() and file.name.startswith("libgomp")))

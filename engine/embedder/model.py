@@ -229,7 +229,9 @@ class Embedder:
 
     def _load_for_documents(self) -> None:
         """Has torch do it from now on where documents have taken so long that it pays; others go on meanwhile."""
-        if self._light_seconds < WORTH_LOADING_SECONDS or not self._loading.acquire(blocking=False):
+        if self._light_seconds < WORTH_LOADING_SECONDS or not self._giving_way.is_free:
+            return
+        if not self._loading.acquire(blocking=False):
             return
         try:
             if not self._models or self._setup.backend != "numpy":

@@ -80,11 +80,13 @@ class Turns:
         for task in self._tasks:
             if self._can_begin(task):
                 asked_at = _asked_at(task)
-                before = found.get(task.model)
-                # The first of them is as urgent as any.
-                priority = before.priority if before else task.in_flight.question.priority
-                moments = (before.asked_at, asked_at) if before else (asked_at,)
-                found[task.model] = Asked(priority, min(moments, key=lambda at: (is_lost(at), at)))
+                before, priority = found.get(task.model), task.in_flight.question.priority
+                # The first of them is as urgent as any; whoever is less so comes after those, lost or not.
+                if before is None:
+                    found[task.model] = Asked(priority, asked_at)
+                elif before.priority == priority:
+                    moments = (before.asked_at, asked_at)
+                    found[task.model] = Asked(priority, min(moments, key=lambda at: (is_lost(at), at)))
         return found
 
     def take(

@@ -113,9 +113,10 @@ class JobQueue:
         return self._is_stopping
 
     @property
-    def is_cancelling(self) -> bool:
-        """Whether what runs is about to end, unwanted."""
-        return any(job.cancelled.is_set() for job in tuple(self._running))
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for the next step of what runs: it is to end or to pause, or something is removed."""
+        is_to_stop = self._is_paused or any(job.cancelled.is_set() for job in tuple(self._running))
+        return bool(self._removals) or is_to_stop
 
     @property
     def is_running(self) -> bool:

@@ -74,9 +74,9 @@ class IndexWorker:
         return self._queue.is_idle
 
     @property
-    def is_cancelling(self) -> bool:
-        """Whether a job is about to end, and somebody may wait for that."""
-        return self._queue.is_cancelling
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for the running job's next step, to end, to pause or to have something removed."""
+        return self._queue.is_awaited
 
     # --- wishes, from any thread ---
 

@@ -3,7 +3,8 @@
 `python -m tests.bench.drafting [--quick] [--json FILE]`. Both sides write the same answer on the same model, each in a
 context of its own, and take turns: whichever has written less computes next, so that what else the machine does meets
 both alike. The computing is real; of answers that quote, the tokens are given (see quoting.py). Where memory can be
-confined (a cgroup), a model that does not fit into it is measured too: each pass then reads its layers from disk.
+confined (a cgroup), a model that does not fit into it is measured too: each pass then reads its layers from disk. What
+passes of several tokens take beside those of one says how much there is to gain at most.
 """
 
 from __future__ import annotations

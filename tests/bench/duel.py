@@ -10,9 +10,10 @@ from functools import partial
 from engine.core import SamplingParams
 from engine.generation.cells import Cells
 from engine.generation.context import Context, ContextSpec
-from engine.generation.drafting import PassCosts, PromptLookup
+from engine.generation.drafting import MAX_DRAFT_TOKENS, PassCosts, PromptLookup
 from engine.generation.model import Model
 from engine.generation.request import PromptRead, Request, RequestFinished
+from engine.generation.rows import AT_ONCE
 from engine.generation.segment import Segment
 from engine.generation.step_loop import StepLoop, Timing
 from tests.bench.given_tokens import GivenTokens
@@ -34,7 +35,7 @@ class Side:
         self.context = Context(model, ContextSpec(4096, 128, 128, pace.num_threads, num_sequences=8))
         self._clock = pace.clock
         self._model, self._answer = model, ()
-        costs = PassCosts()
+        self.costs = costs = PassCosts()
         self._loop = StepLoop(
             model,
             self.context,
@@ -97,6 +98,7 @@ class Duel:
     num_passes_saved_share: float
     accepted_share: float
     are_same: bool
+    most_by_passes: float
 
     @property
     def ratio(self) -> float:
@@ -110,6 +112,7 @@ class Duel:
             "ratio": self.ratio,
             "passes saved": self.num_passes_saved_share,
             "accepted": self.accepted_share,
+            "most by passes": self.most_by_passes,
         }
 
 
@@ -132,4 +135,12 @@ def duel(model: Model, answers: Sequence[Recorded], params: SamplingParams, pace
         accepted / plain.num_timed,
         accepted / drafted if drafted else 0.0,
         are_same,
+        most_by_passes(drafting.costs),
     )
+
+
+def most_by_passes(costs: PassCosts) -> float:
+    """How many times faster it would be, by what passes took, if every token were drafted and came true."""
+    alone = costs.seconds(1)
+    drafted = ((size, costs.seconds(size)) for size in range(AT_ONCE, MAX_DRAFT_TOKENS + 2, AT_ONCE))
+    return max([1.0, *(size * alone / seconds for size, seconds in drafted if alone and seconds)])

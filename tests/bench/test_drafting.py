@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from engine.core import SamplingParams
+from engine.generation.drafting import PassCosts
 from engine.generation.model import Model
 from tests.bench import quoting
 from tests.bench.bench_model import Shape, plain_tokens, write_model
-from tests.bench.duel import Pace, duel
+from tests.bench.duel import Pace, duel, most_by_passes
 from tests.bench.quoting import Library, Recorded
 
 SMALL = Shape("small", layers=2, width=64, feed_forward=96, heads=4, kv_heads=2, vocabulary=4_000, context=4096)
@@ -64,3 +65,11 @@ def test_both_sides_write_the_same_and_drafts_save_passes(tmp_path: Path, librar
     free = duel(model, [replace(recorded, answer=())], SamplingParams(max_tokens=20, temperature=0.0), Pace(1))
     assert free.are_same
     model.close()
+
+
+def test_what_passes_take_says_how_much_there_is_to_gain() -> None:
+    costs = PassCosts()
+    assert most_by_passes(costs) == 1.0
+    for num_tokens, seconds in ((1, 0.05), (4, 0.1), (16, 0.5)):
+        costs.note(num_tokens, 1, seconds)
+    assert most_by_passes(costs) == pytest.approx(2.0), "four tokens in the time of two; sixteen in that of ten"

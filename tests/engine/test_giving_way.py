@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -39,7 +40,7 @@ class Somebody:
 
 
 class Batch:
-    """A thread that computes a batch until it is told to be `done`."""
+    """A thread that computes a batch until it is told to end."""
 
     def __init__(self, giving_way: GivingWay) -> None:
         self._giving_way = giving_way
@@ -68,15 +69,20 @@ def test_where_nobody_waits_batches_are_computed_beside_each_other_and_without_a
         pass
 
 
-def test_while_somebody_waits_one_goes_at_a_time():
-    giving_way = GivingWay(Somebody(is_waiting=True).share, Clock())
-    first = Batch(giving_way)
-    assert first.has_begun.wait(SOON)
-    second = Batch(giving_way)
-    assert not second.has_begun.wait(A_WHILE)
-    first.end()
-    assert second.has_begun.wait(SOON), "the clock stands still, so there was nothing to rest from"
-    second.end()
+def test_while_somebody_waits_batches_are_computed_together_and_then_all_rest():
+    clock = Clock()
+    giving_way = GivingWay(Somebody(is_waiting=True).share, clock)
+    together = [Batch(giving_way), Batch(giving_way)]
+    assert all(batch.has_begun.wait(SOON) for batch in together)
+    clock.now += 0.5
+    for batch in together:
+        batch.end()
+    following = Batch(giving_way)
+    clock.now += 1.4
+    assert not following.has_begun.wait(A_WHILE)
+    clock.now += 0.2
+    assert following.has_begun.wait(SOON)
+    following.end()
 
 
 def test_after_a_batch_documents_rest_so_long_that_they_keep_to_their_share():
@@ -125,7 +131,9 @@ def test_a_rest_fits_the_share_and_has_an_end():
     [(0, (), SHARE_BESIDE_COMPUTING), (3, (0,), SHARE_BESIDE_STREAMING), (5, (), 1.0), (4, (), SHARE_BESIDE_COMPUTING)],
 )
 def test_it_depends_on_where_the_answer_is_computed(n_gpu_layers: int, streamed: tuple[int, ...], share: float):
-    assert share_beside(Placement(n_gpu_layers, 4, 0, 0, "", streamed_layers=streamed)) == share
+    placement = Placement(n_gpu_layers, 4, 0, 0, "", streamed_layers=streamed)
+    assert share_beside(placement) == share
+    assert share_beside(replace(placement, embedder_on_gpu=True)) == 1.0
 
 
 def test_a_question_that_waits_for_its_model_counts_as_well():

@@ -6,6 +6,7 @@ import ctypes
 import os
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -82,9 +83,9 @@ def test_they_hardly_spin_while_work_is_done_that_takes_only_idle_cores():
 
 def test_what_happens_between_passes_counts_for_nothing():
     thread = Thread()
-    for _ in range(20):
+    for seconds in [LOOK_SECONDS, LOOK_SECONDS / 10] * 50:
         thread.waited += 10 * CROWDED
-        thread.passes(0.0)
+        thread.passes(0.0, seconds)
     assert not thread.spinning.is_short
 
 
@@ -149,6 +150,26 @@ def test_a_copy_that_cannot_be_had_is_left_to_spin_and_told_of(monkeypatch, tmp_
     monkeypatch.setattr(spinning, "loaded_libraries", lambda: (tmp_path / "libgomp.so",))
     assert IdleTeams().teams == []
     assert "libgomp.so spin" in caplog.text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libgomp is of Linux")
+@pytest.mark.expects_warnings
+def test_a_library_that_only_looks_like_one_ends_nothing(monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr(spinning, "loaded_libraries", lambda: (tmp_path / "libgomp-notes.so",))
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
+    assert IdleTeams().teams == []
+    assert "libgomp-notes.so spin" in caplog.text
+
+
+def test_a_folder_that_is_called_so_makes_no_library_one(monkeypatch):
+    told = """\
+7f00-7f10 r-xp 00000000 08:01 7 /opt/libgomp-env/lib/libssl.so
+7f10-7f20 r-xp 00000000 08:01 8 /opt/libgomp-env/lib/libgomp-a34.so.1
+7f20-7f30 r--p 00000000 08:01 8 /opt/libgomp-env/lib/libgomp-a34.so.1
+7f30-7f40 r--p 00000000 08:01 9 [heap]
+"""
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: told)
+    assert spinning.loaded_libraries() == (Path("/opt/libgomp-env/lib/libgomp-a34.so.1"),)
 
 
 def test_without_libgomp_nobody_is_idle(monkeypatch):

@@ -17,6 +17,7 @@ from engine.embedder.setup import Setup
 from engine.embedder.spec import EmbedderSpec
 from engine.embedder.workers import at_once
 from engine.errors import EmbedderUnavailable
+from engine.giving_way import GivingWay
 from engine.memory.ledger import Ledger
 
 TEXTS = ["A mutex guards shared data.", "Bread needs flour.", "", "long " * 2000, "Threads share state safely."]
@@ -179,6 +180,26 @@ def test_torch_comes_when_documents_have_taken_long_enough(light, monkeypatch: p
     assert ledger.held_bytes("ram", "runtime") == 0
     embedder._questions = {}
     np.testing.assert_array_equal(embedder.embed_questions(["What does bread need?"]), asked)
+
+
+def test_while_somebody_waits_torch_does_not_come_and_sentences_of_the_question_do_not_rest(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(model, "WORTH_LOADING_SECONDS", 0.0)
+    is_waiting, rested = [True], []
+    giving_way = GivingWay(lambda: 0.5 if is_waiting[0] else 1.0, clock=lambda: float(len(rested)))
+    monkeypatch.setattr("engine.giving_way.time.sleep", rested.append)
+    embedder = Embedder(resolve(EmbedderSettings()), EmbedderSettings(), Ledger(), giving_way=giving_way)
+    try:
+        embedder.embed_documents(TEXTS, is_urgent=True)
+        assert not rested
+        embedder.embed_documents(TEXTS)
+        assert _backend(embedder) == "numpy"
+        is_waiting[0] = False
+        embedder.embed_documents(TEXTS)
+        assert _backend(embedder) == "sentence-transformers"
+    finally:
+        embedder.unload()
 
 
 def test_it_does_not_come_where_memory_has_no_room_until_there_is_some(light):

@@ -46,6 +46,13 @@ def test_who_has_lost_what_was_promised_begins_after_equals_who_have_not():
     assert names(turns.take()) == ["b"]
 
 
+def test_who_is_less_urgent_says_nothing_of_a_model_that_somebody_waits_for():
+    tasks = [task("late"), task("fresh", "batch")]
+    for moment, one in enumerate(tasks):
+        one.in_flight.timeline.marks["asked"] = float(moment)
+    assert turns_of(*tasks).by_model(lambda asked_at: asked_at < 1.0)[""] == Asked("interactive", 0.0)
+
+
 def test_moves_are_counted_when_a_question_comes_or_leaves_and_only_then():
     turns = turns_of(task("a"), task("b"), task("c"))
     counts = [turns.num_moves]

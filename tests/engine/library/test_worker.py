@@ -295,6 +295,19 @@ def test_a_paused_job_can_be_cancelled(bench: Bench) -> None:
     assert job.wait(HANG_SECONDS).was_cancelled
 
 
+def test_it_tells_whether_somebody_waits_for_the_next_step(bench: Bench) -> None:
+    bench.parser.gate.clear()
+    job = bench.worker.add([bench.write("a.md")])
+    assert bench.parser.began.wait(HANG_SECONDS)
+    assert not bench.worker.is_awaited
+    bench.worker.pause()
+    assert bench.worker.is_awaited
+    bench.worker.resume()
+    assert not bench.worker.is_awaited
+    bench.worker.cancel()
+    assert bench.worker.is_awaited or job.wait(HANG_SECONDS).was_cancelled
+
+
 def test_a_paused_worker_can_be_stopped(bench: Bench) -> None:
     bench.parser.gate.clear()
     job = bench.worker.add([bench.write("a.md")])
