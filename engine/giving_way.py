@@ -26,8 +26,13 @@ _LOOK_SECONDS = 0.05
 class GivingWay:
     """One for all threads that embed documents; `share` says what they may take of the time now, 1 for all of it."""
 
-    def __init__(self, share: Callable[[], float] = lambda: 1.0, clock: Callable[[], float] = time.monotonic) -> None:
-        self._share, self._clock = share, clock
+    def __init__(
+        self,
+        share: Callable[[], float] = lambda: 1.0,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._share, self._clock, self._sleep = share, clock, sleep
         self._lock = threading.Lock()
         self._free_at = 0.0
 
@@ -40,7 +45,7 @@ class GivingWay:
     def batch(self) -> Iterator[None]:
         """Around the computing of one batch: waits first for as long as those that were computed last are to rest."""
         while not self.is_free and self._clock() < self._free_at:
-            time.sleep(_LOOK_SECONDS)
+            self._sleep(_LOOK_SECONDS)
         begun = self._clock()
         try:
             yield

@@ -187,8 +187,7 @@ def test_while_somebody_waits_torch_does_not_come_and_sentences_of_the_question_
 ):
     monkeypatch.setattr(model, "WORTH_LOADING_SECONDS", 0.0)
     is_waiting, rested = [True], []
-    giving_way = GivingWay(lambda: 0.5 if is_waiting[0] else 1.0, clock=lambda: float(len(rested)))
-    monkeypatch.setattr("engine.giving_way.time.sleep", rested.append)
+    giving_way = GivingWay(lambda: 0.5 if is_waiting[0] else 1.0, lambda: float(len(rested)), rested.append)
     embedder = Embedder(resolve(EmbedderSettings()), EmbedderSettings(), Ledger(), giving_way=giving_way)
     try:
         embedder.embed_documents(TEXTS, is_urgent=True)
