@@ -254,7 +254,16 @@ def assemble(
         tell=lambda sentence: adapting.decisions.say("measured", sentence),
     )
     told.subscribe(retrieval.note)
-    indexer = IndexWorker(catalog, pool, stores, settings, told.publish, moving=stores, reserve=reserve)
+    indexer = IndexWorker(
+        catalog,
+        pool,
+        stores,
+        settings,
+        told.publish,
+        moving=stores,
+        reserve=reserve,
+        gives_way=lambda: share_of_documents() < 1,
+    )
     viewer = ParserPool(1, *takes, recognised)
     ledger.measure("parsers", "processes that read files", "ram", lambda: pool.memory_bytes() + viewer.memory_bytes())
     watcher = Watcher(

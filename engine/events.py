@@ -24,7 +24,10 @@ class PhaseChanged:
 
 @dataclass(frozen=True, slots=True)
 class IndexProgressed:
-    """Where the indexing job stands; rate and ETA are None until they are known."""
+    """Where the indexing job stands; rate and ETA are None until they are known.
+
+    `gives_way`: it is slow because somebody waits for an answer.
+    """
 
     documents_done: int
     documents_total: int
@@ -36,6 +39,7 @@ class IndexProgressed:
     bytes_done: int = 0
     bytes_total: int = 0
     documents_per_second: float | None = None
+    gives_way: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,14 @@ class ProgressCard(QFrame):
                 .replace("%1", bytes_text(progress.bytes_done))
                 .replace("%2", bytes_text(max(progress.bytes_total, progress.bytes_done)))
             )
-        return facts if progress.is_paused else facts + self._rates(progress)
+        if progress.is_paused:
+            return facts
+        # At such a rate the time left would be frightening, and it is none of the job's.
+        return (
+            [*facts, self.tr("slower until your question is answered")]
+            if progress.gives_way
+            else facts + self._rates(progress)
+        )
 
     def _rates(self, progress: IndexProgress) -> list[str]:
         facts = []

@@ -22,9 +22,14 @@ _LIBRARY_SECONDS = 1.0
 class Teller:
     """Publishes what becomes of jobs. Used on the worker's thread, but for `changed` and `ended`: those from any."""
 
-    def __init__(self, publish: Publish, clock: Clock, has_cut_in: Callable[[], bool]) -> None:
-        """`has_cut_in` says whether the job under way has cut in on another, which is the one that people watch."""
-        self._publish, self._has_cut_in = publish, has_cut_in
+    def __init__(
+        self, publish: Publish, clock: Clock, has_cut_in: Callable[[], bool], gives_way: Callable[[], bool]
+    ) -> None:
+        """`has_cut_in` says whether the job under way has cut in on another, which is the one that people watch.
+
+        `gives_way` says whether jobs are slow because somebody waits for an answer.
+        """
+        self._publish, self._has_cut_in, self._gives_way = publish, has_cut_in, gives_way
         self._progress = Throttle(_PROGRESS_SECONDS, clock)
         self._changes = Throttle(_LIBRARY_SECONDS, clock)
         self._is_told = False
@@ -45,7 +50,7 @@ class Teller:
         # The counts of a job that cut in would make those of the other jump back and forth.
         if not self._has_cut_in():
             self._is_told = True
-            self._publish(progress)
+            self._publish(replace(progress, gives_way=self._gives_way()))
 
     def changed(self) -> None:
         self._publish(LibraryChanged())

@@ -41,14 +41,15 @@ class IndexWorker:
         clock: Clock = time.monotonic,
         moving: Moving | None = None,
         reserve: Reserve | None = None,
+        gives_way: Callable[[], bool] = lambda: False,
     ) -> None:
         """Takes what it works on and with.
 
         `moving` opens what the library is moved to when another embedding model is wanted; `reserve` is what may be
-        used of a disk that is full.
+        used of a disk that is full; `gives_way` says whether jobs are slow because somebody waits for an answer.
         """
         self._catalog, self._reserve, self._queue = catalog, reserve, JobQueue()
-        self._teller = Teller(publish, clock, lambda: self._queue.has_cut_in)
+        self._teller = Teller(publish, clock, lambda: self._queue.has_cut_in, gives_way)
         turns = MoveTurns(catalog, moving, open_stores, clock) if moving is not None else None
         self._fulfilment = Fulfilment(
             self._queue, catalog, parser, open_stores, settings, self._teller, clock, turns, reserve

@@ -48,7 +48,10 @@ class Log(Notice):
 
 
 class IndexProgress(Notice):
-    """Where the indexing job stands. ETA and rate are None until they are known."""
+    """Where the indexing job stands. ETA and rate are None until they are known.
+
+    `gives_way`: it is slow because somebody waits for an answer.
+    """
 
     method: ClassVar[str] = "index.progress"
     coalesces: ClassVar[bool] = True
@@ -62,6 +65,7 @@ class IndexProgress(Notice):
     bytes_done: int = 0
     bytes_total: int = 0
     documents_per_second: float | None = None
+    gives_way: bool = False
 
 
 class DocumentProblem(Message):

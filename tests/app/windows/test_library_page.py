@@ -133,6 +133,8 @@ def test_progress_shows_figures_and_can_be_paused_resumed_and_cancelled(page, cl
     assert page.progress.isVisible()
     words = "3 of 12 files · 1,500 chunks · 1.0 MiB of 4.0 MiB"
     assert page.progress.figures == f"{words} · 90 chunks/s · 1 min 35 s left"
+    client.tell(progress.model_copy(update={"gives_way": True}))
+    assert page.progress.figures == f"{words} · slower until your question is answered"
     page.progress._pause.click()
     client.tell(progress.model_copy(update={"is_paused": True}))
     assert page.progress.figures == words

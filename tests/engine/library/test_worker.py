@@ -39,6 +39,7 @@ class Bench:
     seconds: float = 0.0
     num_openings: int = 0
     fault: Exception | None = None
+    gives_way: bool = False
 
     def __post_init__(self) -> None:
         self.docs.mkdir(exist_ok=True)
@@ -48,7 +49,15 @@ class Bench:
         self.worker = self._worker()
 
     def _worker(self) -> IndexWorker:
-        return IndexWorker(self.catalog, self.parser, self._open, Settings, self._hear, lambda: self.seconds)
+        return IndexWorker(
+            self.catalog,
+            self.parser,
+            self._open,
+            Settings,
+            self._hear,
+            lambda: self.seconds,
+            gives_way=lambda: self.gives_way,
+        )
 
     def _open(self) -> Stores:
         self.num_openings += 1
@@ -263,6 +272,17 @@ def test_cancelling_nothing_is_harmless(bench: Bench) -> None:
     bench.worker.cancel()
 
     assert bench.worker.rescan().wait(HANG_SECONDS).unchanged == 1
+
+
+def test_progress_tells_that_it_is_slow_because_somebody_waits_for_an_answer(bench: Bench) -> None:
+    for gives_way in (True, False):
+        bench.gives_way = gives_way
+        bench.events.clear()
+        bench.worker.add([bench.write(f"{gives_way}.md")]).wait(HANG_SECONDS)
+        told = [event.gives_way for event in bench.events if isinstance(event, IndexProgressed)]
+        assert told
+        assert set(told) == {gives_way}
+        bench.seconds += 60.0
 
 
 def test_a_pause_is_told_and_holds_until_it_is_lifted(bench: Bench) -> None:
