@@ -131,7 +131,8 @@ def assemble(
     takes, recognised = (library.parse_seconds, library.parse_memory_bytes), home.cache / "ocr"
     pool = ParserPool(library.parser_processes, *takes, recognised)
     phases = Phases(told.publish)
-    stores = StoresOpener(home, catalog, settings, ledger, phases, GivingWay(lambda: share_of_documents()))
+    giving_way = GivingWay(lambda: share_of_documents())
+    stores = StoresOpener(home, catalog, settings, ledger, phases, giving_way)
     backlog = BacklogWatch(lambda: adapting.wake())
     goodput = GoodputWatch(lambda: _targets(settings().generation))
     # Nobody is asked how long measuring takes: it begins when nobody has asked anything for a while.
@@ -262,7 +263,7 @@ def assemble(
         told.publish,
         moving=stores,
         reserve=reserve,
-        gives_way=lambda: share_of_documents() < 1,
+        giving_way=giving_way,
     )
     viewer = ParserPool(1, *takes, recognised)
     ledger.measure("parsers", "processes that read files", "ram", lambda: pool.memory_bytes() + viewer.memory_bytes())

@@ -35,11 +35,23 @@ class GivingWay:
         self._share, self._clock, self._sleep = share, clock, sleep
         self._lock = threading.Lock()
         self._free_at = 0.0
+        self._worked, self._looked_at = 0.0, clock()
 
     @property
     def is_free(self) -> bool:
         """Whether nobody waits, and what is larger than a batch may be done as well."""
         return self._share() >= 1
+
+    def working_seconds(self) -> float:
+        """A clock for how fast documents are embedded and when they will be: it runs as slowly as they may go.
+
+        How fast that was since it was looked at before, it takes from now: to be looked at often.
+        """
+        with self._lock:
+            now = self._clock()
+            self._worked += (now - self._looked_at) * min(1.0, self._share())
+            self._looked_at = now
+            return self._worked
 
     @contextmanager
     def batch(self) -> Iterator[None]:

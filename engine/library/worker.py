@@ -15,6 +15,7 @@ from engine.config import Settings
 from engine.core import DEFAULT_COLLECTION
 from engine.errors import BadRequest, NothingThere
 from engine.events import Publish
+from engine.giving_way import GivingWay
 from engine.library.changes import is_below
 from engine.library.fulfilment import CANCELLED, NEVER_BEGUN, Fulfilment
 from engine.library.jobs import IndexJob, IndexRoots, Move, ReadNext, Refresh, Reindex, Resume
@@ -41,18 +42,21 @@ class IndexWorker:
         clock: Clock = time.monotonic,
         moving: Moving | None = None,
         reserve: Reserve | None = None,
-        gives_way: Callable[[], bool] = lambda: False,
+        giving_way: GivingWay | None = None,
     ) -> None:
         """Takes what it works on and with.
 
         `moving` opens what the library is moved to when another embedding model is wanted; `reserve` is what may be
-        used of a disk that is full; `gives_way` says whether jobs are slow because somebody waits for an answer.
+        used of a disk that is full; `giving_way` says whether jobs are slow because somebody waits for an answer, and
+        what that takes of the time counts for nothing in their rates.
         """
         self._catalog, self._reserve, self._queue = catalog, reserve, JobQueue()
-        self._teller = Teller(publish, clock, lambda: self._queue.has_cut_in, gives_way)
-        turns = MoveTurns(catalog, moving, open_stores, clock) if moving is not None else None
+        giving_way = giving_way or GivingWay(clock=clock)
+        working = giving_way.working_seconds
+        self._teller = Teller(publish, clock, lambda: self._queue.has_cut_in, lambda: not giving_way.is_free)
+        turns = MoveTurns(catalog, moving, open_stores, working) if moving is not None else None
         self._fulfilment = Fulfilment(
-            self._queue, catalog, parser, open_stores, settings, self._teller, clock, turns, reserve
+            self._queue, catalog, parser, open_stores, settings, self._teller, working, turns, reserve
         )
         self._thread = threading.Thread(target=self._fulfilment.run, name="index", daemon=True)
 

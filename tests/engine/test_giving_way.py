@@ -112,6 +112,19 @@ def test_who_rests_goes_on_as_soon_as_nobody_waits_any_more():
         batch.end()
 
 
+def test_what_documents_rest_counts_for_nothing_on_the_clock_of_their_work():
+    somebody, clock = Somebody(is_waiting=False), Clock()
+    giving_way = GivingWay(somebody.share, clock)
+    clock.now += 2.0
+    assert giving_way.working_seconds() == pytest.approx(2.0)
+    somebody.is_waiting = True
+    clock.now += 8.0
+    assert giving_way.working_seconds() == pytest.approx(4.0)
+    somebody.is_waiting = False
+    clock.now += 1.0
+    assert giving_way.working_seconds() == pytest.approx(5.0)
+
+
 def test_a_batch_that_fails_leaves_its_place():
     giving_way = GivingWay(Somebody(is_waiting=True).share, Clock())
     with pytest.raises(ValueError, match="broken"), giving_way.batch():

@@ -15,6 +15,7 @@ from engine.config import LibrarySettings, Settings
 from engine.core import Document, FoundFile
 from engine.errors import BadRequest, DiskFull, EmbedderUnavailable, LibraryError, NothingThere
 from engine.events import Event, IndexFailed, IndexFinished, IndexProgressed, LibraryChanged
+from engine.giving_way import GivingWay
 from engine.library import indexer, survey
 from engine.library.indexer import Indexer
 from engine.library.jobs import IndexJob
@@ -39,7 +40,7 @@ class Bench:
     seconds: float = 0.0
     num_openings: int = 0
     fault: Exception | None = None
-    gives_way: bool = False
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         self.docs.mkdir(exist_ok=True)
@@ -56,7 +57,7 @@ class Bench:
             Settings,
             self._hear,
             lambda: self.seconds,
-            gives_way=lambda: self.gives_way,
+            giving_way=GivingWay(lambda: self.share, lambda: self.seconds),
         )
 
     def _open(self) -> Stores:
@@ -275,13 +276,13 @@ def test_cancelling_nothing_is_harmless(bench: Bench) -> None:
 
 
 def test_progress_tells_that_it_is_slow_because_somebody_waits_for_an_answer(bench: Bench) -> None:
-    for gives_way in (True, False):
-        bench.gives_way = gives_way
+    for share in (0.25, 1.0):
+        bench.share = share
         bench.events.clear()
-        bench.worker.add([bench.write(f"{gives_way}.md")]).wait(HANG_SECONDS)
+        bench.worker.add([bench.write(f"{share}.md")]).wait(HANG_SECONDS)
         told = [event.gives_way for event in bench.events if isinstance(event, IndexProgressed)]
         assert told
-        assert set(told) == {gives_way}
+        assert set(told) == {share < 1}
         bench.seconds += 60.0
 
 
