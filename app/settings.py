@@ -168,6 +168,7 @@ class SettingsStore(QObject):
             document = self._document()
             document.update(changes)
             write_atomically(self._file, tomlkit.dumps(document).encode())
+            self.problem = ""
         except OSError as error:
             # The window goes on with what was chosen; only the memory of it is lost.
             self.problem = f"{self._file.name} cannot be written ({error.strerror})."

@@ -88,6 +88,15 @@ class EngineClient(QObject):
         """Starts the engine; does nothing while there is one."""
         self._start(is_careful=False)
 
+    def start_again(self) -> None:
+        """Another engine in place of one that has given up, or that is there and refuses everything."""
+        if self.state == "ready":
+            self._end_quietly()
+            self._forget_process()
+            self._exchange.fail_sent(self.tr("The engine was started again."))
+            self._set_state("stopped")
+        self.start()
+
     def start_carefully(self) -> None:
         """The lower setting: starts the engine without loading anything by itself, and with no model chosen."""
         self._start(is_careful=True)

@@ -90,8 +90,10 @@ class ChatListModel(QAbstractListModel):
 
     def undo_delete(self) -> None:
         if self._deleted:
-            conversation_id = self._deleted.pop()
+            conversation_id = self._deleted[-1]
+            # Where the disk does not take it, it can be tried again.
             if self._store_does(lambda: self._store.restore(conversation_id)):
+                self._deleted.remove(conversation_id)
                 self.chat_restored.emit(conversation_id)
 
     # --- Qt ---

@@ -42,6 +42,7 @@ class ConversationModel(QObject):
     model_changed = Signal()  # model
     conversation_saved = Signal(str)  # conversation id; lists of chats should look again
     store_failed = Signal(str, str)  # a sentence, a way out
+    question_refused = Signal(str)  # the text of a question that could not be written down, and is not asked
 
     def __init__(
         self,
@@ -167,7 +168,8 @@ class ConversationModel(QObject):
 
     def ask(self, text: str) -> None:
         """Asks at the end of the branch; white space alone asks nothing."""
-        self._ask(next(reversed(self._views), None), text, self.filters)
+        if not self._ask(next(reversed(self._views), None), text, self.filters):
+            self.question_refused.emit(text)
 
     def stop(self, turn_id: str) -> None:
         """Stops an answer; what has been written of it stays."""
@@ -177,22 +179,19 @@ class ConversationModel(QObject):
         """Asks the same again, as a new variant beside the old one, or as `num_answers` of them."""
         turn = self._tree.find(turn_id)
         if turn is not None:
-            self._answering.stop(turn_id)
-            self._ask(turn.parent_id, turn.question, self.filters, num_answers)
+            self._ask(turn.parent_id, turn.question, self.filters, num_answers, instead_of=turn_id)
 
     def search_everything(self, turn_id: str) -> None:
         """Asks the same again without any filter, chosen or read out of its words, as a new variant beside it."""
         turn = self._tree.find(turn_id)
         if turn is not None:
-            self._answering.stop(turn_id)
-            self._ask(turn.parent_id, turn.question, Filters(reads_question=False))
+            self._ask(turn.parent_id, turn.question, Filters(reads_question=False), instead_of=turn_id)
 
     def edit(self, turn_id: str, text: str) -> None:
         """Asks something else in a turn's place, as a new variant beside the old one."""
         turn = self._tree.find(turn_id)
-        if turn is not None and text.strip():
-            self._answering.stop(turn_id)
-            self._ask(turn.parent_id, text, self.filters)
+        if turn is not None and not self._ask(turn.parent_id, text, self.filters, instead_of=turn_id):
+            self.question_refused.emit(text)
 
     def switch_branch(self, turn_id: str, step: int) -> None:
         """Shows the variant that is `step` further than a turn, with all that follows on it; stays within bounds."""
@@ -232,16 +231,26 @@ class ConversationModel(QObject):
         live = self._answering.view(turn.turn_id)
         return stored if live is None else _numbered(live, stored)
 
-    def _ask(self, parent_id: str | None, text: str, filters: Filters, num_answers: int | None = None) -> None:
+    def _ask(
+        self,
+        parent_id: str | None,
+        text: str,
+        filters: Filters,
+        num_answers: int | None = None,
+        instead_of: str | None = None,
+    ) -> bool:
+        """Asks, and stops the answer of the turn `instead_of`; False where it cannot be written down."""
         text, num_answers = text.strip(), num_answers or self._answers_wanted()
         if not text:
-            return
+            return True
         try:
             conversation_id = self._stored_conversation(text)
             turn = self._store.add_turn(conversation_id, parent_id, text, stored_filters(filters))
         except RagdollError as error:
             self.store_failed.emit(error.sentence, error.way_out)
-            return
+            return False
+        if instead_of is not None:
+            self._answering.stop(instead_of)
         is_at_end = parent_id == next(reversed(self._views), None)
         self._tree = self._tree.with_added(turn)
         self._show(turn.turn_id)
@@ -263,6 +272,7 @@ class ConversationModel(QObject):
                 model=self.model,
             ),
         )
+        return True
 
     def _stored_conversation(self, question: str) -> str:
         if self.conversation_id is None:

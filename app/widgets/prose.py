@@ -25,6 +25,8 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QToolTip, QWidg
 from app import theme
 from app.widgets.markdown_blocks import CITE_SCHEME
 
+# Of the number of a citation.
+_MOST_DIGITS = 6
 _OPENABLE = ("http", "https", "mailto")
 
 
@@ -156,16 +158,23 @@ class Prose(QTextBrowser):
 
     def _on_anchor_clicked(self, url: QUrl) -> None:
         if url.scheme() == CITE_SCHEME:
-            self.citation_clicked.emit(int(url.path() or 0))
+            if number := _cited(url):
+                self.citation_clicked.emit(number)
         elif url.scheme() in _OPENABLE:
             QDesktopServices.openUrl(url)
 
     def _on_link_hovered(self, url: QUrl) -> None:
-        number = int(url.path() or 0) if url.scheme() == CITE_SCHEME else 0
+        number = _cited(url)
         where = self.cursor().pos()
         self.citation_hovered.emit(number, where)
         if not number:
             QToolTip.showText(where, url.toString() if url.scheme() in _OPENABLE else "")
+
+
+def _cited(url: QUrl) -> int:
+    """The number of a citation; 0 for any other link, as a model may write whatever it likes."""
+    number = url.path() if url.scheme() == CITE_SCHEME else ""
+    return int(number) if number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS else 0
 
 
 def _x(line: QTextLine, position: int) -> float:

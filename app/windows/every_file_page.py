@@ -42,6 +42,8 @@ class EveryFilePage(Page):
         self, model: EachFileModel, library: LibraryModel, sources: SourcesModel, parent: QWidget | None = None
     ) -> None:
         super().__init__(self.tr("Every file"), parent=parent)
+        # What is asked and not written down yet.
+        self._asked = ""
         self.subtitle.setText(
             self.tr("Puts one question to each file by itself, and gathers what every one of them says.")
         )
@@ -133,6 +135,12 @@ class EveryFilePage(Page):
         is_empty = self._model.state == "none"
         self.empty.setVisible(is_empty)
         self._split.setVisible(not is_empty)
+        run = self._model.run
+        # Not before it is written down: its files may not be had, or the disk be full.
+        if run is not None and run.question == self._asked:
+            self._asked = ""
+            if self.question.text().strip() == run.question:
+                self.question.clear()
 
     def _show_collections(self) -> None:
         names = [collection.name for collection in self._library.collections]
@@ -165,9 +173,8 @@ class EveryFilePage(Page):
 
     def _on_ask(self) -> None:
         if self.question.text().strip():
-            self._model.begin(self.question.text(), self.collection.current)
-            if self._model.state == "listing":
-                self.question.clear()
+            self._asked = self.question.text().strip()
+            self._model.begin(self._asked, self.collection.current)
 
     def _open_source(self, index: int) -> None:
         self.side.show()
@@ -181,11 +188,12 @@ class EveryFilePage(Page):
 
     def export_to(self, file: Path) -> None:
         """Writes the table to a file; where the disk refuses, a message says so."""
+        from app.exports import write_export
         from app.models.each_file_csv import csv_of
 
         try:
             # The mark at the beginning tells spreadsheets that it is UTF-8.
-            file.write_text(csv_of(self._model.rows()), encoding="utf-8-sig", newline="")
+            write_export(file, csv_of(self._model.rows()).encode("utf-8-sig"))
         except OSError as error:
             sentence = self.tr("The table could not be written: %1.").replace("%1", str(error.strerror))
             self.message_told.emit("error", sentence, self.tr("Choose another folder."))

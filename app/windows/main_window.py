@@ -51,6 +51,8 @@ class MainWindow(QMainWindow):
         self.setAcceptDrops(True)
         self._models: AppModels | None = None
         self._place: Place = "chats"
+        # Of the settings' file: said once, not at each change.
+        self._told_problem = ""
         self._pages: dict[str, QWidget] = {}
         self._sidebar_wanted = True
         self.shortcuts: list[Shortcut] = []
@@ -280,8 +282,8 @@ class MainWindow(QMainWindow):
             Shortcut("Ctrl+B", self.tr("Show or hide the sidebar"), self.toggle_sidebar, "sidebar"),
             Shortcut("Ctrl+/", self.tr("Keyboard shortcuts"), self.show_shortcuts, "keyboard"),
             Shortcut("Ctrl+L", self.tr("Go to the question"), self.focus_prompt, "chats"),
-            Shortcut("Ctrl+R", self.tr("Answer the last question again"), self.chat.regenerate, "regenerate"),
-            Shortcut("Esc", self.tr("Stop the answer"), self.chat.stop, "stop"),
+            Shortcut("Ctrl+R", self.tr("Answer the last question again"), self._regenerate, "regenerate"),
+            Shortcut("Esc", self.tr("Stop the answer"), self._stop_answer, "stop"),
             Shortcut("F6", self.tr("Next pane"), self.next_pane, "sources"),
         ]
         install(self, self.shortcuts)
@@ -309,8 +311,18 @@ class MainWindow(QMainWindow):
         store = self._store()
         if store is not None:
             theme.appearance().choose(store.settings.theme, store.settings.font_scale)
-            if store.problem:
+            if store.problem and store.problem != self._told_problem:
                 self.notices.tell("warning", store.problem, "")
+            self._told_problem = store.problem
+
+    def _regenerate(self) -> None:
+        # Of a chat that nobody sees, nothing is begun or stopped.
+        if self._place == "chats":
+            self.chat.regenerate()
+
+    def _stop_answer(self) -> None:
+        if self._place == "chats":
+            self.chat.stop()
 
     def _on_sources_width(self, width_px: int) -> None:
         store = self._store()
@@ -347,13 +359,15 @@ class MainWindow(QMainWindow):
 
     def _restart_engine(self) -> None:
         if self._models is not None:
-            self._models.client.start()
+            self._models.client.start_again()
 
     def _export_to(self, paths: tuple[str, ...]) -> None:
+        from app.exports import write_export
+
         if self._models is None:
             return
         try:
-            Path(paths[0]).write_text(self._models.conversation.export_markdown(), encoding="utf-8")
+            write_export(Path(paths[0]), self._models.conversation.export_markdown().encode())
         except OSError as error:
             sentence = self.tr("The chat could not be written: %1.").replace("%1", str(error.strerror))
             self.notices.tell("error", sentence, self.tr("Choose another folder."))

@@ -327,6 +327,21 @@ def test_an_engine_that_does_not_listen_is_ended_all_the_same(qtbot, make):
         os.kill(pid, 0)
 
 
+def test_an_engine_that_is_there_and_refuses_is_replaced_by_another_one(qtbot, make):
+    client = make()
+    heard = Heard(client)
+    with qtbot.waitSignal(client.became_ready, timeout=TIMEOUT_MS):
+        client.start()
+    before = client.engine_pid
+    client.start()
+    assert client.engine_pid == before
+    with qtbot.waitSignal(client.became_ready, timeout=TIMEOUT_MS):
+        client.start_again()
+    assert client.engine_pid not in (None, before)
+    assert not heard.died
+    assert not heard.gave_up
+
+
 def test_a_stopped_client_can_be_started_again(qtbot, make):
     client = started(qtbot, make())
     client.stop()
