@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QAbstractListModel, QByteArray, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
 from app.models.rows import replace_rows
+from app.tips import plain_tip
 from engine.protocol import RagdollError
 
 if TYPE_CHECKING:
@@ -105,8 +106,10 @@ class ChatListModel(QAbstractListModel):
         if not index.isValid():
             return None
         row = self._rows[index.row()]
-        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole, self.TITLE_ROLE):
+        if role in (Qt.ItemDataRole.DisplayRole, self.TITLE_ROLE):
             return row.title
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return plain_tip(row.title)
         return {
             self.ID_ROLE: row.conversation_id,
             self.UPDATED_ROLE: row.updated,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
 from app.models.rows import replace_rows
+from app.tips import plain_tip
 from engine import protocol, wire
 from engine.protocol import Document, DocumentState
 
@@ -111,7 +112,7 @@ class DocumentsTable(QAbstractTableModel):
         if role == self.DOCUMENT_ROLE:
             return document
         if role == Qt.ItemDataRole.ToolTipRole:
-            return "\n".join(part for part in (shown(document.path), document.reason) if part)
+            return plain_tip("\n".join(part for part in (shown(document.path), document.reason) if part))
         if role == Qt.ItemDataRole.AccessibleTextRole and index.column() == NAME:
             return ". ".join(part for part in (shown(os.path.basename(document.path)), document.reason) if part)
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole):

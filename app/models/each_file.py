@@ -21,6 +21,7 @@ from app.models.answering import Answering
 from app.models.documents import shown
 from app.models.turn_records import view_of
 from app.models.turns import TurnState, TurnView
+from app.tips import plain_tip
 from engine import protocol
 from engine.protocol import Filters, RagdollError
 from engine.wire import WireError
@@ -228,7 +229,7 @@ class EachFileModel(QAbstractTableModel):
         if view is None:
             return None
         if role == Qt.ItemDataRole.ToolTipRole and index.column() == FILE:
-            return shown(self.path(index.row()))
+            return plain_tip(shown(self.path(index.row())))
         if role == Qt.ItemDataRole.DisplayRole:
             return self._cell(index.row(), view, index.column())
         return None

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from app import theme
+from app.tips import plain_tip
 
 Role = Literal["plain", "hero", "title", "heading", "strong", "muted", "small", "section", "problem", "key"]
 Tone = Literal["plain", "good", "warn", "bad", "accent"]
@@ -136,7 +137,7 @@ def tame(spin: QAbstractSpinBox) -> None:
 
 def rename(made: QWidget, name: str) -> None:
     """Gives a widget without visible text its name for eyes and for screen readers."""
-    made.setToolTip(name)
+    made.setToolTip(plain_tip(name))
     made.setAccessibleName(name)
 
 

@@ -29,16 +29,30 @@ class CollectionCard(QFrame):
         super().__init__(parent)
         self.setProperty("card", True)
         self.collection = collection
+        self.lines: tuple[FolderLine, ...] = ()
+        self._lines = QVBoxLayout(self)
+        self._lines.setContentsMargins(16, 10, 10, 12)
+        self._lines.setSpacing(4)
+        self._lines.addWidget(self._head())
+        self.show_collection(collection, folders)
+
+    def show_collection(self, collection: Collection, folders: Sequence[Folder]) -> None:
+        """Takes what the same collection is now; what can be clicked stays, and so do menus and the keyboard."""
+        self.collection = collection
+        self._show_states()
         known = {folder.path: folder for folder in folders if folder.collection == collection.name}
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 10, 10, 12)
-        layout.setSpacing(4)
-        layout.addWidget(self._head())
+        is_same = [line.path for line in self.lines] == list(collection.folders)
+        if is_same and all(line.show_folder(known.get(line.path)) for line in self.lines):
+            return
+        for line in self.lines:
+            self._lines.removeWidget(line)
+            line.hide()
+            line.deleteLater()
         self.lines = tuple(FolderLine(path, known.get(path)) for path in collection.folders)
         for line in self.lines:
             line.reindex_wanted.connect(self.reindex_wanted)
             line.remove_wanted.connect(self.remove_wanted)
-            layout.addWidget(line)
+            self._lines.addWidget(line)
 
     def height_for(self, width_px: int) -> int:
         """How high the card is when it is so wide."""
@@ -47,22 +61,28 @@ class CollectionCard(QFrame):
         return layout.heightForWidth(width_px) if layout is not None else self.sizeHint().height()
 
     def _head(self) -> QWidget:
-        collection = self.collection
-        states = QWidget()
-        flow = FlowLayout(states, spacing=8)
-        flow.addWidget(bits.label(collection.name, "strong"))
-        for state, (_, _, tone) in STATES.items():
-            number = collection.documents_by_state.get(state, 0)
-            if number:
-                flow.addWidget(bits.chip(f"{count_text(number)} {state_name(state).lower()}", tone))
-        words = self.tr("1 chunk") if collection.num_chunks == 1 else self.tr("%1 chunks")
-        flow.addWidget(bits.label(words.replace("%1", count_text(collection.num_chunks)), "small"))
-        head = QWidget()
+        name, states, head = self.collection.name, QWidget(), QWidget()
+        self._flow = FlowLayout(states, spacing=8)
+        self._flow.addWidget(bits.label(name, "strong"))
+        self._states = {state: bits.chip("", tone) for state, (_, _, tone) in STATES.items()}
+        self._chunks = bits.label("", "small")
+        for part in (*self._states.values(), self._chunks):
+            self._flow.addWidget(part)
         line = bits.row(spacing=8)
         line.addWidget(states, 1, Qt.AlignmentFlag.AlignVCenter)
-        line.addWidget(bits.tool("plus", self.tr("Add to %1").replace("%1", collection.name), self._on_add))
+        line.addWidget(bits.tool("plus", self.tr("Add to %1").replace("%1", name), self._on_add))
         head.setLayout(line)
         return head
+
+    def _show_states(self) -> None:
+        collection = self.collection
+        for state, chip in self._states.items():
+            number = collection.documents_by_state.get(state, 0)
+            chip.setText(f"{count_text(number)} {state_name(state).lower()}")
+            chip.setVisible(bool(number))
+        words = self.tr("1 chunk") if collection.num_chunks == 1 else self.tr("%1 chunks")
+        self._chunks.setText(words.replace("%1", count_text(collection.num_chunks)))
+        self._flow.invalidate()
 
     def _on_add(self) -> None:
         self.add_wanted.emit(self.collection.name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QWidget
 
+from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.figures import count_text, file_name, printable
 from app.widgets.picture import Picture
@@ -25,8 +26,9 @@ class DecisionCard(QFrame):
         super().__init__(parent)
         self.folder = folder
         self.setProperty("card", "warning")
-        self._sentence = bits.label(gone_sentence(self, folder), wraps=True)
-        self._sentence.setToolTip(printable(folder.path))
+        self._sentence = bits.label("", wraps=True)
+        self.show_folder(folder)
+        self._sentence.setToolTip(plain_tip(printable(folder.path)))
         self._words = bits.label(
             self.tr("They may have been deleted, or moved where Ragdoll does not look. They answer until you decide."),
             "small",
@@ -41,6 +43,11 @@ class DecisionCard(QFrame):
         inner.addWidget(self.remove)
         inner.setContentsMargins(14, 12, 12, 12)
         self.setLayout(inner)
+
+    def show_folder(self, folder: Folder) -> None:
+        """Takes what is known of the same folder now."""
+        self.folder = folder
+        self._sentence.setText(gone_sentence(self, folder))
 
     @property
     def sentence(self) -> str:

@@ -8,6 +8,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
+from app.tips import plain_tip
 from app.widgets.bits import Role
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class ElidedLabel(QLabel):
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         shown = self.fontMetrics().elidedText(self.text(), self._mode, self.width())
-        self.setToolTip(self.text() if shown != self.text() else "")
+        self.setToolTip(plain_tip(self.text()) if shown != self.text() else "")
         # The painter knows the widget's direction, and turns the alignment round where it is from right to left. The
         # style would do the same, but costs the first paint a large class.
         painter = QPainter(self)

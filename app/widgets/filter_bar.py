@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QMenu, QPushButton, QWidget
 
+from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.flow import FlowLayout
 
@@ -57,7 +58,7 @@ class FilterBar(QWidget):
         made.setLayoutDirection(_other(self.layoutDirection()))
         made.setText(f"{text} ")
         made.setAccessibleName(self.tr("Do not confine to: %1").replace("%1", chip.text))
-        made.setToolTip(chip.detail)
+        made.setToolTip(plain_tip(chip.detail))
         return made
 
     def _on_removed(self, index: int) -> None:

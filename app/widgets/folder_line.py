@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, Signal
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QWidget
 
 from app.widgets import bits
@@ -30,6 +30,19 @@ class FolderLine(QWidget):
         if folder is not None and folder.absence:
             layout.addLayout(self._absence_line(folder))
         self.setLayout(layout)
+        # Not before it has a parent: it would be a window of its own.
+        self._show_facts()
+
+    def show_folder(self, folder: Folder | None) -> bool:
+        """Takes what the engine tells now; False where that needs another line, as it came into reach or left it."""
+        is_away, was_away = (one is not None and bool(one.absence) for one in (folder, self.folder))
+        if is_away != was_away:
+            return False
+        self.folder = folder
+        self._show_facts()
+        if folder is not None and is_away:
+            self._show_absence(folder)
+        return True
 
     @property
     def facts(self) -> str:
@@ -70,21 +83,30 @@ class FolderLine(QWidget):
         line.addWidget(ElidedLabel(printable(self.path), "muted"), 1)
         if is_away:
             line.addWidget(bits.chip(self.tr("offline"), "warn"))
-        if self.facts:
-            line.addWidget(bits.label(self.facts, "small"))
+        self._facts = bits.label("", "small")
+        line.addWidget(self._facts)
         self._more = bits.tool("more", self.tr("More for %1").replace("%1", file_name(self.path)), self._open_menu, 16)
         line.addWidget(self._more)
         return line
 
     def _absence_line(self, folder: Folder) -> QHBoxLayout:
         line = bits.row(24, spacing=0)
-        sentence = bits.label(self.absence_sentence, "small", wraps=True, selectable=True)
-        sentence.setAccessibleName(f"{file_name(folder.path)}: {self.absence_sentence}")
-        line.addWidget(sentence, 1)
+        self._absence = bits.label("", "small", wraps=True, selectable=True)
+        self._show_absence(folder)
+        line.addWidget(self._absence, 1)
         return line
+
+    def _show_facts(self) -> None:
+        self._facts.setText(self.facts)
+        self._facts.setVisible(bool(self.facts))
+
+    def _show_absence(self, folder: Folder) -> None:
+        self._absence.setText(self.absence_sentence)
+        self._absence.setAccessibleName(f"{file_name(folder.path)}: {self.absence_sentence}")
 
     def _open_menu(self) -> None:
         menu = self.menu()
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.aboutToHide.connect(lambda: bits.unhover(self._more))
-        menu.exec(self._more.mapToGlobal(QPoint(0, self._more.height())))
-        menu.deleteLater()
+        # Nobody waits for it here: the line may go while it is open, and takes it along.
+        menu.popup(self._more.mapToGlobal(QPoint(0, self._more.height())))

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app import theme
 from app.models.memory_moves import Move
+from app.tips import plain_tip
 from app.widgets import memory_picture, memory_tiles
 from app.widgets.figures import bytes_text
 from app.widgets.memory_scale import KNEE, Scale
@@ -148,7 +149,7 @@ class MemoryLane(QWidget):
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             tile = self.tile_at(event.pos().x())
-            QToolTip.showText(event.globalPos(), sentence(tile) if tile else self._free_sentence(), self)
+            QToolTip.showText(event.globalPos(), plain_tip(sentence(tile)) if tile else self._free_sentence(), self)
             return True
         return super().event(event)
 

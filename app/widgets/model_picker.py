@@ -10,6 +10,7 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from app import theme
+from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.figures import file_name, printable
 
@@ -59,7 +60,7 @@ class ModelPicker(QPushButton):
     def _show(self) -> None:
         text, tip = self._words()
         self.setText(f" {text}")
-        self.setToolTip(tip)
+        self.setToolTip(plain_tip(tip))
         self.setAccessibleName(self.tr("Model: %1").replace("%1", text))
         fault = fault_of(self._chat) if self._chat is not None else None
         theme.dress(self, *(("models", "muted") if fault is None else fault.icon))

@@ -12,6 +12,7 @@ from PySide6.QtGui import QColor, QDesktopServices, QKeyEvent, QResizeEvent, QTe
 from PySide6.QtWidgets import QFrame, QStackedWidget, QTextBrowser, QTextEdit, QVBoxLayout, QWidget
 
 from app import theme
+from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.empty_state import EmptyState
 from app.widgets.figures import file_name, printable
@@ -209,7 +210,7 @@ class PageViewer(QWidget):
     def _name_document(self, document: str) -> None:
         self._document = document
         self._name.setText(file_name(document))
-        self._name.setToolTip(printable(document))
+        self._name.setToolTip(plain_tip(printable(document)))
 
     def _where_text(self, reply: PageReply) -> str:
         if reply.page is None:

@@ -23,6 +23,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QToolTip, QWidget
 
 from app import theme
+from app.tips import plain_tip
 from app.widgets.markdown_blocks import CITE_SCHEME
 
 # Of the number of a citation.
@@ -168,7 +169,7 @@ class Prose(QTextBrowser):
         where = self.cursor().pos()
         self.citation_hovered.emit(number, where)
         if not number:
-            QToolTip.showText(where, url.toString() if url.scheme() in _OPENABLE else "")
+            QToolTip.showText(where, plain_tip(url.toString()) if url.scheme() in _OPENABLE else "")
 
 
 def _cited(url: QUrl) -> int:

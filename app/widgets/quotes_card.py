@@ -9,6 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app import theme
+from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import place_text, printable
@@ -31,7 +32,7 @@ class QuoteLine(OpeningFrame):
         self.setAccessibleName(self._name)
         self.standing = StandingChip()
         self.setAccessibleDescription(quote.text)
-        self.setToolTip(printable(quote.document))
+        self.setToolTip(plain_tip(printable(quote.document)))
         text = " ".join(quote.text.split())
         foot = bits.row(bits.chip(str(quote.passage + 1), "accent"), spacing=8)
         foot.addWidget(ElidedLabel(place, "small"), 1)

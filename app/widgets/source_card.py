@@ -10,6 +10,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app import theme
+from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import file_name, printable, spot_text
@@ -62,7 +63,7 @@ class SourceCard(OpeningFrame):
         self.setAccessibleName(self._name)
         self.standing = StandingChip()
         self.setAccessibleDescription(passage.text)
-        self.setToolTip(printable(passage.document))
+        self.setToolTip(plain_tip(printable(passage.document)))
         share = passage.score / best_score if best_score > 0 else 0.0
         top = bits.row(bits.chip(str(number), "accent"), spacing=8)
         top.addWidget(ElidedLabel(name, "strong"), 1)

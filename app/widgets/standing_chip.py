@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QCoreApplication, Qt
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
+from app.tips import plain_tip
 from app.widgets import bits
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class StandingChip(QLabel):
 
     def show_standing(self, standing: Standing) -> None:
         bits.set_chip(self, standing_words(standing), "bad" if standing.state == "removed" else "warn")
-        self.setToolTip(standing.reason)
+        self.setToolTip(plain_tip(standing.reason))
         self.setVisible(bool(self.text()))
 
 

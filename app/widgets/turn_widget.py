@@ -11,6 +11,7 @@ from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QGuiApplica
 from PySide6.QtWidgets import QToolTip, QVBoxLayout, QWidget
 
 from app import theme
+from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.figures import place_text
 from app.widgets.markdown_view import MarkdownView
@@ -208,7 +209,7 @@ class TurnWidget(QWidget):
         self.scope.setText(scope_sentence(turn))
         self.scope.setAccessibleName(scope_sentence(turn))
         details = (writer_sentence(turn), timing_sentence(turn), searched_sentence(turn), refreshed_sentence(turn))
-        self.scope.setToolTip("\n".join(part for part in details if part))
+        self.scope.setToolTip(plain_tip("\n".join(part for part in details if part)))
         words = confined_sentence(turn)
         self.confined.setText(words)
         self._confined_line.setVisible(bool(words) and not is_running)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtWidgets import QScrollArea, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from app.widgets import bits
 from app.widgets.collection_card import CollectionCard
@@ -126,8 +127,8 @@ class LibraryPage(Page):
         self.embedder.show_embedder(library.embedder)
         if (library.collections, library.folders) != self._shown:
             self._shown = (library.collections, library.folders)
-            self._rebuild_cards()
-            self._rebuild_decisions()
+            self._show_cards()
+            self._show_decisions()
 
     def _show_summary(self) -> None:
         library = self._library
@@ -144,14 +145,19 @@ class LibraryPage(Page):
         )
         self.subtitle.setText(" · ".join(facts))
 
-    def _rebuild_cards(self) -> None:
-        for card in self._cards:
-            self._collections_column.removeWidget(card)
-            card.hide()
-            card.deleteLater()
-        self._cards = [self._new_card(collection) for collection in self._library.collections]
-        for position, card in enumerate(self._cards):
-            self._collections_column.insertWidget(position, card)
+    def _show_cards(self) -> None:
+        """Cards that are there stay: while files are indexed this comes each second, and somebody may be clicking."""
+        before = {card.collection.name: card for card in self._cards}
+        self._cards = []
+        for collection in self._library.collections:
+            card = before.pop(collection.name, None)
+            if card is None:
+                card = self._new_card(collection)
+            else:
+                card.show_collection(collection, self._library.folders)
+            self._cards.append(card)
+        _drop(self._collections_column, before.values())
+        _arrange(self._collections_column, self._cards)
         self._fit_collections()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -173,18 +179,25 @@ class LibraryPage(Page):
         card.remove_wanted.connect(self._on_remove_folder)
         return card
 
-    def _rebuild_decisions(self) -> None:
-        for card in self._decisions:
-            self._decisions_column.removeWidget(card)
-            card.hide()
-            card.deleteLater()
+    def _show_decisions(self) -> None:
+        before = {card.folder.path: card for card in self._decisions}
+        self._decisions = []
         # A folder in two collections is one decision.
-        gone = {folder.path: folder for folder in self._library.folders if folder.num_gone}
-        self._decisions = [DecisionCard(folder) for folder in gone.values()]
-        for card in self._decisions:
-            card.keep_wanted.connect(lambda path: self._library.settle_gone(path, remove=False))
-            card.remove_wanted.connect(self._on_remove_gone)
-            self._decisions_column.addWidget(card)
+        for path, folder in {folder.path: folder for folder in self._library.folders if folder.num_gone}.items():
+            card = before.pop(path, None)
+            if card is None:
+                card = self._new_decision(folder)
+            else:
+                card.show_folder(folder)
+            self._decisions.append(card)
+        _drop(self._decisions_column, before.values())
+        _arrange(self._decisions_column, self._decisions)
+
+    def _new_decision(self, folder: Folder) -> DecisionCard:
+        card = DecisionCard(folder)
+        card.keep_wanted.connect(lambda path: self._library.settle_gone(path, remove=False))
+        card.remove_wanted.connect(self._on_remove_gone)
+        return card
 
     def _show_progress(self) -> None:
         self.progress.show_progress(self._library.progress, self._library.fraction)
@@ -266,3 +279,17 @@ def _column() -> tuple[QScrollArea, QVBoxLayout]:
     scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     return scroll, layout
+
+
+def _drop(layout: QBoxLayout, widgets: Iterable[QWidget]) -> None:
+    for widget in widgets:
+        layout.removeWidget(widget)
+        widget.hide()
+        widget.deleteLater()
+
+
+def _arrange(layout: QBoxLayout, widgets: Sequence[QWidget]) -> None:
+    """Has them come first, in this order; one that is in its place is not touched."""
+    for position, widget in enumerate(widgets):
+        if layout.indexOf(widget) != position:
+            layout.insertWidget(position, widget)

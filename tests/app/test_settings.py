@@ -139,3 +139,6 @@ def test_a_folder_that_cannot_be_written_costs_only_the_memory_of_it(tmp_path):
     store.change(theme="dark")
     assert store.settings.theme == "dark"
     assert "window.toml" in store.problem
+    (tmp_path / "config").unlink()
+    store.change(theme="light")
+    assert store.problem == ""

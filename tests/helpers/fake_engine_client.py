@@ -55,6 +55,10 @@ class FakeEngineClient(QObject):
         self.starts.append("start")
         self._set_state("starting")
 
+    def start_again(self) -> None:
+        self.starts.append("start_again")
+        self._set_state("starting")
+
     def start_carefully(self) -> None:
         self.starts.append("start_carefully")
         self._set_state("starting")

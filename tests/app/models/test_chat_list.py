@@ -76,6 +76,16 @@ def test_a_deleted_chat_comes_back_with_undo(chats, qtbot):
     assert len(titles(chats)) == 3
 
 
+def test_an_undo_that_the_file_does_not_take_can_be_tried_again(chats, store):
+    chats.delete(id_of(chats, "middle"))
+    store._connection.execute("PRAGMA query_only = ON")
+    chats.undo_delete()
+    assert chats.can_undo
+    store._connection.execute("PRAGMA query_only = OFF")
+    chats.undo_delete()
+    assert "middle" in titles(chats)
+
+
 def test_when_the_file_does_not_let_us_the_list_stays_and_it_is_told(chats, store, qtbot):
     store._connection.execute("PRAGMA query_only = ON")
     with qtbot.wait_signal(chats.store_failed) as failed:

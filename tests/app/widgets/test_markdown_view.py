@@ -78,6 +78,15 @@ def test_a_click_on_a_citation_says_its_number(view, qtbot):
     assert clicked.args == [2]
 
 
+@pytest.mark.parametrize("path", ["abc", "", "-1", "1.5", "²", "9" * 5000])
+def test_a_link_that_only_looks_like_a_citation_does_nothing(view, qtbot, path):
+    view.show_text("Some text.")
+    prose = view.block_views()[0]
+    with qtbot.assert_not_emitted(view.citation_clicked):
+        prose._on_anchor_clicked(QUrl(f"cite:{path}"))
+    prose._on_link_hovered(QUrl(f"cite:{path}"))
+
+
 def test_citations_inside_tables_have_their_place(view):
     view.show_text("| a | b |\n|---|---|\n| x [1] | y [2] |\n")
     QApplication.processEvents()

@@ -125,8 +125,21 @@ def test_answers_are_exported_and_a_disk_that_refuses_is_told(page, client, qtbo
     told: list[tuple[str, ...]] = []
     page.message_told.connect(lambda *words: told.append(words))
     page.export_to(tmp_path / "no such folder" / "answers.csv")
+    assert [file.name for file in tmp_path.iterdir() if "answers" in file.name] == ["answers.csv"]
     assert told[0][0] == "error"
     assert "could not be written" in told[0][1]
+
+
+def test_a_question_whose_files_cannot_be_listed_is_still_there(page, client, models: AppModels) -> None:
+    page.question.setText(QUESTION)
+    page.ask.click()
+    assert page.question.text() == QUESTION
+    client.refuse(protocol.DOCUMENTS, "The library is busy.")
+    assert models.each_file.state == "none"
+    assert page.question.text() == QUESTION
+    page.ask.click()
+    list_files(client, "/docs/a.pdf")
+    assert page.question.text() == ""
 
 
 def test_earlier_questions_are_found_again_and_can_be_deleted(page, client, qtbot, models: AppModels) -> None:

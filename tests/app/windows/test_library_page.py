@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QMessageBox
+from PySide6.QtWidgets import QApplication, QMessageBox
 
 from app.windows.ocr_dialog import OcrDialog
 from app.windows.password_dialog import PasswordDialog
@@ -36,6 +36,38 @@ def click_cell(table, row: int, column: int) -> None:
     QTest.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, where)
 
 
+def chips_of(page, card) -> set[str]:
+    labels = card.findChildren(type(page.subtitle))
+    return {label.text() for label in labels if label.property("chip") and not label.isHidden()}
+
+
+def test_cards_stay_while_their_figures_change_and_so_does_a_menu_that_is_open(page, client, qtbot):
+    tell_library(client, COLLECTION, folders=[WATCHED, AWAY])
+    (card,) = page.cards()
+    lines = card.lines
+    lines[0]._open_menu()
+    menu = QApplication.activePopupWidget()
+    assert menu is not None
+    more = WATCHED.model_copy(update={"num_documents": 601})
+    tell_library(client, Collection("Documents", ("/docs", "/photos"), {"indexed": 3}, 9), folders=[more, AWAY])
+    assert page.cards() == (card,)
+    assert card.lines == lines
+    assert lines[0].facts == "601 files · watched"
+    assert chips_of(page, card) == {"3 indexed", "offline"}
+    assert QApplication.activePopupWidget() is menu
+    menu.close()
+    # One that comes into reach is another line; a collection more is another card, in its place.
+    back = AWAY.model_copy(update={"absence": ""})
+    other = Collection("Archive", ("/old",), {"indexed": 1}, 1)
+    tell_library(client, other, COLLECTION, folders=[more, back])
+    assert page.cards()[1] is card
+    assert [line.path for line in card.lines] == ["/docs", "/photos"]
+    assert card.lines[1].absence_sentence == ""
+    assert page._collections_column.indexOf(page.cards()[0]) == 0
+    tell_library(client, other)
+    assert len(page.cards()) == 1
+
+
 def test_an_empty_library_page_is_one_sentence_and_one_button(page, client):
     tell_library(client)
     assert page.empty.isVisible()
@@ -46,8 +78,7 @@ def test_an_empty_library_page_is_one_sentence_and_one_button(page, client):
 def test_collections_show_their_documents_by_state_in_words(page, client):
     tell_library(client, COLLECTION)
     (card,) = page.cards()
-    chips = {label.text() for label in card.findChildren(type(page.subtitle)) if label.property("chip")}
-    assert chips == {"2 indexed", "1 failed"}
+    assert chips_of(page, card) == {"2 indexed", "1 failed"}
     assert page.subtitle.text() == "3 files · 6 chunks · 4.0 KiB on disk"
 
 

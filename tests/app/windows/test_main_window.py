@@ -465,6 +465,63 @@ def test_the_chat_is_exported_to_the_chosen_file(window, models, client, tmp_pat
     assert "Yes. [1]" in (tmp_path / "chat.md").read_text()
 
 
+def test_an_export_that_fails_leaves_the_earlier_one_as_it_is(window, models, client, tmp_path, monkeypatch):
+    finish(client, ask(models, client))
+    file = tmp_path / "exports" / "chat.md"
+    file.parent.mkdir()
+    file.write_text("An earlier one.")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", fail)
+    window._export_to((str(file),))
+    assert "could not be written" in window.message_bar.sentence
+    assert [(one.name, one.read_text()) for one in file.parent.iterdir()] == [("chat.md", "An earlier one.")]
+
+
+def test_a_question_that_cannot_be_written_down_is_still_there(window, models, client):
+    finish(client, ask(models, client))
+    connection = models.conversation._store._connection
+    connection.execute("PRAGMA query_only = ON")
+    window.chat.prompt.set_text("What notice period applies?")
+    QTest.keyClick(window.chat.prompt.field, Qt.Key.Key_Return)
+    assert window.chat.prompt.text == "What notice period applies?"
+    assert len(client.asked(protocol.ASK)) == 1
+    connection.execute("PRAGMA query_only = OFF")
+    QTest.keyClick(window.chat.prompt.field, Qt.Key.Key_Return)
+    assert window.chat.prompt.text == ""
+    assert client.asked(protocol.ASK)[-1].text == "What notice period applies?"
+
+
+def test_an_answer_goes_on_where_what_is_to_replace_it_cannot_be_written_down(window, models, client):
+    turn_id = ask(models, client)
+    models.conversation._store._connection.execute("PRAGMA query_only = ON")
+    models.conversation.edit(turn_id, "Something else?")
+    assert client.asked(protocol.CANCEL) == []
+    assert window.chat.prompt.text == "Something else?"
+
+
+def test_on_other_pages_the_shortcuts_of_a_chat_do_nothing(window, models, client):
+    ask(models, client)
+    window.go_to("library")
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    assert client.asked(protocol.CANCEL) == []
+    assert models.conversation.is_answering
+    window.go_to("chats")
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    assert len(client.asked(protocol.CANCEL)) == 1
+
+
+def test_a_problem_of_the_settings_is_told_once(window, models):
+    models.settings.problem = "window.toml has a wrong value (theme)."
+    models.settings.settings_changed.emit()
+    assert "wrong value" in window.message_bar.sentence
+    window.message_bar.show_message("warning", "Something newer.")
+    models.settings.settings_changed.emit()
+    assert window.message_bar.sentence == "Something newer."
+
+
 def test_an_export_that_fails_is_told(window, models, client, tmp_path):
     finish(client, ask(models, client))
     window._export_to((str(tmp_path / "no such folder" / "chat.md"),))
