@@ -182,7 +182,9 @@ class Answering(QObject):
         question = self._open.get(turn_id)
         # A death is told by `engine_died`, for all questions alike.
         if question is not None and error.kind != "EngineDied":
-            self._put(turn_id, failed(question.view, f"{error.sentence} {error.way_out}".strip()))
+            sentence = f"{error.sentence} {error.way_out}".strip()
+            end = cancelled(question.view) if question.is_stopping else failed(question.view, sentence)
+            self._put(turn_id, end)
             self.refused.emit()
 
     # --- inside ---

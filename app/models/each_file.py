@@ -37,6 +37,7 @@ FILE, ANSWER, FOUND_AT, STATE = range(4)
 # Enough for the largest batches that are written at once, and some that are searched meanwhile.
 OPEN_AT_ONCE = 64
 _PAGE_ROWS = 500
+_MOST_REFUSED = 3
 _ANSWER_CHARACTERS = 400
 # What Markdown would not show, in a cell that shows plain text.
 _MARKUP = re.compile(r"\*\*|`+|^#+\s+", re.MULTILINE)
@@ -74,6 +75,7 @@ class EachFileModel(QAbstractTableModel):
         self._answering.turn_changed.connect(self._on_file_changed)
         self._answering.text_appended.connect(lambda view, _piece: self._show_view(view))
         self._answering.store_failed.connect(self.request_failed)
+        self._answering.refused.connect(self._on_refused)
         self._files: list[RunFile] = []
         self._views: list[TurnView] = []
         self._places: dict[str, int] = {}
@@ -84,6 +86,8 @@ class EachFileModel(QAbstractTableModel):
         # Replies to a list that was asked for before the last begin or pause are no answer to it.
         self._generation = 0
         self._began_at, self._num_before = 0.0, 0
+        # Of the questions asked last, so many were not even taken.
+        self._num_refused = 0
         self.run: Run | None = None
         self.state: RunState = "none"
         self.runs: tuple[Run, ...] = ()
@@ -309,7 +313,7 @@ class EachFileModel(QAbstractTableModel):
     def _run(self) -> None:
         waits = (view.state not in _HAS_ANSWERED and view.turn_id not in self._open for view in self._views)
         self._waiting = deque(row for row, does_wait in enumerate(waits) if does_wait)
-        self._began_at, self._num_before = self._clock(), self.num_answered
+        self._began_at, self._num_before, self._num_refused = self._clock(), self.num_answered, 0
         self._set_state("running")
         self._feed()
 
@@ -348,11 +352,19 @@ class EachFileModel(QAbstractTableModel):
             view = TurnView(view.turn_id, view.question)
             if self.state == "running" and view.turn_id in self._places:
                 self._waiting.append(self._places[view.turn_id])
+        elif view.state in ("searching", "reading", "writing"):
+            self._num_refused = 0
         self._show_view(view)
         if view.turn_id not in self._open:
             self.progress_changed.emit()
             self._feed()
             self._end_pause()
+
+    def _on_refused(self) -> None:
+        """An engine that takes nothing would have all that wait fail one after the other."""
+        self._num_refused += 1
+        if self.state == "running" and self._num_refused >= _MOST_REFUSED:
+            self.pause()
 
     def _newest(self, file: RunFile, question: str) -> TurnView:
         """What is known of a file: it may be answering, or the disk may not have taken its answer yet."""

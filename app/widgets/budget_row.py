@@ -164,6 +164,11 @@ class BudgetRow(QWidget):
         else:
             self._take(self.value_bytes)
 
+    def settle(self) -> None:
+        """Sends what the slider says, if it was moved and that is not sent yet."""
+        if self._is_busy:
+            self._choose()
+
     def _choose(self) -> None:
         self._settle.stop()
         self._take(self.value_bytes)

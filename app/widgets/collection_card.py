@@ -22,8 +22,8 @@ class CollectionCard(QFrame):
     """Takes a `Collection` and what is known of its folders; folders may be single files that were dropped."""
 
     add_wanted = Signal(str)  # collection
-    reindex_wanted = Signal(list)  # folders
-    remove_wanted = Signal(str)  # folder
+    reindex_wanted = Signal(object)  # folders
+    remove_wanted = Signal(object)  # folder
 
     def __init__(self, collection: Collection, folders: Sequence[Folder] = (), parent: QWidget | None = None) -> None:
         super().__init__(parent)

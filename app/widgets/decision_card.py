@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class DecisionCard(QFrame):
     """Shows a Folder with `num_gone`; keeping is at once, removing is asked about by whoever hears of it."""
 
-    keep_wanted = Signal(str)  # folder
-    remove_wanted = Signal(str)  # folder
+    keep_wanted = Signal(object)  # folder
+    remove_wanted = Signal(object)  # folder
 
     def __init__(self, folder: Folder, parent: QWidget | None = None) -> None:
         super().__init__(parent)

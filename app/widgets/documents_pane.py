@@ -38,9 +38,9 @@ _TABLE_MIN_PX = 240
 class DocumentsPane(QWidget):
     """Shows the documents of a LibraryModel; wishes are told by signals, for the page that asks before it removes."""
 
-    help_wanted = Signal(str, list)  # a Help, paths
-    reindex_wanted = Signal(list)  # paths
-    remove_wanted = Signal(list)  # paths
+    help_wanted = Signal(str, object)  # a Help, paths
+    reindex_wanted = Signal(object)  # paths
+    remove_wanted = Signal(object)  # paths
 
     def __init__(self, library: LibraryModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class FolderLine(QWidget):
     """Takes a path, and what the engine has told of it; None while it has told nothing."""
 
-    reindex_wanted = Signal(list)  # paths
-    remove_wanted = Signal(str)  # path
+    reindex_wanted = Signal(object)  # paths
+    remove_wanted = Signal(object)  # path
 
     def __init__(self, path: str, folder: Folder | None, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -133,9 +133,9 @@ class _Header(QHeaderView):
 class LibraryTable(QTableView):
     """A view of DocumentsTable. What is wished for documents is told by signals; a click on help tells it too."""
 
-    help_wanted = Signal(str, list)  # a Help, paths
-    reindex_wanted = Signal(list)  # paths
-    remove_wanted = Signal(list)  # paths
+    help_wanted = Signal(str, object)  # a Help, paths
+    reindex_wanted = Signal(object)  # paths
+    remove_wanted = Signal(object)  # paths
     selection_changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:

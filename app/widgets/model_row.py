@@ -23,8 +23,8 @@ _FLUENT_PER_S, _SLOW_PER_S = 7.0, 1.5
 class ModelRow(QFrame):
     """A card for one `ModelEntry`; `is_current` is the one that answers, `state` what else is to be said of it."""
 
-    use_wanted = Signal(str, object)  # path, n_gpu_layers as llama.cpp counts or None for the plan's
-    forget_wanted = Signal(str)
+    use_wanted = Signal(object, object)  # path, n_gpu_layers as llama.cpp counts or None for the plan's
+    forget_wanted = Signal(object)
     unload_wanted = Signal()
     allow_wanted = Signal()  # what the offer says may be lost
 

@@ -26,7 +26,7 @@ _ICONS: dict[Help, tuple[str, str]] = {
 class NeedsCard(QFrame):
     """Hidden while nothing would help."""
 
-    help_wanted = Signal(str, list)  # a Help, paths
+    help_wanted = Signal(str, object)  # a Help, paths
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class SelectionBar(QWidget):
     """Hidden while nothing is selected."""
 
-    help_wanted = Signal(str, list)  # a Help, paths
-    reindex_wanted = Signal(list)  # paths
-    remove_wanted = Signal(list)  # paths
+    help_wanted = Signal(str, object)  # a Help, paths
+    reindex_wanted = Signal(object)  # paths
+    remove_wanted = Signal(object)  # paths
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -266,11 +266,22 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if self._models is not None:
+            self._settle_pages()
             geometry = bytes(self.saveGeometry().toBase64().data()).decode()
             self._models.settings.change(geometry=geometry)
         super().closeEvent(event)
 
     # --- inside ---
+
+    def _settle_pages(self) -> None:
+        """What is being edited counts, as if the keyboard had gone elsewhere."""
+        from app.windows.page import Page
+
+        if (focused := self.focusWidget()) is not None:
+            focused.clearFocus()
+        for page in self._pages.values():
+            if isinstance(page, Page):
+                page.settle()
 
     def _install_shortcuts(self) -> None:
         from app.windows.shortcuts import Shortcut, install

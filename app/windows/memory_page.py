@@ -80,6 +80,10 @@ class MemoryPage(Page):
             QBoxLayout.Direction.LeftToRight if is_wide else QBoxLayout.Direction.TopToBottom
         )  # fmt: skip
 
+    def settle(self) -> None:
+        for row in self.budgets.rows.values():
+            row.settle()
+
     def show_budgets(self) -> None:
         """Brings the budgets into sight, and the keyboard to the first."""
         self.show_table(False)

@@ -19,8 +19,8 @@ _WIDTH_PX = 560
 class ModelDialog(QDialog):
     """Shows a ModelEntry; it is on the list of models whatever is chosen here."""
 
-    use_wanted = Signal(str, object)  # path, n_gpu_layers as llama.cpp counts or None for the plan's
-    allow_wanted = Signal(str)  # path; what its offer says may be lost
+    use_wanted = Signal(object, object)  # path, n_gpu_layers as llama.cpp counts or None for the plan's
+    allow_wanted = Signal(object)  # path; what its offer says may be lost
 
     def __init__(self, entry: ModelEntry, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -35,3 +35,6 @@ class Page(QWidget):
         column.setSpacing(24)
         column.addLayout(head)
         column.addLayout(self.body, 1)
+
+    def settle(self) -> None:
+        """The window is about to close: what was changed a moment ago, and waits to be sent, is sent."""

@@ -226,6 +226,10 @@ class SettingsPage(Page):
         self._turned.add(setting)
         self._settle.start()
 
+    def settle(self) -> None:
+        self._settle.stop()
+        self._send_engine_settings()
+
     def _send_engine_settings(self) -> None:
         turned, self._turned = self._turned, set()
         for name in turned:

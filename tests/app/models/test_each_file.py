@@ -264,6 +264,20 @@ def test_an_engine_that_dies_again_and_again_ends_nothing_twice(desk: Desk) -> N
     assert sorted(desk.states()) == ["failed", "waiting", "waiting"]
 
 
+def test_an_engine_that_takes_nothing_makes_it_pause_before_all_have_failed(desk: Desk) -> None:
+    desk.begin(8)
+    for _ in range(3):
+        assert desk.model.state == "running"
+        desk.client.refuse(protocol.ASK, "Another Ragdoll holds the library.")
+    assert desk.model.state == "paused"
+    for request in [one for one in desk.client.open if one.method is protocol.ASK]:
+        desk.client.refuse(request.method, "Another Ragdoll holds the library.")
+    assert desk.states().count("failed") == 3
+    desk.model.ask_failed_again()
+    assert desk.model.state == "running"
+    assert desk.states().count("failed") == 0
+
+
 def test_a_pause_in_which_the_last_file_answers_is_an_end(desk: Desk) -> None:
     desk.begin(1)
     desk.client.tell(tokens(desk.asked()[0].question_id, "In"))

@@ -365,3 +365,15 @@ def test_a_hundred_thousand_documents_are_fetched_as_they_are_scrolled_to(page, 
     table.scrollToBottom()
     answer_library(client, COLLECTION, documents=documents)
     assert table.model().rowCount() == 1000
+
+
+def test_names_that_are_not_utf8_arrive_as_they_are(page, client):
+    path = "/docs/caf\udce9"
+    collection = Collection("Documents", (path,), {"indexed": 1}, 6)
+    gone = Folder(path=path, collection="Documents", num_documents=9, num_gone=4)
+    tell_library(client, collection, folders=[gone])
+    again, _ = page.cards()[0].lines[0].menu().actions()
+    again.trigger()
+    page.decisions()[0].keep.click()
+    assert client.asked(protocol.REINDEX)[0].paths == (path,)
+    assert client.asked(protocol.SETTLE_GONE)[0].folder == path

@@ -285,3 +285,13 @@ def test_the_table_sleeps_while_nobody_reads_it_and_is_right_when_it_is_read(pag
     assert page.table.memory_row(0).what == "layer 0"
     page.table_button.click()
     assert page.table.memory_row(0).owner == "everything else"
+
+
+def test_a_budget_that_was_moved_just_before_the_window_closes_is_sent(page, window, client):
+    row = page.budgets.rows["disk"]
+    row.slider.setValue(row.slider.value() + 2)
+    assert changes(client) == []
+    window.close()
+    assert changes(client) == [{"memory.disk_budget_bytes": row.value_bytes}]
+    page.settle()
+    assert len(changes(client)) == 1

@@ -454,6 +454,13 @@ def test_engine_settings_are_shown_and_changed_one_by_one(window, client, qtbot)
     assert [wanted.changes for wanted in client.asked(protocol.SETTINGS_SET)] == [{"retrieval.passages": 9}]
 
 
+def test_what_was_changed_just_before_the_window_closes_is_sent(window, client):
+    page = settings_page(window, client)
+    page.engine_control("retrieval.passages").setValue(8)
+    window.close()
+    assert [wanted.changes for wanted in client.asked(protocol.SETTINGS_SET)] == [{"retrieval.passages": 8}]
+
+
 @pytest.mark.parametrize("name", ["generation.temperature", "retrieval.index_mode"])
 def test_who_scrolls_past_a_control_does_not_change_it(window, client, name):
     page = full_settings_page(window, client)
