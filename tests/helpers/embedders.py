@@ -16,7 +16,7 @@ class LoadedEmbedder(FakeEmbedder):
 
     description, place, movable_bytes, weights_name = "by hash", "memory", 0, "none"
 
-    def __init__(self, spec: EmbedderSpec, *_: object) -> None:
+    def __init__(self, spec: EmbedderSpec, *_: object, **__: object) -> None:
         super().__init__(identity=spec.identity)
         self.spec, self.dimensions = spec, spec.dimensions
         self.is_unloaded = False

@@ -31,7 +31,13 @@ class QuickEmbedder:
     weights_name = "hashes"
 
     def __init__(
-        self, spec: EmbedderSpec, _: object, ledger: Ledger, around_loading: AroundLoading = nullcontext, *__: object
+        self,
+        spec: EmbedderSpec,
+        _: object,
+        ledger: Ledger,
+        around_loading: AroundLoading = nullcontext,
+        *__: object,
+        **___: object,
     ) -> None:
         self.spec, self.identity, self.dimensions = spec, spec.identity, spec.dimensions
         self.is_english_only = spec.is_english_only
