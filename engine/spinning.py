@@ -109,7 +109,7 @@ class Spinning:
         """
         self._make_idlers, self._waited, self._clock = idlers or IdleTeams, waited or seconds_waited, clock
         self._idlers: Idlers | None = None
-        self._seconds = self._waited_seconds = 0.0
+        self._seconds = self._waited_before = self._ended_at = 0.0
         # Looks in a row that found what would change it.
         self._num_other = 0
 
@@ -123,13 +123,16 @@ class Spinning:
         """A pass is computed in the block."""
         if _wanted and self._idlers is None:
             self._idlers, self._num_other = self._make_idlers(), 0
-        waited, since = self._waited(), self._clock()
+        since = self._clock()
+        if not self._seconds or since - self._ended_at > LOOK_SECONDS:
+            # What it waited for in a pause between passes says nothing of these.
+            self._waited_before, self._seconds = self._waited(), 0.0
         yield
-        self._seconds += self._clock() - since
-        self._waited_seconds += self._waited() - waited
+        self._ended_at = self._clock()
+        self._seconds += self._ended_at - since
         if self._seconds >= LOOK_SECONDS:
-            self._look(self._waited_seconds > MOST_WAITING * self._seconds)
-            self._seconds = self._waited_seconds = 0.0
+            self._look(self._waited() - self._waited_before > MOST_WAITING * self._seconds)
+            self._seconds = 0.0
 
     def end(self) -> None:
         """As at the beginning."""

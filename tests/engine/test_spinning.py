@@ -84,6 +84,7 @@ def test_they_hardly_spin_while_work_is_done_that_takes_only_idle_cores():
 def test_what_happens_between_passes_counts_for_nothing():
     thread = Thread()
     for seconds in [LOOK_SECONDS, LOOK_SECONDS / 10] * 50:
+        thread.now += 2 * LOOK_SECONDS
         thread.waited += 10 * CROWDED
         thread.passes(0.0, seconds)
     assert not thread.spinning.is_short
