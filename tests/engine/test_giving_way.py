@@ -69,7 +69,7 @@ def test_where_nobody_waits_batches_are_computed_beside_each_other_and_without_a
         pass
 
 
-def test_while_somebody_waits_batches_are_computed_together_and_then_all_rest():
+def test_while_somebody_waits_batches_are_computed_together_and_then_rest_so_long_that_they_keep_to_their_share():
     clock = Clock()
     giving_way = GivingWay(Somebody(is_waiting=True).share, clock)
     together = [Batch(giving_way), Batch(giving_way)]
@@ -77,19 +77,6 @@ def test_while_somebody_waits_batches_are_computed_together_and_then_all_rest():
     clock.now += 0.5
     for batch in together:
         batch.end()
-    following = Batch(giving_way)
-    clock.now += 1.4
-    assert not following.has_begun.wait(A_WHILE)
-    clock.now += 0.2
-    assert following.has_begun.wait(SOON)
-    following.end()
-
-
-def test_after_a_batch_documents_rest_so_long_that_they_keep_to_their_share():
-    clock = Clock()
-    giving_way = GivingWay(Somebody(is_waiting=True).share, clock)
-    with giving_way.batch():
-        clock.now += 0.5
     following = Batch(giving_way)
     clock.now += 1.4
     assert not following.has_begun.wait(A_WHILE)
