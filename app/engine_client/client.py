@@ -91,10 +91,13 @@ class EngineClient(QObject):
     def start_again(self) -> None:
         """Another engine in place of one that has given up, or that is there and refuses everything."""
         if self.state == "ready":
+            sentence = self.tr("The engine is being started again.")
             self._end_quietly()
             self._forget_process()
-            self._exchange.fail_sent(self.tr("The engine was started again."))
+            self._exchange.fail_sent(sentence)
             self._set_state("stopped")
+            # What it had been asked is lost with it, as with one that died: whoever asked has to hear that.
+            self.engine_died.emit(sentence)
         self.start()
 
     def start_carefully(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QObject, Qt
@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLabel,
+    QLayout,
     QMenu,
     QPushButton,
     QSizePolicy,
@@ -139,6 +140,14 @@ def rename(made: QWidget, name: str) -> None:
     """Gives a widget without visible text its name for eyes and for screen readers."""
     made.setToolTip(plain_tip(name))
     made.setAccessibleName(name)
+
+
+def drop(layout: QLayout, widgets: Iterable[QWidget]) -> None:
+    """Takes widgets out of a layout and out of sight; Qt deletes them when nobody is in the middle of them."""
+    for widget in widgets:
+        layout.removeWidget(widget)
+        widget.hide()
+        widget.deleteLater()
 
 
 def line() -> QFrame:

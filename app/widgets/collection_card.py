@@ -30,10 +30,10 @@ class CollectionCard(QFrame):
         self.setProperty("card", True)
         self.collection = collection
         self.lines: tuple[FolderLine, ...] = ()
-        self._lines = QVBoxLayout(self)
-        self._lines.setContentsMargins(16, 10, 10, 12)
-        self._lines.setSpacing(4)
-        self._lines.addWidget(self._head())
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(16, 10, 10, 12)
+        self._column.setSpacing(4)
+        self._column.addWidget(self._head())
         self.show_collection(collection, folders)
 
     def show_collection(self, collection: Collection, folders: Sequence[Folder]) -> None:
@@ -44,15 +44,12 @@ class CollectionCard(QFrame):
         is_same = [line.path for line in self.lines] == list(collection.folders)
         if is_same and all(line.show_folder(known.get(line.path)) for line in self.lines):
             return
-        for line in self.lines:
-            self._lines.removeWidget(line)
-            line.hide()
-            line.deleteLater()
+        bits.drop(self._column, self.lines)
         self.lines = tuple(FolderLine(path, known.get(path)) for path in collection.folders)
         for line in self.lines:
             line.reindex_wanted.connect(self.reindex_wanted)
             line.remove_wanted.connect(self.remove_wanted)
-            self._lines.addWidget(line)
+            self._column.addWidget(line)
 
     def height_for(self, width_px: int) -> int:
         """How high the card is when it is so wide."""

@@ -9,6 +9,8 @@ from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
+from app.widgets import bits
+
 if TYPE_CHECKING:
     from app.models.standings import Standing
     from app.models.turns import TurnView
@@ -178,9 +180,7 @@ class ConversationView(QScrollArea):
         # Qt would give it to whatever comes next in the window, which is the first button of the rail.
         if self._has_keyboard(view):
             self.keyboard_left.emit()
-        self._column.removeWidget(view)
-        view.hide()
-        view.deleteLater()
+        bits.drop(self._column, (view,))
 
     def _trim_front(self) -> None:
         while len(self._views) > MAX_TURN_WIDGETS:

@@ -41,10 +41,7 @@ class FilterBar(QWidget):
         return tuple(self._chips)
 
     def show_chips(self, chips: Sequence[Chip]) -> None:
-        for old in self._chips:
-            self._flow.removeWidget(old)
-            old.hide()
-            old.deleteLater()
+        bits.drop(self._flow, self._chips)
         self._chips = [self._chip(index, chip) for index, chip in enumerate(chips)]
         for made in self._chips:
             self._flow.addWidget(made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QPoint, QTimer, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from app.widgets import bits
 from app.widgets.code_block import CodeBlock
 from app.widgets.markdown_blocks import Block, MarkdownStream
 from app.widgets.prose import Prose
@@ -101,9 +102,5 @@ class MarkdownView(QWidget):
         return prose
 
     def _drop_views(self, keep: int) -> None:
-        while len(self._views) > keep:
-            view = self._views.pop()
-            self._shown.pop()
-            self._layout.removeWidget(view)
-            view.hide()
-            view.deleteLater()
+        bits.drop(self._layout, self._views[keep:])
+        del self._views[keep:], self._shown[keep:]

@@ -86,12 +86,10 @@ class ProgressCard(QFrame):
             )
         if progress.is_paused:
             return facts
-        # At such a rate the time left would be frightening, and it is none of the job's.
-        return (
-            [*facts, self.tr("slower until your question is answered")]
-            if progress.gives_way
-            else facts + self._rates(progress)
-        )
+        if progress.gives_way:
+            # At such a rate the time left would be frightening, and it is none of the job's.
+            return [*facts, self.tr("slower until your question is answered")]
+        return facts + self._rates(progress)
 
     def _rates(self, progress: IndexProgress) -> list[str]:
         facts = []

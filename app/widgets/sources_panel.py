@@ -113,10 +113,7 @@ class SourcesPanel(QWidget):
         self._column.insertWidget(self._column.count() - 1, part)
 
     def _drop_cards(self) -> None:
-        for part in (*self._cards, *self._headings):
-            self._column.removeWidget(part)
-            part.hide()
-            part.deleteLater()
+        bits.drop(self._column, (*self._cards, *self._headings))
         self._cards.clear()
         self._headings.clear()
 

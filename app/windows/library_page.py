@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
@@ -156,7 +156,7 @@ class LibraryPage(Page):
             else:
                 card.show_collection(collection, self._library.folders)
             self._cards.append(card)
-        _drop(self._collections_column, before.values())
+        bits.drop(self._collections_column, before.values())
         _arrange(self._collections_column, self._cards)
         self._fit_collections()
 
@@ -190,7 +190,7 @@ class LibraryPage(Page):
             else:
                 card.show_folder(folder)
             self._decisions.append(card)
-        _drop(self._decisions_column, before.values())
+        bits.drop(self._decisions_column, before.values())
         _arrange(self._decisions_column, self._decisions)
 
     def _new_decision(self, folder: Folder) -> DecisionCard:
@@ -279,13 +279,6 @@ def _column() -> tuple[QScrollArea, QVBoxLayout]:
     scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     return scroll, layout
-
-
-def _drop(layout: QBoxLayout, widgets: Iterable[QWidget]) -> None:
-    for widget in widgets:
-        layout.removeWidget(widget)
-        widget.hide()
-        widget.deleteLater()
 
 
 def _arrange(layout: QBoxLayout, widgets: Sequence[QWidget]) -> None:

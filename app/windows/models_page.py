@@ -120,10 +120,7 @@ class ModelsPage(Page):
         return self.tr("Answers are quotes from your files until a model is chosen."), "notice", ("info", "accent")
 
     def _rebuild(self) -> None:
-        for row in self._rows:
-            self._column.removeWidget(row)
-            row.hide()
-            row.deleteLater()
+        bits.drop(self._column, self._rows)
         self._rows = []
         for position, entry in enumerate(self._picker.models):
             is_current = entry.path == self._picker.current and bool(self._picker.current)

@@ -338,7 +338,7 @@ def test_an_engine_that_is_there_and_refuses_is_replaced_by_another_one(qtbot, m
     with qtbot.waitSignal(client.became_ready, timeout=TIMEOUT_MS):
         client.start_again()
     assert client.engine_pid not in (None, before)
-    assert not heard.died
+    assert heard.died == ["The engine is being started again."], "who had asked something asks again"
     assert not heard.gave_up
 
 

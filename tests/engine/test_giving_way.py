@@ -112,12 +112,21 @@ def test_what_documents_rest_counts_for_nothing_on_the_clock_of_their_work():
     assert giving_way.working_seconds() == pytest.approx(5.0)
 
 
-def test_a_batch_that_fails_leaves_its_place():
-    giving_way = GivingWay(Somebody(is_waiting=True).share, Clock())
-    with pytest.raises(ValueError, match="broken"), giving_way.batch():
+def test_a_batch_that_fails_counts_as_any_other():
+    clock = Clock()
+    giving_way = GivingWay(Somebody(is_waiting=True).share, clock)
+
+    def break_off() -> None:
+        clock.now += 0.5
         raise ValueError("broken")
-    with giving_way.batch():
-        pass
+
+    with pytest.raises(ValueError, match="broken"), giving_way.batch():
+        break_off()
+    following = Batch(giving_way)
+    assert not following.has_begun.wait(A_WHILE)
+    clock.now += 1.6
+    assert following.has_begun.wait(SOON)
+    following.end()
 
 
 def test_a_rest_fits_the_share_and_has_an_end():
