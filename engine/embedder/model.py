@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -25,6 +26,7 @@ from engine.embedder.backends import BackendRefused, Model, Place, Vectors
 from engine.embedder.bert_numpy import NumpyBert
 from engine.embedder.setup import Setup, batches
 from engine.embedder.spec import EmbedderSpec
+from engine.embedder.trial import PutOff
 from engine.embedder.turnstile import Turnstile
 from engine.embedder.workers import at_once
 from engine.errors import EmbedderUnavailable
@@ -34,7 +36,7 @@ from engine.memory.garbage import settle
 from engine.memory.hardware import probe
 from engine.memory.heap import trim_heap
 from engine.memory.ledger import Growth, Lease, Ledger
-from engine.yielding import available_cores
+from engine.yielding import available_cores, done_yielding
 
 log = logging.getLogger(__name__)
 
@@ -204,14 +206,22 @@ class Embedder:
         setup = bert.setup(settings.num_threads or available_cores(), settings.batch_size)
         return (bert,) * setup.num_workers, setup, beside
 
-    def _whole(self) -> _Found:
-        """The model with torch, run as the self-test found fastest, as often as that takes."""
+    def _whole(self, *, gives_way: bool = False) -> _Found:
+        """The model with torch, run as the self-test found fastest, as often as that takes.
+
+        Raises:
+            PutOff: It gives way, and somebody waits for an answer.
+        """
+        import_libraries = partial(backends.load_libraries, self.spec)
         with self._ledger.growing("runtime", "the embedder's libraries"):
-            backends.load_libraries(self.spec)
+            # Seconds that cannot be broken off.
+            done_yielding(import_libraries) if gives_way else import_libraries()
+        somebody_waits = (lambda: not self._giving_way.is_free) if gives_way else trial.nobody_waits
         beside = Growth()
         try:
             with self._growing() as beside:
-                chosen = trial.choose(backends.load(self.spec), self.identity, self._settings, self._cache)
+                model = backends.load(self.spec)
+                chosen = trial.choose(model, self.identity, self._settings, self._cache, somebody_waits=somebody_waits)
                 return chosen.model.for_workers(chosen.setup.num_workers), chosen.setup, beside
         except BaseException:
             beside.release()
@@ -248,7 +258,10 @@ class Embedder:
         coming = self._ledger.take("runtime", "room for what embeds many documents", "ram", COMING_BYTES)
         try:
             with self._around_loading():
-                found = self._whole()
+                found = self._whole(gives_way=True)
+        except PutOff:
+            log.info("torch is loaded for documents when the question that came meanwhile is answered")
+            return
         except Exception as error:  # noqa: BLE001 - whatever libraries raise, it runs as it is
             log.warning("the embedding model goes on without torch: %s", error)
             self._light_seconds = float("-inf")

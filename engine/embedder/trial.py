@@ -67,6 +67,15 @@ Way = tuple[Backend, NumberFormat]
 Clock = Callable[[], float]
 
 
+class PutOff(Exception):
+    """Somebody waits for something else: what is measured now would hold them up, and would be wrong as well."""
+
+
+def nobody_waits() -> bool:
+    """For whoever has nothing else to wait for than what is measured."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """The model as it is to be run, and the choice in words."""
@@ -81,6 +90,7 @@ def choose(
     settings: EmbedderSettings,
     cache: Path | None,
     clock: Clock = time.perf_counter,
+    somebody_waits: Callable[[], bool] = nobody_waits,
 ) -> Chosen:
     """The fastest way of running `model` (which is in float32) that keeps its vectors.
 
@@ -90,8 +100,13 @@ def choose(
         settings: What the user wants instead of what would be measured.
         cache: The folder for findings and exports; None keeps nothing.
         clock: Seconds.
+        somebody_waits: Whether this is to be put off.
+
+    Raises:
+        PutOff: Somebody waits; nothing was found.
     """
-    trial = _Trial(model, settings, None if cache is None else cache / "embedders" / _name(identity), clock)
+    export = None if cache is None else cache / "embedders" / _name(identity)
+    trial = _Trial(model, settings, export, clock, somebody_waits)
     key = _key(identity, settings)
     found = _read(cache, key)
     if found is not None:
@@ -107,8 +122,16 @@ def choose(
 class _Trial:
     """One run of the self-test."""
 
-    def __init__(self, model: Model, settings: EmbedderSettings, export: Path | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        model: Model,
+        settings: EmbedderSettings,
+        export: Path | None,
+        clock: Clock,
+        somebody_waits: Callable[[], bool],
+    ) -> None:
         self._model, self._settings, self._export, self._clock = model, settings, export, clock
+        self._somebody_waits = somebody_waits
         default = backends.default_threads()
         self._num_threads = settings.num_threads or default
         self._refusals: list[str] = []
@@ -144,7 +167,12 @@ class _Trial:
         setup = self._with_batches(model, setup)
         backends.set_threads(setup.num_threads)
         setup = _replace(setup, batch_bytes=self._batch_bytes(model, setup))
+        self._give_way()
         return Chosen(model, _replace(setup, refusals=tuple(self._refusals)))
+
+    def _give_way(self) -> None:
+        if self._somebody_waits():
+            raise PutOff
 
     def _ways(self) -> list[Way]:
         """What is to be measured, float32 as it is first."""
@@ -173,6 +201,7 @@ class _Trial:
         return settings.backend in ("", way[0]) and settings.number_format in ("", way[1])
 
     def _measured(self, way: Way, model: Model) -> Measured:
+        self._give_way()
         self._encoded(model, SAMPLE[:2])  # the first call also prepares its kernels
         begun = self._clock()
         vectors = self._encoded(model, SAMPLE)
@@ -231,6 +260,7 @@ class _Trial:
 
     def _seconds(self, model: Model, setup: Setup) -> float:
         """For chunks of full length, of which there are enough for every worker to have several batches."""
+        self._give_way()
         models = model.for_workers(setup.num_workers)
         turnstile = Turnstile(len(models))
         full = [text for text in SAMPLE if len(text) > len(_PROSE) * 8]

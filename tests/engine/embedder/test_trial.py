@@ -58,6 +58,7 @@ class Machine:
         self.gain_of_workers, self.lock = 1.0, threading.Lock()
         # Something else keeps it busy for a moment when so many texts are embedded.
         self.hiccups: range = range(0)
+        self.somebody_comes_at: float = float("inf")
         self.plain, self.half = FakeModel(self, 0.02), FakeModel(self, 0.01)
         self.openvino: FakeModel | None = FakeModel(self, 0.008)
         self.installed = ("sentence-transformers",)
@@ -76,7 +77,10 @@ class Machine:
 
     def choose(self, cache: Path | None = None, **settings: object) -> trial.Chosen:
         wishes = EmbedderSettings(**settings)
-        return trial.choose(self.plain, "model@1", wishes, cache, lambda: self.now)  # type: ignore[arg-type]
+        return trial.choose(self.plain, "model@1", wishes, cache, lambda: self.now, self._somebody_waits)  # type: ignore[arg-type]
+
+    def _somebody_waits(self) -> bool:
+        return self.num_encoded >= self.somebody_comes_at
 
 
 @pytest.fixture
@@ -195,3 +199,24 @@ def test_what_a_busy_machine_shows_is_not_kept(machine: Machine, tmp_path: Path)
 
     assert setup.batch_tokens == DEFAULT_BATCH_TOKENS
     assert list(tmp_path.iterdir()) == []
+
+
+def test_whoever_waits_for_an_answer_has_it_put_off_and_what_was_measured_is_not_kept(
+    machine: Machine, tmp_path: Path
+) -> None:
+    machine.choose()
+    num_of_a_whole_test, machine.num_encoded = machine.num_encoded, 0
+    for machine.somebody_comes_at in (0, len(trial.SAMPLE), num_of_a_whole_test):
+        machine.num_encoded = 0
+        with pytest.raises(trial.PutOff):
+            machine.choose(tmp_path)
+        # What is being measured is measured to its end.
+        assert machine.num_encoded <= machine.somebody_comes_at + 2 * trial._TEXTS_PER_CORE
+
+    machine.somebody_comes_at = float("inf")
+    machine.num_encoded = 0
+    machine.choose(tmp_path)
+    assert machine.num_encoded == num_of_a_whole_test
+    machine.somebody_comes_at = 0
+    # What was found before takes no time.
+    machine.choose(tmp_path)
