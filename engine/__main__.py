@@ -61,7 +61,7 @@ def main(stream: BinaryIO) -> int:
         host.open(lambda publish: Engine(Home.find(), publish, warm=is_warm, watches=is_warm))
         host.serve(sys.stdin.buffer)
     except _Terminated:
-        pass
+        host.leave_questions_open()
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _end_soon()

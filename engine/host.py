@@ -19,7 +19,7 @@ from engine import protocol, wire
 from engine.core import Question
 from engine.engine import Engine
 from engine.errors import ProtocolError, RagdollError
-from engine.events import Event, PhaseChanged
+from engine.events import AnswerCancelled, AnswerFailed, Event, PhaseChanged
 from engine.notices import notice_of
 from engine.outlet import Outlet
 from engine.protocol import Message, Nothing
@@ -39,6 +39,7 @@ class Host:
         self._refusal: RagdollError | None = None
         self._phase = ""
         self._is_stopping = threading.Event()
+        self._tells_ends = True
         self._pool = ThreadPoolExecutor(max_workers=3, thread_name_prefix="request")
 
     def open(self, open_engine: Callable[[Callable[[Event], None]], Engine]) -> None:
@@ -52,6 +53,8 @@ class Host:
 
     def publish(self, event: Event) -> None:
         """The engine's listener: called on its threads, so it only queues."""
+        if isinstance(event, AnswerCancelled | AnswerFailed) and not self._tells_ends:
+            return
         if isinstance(event, PhaseChanged):
             self._phase = event.phase
         notice = notice_of(event)
@@ -73,6 +76,13 @@ class Host:
                     break
             else:
                 self._dispatch(request)
+
+    def leave_questions_open(self) -> None:
+        """Says from now on of no question that it was stopped or failed.
+
+        Where we are ended from outside, nobody stopped them: a window that is still there asks the next engine.
+        """
+        self._tells_ends = False
 
     def close(self) -> None:
         """Ends the engine and writes what is still to be said."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -258,6 +259,23 @@ def test_an_engine_killed_while_it_indexes_leaves_no_half_document(home: Path, t
         assert {document.state for document in documents} == {"indexed"}
         reply = engine.result(protocol.SEARCH, protocol.Search(query="lighthouse number 59 painted", top_k=3))
         assert any(passage.document.endswith("note59.md") for passage in reply.passages)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there, nobody sends SIGTERM")
+def test_an_engine_that_is_ended_from_outside_says_of_no_question_that_it_was_stopped(
+    home: Path, corpus: Path, model: Path
+):
+    with EngineProcess(home) as engine:
+        engine.add(corpus)
+        engine.result(protocol.MODELS_USE, protocol.ModelFile(path=str(model)))
+        engine.result(protocol.ASK, endless("a"))
+        engine.result(protocol.ASK, endless("b"))
+        engine.wait_for_kind(protocol.AnswerTokens)
+        engine.process.send_signal(signal.SIGTERM)
+        assert engine.process.wait(60) == 0
+        engine.close()
+        ends = (protocol.AnswerFinished, protocol.AnswerCancelled, protocol.AnswerFailed)
+        assert not [notice for notice in engine.notices if isinstance(notice, ends)]
 
 
 def test_an_engine_killed_while_it_answers_can_be_asked_again(home: Path, corpus: Path, model: Path):
