@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, QRectF, Qt
+import os
+from urllib.parse import unquote_to_bytes
+
+from PySide6.QtCore import QEvent, QObject, QRectF, Qt, QUrl
 from PySide6.QtGui import QColor, QDragEnterEvent, QDragMoveEvent, QDropEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
 from app import theme
 
+# What Qt puts in place of bytes that are no UTF-8.
+REPLACED = "\ufffd"
+
 
 def dropped_paths(event: QDropEvent) -> tuple[str, ...]:
     """The local folders and files of a drop, as they are: the engine expands folders, not we."""
-    return tuple(path for url in event.mimeData().urls() if (path := url.toLocalFile()))
+    return tuple(path for url in event.mimeData().urls() if (path := _local_path(url)))
+
+
+def _local_path(url: QUrl) -> str:
+    """Of a file or folder here, else ""; a name that is not UTF-8 keeps its bytes, as `os.fsdecode` writes them."""
+    path = url.toLocalFile()
+    if os.name != "nt" and REPLACED in path:
+        return os.fsdecode(unquote_to_bytes(url.path(QUrl.ComponentFormattingOption.FullyEncoded)))
+    return path
 
 
 class DropOverlay(QWidget):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
-from PySide6.QtCore import QMimeData, QUrl
+from PySide6.QtCore import QByteArray, QMimeData, QUrl
 from PySide6.QtGui import QDragLeaveEvent
 from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 
@@ -40,6 +42,15 @@ def test_a_drop_goes_to_the_collection_that_is_asked(window, client, models, fol
     models.conversation.set_collection("Rust")
     drop_on(window, place_of(window, "chat"), mime_of(folder))
     assert client.asked(protocol.ADD)[0].collection == "Rust"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there, names are no bytes")
+def test_a_name_that_is_not_utf8_is_added_by_its_bytes(window, client):
+    mime = QMimeData()
+    mime.setData("text/uri-list", QByteArray(b"file:///home/a%20b/caf%E9%25\r\nfile:///home/%EF%BF%BD\r\n"))
+    drop_on(window, place_of(window, "chat"), mime)
+    (added,) = client.asked(protocol.ADD)
+    assert [os.fsencode(path) for path in added.paths] == [b"/home/a b/caf\xe9%", "/home/\ufffd".encode()]
 
 
 def test_the_overlay_says_where_it_would_go_and_leaves_with_the_drag(window, folder):
