@@ -6,7 +6,7 @@ to be read again, whatever costs less. It comes back before anybody new who is n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from engine.errors import NoCells
@@ -144,6 +144,10 @@ class Admission:
     def rank(self, group: SequenceGroup) -> int:
         """How urgent a group is by now; 0 is the most urgent."""
         return self._queue.rank(group)
+
+    def note_served(self, groups: Iterable[SequenceGroup]) -> None:
+        """Something was computed for these."""
+        self._queue.note_served({group.request.priority for group in groups})
 
     def preempt(self, group: SequenceGroup) -> None:
         """Takes all cells from a running group; it waits to go on where it was."""
@@ -303,7 +307,7 @@ class Admission:
         self._groups.running.append(group)
         self._groups.running.sort(key=lambda each: each.arrival)
         now = self._clock()
-        group.waited_seconds += now - group.waiting_since
+        group.waited_seconds += self._queue.starved_seconds(group)
         group.status = SequenceStatus.RUNNING
         if not group.has_read_prompt:
             group.read_since = now

@@ -39,10 +39,10 @@ class Metering:
         self._tally.note_step(seconds)
 
     def _note_idle(self, batch: Sequence[Work], seconds: float) -> None:
-        """Whoever has cells and got nothing computed has waited, and becomes more urgent by it."""
-        served = {work.group.request_id for work in batch}
+        """Whoever has cells has waited where its kind got nothing computed, and becomes more urgent by it."""
+        served = {work.group.request.priority for work in batch}
         for group in self._groups.running:
-            if group.request_id not in served:
+            if group.request.priority not in served:
                 group.waited_seconds += seconds
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import get_args
 
 from engine.core import Priority
@@ -32,14 +32,27 @@ class Queueing:
     def __init__(self, groups: Groups, keeper: Keeper, can_share: bool, clock: Callable[[], float]) -> None:
         """Without `can_share` nothing is looked for."""
         self._groups, self._keeper, self._can_share, self._clock = groups, keeper, can_share, clock
+        self._served_at: dict[Priority, float] = {}
         self.awaits_disk = False
 
     def rank(self, group: SequenceGroup) -> int:
         """How urgent a group is by now; 0 is the most urgent."""
         waited = group.waited_seconds
         if group.status is not SequenceStatus.RUNNING:
-            waited += self._clock() - group.waiting_since
+            waited += self.starved_seconds(group)
         return rank(group.request.priority, waited)
+
+    def starved_seconds(self, group: SequenceGroup) -> float:
+        """For how long a group that waits has waited behind others than its own kind.
+
+        Of a script's hundred questions nearly all wait for long, and none of them for somebody at the window.
+        """
+        served_at = self._served_at.get(group.request.priority, group.waiting_since)
+        return self._clock() - max(group.waiting_since, served_at)
+
+    def note_served(self, priorities: Iterable[Priority]) -> None:
+        """Something was computed for requests of these."""
+        self._served_at |= dict.fromkeys(priorities, self._clock())
 
     def next(self, begins: Begins = lambda group, cached_tokens: True) -> SequenceGroup | None:
         """Whose turn it is, of those whose kept KV has been read from disk.

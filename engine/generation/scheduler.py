@@ -1,8 +1,9 @@
 """What the next step computes, who is admitted and who has to leave: pure functions over frozen snapshots.
 
-Requests are served first come, first served within a priority; a request that has waited long counts as more urgent,
-so that nothing starves. Among equals, those are preferred of whose prompt more is kept in relation to what has to be
-computed (RAGCache, https://arxiv.org/abs/2404.12457, section 5.2), but nobody is passed over more than a few times.
+Requests are served first come, first served within a priority; a request that has waited long behind others than its
+own kind counts as more urgent, so that nothing starves. Among equals, those are preferred of whose prompt more is kept
+in relation to what has to be computed (RAGCache, https://arxiv.org/abs/2404.12457, section 5.2), but nobody is passed
+over more than a few times.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from engine.core import Priority
 from engine.generation.rows import TILE_TOKENS
 
 _RANKS: dict[Priority, int] = {"interactive": 0, "batch": 1, "idle": 2}
-# A batch request counts as interactive after this long in the queue, one for idle times after twice as long.
+# A batch request counts as interactive when for so long nothing was computed for any, one for idle times after twice
+# as long.
 AGEING_SECONDS = 60.0
 # Answers that are being written pause at most about this long for a chunk of somebody's prompt.
 STALL_SECONDS = 0.4
@@ -68,7 +70,7 @@ class Resident:
 
 
 def rank(priority: Priority, waited_seconds: float) -> int:
-    """0 is the most urgent; waiting makes any request urgent in the end."""
+    """0 is the most urgent; waiting behind more urgent ones makes any request urgent in the end."""
     return max(0, _RANKS[priority] - int(waited_seconds / AGEING_SECONDS))
 
 

@@ -449,6 +449,7 @@ class StepLoop:
         """What the next batches, and plans, go by."""
         self._batching.note(seconds, *self._context.disk_seconds())
         self._metering.note(batch, seconds)
+        self._admission.note_served(work.group for work in batch)
         self._gathering.note(batch)
         if self._groups.waiting and self._admission.lacks_cells:
             self._tally.note_busy(self._cells.num_used / self._cells.num_cells)

@@ -271,6 +271,38 @@ def test_people_do_not_wait_behind_scripts_that_have_waited_long() -> None:
     assert parts.groups.running == [scripts[0], person]
 
 
+def test_people_take_the_place_of_scripts_that_have_waited_long_for_other_scripts() -> None:
+    parts = Parts(num_cells=256, max_running=2)
+    scripts = [parts.waiting(prompt(100 * number + 1, 10), priority="batch") for number in range(4)]
+    for first in scripts[:2]:
+        parts.time.now += 2 * AGEING_SECONDS
+        parts.admission.note_served(parts.groups.running or [first])
+        parts.admission.admit()
+    assert parts.groups.running == scripts[:2]
+    parts.time.now += 2 * AGEING_SECONDS
+    parts.admission.note_served(scripts[:1])
+    person = parts.waiting(prompt(900, 10))
+    parts.admission.look_again()
+    parts.admission.admit()
+    assert person in parts.groups.running
+    assert min(parts.groups.running, key=parts.admission.rank) is person
+
+
+def test_scripts_that_nothing_was_computed_for_are_served_beside_people_in_the_end() -> None:
+    parts = Parts(num_cells=256, max_running=1)
+    script = parts.waiting(prompt(1, 10), priority="batch")
+    parts.admission.note_served([script])
+    parts.time.now += AGEING_SECONDS
+    parts.waiting(prompt(500, 10))
+    parts.admission.admit()
+    assert parts.groups.running == [script]
+    # And is not put out again by the next one who comes.
+    parts.admission.note_served([script])
+    parts.admission.look_again()
+    parts.admission.admit()
+    assert parts.groups.running == [script]
+
+
 def test_a_script_of_several_answers_begins_where_fewer_share_steps() -> None:
     parts = Parts()
     parts.admission.share_steps(ALONE)

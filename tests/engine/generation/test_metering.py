@@ -92,11 +92,12 @@ def test_a_batch_of_mostly_one_prompt_tells_what_reading_costs() -> None:
     assert before != pytest.approx(6.2)
 
 
-def test_who_has_cells_and_got_nothing_computed_has_waited() -> None:
+def test_who_has_cells_has_waited_where_its_kind_got_nothing_computed() -> None:
     parts = Parts()
-    served, idle = parts.running(prompt(1, 5), ((7,),)), parts.running(prompt(20, 5), ((7,),))
+    served, beside = parts.running(prompt(1, 5), ((7,),)), parts.running(prompt(20, 5), ((7,),))
+    script = parts.running(prompt(40, 5), ((7,),), priority="batch")
     Metering(parts.groups, parts.profile, parts.tally, None).note([Work(served, served.lead, 1)], 2.0)
-    assert (served.waited_seconds, idle.waited_seconds) == (0.0, 2.0)
+    assert [group.waited_seconds for group in (served, beside, script)] == [0.0, 0.0, 2.0]
 
 
 def test_somebody_else_is_told_of_every_batch() -> None:

@@ -104,6 +104,21 @@ def test_waiting_counts_for_those_who_wait_and_having_waited_for_those_who_run()
     assert queue.rank(running) == 1
 
 
+def test_behind_its_own_kind_nobody_becomes_urgent() -> None:
+    parts = Parts()
+    queue, script = queue_of(parts), parts.waiting(prompt(1, 10), priority="batch")
+    for _ in range(5):
+        parts.time.now += AGEING_SECONDS - 1
+        assert queue.rank(script) == 1
+        queue.note_served({"batch"})
+    queue.note_served({"interactive"})
+    parts.time.now += AGEING_SECONDS
+    assert queue.rank(script) == 0
+    # One that has begun to be served has the others wait for it again.
+    queue.note_served({"batch"})
+    assert queue.rank(script) == 1
+
+
 def test_letting_go_twice_is_harmless_and_says_so() -> None:
     parts = Parts()
     first, second = parts.waiting(prompt(1, 10)), parts.waiting(prompt(20, 10))
