@@ -42,7 +42,7 @@ class Answering(QObject):
 
     turn_changed = Signal(object)  # the TurnView as it is now
     text_appended = Signal(object, str)  # the TurnView, and the piece that its text has got
-    refused = Signal()  # the engine did not take a question
+    refused = Signal(str)  # the engine did not take a question: the kind of its error
     others_added = Signal(str, object)  # a turn id, and the TurnViews of the further answers in its place
     store_failed = Signal(str, str)  # a sentence, a way out; said once until a save succeeds again
 
@@ -185,7 +185,7 @@ class Answering(QObject):
             sentence = f"{error.sentence} {error.way_out}".strip()
             end = cancelled(question.view) if question.is_stopping else failed(question.view, sentence)
             self._put(turn_id, end)
-            self.refused.emit()
+            self.refused.emit(error.kind)
 
     # --- inside ---
 

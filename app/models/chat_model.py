@@ -83,9 +83,15 @@ class ChatModel(QObject):
     # --- wishes ---
 
     def use(self, path: str, n_gpu_layers: int | None = None) -> None:
-        """Answers with this model here, and where a new chat begins; nothing else changes its model."""
+        """Answers with this model here, and where a new chat begins; nothing else changes its model.
+
+        One that new chats begin with already is not loaded anew, unless it answers here: then that is what is wished.
+        """
+        picker, was_here = self._picker, path == self.path
+        is_there = path == picker.chosen and picker.told_of_chosen.state in ("loading", "loaded")
         self._conversation.set_model(path)
-        self._picker.use(path, n_gpu_layers)
+        if was_here or not is_there or n_gpu_layers is not None:
+            picker.use(path, n_gpu_layers)
 
     def use_none(self) -> None:
         """Answers with quotes only, here and where a new chat begins."""

@@ -23,7 +23,7 @@ from app.models.turn_records import view_of
 from app.models.turns import TurnState, TurnView
 from app.tips import plain_tip
 from engine import protocol
-from engine.protocol import Filters, RagdollError
+from engine.protocol import DocumentState, Filters, RagdollError
 from engine.wire import WireError
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ FILE, ANSWER, FOUND_AT, STATE = range(4)
 # Enough for the largest batches that are written at once, and some that are searched meanwhile.
 OPEN_AT_ONCE = 64
 _PAGE_ROWS = 500
+# What is being read again has what was read before.
+_CAN_ANSWER: tuple[DocumentState, ...] = ("indexed", "offline", "pending")
 _MOST_REFUSED = 3
 _ANSWER_CHARACTERS = 400
 # What Markdown would not show, in a cell that shows plain text.
@@ -241,9 +243,7 @@ class EachFileModel(QAbstractTableModel):
     # --- listing ---
 
     def _list(self, question: str, collection: str | None, offset: int) -> None:
-        wanted = protocol.ListDocuments(
-            collection=collection, states=("indexed", "offline"), offset=offset, limit=_PAGE_ROWS
-        )
+        wanted = protocol.ListDocuments(collection=collection, states=_CAN_ANSWER, offset=offset, limit=_PAGE_ROWS)
         generation = self._generation
         self._client.request(
             protocol.DOCUMENTS,
@@ -360,9 +360,9 @@ class EachFileModel(QAbstractTableModel):
             self._feed()
             self._end_pause()
 
-    def _on_refused(self) -> None:
-        """An engine that takes nothing would have all that wait fail one after the other."""
-        self._num_refused += 1
+    def _on_refused(self, kind: str) -> None:
+        """An engine that takes nothing would have all that wait fail one after the other; a file that left does not."""
+        self._num_refused += kind != "NothingThere"
         if self.state == "running" and self._num_refused >= _MOST_REFUSED:
             self.pause()
 

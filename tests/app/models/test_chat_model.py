@@ -75,6 +75,22 @@ def test_what_is_chosen_in_a_chat_is_its_own_and_what_new_chats_begin_with(windo
     assert window.chat.path == ONE.path
 
 
+@pytest.mark.parametrize("state", ["loading", "loaded"])
+def test_a_model_that_is_there_for_other_chats_is_not_loaded_anew_for_this_one(window, two_chats, state):
+    window.client.tell(ModelState(state=state, path=TWO.path))
+    window.conversation.open(two_chats[0])
+    loads = window.asked_to_load()
+    window.chat.use(TWO.path)
+    assert (window.chat.path, window.asked_to_load()) == (TWO.path, loads)
+    # Here it answers already, so it is wished that it be loaded again; or otherwise.
+    window.chat.use(TWO.path)
+    assert window.asked_to_load() == loads + 1
+    window.conversation.open(two_chats[0])
+    window.chat.use(ONE.path)
+    window.chat.use(TWO.path, 3)
+    assert window.asked_to_load() == loads + 3
+
+
 def test_opening_a_chat_shows_its_model_and_loads_nothing(window, two_chats, qtbot):
     loads = window.asked_to_load()
     with qtbot.wait_signal(window.chat.changed):

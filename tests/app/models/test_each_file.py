@@ -245,6 +245,7 @@ def test_a_file_that_was_never_read_is_not_asked(desk: Desk) -> None:
     reply = protocol.DocumentsReply(documents=(unread, document(2)), total=2, by_state={})
     desk.client.answer(protocol.DOCUMENTS, reply)
     assert [file.document_id for file in desk.model._files] == [2]
+    assert set(desk.client.asked(protocol.DOCUMENTS)[-1].states) == {"indexed", "offline", "pending"}
 
 
 def test_without_an_engine_it_says_so_and_keeps_what_is_shown(desk: Desk) -> None:
@@ -276,6 +277,14 @@ def test_an_engine_that_takes_nothing_makes_it_pause_before_all_have_failed(desk
     desk.model.ask_failed_again()
     assert desk.model.state == "running"
     assert desk.states().count("failed") == 0
+
+
+def test_files_that_left_the_library_end_alone_and_have_nobody_pause(desk: Desk) -> None:
+    desk.begin(6)
+    for _ in range(5):
+        desk.client.refuse(protocol.ASK, "There is no such file.", "NothingThere")
+    assert desk.model.state == "running"
+    assert desk.states() == [*["failed"] * 5, "searching"]
 
 
 def test_a_pause_in_which_the_last_file_answers_is_an_end(desk: Desk) -> None:
