@@ -1,7 +1,8 @@
 """The engine as a process: requests come in by lines, replies and notifications go out, until stdin ends.
 
 The main thread only reads and dispatches, so a ping is answered whatever the engine is busy with; requests
-that touch the disk run on a small pool.
+that touch the disk run on a small pool. Pages have a thread of their own: a document on a share that hangs takes
+minutes, and whoever clicks on three of its citations can still pause, choose a model or change settings.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import base64
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -41,6 +42,8 @@ class Host:
         self._is_stopping = threading.Event()
         self._tells_ends = True
         self._pool = ThreadPoolExecutor(max_workers=3, thread_name_prefix="request")
+        self._viewer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="page")
+        self._next_page: tuple[Request, Future[None]] | None = None
 
     def open(self, open_engine: Callable[[Callable[[Event], None]], Engine]) -> None:
         """Opens the engine; if that cannot be, every request is answered with the reason."""
@@ -90,6 +93,7 @@ class Host:
         if self._engine is not None:
             # Requests that are being carried out may be waiting for what gives way to questions.
             self._engine.cancel_all()
+        self._viewer.shutdown(wait=False, cancel_futures=True)
         self._pool.shutdown(wait=True, cancel_futures=True)
         if self._engine is not None:
             self._engine.close()
@@ -104,8 +108,19 @@ class Host:
         elif request.method in (protocol.ASK, protocol.CANCEL):
             # In the order they came, and at once: both only queue.
             self._reply(request)
+        elif request.method is protocol.PAGE:
+            self._turn_to(request)
         else:
             self._pool.submit(self._reply, request)
+
+    def _turn_to(self, request: Request) -> None:
+        """Shows a page after the one that is being read; of those that wait only the newest is wanted."""
+        if self._next_page is not None:
+            earlier, waiting = self._next_page
+            if waiting.cancel():
+                superseded = RagdollError("Another page was asked for.")
+                self._outlet.send(wire.encode_error(earlier.id, superseded))
+        self._next_page = request, self._viewer.submit(self._reply, request)
 
     def _reply(self, request: Request) -> None:
         try:

@@ -1,0 +1,122 @@
+"""Tests for engine.host, with an engine that does what the test wants."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from engine import protocol, wire
+from engine.core import PageView
+from engine.errors import RagdollError
+from engine.events import AnswerCancelled, AnswerFailed
+from engine.host import Host
+from engine.outlet import Outlet
+from engine.protocol import Message, Method, Nothing
+
+PATIENCE_S = 20.0
+
+
+class Lines(io.RawIOBase):
+    """What the host writes, by the ids of requests; `said` are the notices."""
+
+    def __init__(self) -> None:
+        self.replies: dict[int, Any] = {}
+        self.said: list[Any] = []
+        self._changed = threading.Condition()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, line: Any) -> int:
+        with self._changed:
+            message = wire.decode_message(bytes(line))
+            if isinstance(message, wire.Reply):
+                self.replies[message.id] = message
+            else:
+                self.said.append(message)
+            self._changed.notify_all()
+        return len(line)
+
+    def wait_for(self, *request_ids: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: set(request_ids) <= set(self.replies), PATIENCE_S), self.replies
+
+
+class SlowPages:
+    """An engine whose pages take until `go_on`; `shown` are those that were begun."""
+
+    def __init__(self) -> None:
+        self.shown: list[int | None] = []
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def start_ticker(self, publish: object) -> None: ...
+
+    def cancel_all(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def page(self, document_id: int, page: int | None, *_: object) -> PageView:
+        self.shown.append(page)
+        self.begun.set()
+        assert self.go_on.wait(PATIENCE_S)
+        raise RagdollError(f"Page {page} is empty.")
+
+    def pause_indexing(self) -> None: ...
+
+
+@pytest.fixture
+def lines() -> Lines:
+    return Lines()
+
+
+@pytest.fixture
+def engine() -> SlowPages:
+    return SlowPages()
+
+
+@pytest.fixture
+def host(lines: Lines, engine: SlowPages) -> Iterator[Host]:
+    host = Host(Outlet(lines))  # type: ignore[arg-type]
+    host.open(lambda publish: engine)  # type: ignore[arg-type, return-value]
+    yield host
+    engine.go_on.set()
+    host.close()
+
+
+def asked(host: Host, *requests: tuple[Method[Any, Any], Message], first_id: int = 1) -> None:
+    encoded = [wire.encode_request(first_id + place, *request) for place, request in enumerate(requests)]
+    host.serve(io.BytesIO(b"".join(encoded)))
+
+
+def page(number: int) -> tuple[Method[Any, Any], Message]:
+    return protocol.PAGE, protocol.PageRequest(document_id=1, page=number)
+
+
+def test_pages_that_take_long_hold_nothing_else_up_and_only_the_newest_of_those_that_wait_is_shown(
+    host: Host, engine: SlowPages, lines: Lines
+) -> None:
+    asked(host, page(1))
+    assert engine.begun.wait(PATIENCE_S)
+    asked(host, *map(page, (2, 3, 4)), (protocol.PAUSE, Nothing()), first_id=2)
+    lines.wait_for(2, 3, 5)
+    assert lines.replies[5].error is None
+    assert [lines.replies[number].error.sentence for number in (2, 3)] == ["Another page was asked for."] * 2
+    assert set(lines.replies) == {2, 3, 5}
+    engine.go_on.set()
+    lines.wait_for(1, 4)
+    assert engine.shown == [1, 4]
+    assert lines.replies[4].error.sentence == "Page 4 is empty."
+
+
+def test_where_questions_are_left_open_nothing_is_said_of_their_ends(host: Host, lines: Lines) -> None:
+    host.publish(AnswerCancelled("stopped"))
+    host.leave_questions_open()
+    host.publish(AnswerCancelled("closed"))
+    host.publish(AnswerFailed("closed as well", RagdollError("The engine is closed.")))
+    asked(host, (protocol.PING, Nothing()), first_id=7)
+    lines.wait_for(7)
+    assert [notice.question_id for notice in lines.said] == ["stopped"]
