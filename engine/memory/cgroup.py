@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import dropwhile
 from pathlib import Path
 
 # Version 1 writes a number of about 2**63 where there is no limit, version 2 "max".
@@ -50,9 +51,10 @@ class CgroupMemory:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """What a version of the groups calls things."""
+    """What a version of the groups calls things; beyond `limit` one is killed, beyond `throttle` slowed down."""
 
     limit: str
+    throttle: str
     usage: str
     anonymous: str
     shmem: str
@@ -65,6 +67,7 @@ class _Names:
 
 _V1 = _Names(
     "memory.limit_in_bytes",
+    "",
     "memory.usage_in_bytes",
     "total_rss",
     "total_shmem",
@@ -75,6 +78,7 @@ _V1 = _Names(
 )
 _V2 = _Names(
     "memory.max",
+    "memory.high",
     "memory.current",
     "anon",
     "shmem",
@@ -136,8 +140,10 @@ def _look(names: _Names, own: str, table: Mapping[str, int], limits: Sequence[_L
 
 def _limit(folder: str, names: _Names) -> _Limit | None:
     """None where the group has none."""
-    limit_bytes = _number(f"{folder}/{names.limit}")
-    if limit_bytes is None or limit_bytes >= _NO_LIMIT_FROM_BYTES:
+    files = (names.limit, names.throttle) if names.throttle else (names.limit,)
+    told = (_number(f"{folder}/{file}") for file in files)
+    limit_bytes = min((limit for limit in told if limit is not None), default=_NO_LIMIT_FROM_BYTES)
+    if limit_bytes >= _NO_LIMIT_FROM_BYTES:
         return None
     table = _table(f"{folder}/{_STATISTICS}")
     used_bytes = (_number(f"{folder}/{names.usage}") or 0) - sum(table.get(name, 0) for name in names.droppable)
@@ -150,11 +156,19 @@ def _place(roots: tuple[Path, Path], said: str) -> _Place | None:
     lines = (line.split(":", 2) for line in said.splitlines())
     paths = {name: path for _, names, path in lines for name in names.split(",")}
     for root, names, path in ((roots[0], _V1, paths.get("memory")), (roots[1], _V2, paths.get(""))):
-        folder = root if path is None else _folder(root, path)
-        if path is not None and (folder / names.usage).is_file():
-            above = (one for one in folder.parents if one == root or root in one.parents)
-            return _Place(names, (str(folder), *map(str, above)))
+        if path is None:
+            continue
+        folder = _folder(root, path)
+        around = (folder, *(one for one in folder.parents if one == root or root in one.parents))
+        # Memory need not be counted for each group below one for which it is.
+        counted = tuple(dropwhile(partial(_lacks, names.usage), around))
+        if counted:
+            return _Place(names, tuple(map(str, counted)))
     return None
+
+
+def _lacks(name: str, folder: Path) -> bool:
+    return not (folder / name).is_file()
 
 
 def _folder(root: Path, path: str) -> Path:

@@ -1,9 +1,11 @@
 """Pressure: how short memory is, as the system says, beside how much of it is left.
 
 Linux counts how long tasks wait for memory (PSI, /proc/pressure/memory) and how often a control group reached its
-limit. Neither says alone that giving memory back helps: another group may be the one that waits, and a group that
-reads many files reaches its limit with page cache that costs nothing. So what waits counts where little is left.
-Taking a sample is an effect, of well under a millisecond; what it means is pure.
+limit. Neither says alone that giving memory back helps: another program may be the one that waits, a group that reads
+many files reaches its limit with page cache that costs nothing, and a machine with plenty of memory waits for pages
+that it swapped out over night. So what waits counts where little is left or our own group has a limit, and as long as
+it goes on: averages outlast what they are of. Taking a sample is an effect, of well under a millisecond; what it means
+is pure.
 """
 
 from __future__ import annotations
@@ -18,9 +20,11 @@ from engine.protocol import PressureLevel
 
 _SYSTEM_FILE = Path("/proc/pressure/memory")
 _GROUPS, _OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
-_AVERAGE = re.compile(r"^(some|full) avg10=([0-9.]+)", re.MULTILINE)
+_LINE = re.compile(r"^(some|full) avg10=([0-9.]+)(?:.* total=([0-9]+))?", re.MULTILINE)
 # Of the last ten seconds, in which some task (or every task) waited for memory.
 SOME_STALLED, ALL_STALLED = 0.10, 0.05
+# Between two looks; less is what any machine waits now and then.
+GOES_ON_SECONDS = 0.01
 # Of all memory that is left: below the first, waiting is for what we could give back; below the last, it is soon too
 # late. A plan that uses its whole budget leaves more than each of them (budgets.py).
 LITTLE_LEFT, VERY_LITTLE_LEFT, NOTHING_LEFT = 0.10, 0.03, 0.015
@@ -30,12 +34,20 @@ LITTLE_LEFT, VERY_LITTLE_LEFT, NOTHING_LEFT = 0.10, 0.03, 0.015
 class Stalls:
     """Shares of the last ten seconds in which some task, and in which every task, waited for memory.
 
-    `is_own`: counted for our own control group, and not for the whole machine.
+    `is_own`: counted for our own control group, and not for the whole machine; ours where that has a limit.
+    `total_seconds` is how long some task has waited in all; None where that is not told.
     """
 
     some: float = 0.0
     full: float = 0.0
     is_own: bool = False
+    total_seconds: float | None = None
+
+    def since(self, before: Stalls) -> Stalls:
+        """The same where it goes on, and none where all of it is from before."""
+        if self.total_seconds is None or before.total_seconds is None:
+            return self
+        return self if self.total_seconds - before.total_seconds >= GOES_ON_SECONDS else Stalls(is_own=self.is_own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +67,8 @@ class Sample:
 
 def level(now: Sample, before: Sample | None = None) -> PressureLevel:
     """How short memory is; `before` is the sample that was taken last, some seconds ago."""
-    stalls, left = now.stalls, now.left
+    left = now.left
+    stalls = now.stalls if before is None else now.stalls.since(before.stalls)
     was_refused = before is not None and now.num_refused > before.num_refused
     if left < NOTHING_LEFT or (stalls.full >= ALL_STALLED and (stalls.is_own or left < VERY_LITTLE_LEFT)):
         return "full"
@@ -88,7 +101,8 @@ class PressureGauge:
                 for memory as the system counts it, so while there are any only what is left tells.
         """
         stalls, left_bytes = self._read_stalls(), hardware.ram_free_bytes + leaving_bytes
-        if leaving_bytes:
+        if leaving_bytes or not hardware.is_limited:
+            # The group of somebody's session has all of its programs in it.
             stalls = replace(stalls, is_own=False)
         now = sample(replace(hardware, ram_free_bytes=left_bytes), stalls)
         found = level(now, self._before)
@@ -112,9 +126,10 @@ class _StallFile:
 
 
 def stalls_of(text: str, *, is_own: bool) -> Stalls:
-    """From what such a file says: "some avg10=1.50 avg60=…" in per cent, and the same for "full"."""
-    averages = {name: float(value) / 100 for name, value in _AVERAGE.findall(text)}
-    return Stalls(averages.get("some", 0.0), averages.get("full", 0.0), is_own)
+    """From what such a file says: "some avg10=1.50 … total=…" in per cent and µs, and the same for "full"."""
+    lines = {name: (float(average) / 100, total) for name, average, total in _LINE.findall(text)}
+    some, total = lines.get("some", (0.0, ""))
+    return Stalls(some, lines.get("full", (0.0, ""))[0], is_own, int(total) / 1e6 if total else None)
 
 
 def _own_file() -> Path | None:

@@ -17,7 +17,7 @@ from engine.handing_over import Here
 from engine.making_room import RoomMaker
 from engine.memory.demand import DECIDED_OWNERS, Backlog, Demand, Wishes, undecided
 from engine.memory.gangs import Sharing
-from engine.memory.hardware import Device, Hardware, ProcessMemory
+from engine.memory.hardware import CgroupMemory, Device, Hardware, ProcessMemory
 from engine.memory.ladder import LadderState, Rung, constrained, next_rung
 from engine.memory.ledger import Lease, Ledger
 from engine.memory.placement import Placement
@@ -110,7 +110,8 @@ class ScriptedMachine:
         gpu_free = self.gpu_bytes - self.gpu_others_bytes - gpu
         devices = (Device("GPU0", "A card", self.gpu_bytes, gpu_free),) if self.gpu_bytes else ()
         process = ProcessMemory(kept + pages, kept, pages)
-        return Hardware(self.ram_bytes, left - pages, 500 * GIB, 300 * GIB, kept + pages, devices, process)
+        group = CgroupMemory(self.ram_bytes, left, kept + pages, kept, 0, 0, 0, 0)
+        return Hardware(self.ram_bytes, left - pages, 500 * GIB, 300 * GIB, kept + pages, devices, process, group)
 
     def in_force(self) -> InForce:
         if self.placement is None:

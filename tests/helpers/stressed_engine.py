@@ -45,6 +45,8 @@ def stress(chance: random.Random) -> None:
     use_quick_stores(setattr)
     _refuse_passes(chance)
     pressure._StallFile.read = lambda _: _stalls(chance)
+    # What waits counts, however much is left.
+    pressure.LITTLE_LEFT = pressure.VERY_LITTLE_LEFT = 1.0
     adapting.START_SECONDS = adapting.START_SECONDS / SPEED
     adapting.LOOK_SECONDS, adapting.IDLE_LOOK_SECONDS = 0.2, 0.2
     assembly.Adapting = partial(adapting.Adapting, clock=lambda: time.monotonic() * SPEED)
@@ -66,7 +68,7 @@ def _refuse_passes(chance: random.Random) -> None:
 def _stalls(chance: random.Random) -> Stalls:
     if chance.random() >= SHORT_SHARE:
         return Stalls()
-    return Stalls(some=0.5, full=0.2 if chance.random() < 1 / 2 else 0.0, is_own=True)
+    return Stalls(some=0.5, full=0.2 if chance.random() < 1 / 2 else 0.0)
 
 
 def next_life(home: Path) -> int:

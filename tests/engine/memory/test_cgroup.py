@@ -111,6 +111,26 @@ def test_a_group_over_its_limit_has_nothing_free(tmp_path: Path, look: Look):
     assert found.free_bytes == 0
 
 
+def test_what_slows_us_down_is_a_limit_as_well(tmp_path: Path, look: Look):
+    v2_group(tmp_path / "v2/user", "9000", 1_000)
+    (tmp_path / "v2/user/memory.high").write_text("4000\n")
+    found = look("0::/user")
+    assert found is not None
+    assert (found.limit_bytes, found.free_bytes) == (4_000, 3_600)
+    (tmp_path / "v2/user/memory.high").write_text("max\n")
+    found = look("0::/user")
+    assert found is not None
+    assert found.limit_bytes == 9_000
+
+
+def test_a_group_whose_memory_is_counted_further_up_is_looked_at_there(tmp_path: Path, look: Look):
+    v2_group(tmp_path / "v2/user", "5000", 1_000)
+    (tmp_path / "v2/user/app/inner").mkdir(parents=True)
+    found = look("0::/user/app/inner")
+    assert found is not None
+    assert (found.limit_bytes, found.usage_bytes) == (5_000, 1_000)
+
+
 def test_a_container_that_shows_only_its_own_groups_is_looked_at_from_their_root(tmp_path: Path, look: Look):
     v1_group(tmp_path / "v1", 3_000, 600)
     for path in ("/docker/0123456789ab", "/../elsewhere"):

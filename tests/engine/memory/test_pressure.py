@@ -36,6 +36,24 @@ def test_what_waits_in_our_own_group_is_ours_however_much_page_cache_there_is():
     assert level(replace(PLENTY, stalls=Stalls(some=0.2, full=0.1, is_own=True))) == "full"
 
 
+@pytest.mark.parametrize(("limit_bytes", "expected"), [(100 * GIB, "full"), (None, "none")])
+def test_the_group_of_a_whole_session_is_not_our_own(limit_bytes: int | None, expected: str):
+    """Pages that were swapped out over night come back, and nothing is gained by giving anything up."""
+    group = CgroupMemory(limit_bytes, 40 * GIB, 60 * GIB, 50 * GIB, 0, 0, 0, 0)
+    hardware = Hardware(100 * GIB, 40 * GIB, GIB, GIB, 20 * GIB, cgroup=group)
+    assert PressureGauge(lambda: Stalls(some=0.5, full=0.3, is_own=True)).look(hardware) == expected
+
+
+def test_averages_that_outlast_what_waited_count_no_more():
+    before = replace(LITTLE, stalls=Stalls(some=0.5, full=0.3, is_own=True, total_seconds=7.0))
+    after = replace(LITTLE, stalls=Stalls(some=0.4, full=0.2, is_own=True, total_seconds=7.001))
+    going_on = replace(LITTLE, stalls=Stalls(some=0.4, full=0.2, is_own=True, total_seconds=7.1))
+    assert [level(before), level(after, before), level(going_on, after)] == ["full", "none", "full"]
+    # Where it is not told how long it was in all, the averages are all there is.
+    untold = replace(LITTLE, stalls=Stalls(some=0.4, is_own=True))
+    assert level(untold, before) == level(untold, untold) == "some"
+
+
 def test_a_limit_that_is_reached_counts_where_dropping_cache_is_no_help():
     before, after = replace(VERY_LITTLE, num_refused=5), replace(VERY_LITTLE, num_refused=6)
     assert level(after, before) == "some"
@@ -45,7 +63,8 @@ def test_a_limit_that_is_reached_counts_where_dropping_cache_is_no_help():
 
 def test_the_systems_file_is_read_in_shares():
     text = "some avg10=12.50 avg60=1.00 avg300=0.10 total=99\nfull avg10=3.25 avg60=0.50 avg300=0.00 total=9\n"
-    assert stalls_of(text, is_own=True) == Stalls(0.125, 0.0325, True)
+    assert stalls_of(text, is_own=True) == Stalls(0.125, 0.0325, True, 99e-6)
+    assert stalls_of("some avg10=1.00\n", is_own=False) == Stalls(0.01)
     assert stalls_of("nothing known", is_own=False) == Stalls()
 
 
@@ -67,7 +86,8 @@ def test_this_machine_can_be_asked(tmp_path):
 def test_pages_that_leave_for_others_are_left_and_reading_them_again_is_no_shortage():
     def full(leaving_bytes: int) -> str:
         gauge = PressureGauge(lambda: Stalls(some=0.5, full=0.3, is_own=True))
-        return gauge.look(Hardware(100, 0, 0, 0, 90), leaving_bytes)
+        group = CgroupMemory(100, 0, 100, 90, 0, 0, 0, 0)
+        return gauge.look(Hardware(100, 0, 0, 0, 90, cgroup=group), leaving_bytes)
 
     assert (full(0), full(40)) == ("full", "none")
     # Where others have left but few of them, memory is as short as ever.
