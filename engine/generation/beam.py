@@ -92,10 +92,14 @@ def log_softmax(logits: NDArray[np.float32]) -> Rows:
 class Beams:
     """One search on its way; the step loop owns it, and the sequences that its beams are written on."""
 
-    def __init__(self, model: Model, params: SamplingParams) -> None:
-        """Begins with nothing written. Raises BadRequest when a token is biased that the model does not have."""
+    def __init__(self, model: Model, params: SamplingParams, vocabulary: Vocabulary) -> None:
+        """Begins with nothing written. Raises BadRequest when a token is biased that the model does not have.
+
+        `vocabulary` is the loop's own, which tells what was found, and has been asked for each token of it by then:
+        a search may end while the model is closed.
+        """
         check_biases(model, params)
-        self._params, self._vocabulary = params, Vocabulary(model)
+        self._params, self._vocabulary = params, vocabulary
         self._beams = [Beam()]
         self._ended: list[Beam] = []
         self._stop = [text.encode("utf-8", "replace") for text in params.stop if text]

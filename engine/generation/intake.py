@@ -15,10 +15,11 @@ from engine.generation.sampler import check_sampler, params_of_answer
 from engine.generation.segment import tokens_of
 from engine.generation.sequence import BeamSearch, Drafter, RowSampler, TokenSequence
 from engine.generation.streaming import TextStream
+from engine.generation.vocabulary import Vocabulary
 
 MakeSampler = Callable[[Model, SamplingParams], RowSampler]
 MakeDrafter = Callable[[Request], Drafter | None]
-MakeBeams = Callable[[Model, SamplingParams], BeamSearch]
+MakeBeams = Callable[[Model, SamplingParams, Vocabulary], BeamSearch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,10 @@ class Makers:
 class Intake:
     """Checks requests against the context, and makes what the loop writes on."""
 
-    def __init__(self, model: Model, makers: Makers, num_cells: int, max_sequences: int) -> None:
-        self._model, self._makers = model, makers
+    def __init__(
+        self, model: Model, makers: Makers, vocabulary: Vocabulary, num_cells: int, max_sequences: int
+    ) -> None:
+        self._model, self._makers, self._vocabulary = model, makers, vocabulary
         self._num_cells, self._max_sequences = num_cells, max_sequences
         self._num_arrived = 0
 
@@ -52,7 +55,7 @@ class Intake:
         self._check(request)
         beams = None
         if request.sampling.beam_width > 1 and self._makers.beams is not None:
-            beams = self._makers.beams(self._model, request.sampling)
+            beams = self._makers.beams(self._model, request.sampling, self._vocabulary)
             sequences = [_sequence(request, 0)]
         else:
             check_sampler(self._model, request.sampling)

@@ -18,7 +18,8 @@ from engine.inflight import QuestionInFlight
 
 # Guesses whose question never came, because its search failed, are dropped beyond so many.
 MAX_GUESSES = 32
-# Nobody else's id ends so.
+# Nobody else's id ends so. A number before it tells a guess from the one in whose place it came, of which the loop may
+# have something to say yet.
 _SUFFIX = "\0ahead"
 
 
@@ -27,6 +28,7 @@ class Guess:
     """A question's prompt, if these turn out to be its passages; `has_ended` once it is no longer being read."""
 
     in_flight: QuestionInFlight
+    request_id: str
     passages: tuple[Passage, ...]
     prompt: Prompt
     has_ended: bool = False
@@ -38,6 +40,7 @@ class ReadingAhead:
 
     def __init__(self) -> None:
         self._guesses: dict[str, Guess] = {}
+        self._num_begun = 0
 
     @property
     def is_busy(self) -> bool:
@@ -56,9 +59,11 @@ class ReadingAhead:
         """Has the prompt read, and nothing written."""
         question = in_flight.question
         self.drop(loop, question.question_id)
-        self._guesses[question.question_id] = Guess(in_flight, tuple(passages), prompt)
+        self._num_begun += 1
+        request_id = f"{question.question_id}\0{self._num_begun}{_SUFFIX}"
+        self._guesses[question.question_id] = Guess(in_flight, request_id, tuple(passages), prompt)
         only_reading = SamplingParams(max_tokens=0, temperature=0.0)
-        loop.submit(Request(_id_of(question.question_id), prompt.segments, only_reading, question.priority))
+        loop.submit(Request(request_id, prompt.segments, only_reading, question.priority))
         read = [question_id for question_id, guess in self._guesses.items() if guess.has_ended]
         for forgotten in read[:-MAX_GUESSES]:
             self.drop(loop, forgotten)
@@ -75,8 +80,8 @@ class ReadingAhead:
 
     def drop(self, loop: StepLoop, question_id: str) -> None:
         """Ends the reading of a guess that nobody needs; harmless where there is none."""
-        if self._guesses.pop(question_id, None) is not None:
-            loop.cancel(_id_of(question_id))
+        if (guess := self._guesses.pop(question_id, None)) is not None:
+            loop.cancel(guess.request_id)
 
     def cancelled(self) -> list[str]:
         """The questions with a guess that nobody wants an answer to any more."""
@@ -88,9 +93,9 @@ class ReadingAhead:
 
     def take(self, event: StepEvent) -> str | None:
         """Takes in what the loop says of a guess; the question whose reading has ended, if one has."""
-        question_id = event.request_id.removesuffix(_SUFFIX)
+        question_id = event.request_id.removesuffix(_SUFFIX).rpartition("\0")[0]
         guess = self._guesses.get(question_id)
-        if guess is None or isinstance(event, TextWritten):
+        if guess is None or guess.request_id != event.request_id or isinstance(event, TextWritten):
             return None
         if isinstance(event, PromptRead):
             guess.cached_tokens = event.cached_tokens
@@ -102,7 +107,3 @@ class ReadingAhead:
 def is_ahead(event: StepEvent) -> bool:
     """Whether it is said of a guess, and of no question."""
     return event.request_id.endswith(_SUFFIX)
-
-
-def _id_of(question_id: str) -> str:
-    return question_id + _SUFFIX

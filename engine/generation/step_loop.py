@@ -132,7 +132,7 @@ class StepLoop:
         self._vocabulary = Vocabulary(model)
         make_sampler = make_sampler or partial(ChainSampler, candidates=Candidates(model.num_tokens))
         makers = Makers(make_sampler, make_drafter, make_beams) if can_share else Makers(make_sampler)
-        self._intake = Intake(model, makers, cells.num_cells, 1)
+        self._intake = Intake(model, makers, self._vocabulary, cells.num_cells, 1)
         self._assemble(context, cells, keeper, context_tokens)
 
     def _assemble(self, context: Context, cells: Cells, keeper: Keeper | None, context_tokens: int) -> None:

@@ -202,6 +202,21 @@ def test_others_are_answered_beside_a_search(desk: LoopDesk):
     assert len(desk.finished("beside").answers) == 1
 
 
+def test_a_search_that_ends_while_its_model_is_closed_tells_what_it_had(desk: LoopDesk, monkeypatch):
+    desk.ask("r", "Once upon a time", sampling=SAMPLING)
+    for _ in range(5):
+        desk.step()
+
+    def closed(*_: object) -> None:
+        raise AssertionError("llama.cpp was asked, which ends the process")
+
+    for name in ("ends", "piece"):
+        monkeypatch.setattr(desk.model, name, closed)
+    desk.loop.cancel("r")
+    (end,) = [event for event in desk.loop.take_events() if isinstance(event, RequestCancelled)]
+    assert any(answer.text for answer in end.answers)
+
+
 def test_a_search_that_is_cancelled_tells_what_it_had(desk: LoopDesk):
     desk.ask("r", "Once upon a time", sampling=SAMPLING)
     for _ in range(5):

@@ -11,6 +11,7 @@ from engine.core import SamplingParams
 from engine.errors import BadRequest, PromptTooLong
 from engine.generation.intake import Intake, Makers
 from engine.generation.request import Request
+from engine.generation.vocabulary import Vocabulary
 from tests.helpers.loop_parts import PLAIN, FakeModel, Script, ScriptedBeams, prompt
 
 
@@ -29,7 +30,7 @@ class Made:
     def drafter(self, request: Request) -> None:
         self.drafters.append(request.request_id)
 
-    def search(self, model: Any, params: SamplingParams) -> ScriptedBeams:
+    def search(self, model: Any, params: SamplingParams, vocabulary: Vocabulary) -> ScriptedBeams:
         self.beams.append(params)
         return ScriptedBeams()
 
@@ -40,7 +41,8 @@ def made() -> Made:
 
 
 def intake(makers: Makers) -> Intake:
-    return Intake(FakeModel(), makers, num_cells=64, max_sequences=4)  # type: ignore[arg-type]
+    model: Any = FakeModel()
+    return Intake(model, makers, Vocabulary(model), num_cells=64, max_sequences=4)
 
 
 def request(num_tokens: int = 10, **sampling: Any) -> Request:

@@ -321,7 +321,21 @@ def test_a_guess_that_comes_again_is_not_begun_again(ahead_desk, monkeypatch):
     ahead_desk.worker.expect(in_flight, EVIDENCE.passages)
     ahead_desk.worker.submit(in_flight, EVIDENCE)
     assert isinstance(ahead_desk.end_of(), AnswerFinished)
-    assert submitted == ["q\0ahead", "q"]
+    assert submitted == ["q\x001\0ahead", "q"]
+
+
+def test_the_prompt_of_a_guess_that_was_replaced_is_read_once_as_well(ahead_desk, monkeypatch):
+    loop, submitted = ahead_desk.loader.loaded_now.loop, []
+    submit = loop.submit
+    monkeypatch.setattr(loop, "submit", lambda request: (submitted.append(request.request_id), submit(request)))
+    in_flight = expected(ahead_desk, EVIDENCE.passages[:1])
+    ahead_desk.worker.expect(in_flight, EVIDENCE.passages)
+    ahead_desk.worker.submit(in_flight, EVIDENCE)
+    end = ahead_desk.end_of()
+    assert isinstance(end, AnswerFinished)
+    assert submitted[-2:] == ["q\x002\0ahead", "q"]
+    counters = loop.counters()
+    assert counters.cached_tokens >= end.timings.prompt_tokens - 1
 
 
 def test_what_was_removed_since_it_was_found_is_not_read_ahead(ahead_desk):
