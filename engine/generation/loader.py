@@ -76,6 +76,8 @@ class ModelLoader:
         self._closes_by = float("inf")
         # Whether it is the model of all questions that name none.
         self.is_chosen = True
+        # Called now and then by a load, on its thread.
+        self.while_loading: Callable[[], None] = lambda: None
 
     @property
     def loaded_now(self) -> LoadedModel | None:
@@ -229,7 +231,7 @@ class ModelLoader:
     def another(self) -> ModelLoader:
         """A loader of one more model, that shares with this one what all models do."""
         other = ModelLoader(self.planner.another(), self._publish, self._phases, self._make_room)
-        other.is_chosen = False
+        other.is_chosen, other.while_loading = False, self.while_loading
         return other
 
     @property
@@ -338,6 +340,7 @@ class ModelLoader:
 
         def on_progress(fraction: float) -> bool:
             nonlocal shown
+            self.while_loading()
             # Where it could not be had as planned, it is loaded once more.
             shown = min(shown, fraction)
             if fraction - shown >= MIN_PROGRESS_STEP:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -61,6 +62,8 @@ from engine.spinning import Spinning
 # With nothing to compute, but kept KV on its way from the disk, it is looked for so often.
 WAITING_FOR_DISK_SECONDS = 0.002
 COUNTERS_SECONDS = 0.5
+# So soon somebody who cancels a question hears of it while a model is being loaded.
+CANCELLED_SECONDS = 0.2
 # So often it is looked whether models that nobody asks are to leave, and whether anybody wants their room.
 POOL_LOOK_SECONDS = 5.0
 
@@ -114,6 +117,10 @@ class GenerationWorker:
         self._beginning = Beginning(self.models, self._turns, known_documents, quote_answer, publish)
         self._places = Places(publish)
         loader.tell_when_scanned(self.forget_removed)
+        loader.while_loading = self._let_wait_no_longer
+        # What came during a load and is not for the questions' turns.
+        self._held: deque[AtOnce] = deque()
+        self._let_go_at = float("-inf")
         self._counted_at = float("-inf")
         self.counters: Mapping[str, float] = {}
         self._thread = threading.Thread(target=self._run, name="generation", daemon=True)
@@ -255,7 +262,9 @@ class GenerationWorker:
 
     def _take_in(self) -> bool:
         """Whether something has come; waits for it when there is nothing to compute."""
-        has_come, patience = False, self._patience()
+        has_come, patience = bool(self._held), 0.0 if self._held else self._patience()
+        while self._held:
+            self._take(self._held.popleft())
         until = None if patience is None else time.monotonic() + patience
         with suppress(queue.Empty):
             while True:
@@ -268,6 +277,20 @@ class GenerationWorker:
                 elif until is not None:
                     patience = max(0.0, until - time.monotonic())
         return has_come
+
+    def _let_wait_no_longer(self) -> None:
+        """While a model is loaded, which may take minutes: whoever cancels a question is told at once."""
+        if time.monotonic() - self._let_go_at < CANCELLED_SECONDS:
+            return
+        self._let_go_at = time.monotonic()
+        with suppress(queue.Empty):
+            while True:
+                item = self._inbox.get_nowait()
+                if isinstance(item, InTurn):
+                    self._take(item)
+                else:
+                    self._held.append(item)
+        self._tell_cancelled()
 
     def _take(self, item: InTurn | AtOnce) -> None:
         self._unasked.note_taken(item)
@@ -297,6 +320,10 @@ class GenerationWorker:
                         instance.note_set_aside()
                 except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns
                     self.models.start_over(member, error)
+        self._tell_cancelled()
+
+    def _tell_cancelled(self) -> None:
+        """Of the questions that wait for their turn."""
         for task in self._turns.take_cancelled():
             self._publish(AnswerCancelled(task.in_flight.question.question_id))
 

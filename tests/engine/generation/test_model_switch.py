@@ -188,6 +188,33 @@ def test_a_load_that_is_given_up_for_another_is_no_failure_and_its_questions_go_
     assert not any(isinstance(event, ModelStateChanged) and event.state == "failed" for event in desk.events)
 
 
+def test_whoever_cancels_while_a_model_is_loaded_hears_of_it_at_once(desk, tiny_model, monkeypatch):
+    is_loading, goes_on = threading.Event(), threading.Event()
+    build = loader.build
+
+    def slow(plan, files, ledger, leases, on_progress):
+        is_loading.set()
+        while not goes_on.is_set():
+            assert on_progress(0.0)
+            goes_on.wait(0.01)
+        return build(plan, files, ledger, leases, on_progress)
+
+    monkeypatch.setattr(loader, "build", slow)
+    desk.worker.use(UseModel(tiny_model, is_urgent=False))
+    waits = desk.ask("How?", "waits", max_tokens=2)
+    assert is_loading.wait(60)
+    came_later = desk.ask("How?", "came later", max_tokens=2)
+    desk.worker.apply_settings()
+    desk.ask("How?", "answered", max_tokens=2)
+    for in_flight in (came_later, waits):
+        in_flight.cancelled.set()
+    assert all(isinstance(desk.end_of(name), AnswerCancelled) for name in ("waits", "came later"))
+    assert not any(isinstance(event, AnswerFinished) for event in desk.events)
+    goes_on.set()
+    assert isinstance(desk.end_of("answered"), AnswerFinished)
+    assert len(ends_in_order(desk)) == 3
+
+
 def test_what_was_read_of_a_removed_document_is_not_kept_when_the_model_is_taken_away(model_desk, monkeypatch):
     step, is_reading, goes_on = StepLoop.step, threading.Event(), threading.Event()
     write, written = CacheFiles.write, set[int]()
