@@ -123,7 +123,9 @@ class Ending:
 
     def _keep_written(self, group: SequenceGroup, sequence: TokenSequence) -> None:
         """Leaves the prompt and the answer to the keeper; nothing of it was missed, whatever it took to write."""
-        written = sequence.behind_prompt(sequence.num_computed)
+        # A drafted token that completed a stop string was computed, and is none of the answer.
+        end = min(sequence.num_computed, len(sequence.tokens) - sequence.ended_by_token)
+        written = sequence.behind_prompt(end)
         # After a preemption even the prompt may not be in cells again.
         if sequence.held is not None and written:
             self._keeper.keep([*group.request.segments, *written], sequence.held, 0.0, 0)

@@ -10,6 +10,7 @@ a model is closed, and read again from the system's cache of files.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from engine.generation.turns import Asked
 from engine.generation.under_way import UnderWay
 from engine.memory.placement import Placement
 
+log = logging.getLogger(__name__)
 # A model that nobody has asked for so long leaves the pool, unless it is the chosen one.
 IDLE_SECONDS = 300.0
 
@@ -239,9 +241,15 @@ class ModelPool:
             self._end_arrival()
 
     def start_over(self, member: Member, error: Exception) -> None:
-        """Its loop is of no use any more; the next question finds the model loaded again."""
+        """Its loop is of no use any more; the next question finds the model loaded again.
+
+        What goes wrong in giving it back is logged: whoever calls this is at the edge of the thread, and has others.
+        """
         member.under_way.fail_all(error)
-        member.loader.start_over()
+        try:
+            member.loader.start_over()
+        except Exception:
+            log.exception("a model that failed could not be given back in order")
         self._look_anew()
 
     def _wanted(self, waiting: Mapping[str, Asked]) -> dict[str, Waiting]:

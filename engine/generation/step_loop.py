@@ -34,6 +34,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+from engine.closing import close_all
 from engine.errors import NoRoomToCompute, RagdollError
 from engine.generation.admission import Admission
 from engine.generation.appending import Appending
@@ -392,9 +393,8 @@ class StepLoop:
 
     def close(self) -> list[StepEvent]:
         """Cancels everything and frees it; returns the last events."""
-        for group in [*self._groups.running, *self._groups.waiting]:
-            self._ending.cancel(group)
-        self._admission.drop_closing()
+        groups = [*self._groups.running, *self._groups.waiting]
+        close_all(*(partial(self._ending.cancel, group) for group in groups), self._admission.drop_closing)
         return self.take_events()
 
     def take_events(self) -> list[StepEvent]:

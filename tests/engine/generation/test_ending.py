@@ -116,6 +116,16 @@ def test_a_last_token_that_completed_a_stop_string_is_not_waited_for() -> None:
     assert is_gone(parts, group)
 
 
+def test_a_drafted_token_that_completed_a_stop_string_is_not_kept_with_the_answer() -> None:
+    parts = Parts()
+    group = parts.running(prompt(1, 10), ((7, 8, 9),))
+    parts.compute(group.lead.held, group.lead.tokens)
+    group.lead.finish_reason, group.lead.ended_by_token = "stop", True
+    ending(parts).finish_if_done(group)
+    assert kept(parts) == [12]
+    assert is_gone(parts, group)
+
+
 def test_without_anything_that_keeps_an_answer_leaves_at_once() -> None:
     parts = Parts(keeper=lambda context, cells: Nothing())
     group = parts.running(prompt(1, 10), ((7, 8, 9),))

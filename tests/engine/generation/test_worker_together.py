@@ -21,6 +21,7 @@ from engine.events import (
 from engine.generation import idle_time
 from engine.generation.commands import UseModel
 from engine.generation.conversation import EvidencePassage
+from engine.generation.ending import Ending
 from engine.generation.load_planner import LoadPlanner
 from engine.generation.refreshes import Refreshes
 from engine.generation.segment import tokens_of
@@ -229,6 +230,20 @@ def test_questions_of_a_loop_that_breaks_fail_with_a_sentence_and_the_next_is_an
     model_desk.ask("How?", "c", max_tokens=4)
     assert isinstance(model_desk.end_of("c"), AnswerFinished)
     assert sum(isinstance(event, ModelStateChanged) and event.state == "loaded" for event in model_desk.events) == 2
+
+
+@pytest.mark.expects_warnings
+def test_a_loop_that_cannot_even_be_closed_has_others_answered_all_the_same(model_desk, monkeypatch):
+    cancel = Ending.cancel
+    with monkeypatch.context() as broken:
+        broken.setattr(StepLoop, "step", lambda self: 1 / 0)
+        broken.setattr(Ending, "cancel", lambda self, group: (cancel(self, group), [][0]))
+        for question_id in ("first", "second"):
+            model_desk.ask("How?", question_id, max_tokens=100)
+        assert all(isinstance(model_desk.end_of(name), AnswerFailed) for name in ("first", "second"))
+        model_desk.wait_until(lambda: model_desk.loader.loaded_now is None)
+    model_desk.ask("How?", "next", max_tokens=2)
+    assert isinstance(model_desk.end_of("next"), AnswerFinished)
 
 
 def test_a_grammar_that_is_none_fails_its_own_question_alone(model_desk):
