@@ -138,10 +138,15 @@ class Adapting:
         return self._shortage.levels
 
     def budgets(self) -> Budgets:
-        """What may be held; a model is loaded by what will be followed from then on, also before the first look."""
-        if not self._allowance.is_known:
+        """What may be held."""
+        return self._allowance.budgets if self._allowance.is_known else self.budgets_to_plan_by()
+
+    def budgets_to_plan_by(self) -> Budgets:
+        """The same: a model is loaded by what will be followed, also before the first look or with a new card."""
+        hardware = self._senses.hardware()
+        if not self._allowance.knows(hardware):
             settings = self._senses.settings()
-            self._allowance.follow(self._senses.hardware(), Held.by(self._ledger), settings.memory, self._clock())
+            self._allowance.follow(hardware, Held.by(self._ledger), settings.memory, self._clock())
         return self._allowance.budgets
 
     # --- the thread ---

@@ -171,7 +171,7 @@ def assemble(
     models = generation.models
 
     def beside(demand: Demand) -> Demand:
-        return senses.beside(demand, adapting.budgets())
+        return senses.beside(demand, adapting.budgets_to_plan_by())
 
     def sharing() -> Sharing:
         loaded = models.principal.loaded

@@ -1,6 +1,7 @@
 """The allowance: the budgets in force, followed look by look, with patience where there is more and at once where less.
 
-What the user changes is in force at the next look, in both directions.
+What the user changes is in force at the next look, in both directions, and so is a card that is found later than the
+first look: waking one may take seconds, and whatever is loaded meanwhile would be loaded without it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Allowance:
         self._lock = threading.Lock()
         self._followed: dict[Tier, Followed] = {}
         self._chosen: MemorySettings | None = None
+        self._num_devices: int | None = None
         self.budgets = Budgets()
 
     def follow(self, hardware: Hardware, held: Held, chosen: MemorySettings, now: float) -> tuple[Tier, ...]:
@@ -37,8 +39,11 @@ class Allowance:
                 else tuple(tier for tier in TIERS if chosen_of(before, tier) != chosen_of(chosen, tier))
             )
             found = by_tier(allowed(hardware, held, chosen))
+            is_new: dict[Tier, bool] = {"gpu": not self.knows(hardware)}
+            self._num_devices = len(hardware.devices)
             for tier, num_bytes in found.items():
-                self._followed[tier] = followed(self._followed.get(tier), num_bytes, now, at_once=tier in changed)
+                at_once = tier in changed or is_new.get(tier, False)
+                self._followed[tier] = followed(self._followed.get(tier), num_bytes, now, at_once=at_once)
             self.budgets = Budgets(*(self._followed[tier].num_bytes for tier in TIERS))
             return changed
 
@@ -46,6 +51,10 @@ class Allowance:
     def is_known(self) -> bool:
         """Whether a look has been taken."""
         return bool(self._followed)
+
+    def knows(self, hardware: Hardware) -> bool:
+        """Whether a look has been taken since these devices are there."""
+        return self._num_devices == len(hardware.devices)
 
     def of(self, tier: Tier) -> int:
         return self._followed[tier].num_bytes

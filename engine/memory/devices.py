@@ -1,7 +1,8 @@
 """GPUs and what of their memory is free, asked of the libraries that will use them: ggml, and torch where it sees one.
 
 ggml is asked by ctypes on the libraries beside llama-cpp-python. Its CPU device reports on Linux that all memory is
-free, so only GPUs are asked.
+free, so only GPUs are asked. Which of these get layers is llama.cpp's rule (`llama_prepare_model_devices`): a card that
+two of its backends see counts once, and a GPU inside the processor only where there is no other.
 """
 
 from __future__ import annotations
@@ -9,23 +10,49 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 # ggml_backend_dev_type in ggml-backend.h: CPU 0, GPU 1, IGPU 2, ACCEL 3.
-_GPU_TYPES = (1, 2)
+_GPU, _INTEGRATED_GPU = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A GPU as ggml sees it."""
+    """A GPU as ggml sees it; `shares_ram`: its memory is the machine's."""
 
     name: str
     description: str
     capacity_bytes: int
     free_bytes: int
+    shares_ram: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A device by one of ggml's backends; `hardware_id` is "" where that does not tell."""
+
+    device: Device
+    backend: str
+    is_integrated: bool = False
+    hardware_id: str = ""
+
+
+class _Properties(ctypes.Structure):
+    """ggml_backend_dev_props; its last fields are not read, and have room to grow."""
+
+    _fields_: ClassVar = [
+        ("name", ctypes.c_char_p),
+        ("description", ctypes.c_char_p),
+        ("memory_free", ctypes.c_size_t),
+        ("memory_total", ctypes.c_size_t),
+        ("type", ctypes.c_int),
+        ("device_id", ctypes.c_char_p),
+        ("capabilities", ctypes.c_bool * 64),
+    ]
 
 
 def probe_devices() -> tuple[Device, ...]:
@@ -34,7 +61,18 @@ def probe_devices() -> tuple[Device, ...]:
     if ggml is None:
         return ()
     handles = [ggml.ggml_backend_dev_get(index) for index in range(ggml.ggml_backend_dev_count())]
-    return tuple(_device(ggml, handle) for handle in handles if ggml.ggml_backend_dev_type(handle) in _GPU_TYPES)
+    gpus = [handle for handle in handles if ggml.ggml_backend_dev_type(handle) in (_GPU, _INTEGRATED_GPU)]
+    return used_of([_seen(ggml, handle) for handle in gpus])
+
+
+def used_of(seen: Sequence[Seen]) -> tuple[Device, ...]:
+    """Those that llama.cpp gives layers to, of all that its backends see."""
+    cards: dict[str, Device] = {}
+    integrated = [one for one in seen if one.is_integrated]
+    for number, one in enumerate(seen):
+        if not one.is_integrated:
+            cards.setdefault(one.hardware_id or str(number), one.device)
+    return tuple(cards.values()) or tuple(one.device for one in integrated if one.backend == integrated[0].backend)
 
 
 def torch_devices() -> tuple[Device, ...]:
@@ -61,15 +99,20 @@ def _torch_device(cuda: Any, index: int) -> Device:
     return Device(f"CUDA{index}", cuda.get_device_name(index), int(capacity_bytes), int(free_bytes))
 
 
-def _device(ggml: ctypes.CDLL, handle: int) -> Device:
-    free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    ggml.ggml_backend_dev_memory(handle, ctypes.byref(free), ctypes.byref(total))
-    return Device(
-        name=ggml.ggml_backend_dev_name(handle).decode(),
-        description=ggml.ggml_backend_dev_description(handle).decode(),
-        capacity_bytes=total.value,
-        free_bytes=free.value,
+def _seen(ggml: ctypes.CDLL, handle: int) -> Seen:
+    found = _Properties()
+    ggml.ggml_backend_dev_get_props(handle, ctypes.byref(found))
+    is_integrated = found.type == _INTEGRATED_GPU
+    device = Device(
+        name=found.name.decode(),
+        description=found.description.decode(),
+        capacity_bytes=found.memory_total,
+        free_bytes=found.memory_free,
+        # Metal calls them all cards.
+        shares_ram=is_integrated or sys.platform == "darwin",
     )
+    backend = ggml.ggml_backend_reg_name(ggml.ggml_backend_dev_backend_reg(handle)).decode()
+    return Seen(device, backend, is_integrated, (found.device_id or b"").decode())
 
 
 @cache
@@ -89,11 +132,10 @@ def _ggml() -> ctypes.CDLL | None:
     ggml.ggml_backend_dev_count.restype = ctypes.c_size_t
     ggml.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
     ggml.ggml_backend_dev_get.restype = ctypes.c_void_p
-    for function in ("ggml_backend_dev_name", "ggml_backend_dev_description"):
-        _prototype(ggml, base, function, [ctypes.c_void_p], ctypes.c_char_p)
     _prototype(ggml, base, "ggml_backend_dev_type", [ctypes.c_void_p], ctypes.c_int)
-    size_p = ctypes.POINTER(ctypes.c_size_t)
-    _prototype(ggml, base, "ggml_backend_dev_memory", [ctypes.c_void_p, size_p, size_p], None)
+    _prototype(ggml, base, "ggml_backend_dev_backend_reg", [ctypes.c_void_p], ctypes.c_void_p)
+    _prototype(ggml, base, "ggml_backend_reg_name", [ctypes.c_void_p], ctypes.c_char_p)
+    _prototype(ggml, base, "ggml_backend_dev_get_props", [ctypes.c_void_p, ctypes.POINTER(_Properties)], None)
     return ggml
 
 

@@ -44,6 +44,11 @@ class Hardware:
         return max(0, self.ram_capacity_bytes - self.ram_free_bytes - self.process_bytes)
 
     @property
+    def device_shares_ram(self) -> bool:
+        """Whether what lies on a device takes the machine's memory."""
+        return any(device.shares_ram for device in self.devices)
+
+    @property
     def is_limited(self) -> bool:
         """Whether a group allows less than the machine has."""
         return self.cgroup is not None and self.cgroup.limit_bytes == self.ram_capacity_bytes

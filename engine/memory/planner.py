@@ -39,7 +39,13 @@ def plan(hardware: Hardware, profile: Profile, backlog: Backlog, demand: Demand)
         demand: The model, the index, and everything that competes with them.
     """
     room = room_of(hardware, demand)
-    terms, has_device = Terms(demand, room.disk_bytes), bool(hardware.devices)
+    has_device = bool(hardware.devices)
+    terms = Terms(
+        demand,
+        room.disk_bytes,
+        num_devices=len(hardware.devices),
+        device_shares_ram=hardware.device_shares_ram,
+    )
     found = search(terms, room, profile, backlog, has_device=has_device)
     frame, filling = handed_out(terms, room, found, lambda num_cells: answers_in(num_cells, demand, backlog))
     fewest = least_cells(demand, backlog, has_device=has_device)

@@ -5,6 +5,7 @@ The one place where this is reckoned: budgets are followed by it (budgets.py), a
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 
 from engine.memory.demand import Budgets, Demand
@@ -67,11 +68,12 @@ def room_of(hardware: Hardware, demand: Demand) -> Room:
 
 def there_is(hardware: Hardware, held: Held, device_reserve_bytes: int) -> Room:
     """All that could be ours, whatever budgets say; `device_reserve_bytes` stay free on each device."""
+    gpu_bytes = device_free_bytes(hardware, held.gpu_bytes) + held.gpu_bytes
+    gpu_bytes -= device_reserve_bytes * len(hardware.devices)
+    ram_bytes = _ram_bytes(hardware, hardware.process_bytes + held.children_bytes + _on_device_in_ram(hardware, held))
     return Room(
-        gpu_bytes=device_free_bytes(hardware, held.gpu_bytes)
-        + held.gpu_bytes
-        - device_reserve_bytes * len(hardware.devices),
-        ram_bytes=_ram_bytes(hardware, hardware.process_bytes + held.children_bytes),
+        gpu_bytes=min(gpu_bytes, ram_bytes) if hardware.device_shares_ram else gpu_bytes,
+        ram_bytes=ram_bytes,
         disk_bytes=hardware.disk_free_bytes + held.disk_bytes - int(hardware.disk_capacity_bytes * DISK_RESERVE_SHARE),
     )
 
@@ -98,6 +100,11 @@ def left_bytes(hardware: Hardware, demand: Demand, entered_bytes: int) -> int:
 def headroom_bytes(hardware: Hardware) -> int:
     """Of memory, what is left to the system and to what no ledger sees."""
     return min(MAX_HEADROOM_BYTES, max(MIN_HEADROOM_BYTES, int(hardware.ram_capacity_bytes * HEADROOM_SHARE)))
+
+
+def _on_device_in_ram(hardware: Hardware, held: Held) -> int:
+    """What we hold of memory by way of a device, and no process is charged for; Metal maps it into ours."""
+    return held.gpu_bytes if hardware.device_shares_ram and sys.platform != "darwin" else 0
 
 
 def _ram_bytes(hardware: Hardware, held_bytes: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.core import Span, Tier
@@ -46,7 +46,7 @@ def take_snapshot(
     `news` of tiers and the `history` of decisions are told as they are.
     """
     ledger.look(MEASURED_INTERVAL_S)
-    tiers = [_device_tier(ledger, device) for device in hardware.devices[:1]]
+    tiers = [_device_tier(ledger, hardware.devices)] if hardware.devices else []
     tiers.append(_ram_tier(ledger, hardware))
     tiers.append(_tier("disk", "Disk", hardware.disk_capacity_bytes, hardware.disk_free_bytes, ledger.spans("disk")))
     told = tuple(_with_news(tier, news[tier.tier]) if news and tier.tier in news else tier for tier in tiers)
@@ -64,10 +64,14 @@ def _with_news(tier: TierSnapshot, news: TierNews) -> TierSnapshot:
     )
 
 
-def _device_tier(ledger: Ledger, device: Device) -> TierSnapshot:
-    return _tier(
-        "gpu", device.description or device.name, device.capacity_bytes, device.free_bytes, ledger.spans("gpu")
+def _device_tier(ledger: Ledger, devices: Sequence[Device]) -> TierSnapshot:
+    """All of them as one: layers are shared out to them, and budgets are of the whole."""
+    names = " + ".join(device.description or device.name for device in devices)
+    capacity_bytes, free_bytes = (
+        sum(device.capacity_bytes for device in devices),
+        sum(device.free_bytes for device in devices),
     )
+    return _tier("gpu", names, capacity_bytes, free_bytes, ledger.spans("gpu"))
 
 
 def _ram_tier(ledger: Ledger, hardware: Hardware) -> TierSnapshot:

@@ -60,9 +60,19 @@ EMPTY = Filling(0, 0.0, 0)
 class Terms:
     """Byte arithmetic of one demand; sums over layers are taken once."""
 
-    def __init__(self, demand: Demand, disk_room_bytes: int = 0) -> None:
-        """Prepares; so much of the disk may be ours, the model's file with it."""
+    def __init__(
+        self, demand: Demand, disk_room_bytes: int = 0, *, num_devices: int = 1, device_shares_ram: bool = False
+    ) -> None:
+        """Prepares.
+
+        Args:
+            demand: What is wanted.
+            disk_room_bytes: So much of the disk may be ours, the model's file with it.
+            num_devices: Those that layers are shared out to; each computes in a buffer of its own.
+            device_shares_ram: What lies on them takes the machine's memory (eq 3 has eq 2's terms as well).
+        """
         self.demand, self.shape, self._disk_room_bytes = demand, demand.shape, disk_room_bytes
+        self._num_devices, self._device_shares_ram = max(1, num_devices), device_shares_ram
         self._weights = _sums(self.shape.layer_bytes)
         self._cells = {kind: _sums(cell_bytes(self.shape, kind)) for kind in BYTES_OF_32}
         self._spreads: dict[int, Spread] = {}
@@ -148,12 +158,15 @@ class Terms:
         return num_bytes + weights + self.device_cell_bytes(frame) * frame.num_cells + self.workspace_gpu_bytes(frame)
 
     def workspace_gpu_bytes(self, frame: Frame) -> int:
-        return compute_bytes(self.shape, frame.n_ubatch, frame.num_cells) if frame.n_gpu_layers else 0
+        return self._device_compute_bytes(frame) if frame.n_gpu_layers else 0
+
+    def _device_compute_bytes(self, frame: Frame) -> int:
+        return self._num_devices * compute_bytes(self.shape, frame.n_ubatch, frame.num_cells)
 
     def most_on_device(self, frame: Frame, room_bytes: int) -> int:
         """The largest `n_gpu_layers` with which eq 2 holds; `frame`'s own does not count."""
         left = room_bytes - self.fixed_gpu_bytes - (self.demand.embedder_bytes if frame.embedder_on_gpu else 0)
-        left -= compute_bytes(self.shape, frame.n_ubatch, frame.num_cells) + self.shape.head_bytes
+        left -= self._device_compute_bytes(frame) + self.shape.head_bytes
         if left < 0:
             return 0
         weights, cells = self._weights, self._cells[frame.kv_type]
@@ -173,10 +186,11 @@ class Terms:
         return self.cell_bytes(frame.kv_type) - self.device_cell_bytes(frame)
 
     def framed_ram_bytes(self, frame: Frame) -> int:
-        """Everything of ours in memory but the weights, resident partitions and kept KV."""
+        """Everything of ours in memory but the weights of the processor, resident partitions and kept KV."""
         embedder = 0 if frame.embedder_on_gpu else self.demand.embedder_bytes
         cells = self.ram_cell_bytes(frame) * frame.num_cells
-        return self.fixed_ram_bytes + embedder + cells + self.workspace_ram_bytes(frame)
+        on_device = self.device_bytes(frame) if self._device_shares_ram else 0
+        return self.fixed_ram_bytes + embedder + cells + self.workspace_ram_bytes(frame) + on_device
 
     def edge_bytes(self, frame: Frame, is_streaming: bool) -> int:
         """Weights in memory outside the layers.

@@ -595,3 +595,15 @@ def test_a_bound_for_layers_that_leaves_no_room_for_a_ring_is_not_kept_to():
         machine.run(1)
         assert not machine.placement.is_starved
     assert machine.placement.streamed_layers
+
+
+def test_a_card_that_is_found_after_the_first_look_is_planned_with_at_once():
+    machine = ScriptedMachine()
+    machine.run(10)
+    assert machine.loop.budgets().gpu_bytes == 0
+    machine.gpu_bytes = 8 * GIB
+    assert (machine.loop.budgets_to_plan_by().gpu_bytes or 0) > 6 * GIB
+    # One that leaves, as a laptop's that is switched off, is not planned with any more.
+    machine.gpu_bytes = 0
+    machine.run(2)
+    assert machine.loop.budgets().gpu_bytes == 0

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from engine.memory import hardware
-from engine.memory.devices import probe_devices, torch_devices, torch_held_bytes
+from engine.memory.devices import Seen, probe_devices, torch_devices, torch_held_bytes, used_of
 from engine.memory.hardware import CgroupMemory, Device, ProcessMemory, charged, probe
 
 GIB = 2**30
@@ -90,6 +90,23 @@ def test_this_machine_can_be_probed(tmp_path: Path):
     assert 0 < seen.disk_free_bytes <= seen.disk_capacity_bytes
     assert 0 < seen.process_bytes == seen.process.rss_bytes
     assert all(0 <= device.free_bytes <= device.capacity_bytes for device in seen.devices)
+
+
+# --- ggml's devices ---
+
+
+def seen(name: str, backend: str, hardware_id: str = "", *, is_integrated: bool = False) -> Seen:
+    return Seen(Device(name, name, GIB, GIB, is_integrated), backend, is_integrated, hardware_id)
+
+
+def test_those_count_that_llama_cpp_gives_layers_to():
+    cuda, other = seen("CUDA0", "CUDA", "0000:c1:00.0"), seen("CUDA1", "CUDA", "0000:c2:00.0")
+    again, inside = seen("Vulkan0", "Vulkan", "0000:c1:00.0"), seen("Vulkan1", "Vulkan", is_integrated=True)
+    unnamed = [seen("Metal", "Metal"), seen("Other", "Other")]
+    assert used_of([]) == ()
+    assert used_of([cuda, other, again, inside]) == (cuda.device, other.device)
+    assert used_of([inside, seen("SYCL0", "SYCL", is_integrated=True)]) == (inside.device,)
+    assert used_of(unnamed) == tuple(one.device for one in unnamed)
 
 
 # --- torch's devices ---

@@ -9,7 +9,7 @@ from engine.config import GIB, MIB
 from engine.core import Span
 from engine.generation.weights.layer_leases import LayerLeases
 from engine.memory.demand import Backlog, Budgets
-from engine.memory.hardware import Hardware
+from engine.memory.hardware import Device, Hardware
 from engine.memory.ledger import Ledger
 from engine.memory.planner import plan
 from engine.memory.profile import Profile
@@ -69,3 +69,36 @@ def test_what_children_hold_is_found_in_the_ledger_as_it_is_now():
     assert Held.by(ledger) == Held(gpu_bytes=7 * MIB, children_bytes=2 * GIB)
     before = there_is(machine(free=10 * GIB), Held(children_bytes=GIB), 0)
     assert there_is(machine(free=9 * GIB), Held(children_bytes=2 * GIB), 0) == before
+
+
+def with_device(free: int, *, shares_ram: bool, num_devices: int = 1) -> Hardware:
+    device = Device("GPU0", "A card", 12 * GIB // num_devices, 11 * GIB // num_devices, shares_ram)
+    return replace(machine(free=free), devices=(device,) * num_devices)
+
+
+def test_what_lies_on_a_device_that_shares_memory_is_taken_from_memory_as_well():
+    shape = max(MODELS, key=lambda each: each.file_bytes)
+    assert shape.file_bytes > 24 * GIB
+    for free in (6 * GIB, 10 * GIB, 14 * GIB):
+        apart, shared = (with_device(free, shares_ram=shares) for shares in (False, True))
+        demand = wanted(shape)
+        for hardware in (apart, shared):
+            placement = plan(hardware, Profile(), Backlog(), demand)
+            room = room_of(hardware, demand)
+            assert placement.gpu_bytes <= room.gpu_bytes
+            taken = placement.ram_bytes + (placement.gpu_bytes if hardware is shared else 0)
+            assert placement.is_starved or taken <= room.ram_bytes, free
+        assert room_of(shared, demand).gpu_bytes <= room_of(shared, demand).ram_bytes
+
+
+def test_every_device_computes_in_a_buffer_of_its_own():
+    shape = max(MODELS, key=lambda each: each.file_bytes)
+    one, two = (with_device(14 * GIB, shares_ram=False, num_devices=count) for count in (1, 2))
+    alone, both = (plan(hardware, Profile(), Backlog(), wanted(shape)) for hardware in (one, two))
+    workspaces = [
+        sum(span.num_bytes for span in placement.spans if (span.owner, span.tier) == ("workspace", "gpu"))
+        for placement in (alone, both)
+    ]
+    assert workspaces[0] > 0
+    assert workspaces[1] == 2 * workspaces[0]
+    assert both.gpu_bytes <= room_of(two, wanted(shape)).gpu_bytes

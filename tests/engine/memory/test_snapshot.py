@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+from dataclasses import replace
 
 import pytest
 
@@ -64,6 +65,14 @@ def test_pictures_measure_what_is_measured_once_a_second(monkeypatch: pytest.Mon
 def test_a_machine_without_a_gpu_has_no_gpu_lane():
     bare = Hardware(10_000, 6_000, 90_000, 50_000, 1_500)
     assert [tier.tier for tier in take_snapshot(Ledger(), bare, {}, ()).tiers] == ["ram", "disk"]
+
+
+def test_several_cards_are_one_lane_for_layers_are_shared_out_to_all():
+    ledger = Ledger()
+    ledger.take("weights", "layer 0", "gpu", 1_200)
+    two = replace(HARDWARE, devices=(GPU, Device("GPU1", "", 900, 300)))
+    (lane,) = [tier for tier in take_snapshot(ledger, two, {}, ()).tiers if tier.tier == "gpu"]
+    assert (lane.name, lane.capacity_bytes, lane.other_bytes) == ("A consumer GPU + GPU1", 1_900, 0)
 
 
 def test_a_change_is_published_and_the_ticker_ends():
