@@ -37,7 +37,7 @@ from engine.making_room import RoomMaker
 from engine.memory.backlog import BacklogWatch
 from engine.memory.demand import Demand
 from engine.memory.hardware import ram_capacity_bytes
-from engine.memory.known_profile import KnownProfile
+from engine.memory.known_profile import KnownProfile, measuring
 from engine.memory.ledger import Ledger
 from engine.memory.measured import table_key
 from engine.memory.profile_file import profile_file
@@ -136,7 +136,8 @@ def assemble(
     backlog = BacklogWatch(lambda: adapting.wake())
     goodput = GoodputWatch(lambda: _targets(settings().generation))
     # Nobody is asked how long measuring takes: it begins when nobody has asked anything for a while.
-    profile = KnownProfile(profile_file(home.data), delay_seconds=0.0)
+    chosen_file = measuring(lambda: Path(settings().models.current) if settings().models.current else None)
+    profile = KnownProfile(profile_file(home.data), chosen_file, delay_seconds=0.0)
     planner = ProfiledPlanner(profile)
     loader = ModelLoader(
         LoadPlanner(

@@ -16,7 +16,6 @@ _COUNTERS = {
     "disk_read": QT_TRANSLATE_NOOP("memory", "Read from disk"),
     "disk_written": QT_TRANSLATE_NOOP("memory", "Written to disk"),
     "streamed": QT_TRANSLATE_NOOP("memory", "Layers streamed"),
-    "gpu_copied": QT_TRANSLATE_NOOP("memory", "Copied to the GPU"),
     "gpu_layers": QT_TRANSLATE_NOOP("memory", "Layers on the GPU"),
     "streamed_layers": QT_TRANSLATE_NOOP("memory", "Layers that are streamed"),
     "ring_slots": QT_TRANSLATE_NOOP("memory", "Slots of the ring they pass"),

@@ -24,6 +24,9 @@ import numpy as np
 
 from engine.memory.profile import DEPTHS, Profile
 
+if sys.platform == "darwin":
+    import fcntl
+
 MIB = 2**20
 CHUNK_BYTES, SAMPLE_BYTES, COPIED_BYTES = 2 * MIB, 64 * MIB, 64 * MIB
 # Of each measurement.
@@ -157,6 +160,8 @@ def _opened(file: Path) -> Iterator[int]:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        if sys.platform == "darwin":
+            fcntl.fcntl(descriptor, fcntl.F_NOCACHE, 1)
     try:
         yield descriptor
     finally:

@@ -25,8 +25,9 @@ MEASURED_AFTER_SECONDS = 20.0
 Measure: TypeAlias = Callable[[Profile, Path, Callable[[], bool]], Profile]
 
 
-def _measure(profile: Profile, folder: Path, is_wanted: Callable[[], bool]) -> Profile:
-    return measured(profile, folder, is_wanted=is_wanted)
+def measuring(sample: Callable[[], Path | None] = lambda: None) -> Measure:
+    """Measures bandwidths, that of the disk on `sample` where it is a large file: models may be on another disk."""
+    return lambda profile, folder, is_wanted: measured(profile, folder, sample(), is_wanted=is_wanted)
 
 
 class KnownProfile:
@@ -35,7 +36,7 @@ class KnownProfile:
     def __init__(
         self,
         file: Path,
-        measure: Measure = _measure,
+        measure: Measure | None = None,
         clock: Callable[[], float] = time.monotonic,
         delay_seconds: float = MEASURED_AFTER_SECONDS,
     ) -> None:
@@ -47,7 +48,7 @@ class KnownProfile:
             clock: Seconds that never go back.
             delay_seconds: So long after the start bandwidths are measured.
         """
-        self._file, self._measure, self._clock, self._delay = file, measure, clock, delay_seconds
+        self._file, self._measure, self._clock, self._delay = file, measure or measuring(), clock, delay_seconds
         self._lock = threading.Lock()
         known = load_profile(file)
         self._profile = Profile() if known is None else known

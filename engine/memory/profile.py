@@ -184,7 +184,12 @@ def refined(profile: Profile, observation: Observation) -> Profile:
 
 
 def computing_in(profile: Profile, work: Work, seconds: float, reading_seconds: float) -> float | None:
-    """Of a pass that took so long, what computing did; None where the disk hid it, which tells of itself."""
+    """Of a pass that took so long, what computing did; None where the disk hid it, which tells of itself.
+
+    Nobody counts what the system reads of a mapped file while a pass touches it.
+    """
+    if work.mapped_bytes:
+        return None
     if not work.streamed_bytes:
         return seconds
     if not 0 < HIDDEN * reading_seconds < seconds:

@@ -101,7 +101,7 @@ class MemoryReply(Message):
     `counters` are gauges by name; one that cannot be told is left out. A name ends in what it counts: `_bytes_per_s`
     for a link, `_ratio` from 0 to 1, `_bytes`, `_s`; else it is a number of things.
     Of links: `disk_read_bytes_per_s`, `disk_written_bytes_per_s` (this process, without what the page cache has),
-    `streamed_bytes_per_s` (layers through the ring), `gpu_copied_bytes_per_s`.
+    `streamed_bytes_per_s` (layers through the ring).
     Of answers: `tokens_per_s`, `questions_waiting`, `answers_running`; `predicted_tokens_per_s` and `predicted_ttft_s`
     of the placement in force. Of the placement: `gpu_layers`, `streamed_layers`, `ring_slots`, `answer_slots`. Of
     cells: `kv_cells_used`, `kv_cells_free`, and `kv_cells_of:` before the id of each question that has some. Of what is

@@ -9,9 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from engine.memory import known_profile
 from engine.memory.hardware import Device
-from engine.memory.known_profile import KnownProfile
-from engine.memory.profile import PassObserved, PauseObserved, Profile, ReadsObserved, SweepsLearnt, refined
+from engine.memory.known_profile import KnownProfile, measuring
+from engine.memory.profile import (
+    PassObserved,
+    PauseObserved,
+    Profile,
+    ReadsObserved,
+    SweepsLearnt,
+    computing_in,
+    refined,
+)
 from engine.memory.profile_file import load_profile, profile_file, save_profile
 from engine.memory.work import Work
 
@@ -46,6 +55,13 @@ def test_only_rates_that_took_part_are_blamed():
 @pytest.mark.parametrize("reading_seconds", [0.0, 4.5, 5.0])
 def test_where_the_disk_is_waited_for_nothing_is_learnt_of_the_processor(reading_seconds: float):
     assert refined(Profile(), PassObserved(STREAMED, 5.0, reading_seconds)) == Profile()
+
+
+def test_what_the_system_reads_of_a_mapped_file_is_taken_for_no_computing():
+    mapped = replace(READING, mapped_bytes=5e9)
+    assert refined(Profile(), PassObserved(mapped, 60.0)) == Profile()
+    assert computing_in(Profile(), mapped, 60.0, 0.0) is None
+    assert computing_in(Profile(), READING, 60.0, 0.0) == 60.0
 
 
 def test_a_disk_that_turns_out_slow_is_no_fault_of_the_processor():
@@ -155,6 +171,13 @@ def test_bandwidths_are_measured_once_and_known_at_the_next_start(tmp_path: Path
     again.start()
     assert again().ram_bytes_per_s == 7e10
     again.close()
+
+
+def test_the_disk_is_measured_on_the_model_that_was_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    model, read = tmp_path / "on another disk.gguf", list[Path | None]()
+    monkeypatch.setattr(known_profile, "measured", lambda profile, _, sample, **__: (read.append(sample), profile)[1])
+    measuring(lambda: model)(Profile(), tmp_path, lambda: True)
+    assert read == [model]
 
 
 def test_an_engine_that_ends_soon_measures_nothing(tmp_path: Path):
