@@ -132,6 +132,10 @@ class Adapting:
         """What is done without just now, the oldest first."""
         return self._shortage.given_up
 
+    def done_without(self, told: tuple[Rung, ...]) -> tuple[Rung, ...]:
+        """The same for a model that was loaded, or has moved, without what was `told`."""
+        return self._shortage.done_without(told)
+
     @property
     def levels(self) -> Mapping[Tier, PressureLevel]:
         """How short each tier is."""

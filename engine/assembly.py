@@ -146,6 +146,7 @@ def assemble(
             Premises(home.cache / "kv", ledger, LoadTrials(home.data / "model-on-trial.json")),
             planning=lambda hardware, demand: planner.plan(hardware, backlog.now(), demand),
             beside=lambda demand: beside(demand),
+            done_without=lambda told_of_it: adapting.done_without(told_of_it),
         ),
         told.publish,
         phases=phases,

@@ -110,6 +110,13 @@ class Shortage:
                     self._standing.give_up(rung, now)
             self._adopted = given_up
 
+    def done_without(self, told: tuple[Rung, ...]) -> tuple[Rung, ...]:
+        """What is done without by now, by whoever gave up what was `told`, much of which may have been taken back."""
+        known = self._standing.given_up
+        if told is self._adopted:
+            return known
+        return (*known, *(rung for rung in told if rung not in known))
+
     def pass_trial(self) -> None:
         """Everything lies as it was planned with what was taken back."""
         self._standing.pass_trial()

@@ -71,7 +71,7 @@ class ModelInstance:
             self._publish(PlacementSettled(False, NOT_LOADED))
             return
         is_long = plan.placement.reloads_for(placement)
-        self._allow_losses()
+        self._be_of_now()
         with self._phases.during("loading model") if is_long else nullcontext():
             applied = apply(self.loaded, placement, self._means)
         self._have(applied, self._planner.settings() if applied.is_as_wanted else None)
@@ -86,7 +86,7 @@ class ModelInstance:
         Raises:
             ModelError: As `apply` does.
         """
-        self._allow_losses()
+        self._be_of_now()
         planner, before = self._planner, self.loaded.context.num_cells
         planner.needed_cells = num_cells
         wanted = planner.placed_anew(self.loaded.plan, num_cells).placement
@@ -111,7 +111,7 @@ class ModelInstance:
         Raises:
             ModelError: As `apply` does.
         """
-        self._allow_losses()
+        self._be_of_now()
         with self._phases.during("loading model"):
             applied = take_less(self.loaded, self._means)
         if applied is not None:
@@ -183,9 +183,9 @@ class ModelInstance:
             self.apply_settings()
             self.obey()
 
-    def _allow_losses(self) -> None:
-        """What loads less, should it come to that, is planned with such losses as are allowed now."""
-        self.loaded = replace(self.loaded, plan=self._planner.with_losses_of_now(self.loaded.plan))
+    def _be_of_now(self) -> None:
+        """What loads less, should it come to that, is planned by what is allowed, and done without, now."""
+        self.loaded = replace(self.loaded, plan=self._planner.as_of_now(self.loaded.plan))
 
     def _have(self, applied: Applied, settings: Settings | None) -> None:
         """It lives otherwise: as planned by `settings`, or with what there was room for."""

@@ -16,7 +16,7 @@ from engine.generation.load_plan import LoadPlan, Planning, plan_load, unmeasure
 from engine.generation.premises import Premises
 from engine.memory.demand import SPARE_OWNER, Budgets, Demand, losing_nothing, undecided
 from engine.memory.hardware import Hardware, probe
-from engine.memory.ladder import constrained
+from engine.memory.ladder import Rung, constrained
 from engine.memory.room import headroom_bytes, left_bytes
 
 
@@ -25,13 +25,19 @@ def nothing_beside(demand: Demand) -> Demand:
     return demand
 
 
+def nothing_else(given_up: tuple[Rung, ...]) -> tuple[Rung, ...]:
+    """What was given up once stays so."""
+    return given_up
+
+
 @dataclass(slots=True)
 class LoadPlanner:
     """Of one model; on the generation thread, but for `demand`.
 
     `data_folder` is whose disk and memory are asked for what is free, `planning` places a model, and `beside` adds to
     what it wants what competes with it. `takes_turns`: its memory may be another model's between two tokens.
-    `needed_cells` are those of whoever is being answered, by now and for a while.
+    `needed_cells` are those of whoever is being answered, by now and for a while. `done_without` tells what is done
+    without by now, of what the plan in force gave up and beside it.
     """
 
     settings: Callable[[], Settings]
@@ -41,10 +47,11 @@ class LoadPlanner:
     beside: Callable[[Demand], Demand] = nothing_beside
     takes_turns: bool = False
     needed_cells: int = 0
+    done_without: Callable[[tuple[Rung, ...]], tuple[Rung, ...]] = nothing_else
 
     def another(self) -> LoadPlanner:
         """For one more model, that as yet need not share its memory."""
-        return replace(self, takes_turns=False, needed_cells=0)
+        return replace(self, takes_turns=False, needed_cells=0, done_without=nothing_else)
 
     def hardware(self) -> Hardware:
         """What the machine has, with its devices as they were at the last look."""
@@ -60,21 +67,25 @@ class LoadPlanner:
         return plan_load(path, self.settings(), self.hardware(), n_gpu_layers, self.planning, beside)
 
     def placed_anew(self, plan: LoadPlan, needed_cells: int = 0) -> LoadPlan:
-        """The plan of now of a model that has to be read again; it does without what it did without before.
+        """The plan of now of a model that has to be read again; it does without what is done without now.
 
         Nothing is conceded that would leave fewer cells than the `needed_cells` of somebody who is being answered.
         """
         demand, hardware = self.demand(plan), self.hardware()
-        wanted = constrained(demand, plan.given_up)
+        given_up = self.done_without(plan.given_up)
+        wanted = constrained(demand, given_up)
         placement = self.planning(hardware, wanted)
         if placement.num_concessions and max(placement.num_cells, placement.context_tokens) < needed_cells:
             placement = self.planning(hardware, losing_nothing(wanted))
-        return replace(plan.placed(placement), demand=demand)
+        return replace(plan.placed(placement), demand=demand, given_up=given_up)
 
-    def with_losses_of_now(self, plan: LoadPlan) -> LoadPlan:
-        """The plan of a loaded model, allowing such losses as the user does by now: less is planned by it."""
+    def as_of_now(self, plan: LoadPlan) -> LoadPlan:
+        """The plan of a loaded model with such losses as the user allows by now, and without what is done without now.
+
+        Less is planned by it.
+        """
         wishes = replace(plan.demand.wishes, may_lose=self.settings().memory.may_lose)
-        return replace(plan, demand=replace(plan.demand, wishes=wishes))
+        return replace(plan, demand=replace(plan.demand, wishes=wishes), given_up=self.done_without(plan.given_up))
 
     def demand(self, plan: LoadPlan) -> Demand:
         """What a loaded model wants by the settings in force, and what competes with it."""

@@ -607,3 +607,16 @@ def test_a_card_that_is_found_after_the_first_look_is_planned_with_at_once():
     machine.gpu_bytes = 0
     machine.run(2)
     assert machine.loop.budgets().gpu_bytes == 0
+
+
+def test_what_was_taken_back_is_not_done_without_by_whoever_gave_it_up():
+    machine = ScriptedMachine(gpu_bytes=8 * GIB, most_layers=24)
+    told, machine.most_layers = machine.given_up, None
+    # Before the loop has heard of it, and after.
+    assert machine.loop.done_without(told) == told != ()
+    machine.run(3)
+    assert machine.loop.done_without(told) == told
+    machine.run(600 * len(told))
+    assert machine.loop.done_without(told) == ()
+    # What somebody gives up anew is heard of first.
+    assert machine.loop.done_without(told[:1]) == told[:1]

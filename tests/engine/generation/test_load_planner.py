@@ -13,6 +13,7 @@ from engine.generation.load_planner import LoadPlanner
 from engine.generation.load_trials import LoadTrials
 from engine.generation.premises import Premises
 from engine.memory.demand import Demand
+from engine.memory.ladder import Rung
 from engine.memory.ledger import Ledger
 
 MIB = 2**20
@@ -55,3 +56,16 @@ def test_what_is_bound_to_come_takes_of_the_room_until_it_is_there(planner, tiny
     assert planner.room_bytes(plan) == 200 * MIB
     lease.resize(150 * MIB)
     assert planner.room_bytes(plan) == 150 * MIB
+
+
+def test_a_model_is_placed_anew_without_what_is_done_without_now_and_not_when_it_was_loaded(planner, tiny_model):
+    tree, cells = Rung("gpu", "fewer_cells", "", "", 512), Rung("ram", "tree_to_ram", "", "")
+    told, now = (tree,), (cells,)
+    plan = replace(planner.plan(tiny_model, None), given_up=told)
+    assert planner.placed_anew(plan).given_up == planner.as_of_now(plan).given_up == told
+    asked = []
+    planner.done_without = lambda given_up: (asked.append(given_up), now)[1]
+    assert planner.placed_anew(plan).given_up is planner.as_of_now(plan).given_up is now
+    assert asked == [told, told]
+    # What is short for the chosen model is that one's affair.
+    assert planner.another().as_of_now(plan).given_up == told
