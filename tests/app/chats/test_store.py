@@ -126,6 +126,26 @@ def test_a_damaged_file_is_set_aside_with_a_sentence_and_never_deleted(tmp_path,
 
 
 @pytest.mark.expects_warnings
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_all_of_a_large_file_is_looked_at_only_after_an_end_that_was_none(tmp_path, monkeypatch, has_ended):
+    file = tmp_path / "chats.sqlite"
+    store = ChatStore(file)
+    store.create_conversation("chat")
+    store.close()
+    assert not file.with_name("chats.sqlite-wal").exists()
+    if not has_ended:
+        file.with_name("chats.sqlite-wal").touch()
+    looked = []
+    monkeypatch.setattr(schema, "_LARGE_BYTES", 1)
+    check = schema._check
+    monkeypatch.setattr(
+        schema, "_check", lambda *args, looks_through: (looked.append(looks_through), check(*args, looks_through=True))
+    )
+    ChatStore(file).close()
+    assert looked == [not has_ended]
+
+
+@pytest.mark.expects_warnings
 def test_a_file_of_a_newer_ragdoll_is_set_aside(tmp_path):
     file = tmp_path / "chats.sqlite"
     ChatStore(file).close()
