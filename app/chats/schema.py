@@ -13,8 +13,8 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 _BUSY_SECONDS = 5.0
-# Less is looked through in a moment. Answers to "Every file" keep their passages: 10,000 files are some hundred megabytes,
-# and the window waits for a look at all of them.
+# Less is looked through in a moment. Answers to "Every file" keep their passages: 10,000 files are some hundred
+# megabytes, and the window waits for a look at all of them.
 _LARGE_BYTES = 32 * 2**20
 
 

@@ -125,7 +125,6 @@ def test_a_damaged_file_is_set_aside_with_a_sentence_and_never_deleted(tmp_path,
     again.close()
 
 
-@pytest.mark.expects_warnings
 @pytest.mark.parametrize("has_ended", [True, False])
 def test_all_of_a_large_file_is_looked_at_only_after_an_end_that_was_none(tmp_path, monkeypatch, has_ended):
     file = tmp_path / "chats.sqlite"
