@@ -26,13 +26,15 @@ class CellSequence:
     """A sequence number of the context, and the cells it holds from position `start` on without a gap.
 
     Made by `Cells.open` and changed by `Cells` only. `num_gaps`: how often what it took by itself goes on elsewhere;
-    near by counts in part, and what it shares not at all.
+    near by counts in part, and what it shares not at all. `is_patchy`: of layers with a sliding window it has only what
+    those look at who go on at its end, since it was saved and loaded.
     """
 
     slot: int
     start: int = 0
     cells: list[int] = field(default_factory=list)
     num_gaps: float = 0.0
+    is_patchy: bool = False
 
     @property
     def num_cells(self) -> int:
@@ -132,6 +134,7 @@ class Cells:
             target.start = start
         if target.end != start or not source.start <= start <= end <= source.end:
             raise ValueError(f"{start}…{end} of {source} does not follow {target}")
+        target.is_patchy = target.is_patchy or source.is_patchy
         shared = source.cells[start - source.start : end - source.start]
         if shared:
             self._holders[shared] += 1

@@ -107,6 +107,8 @@ class Context:
         params.type_k = params.type_v = _KV_TYPES[spec.kv_type]
         params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_ENABLED
         params.kv_unified = True
+        # Layers with a sliding window keep what has left it as long as there is room: others may go on from there.
+        params.swa_full = True
         params.offload_kqv = spec.kv_on_gpu
         # Else llama.cpp may copy weights to the device before they were read.
         params.op_offload = spec.op_offload and stream is None
@@ -129,6 +131,7 @@ class Context:
         self._memory: Any = llama.llama_get_memory(handle)
         self.n_batch, self.n_ubatch = int(params.n_batch), int(params.n_ubatch)
         self.num_sequences = int(params.n_seq_max)
+        self.window_tokens = model.window_tokens
         self._filling, self._trained_tokens = self._filling_here(), int(llama.llama_model_n_ctx_train(model.handle))
         self._batch = _Batch(self.n_batch)
         self._is_spoilt = False
@@ -181,7 +184,8 @@ class Context:
         copy of its own; with those of eight bits it was not measured.
         """
         is_elsewhere = any(device != "CPU" for device in self.model.layer_devices.values())
-        if is_elsewhere or not self.attends_by_tiles or not self.model.can_share_prefixes:
+        is_plain = self.model.can_share_prefixes and not self.model.window_tokens
+        if is_elsewhere or not self.attends_by_tiles or not is_plain:
             return 0.0
         handle = self.model.handle
         num_heads = int(llama.llama_model_n_layer(handle)) * int(llama.llama_model_n_head(handle))
@@ -257,7 +261,7 @@ class Context:
         """When batches are filled up here. What is added has to be forgotten again, which not every model can."""
         model = self.model
         # Experts are computed token by token, however many there are.
-        if not model.can_share_prefixes or model.has_experts:
+        if not model.can_share_prefixes or model.window_tokens or model.has_experts:
             return Filling()
         in_own_order = model.copied_bytes > 0
         if not self.attends_by_tiles:
@@ -294,6 +298,14 @@ class Context:
     def remove(self, slot: int, start: int = 0, end: int = -1) -> bool:
         """Forgets positions of a sequence (-1: to the end). False where the model cannot, and all is kept."""
         return bool(llama.llama_memory_seq_rm(self._memory, slot, start, end))
+
+    def has_window(self, slot: int, end: int, start: int = 0) -> bool:
+        """Whether a sequence has, of its positions from `start` on, all that the token at `end` looks at.
+
+        llama.cpp gives cells that a window has left to others, and forgets all before them in such layers with them.
+        """
+        window = self.window_tokens
+        return not window or 0 <= llama.llama_memory_seq_pos_min(self._memory, slot) <= max(start, end - window + 1)
 
     def clear(self) -> None:
         """Empties all sequences, and all cells of what was in them."""

@@ -65,7 +65,12 @@ class KeptCells:
         return self._cells.num_private(self.shelf[node]) > 0
 
     def hold(self, node: Node, sequence: CellSequence) -> None:
-        """Shares the node's cells with a sequence that has read it; there is room."""
+        """Shares the node's cells with a sequence that has read it; there is room.
+
+        Raises:
+            NoCells: No sequence number is free, or the sequence has not all of the node any more.
+        """
+        self._check_whole(node, sequence)
         own = self._cells.open(node.start)
         self._share(sequence, own, node)
         self.shelf.put(node, own)
@@ -100,13 +105,14 @@ class KeptCells:
         """The number of a sequence that holds the node and nothing else: its own, or a scratch one's.
 
         Raises:
-            NoCells: No sequence number is free.
+            NoCells: No sequence number is free, or the sequence has not all of the node any more.
         """
         if node in self.shelf:
             yield self.shelf[node].slot
             return
         if sequence is None:
             raise ValueError("the node lies in no cells")
+        self._check_whole(node, sequence)
         scratch = self._cells.open(node.start)
         try:
             self._share(sequence, scratch, node)
@@ -129,6 +135,10 @@ class KeptCells:
         """Lets go of a node's cells, if it has any."""
         if node in self.shelf:
             self._close(self.shelf.take(node))
+
+    def _check_whole(self, node: Node, sequence: CellSequence) -> None:
+        if sequence.is_patchy or not self._context.has_window(sequence.slot, node.end, node.start):
+            raise NoCells("What left the sliding window of some layers is not there any more.")
 
     def _share(self, source: CellSequence, target: CellSequence, node: Node) -> None:
         self._cells.share(source, target, node.start, node.end)

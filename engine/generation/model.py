@@ -33,6 +33,8 @@ _BUFFER = re.compile(r"(\S+)\s+(compute|output) buffer size\s*=\s*([\d.]+)\s*MiB
 _WEIGHTS = re.compile(r"(\S+) model buffer size\s*=\s*([\d.]+)\s*MiB")
 _CAN_BE_PACKED = re.compile(r"_Mapped$|^CPU_REPACK$")
 _ASSIGNED = re.compile(r"load_tensors: layer\s+(\d+) assigned to device (\S+?),")
+# Every other layer, or so, looks at a window that slides by the token, and has keys and values of its own.
+_PLAIN_WINDOWS = frozenset({"cohere2", "exaone4", "gemma2", "gemma3", "gpt-oss"})
 
 
 class LlamaLog:
@@ -251,15 +253,25 @@ class Model:
     def can_share_prefixes(self) -> bool:
         """Whether a part of a sequence can be forgotten, copied and saved by itself.
 
-        Not where a state sums it up, nor where cells that left a sliding window are overwritten: such a sequence is
-        kept and forgotten as a whole.
+        Not where a state sums it up: such a sequence is kept and forgotten as a whole. Where some layers look at a
+        sliding window only, cells that have left it may be overwritten, and whoever goes on from an earlier position
+        has to look whether all are there (`Context.has_window`); of which models that is known, is told here.
         """
-        return not self.is_recurrent and llama.llama_model_n_swa(self._handle) == 0
+        return not self.is_recurrent and (not self.window_tokens or self._architecture in _PLAIN_WINDOWS)
+
+    @property
+    def window_tokens(self) -> int:
+        """How many of the last positions layers with a sliding window look at; 0 where all see everything."""
+        return int(llama.llama_model_n_swa(self._handle))
 
     @property
     def has_experts(self) -> bool:
         """Whether a token is computed with some of a layer's weights only (a mixture of experts)."""
-        return int(self._metadata(f"{self._metadata('general.architecture')}.expert_count") or 0) > 1
+        return int(self._metadata(f"{self._architecture}.expert_count") or 0) > 1
+
+    @property
+    def _architecture(self) -> str:
+        return self._metadata("general.architecture")
 
     def _metadata(self, key: str) -> str:
         """A short value of the file's header, as text; nothing where there is none."""

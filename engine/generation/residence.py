@@ -17,7 +17,7 @@ from engine.errors import NoCells
 from engine.generation.cells import Cells, CellSequence
 from engine.generation.context import Context
 from engine.generation.groups import SequenceGroup
-from engine.generation.keeping import Keeper, KeepsNothing
+from engine.generation.keeping import Found, Keeper, KeepsNothing
 from engine.generation.preemption import Part, SwapRates
 from engine.generation.sequence import SavedPart, TokenSequence
 from engine.generation.spilling import on_disk
@@ -56,7 +56,8 @@ class Residence:
         """
         lead = group.lead
         lead.held = self._cells.open()
-        kept = self._keeper.restore(group.found, lead.held) if group.found and group.found.num_tokens else 0
+        found = self._usable(group)
+        kept = self._keeper.restore(found, lead.held) if found and found.num_tokens else 0
         if before is not None and before.num_computed > kept:
             self._share_behind(before, lead)
             kept = lead.num_computed
@@ -73,6 +74,21 @@ class Residence:
         # The last token is always computed, because its logits are wanted.
         self.trim(lead, len(lead.tokens) - 1)
         return min(kept, lead.num_computed)
+
+    def _usable(self, group: SequenceGroup) -> Found | None:
+        """What was found of a group, up to a position at which it can go on.
+
+        The last token has to be computed again. With a sliding window it may look at one that the node before its end
+        needs no more, so all of the last node is computed.
+        """
+        found, is_whole = group.found, group.found and group.found.num_tokens >= len(group.lead.tokens)
+        if found is None or not (is_whole and self._has_window) or not found.path:
+            return found
+        return replace(found, path=found.path[:-1])
+
+    @property
+    def _has_window(self) -> bool:
+        return self._context.window_tokens > 0
 
     def leave(self, group: SequenceGroup) -> None:
         """Takes all cells from a request."""
@@ -129,6 +145,9 @@ class Residence:
             group: Who leaves.
             kept: Up to where it will be found again, where that is not all that it shares with others.
         """
+        if self._has_window and self.can_share and group.has_forked:
+            # What others would part from behind is not in it, but only what the first of them looks at by now.
+            return False
         since = self._clock()
         for sequence, start, end in list(self._own(group, kept)):
             part = self._save(sequence, start, end)
@@ -206,9 +225,9 @@ class Residence:
             return False
 
     def _forget_from(self, held: CellSequence, end: int) -> None:
-        if not self._context.remove(held.slot, end):
+        if not (self._context.remove(held.slot, end) and (end <= 0 or self._context.has_window(held.slot, end))):
             self._context.remove(held.slot)
-            end = 0
+            end, held.is_patchy = 0, False
         self._cells.trim(held, end)
 
     def _own(self, group: SequenceGroup, kept: int | None) -> Iterator[tuple[TokenSequence, int, int]]:
@@ -307,6 +326,7 @@ class Residence:
         if not self._context.load(part.state, held.slot):
             return False
         self._cells.grow(held, part.end - part.start)
+        held.is_patchy = self._has_window
         return True
 
     def forget_saved(self, group: SequenceGroup) -> None:

@@ -30,6 +30,7 @@ class FakeContext:
     def __init__(self, num_cells: int, num_sequences: int = 64) -> None:
         self.num_cells, self.num_sequences = num_cells, num_sequences
         self.values: dict[int, dict[int, int]] = {}
+        self.window_tokens = 0
         self.num_saves = 0
 
     def copy(self, source: int, target: int, start: int, end: int) -> None:
@@ -40,6 +41,9 @@ class FakeContext:
     def remove(self, slot: int, start: int = 0, end: int = -1) -> bool:
         held = self.values.get(slot, {})
         self.values[slot] = {at: value for at, value in held.items() if at < start or 0 <= end <= at}
+        return True
+
+    def has_window(self, slot: int, end: int, start: int = 0) -> bool:
         return True
 
     def state_bytes(self, slot: int) -> int:

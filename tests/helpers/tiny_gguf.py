@@ -123,8 +123,10 @@ def write_tiny_mamba(path: Path, *, layers: int = 2, dim: int = 64, state: int =
     return path
 
 
-def write_tiny_gemma2(path: Path, *, layers: int = 2, dim: int = 64, window: int = 32, seed: int = 0) -> Path:
-    """Writes a model of which every other layer sees only the last `window` tokens."""
+def write_tiny_gemma2(
+    path: Path, *, layers: int = 2, dim: int = 64, window: int = 32, seed: int = 0, attention: float = 1.0
+) -> Path:
+    """Writes a model of which every other layer sees only the last `window` tokens; `attention` as of the others."""
     heads, kv_heads, ff = 4, 2, 96
     writer = GGUFWriter(path, "gemma2")
     writer.add_name("tiny-gemma2")
@@ -145,8 +147,8 @@ def write_tiny_gemma2(path: Path, *, layers: int = 2, dim: int = 64, window: int
         if name != "output.weight":
             writer.add_tensor(name, tensor)
     for layer in range(layers):
-        for name in ("post_attention_norm", "post_ffw_norm"):
-            writer.add_tensor(f"blk.{layer}.{name}.weight", np.ones(dim, np.float32))
+        writer.add_tensor(f"blk.{layer}.post_attention_norm.weight", np.full(dim, attention, np.float32))
+        writer.add_tensor(f"blk.{layer}.post_ffw_norm.weight", np.ones(dim, np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

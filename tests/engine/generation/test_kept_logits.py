@@ -19,7 +19,7 @@ from engine.generation.model import Model
 from engine.generation.segment import Segment, tokens_of
 from engine.memory.ledger import Ledger
 from tests.helpers.shared_data import shared_file
-from tests.helpers.tiny_gguf import write_tiny_model
+from tests.helpers.tiny_gguf import write_tiny_gemma2, write_tiny_model
 
 PLENTY = 2**26
 NUM_CELLS, GREEDY_TOKENS = 1536, 64
@@ -132,11 +132,13 @@ class Desk:
         self.cells.close(sequence)
 
 
-@pytest.fixture(params=["llama-f16", "llama-q8_0", "qwen2-f16", "qwen2-q8_0", "stories-f16"])
+@pytest.fixture(params=["llama-f16", "llama-q8_0", "qwen2-f16", "qwen2-q8_0", "stories-f16", "gemma2-f16"])
 def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     name, _, kv_type = request.param.partition("-")
     if name == "stories":
         path = shared_file("models/stories260K-f32.gguf")
+    elif name == "gemma2":
+        path = write_tiny_gemma2(tmp_path / "tiny.gguf", layers=4, dim=128)
     else:
         # llama.cpp stores q8_0 in rows of 32: a head must be as wide.
         path = write_tiny_model(

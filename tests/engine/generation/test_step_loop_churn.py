@@ -26,7 +26,7 @@ from engine.generation.segment import Segment
 from engine.generation.swap_room import SwapRoom
 from engine.memory.ledger import Ledger
 from tests.helpers.loop_desk import ENDS, GREEDY, LoopDesk, decisive_prompts
-from tests.helpers.tiny_gguf import write_tiny_model
+from tests.helpers.tiny_gguf import write_tiny_gemma2, write_tiny_model
 
 MAX_TOKENS, STEP_SECONDS = 20, 0.02
 # Tokens in cells, bytes in memory, bytes of files.
@@ -34,9 +34,12 @@ BUDGETS = ((0, 100, 400), (0, 20_000, 100_000), (0, 100_000))
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "ran", "to", "see", "what", "Lily", "had", "in", "her", "box")
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["llama", "gemma2"])
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
+    if request.param == "gemma2":
+        # Of two layers one looks at a window that is shorter than most prompts.
+        return write_tiny_gemma2(folder / "gemma2.gguf", window=24, attention=4.0)
     return write_tiny_model(folder / "tiny.gguf", layers=1, dim=32, ff=32, heads=2, kv_heads=1)
 
 
@@ -200,7 +203,7 @@ def test_what_is_kept_changes_no_answer_either(
 def test_what_memory_has_no_room_for_goes_to_the_disk_and_changes_no_answer(
     path: Path, alone: dict[str, Written], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room, spilled = SwapRoom(4_000, tmp_path), 0
+    room, spilled = SwapRoom(16_000 if path.stem == "gemma2" else 4_000, tmp_path), 0
     desk = LoopDesk(path, num_cells=768, num_sequences=48, swap_room=lambda: room)
     spill = Residence.spill
 

@@ -15,13 +15,12 @@ from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, TokensG
 from engine.generation.commands import UseModel
 from engine.inflight import QuestionInFlight
 from tests.engine.generation.conftest import ENDS, EVIDENCE, Desk
-from tests.helpers.tiny_gguf import write_tiny_gemma2, write_tiny_lfm2, write_tiny_mamba
+from tests.helpers.tiny_gguf import write_tiny_lfm2, write_tiny_mamba
 
 LONG = 'root ::= "a" root'
 WRITERS: dict[str, Callable[[Path], Path]] = {
     "mamba": write_tiny_mamba,
     "lfm2": write_tiny_lfm2,
-    "gemma2": write_tiny_gemma2,
 }
 
 
