@@ -2,6 +2,8 @@
 
     python -m tests.bench.replacement [--quick] [--json FILE]
 
+Exit code 1 where one decision in a hundred takes a millisecond and more; `--quick` binds nothing.
+
 Three kinds of traces (request_traces.py), several seeds, three sizes of the cache. New passages of a prompt stand in
 the order that engine.generation.ordering gives them, and turns are kept like any other piece.
 
@@ -39,6 +41,7 @@ from tests.bench.request_traces import QUESTIONS, TRACE, Trace, traces
 CAPACITIES = (0.05, 0.1, 0.2)
 INSTRUCTIONS = Piece(tuple(range(-64, 0)))
 MAX_ORDER_LOSS = 0.1
+MAX_DECISION_MS = 1.0
 PASS_SECONDS, TOKEN_SECONDS, ATTENTION_SECONDS = 0.06, 8e-3, 4.4e-7
 
 
@@ -79,8 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 _print_run(trace, seed, share, outcomes)
                 for name, outcome in outcomes.items():
                     totals[name].add(outcome)
-    _report(totals, options.json)
-    return 0
+    return 0 if _report(totals, options.json) or options.quick else 1
 
 
 def seconds_to_read(cached: int, new: int) -> float:
@@ -165,14 +167,16 @@ def _print_run(trace: Trace, seed: int, share: float, outcomes: dict[str, Outcom
     print(f"{trace.name:<6} seed {seed} cache {share:4.0%}: {words}", flush=True)
 
 
-def _report(totals: dict[str, Outcome], file: Path | None) -> None:
+def _report(totals: dict[str, Outcome], file: Path | None) -> bool:
+    """Shows and writes what was found; whether decisions are as fast as they are to be."""
     found = {name: _figures(outcome) for name, outcome in totals.items()}
     ours = found.pop("pgdsf")
     named = {name: ours["saved_seconds"] / theirs["saved_seconds"] for name, theirs in found.items()}
-    report.show("Replacement, all traces together", ours, found, {"decision_p99_ms": 1.0})
+    report.show("Replacement, all traces together", ours, found, {"decision_p99_ms": MAX_DECISION_MS})
     print("  saved reading time, ours ÷ theirs: " + ", ".join(f"{name} {ratio:.3f}" for name, ratio in named.items()))
     if file is not None:
         report.write(file, ours, found, named)
+    return ours["decision_p99_ms"] <= MAX_DECISION_MS
 
 
 def _figures(outcome: Outcome) -> dict[str, float]:

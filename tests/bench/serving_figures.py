@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
+import numpy as np
+
 Regime = Literal["fits", "oversubscribed"]
 REGIMES: tuple[Regime, ...] = ("fits", "oversubscribed")
 OURS, SERIAL = "ours", "serial"
@@ -23,6 +25,11 @@ BOUNDS = {
     "llama_server_fits": 1.2,
     "one_at_a_time_fits": 0.95,
 }
+# At most: of the serial peer's waiting in overload ours, and of that time nobody in the busier of both stages.
+MOST = {"overload_waiting": 0.15, "overload_idle": 0.30}
+# Tails that are to be no worse than theirs.
+_TAILS = {"p95": 0.95, "max": 1.0}
+_RESAMPLINGS = 2_000
 # Loads by which ratios are taken: of most sides, of the serial peer, and with one question at a time.
 JUDGED, OVERLOAD, ALONE = "poisson_0.9", "poisson_1.2", "alone"
 
@@ -186,6 +193,60 @@ def ratio(found: Found, regime: Regime, side: str, load: str) -> float | None:
     if not pairs:
         return None
     return statistics.median(their.mean_latency_s / our.first(len(their.served)).mean_latency_s for our, their in pairs)
+
+
+def interval(found: Found, regime: Regime, side: str, load: str) -> tuple[float, float] | None:
+    """Between which values that ratio lies in 95 of 100 samples like these: bootstrap over seeds and questions.
+
+    Both were asked the same questions at the same moments, so questions are drawn in pairs.
+    """
+    ours, theirs = found.get(Key(regime, OURS, load), ()), found.get(Key(regime, side, load), ())
+    pairs = [
+        np.array([(our.latency_s, their.latency_s) for our, their in zip(mine.served, others.served, strict=False)])
+        for mine, others in zip(ours, theirs, strict=False)
+        if mine.served and others.served
+    ]
+    if not pairs:
+        return None
+    random, ratios = np.random.default_rng(1), np.empty(_RESAMPLINGS)
+    for number in range(_RESAMPLINGS):
+        seeds = [pairs[place] for place in random.integers(len(pairs), size=len(pairs))]
+        drawn = np.concatenate([each[random.integers(len(each), size=len(each))] for each in seeds])
+        ratios[number] = drawn[:, 1].mean() / drawn[:, 0].mean()
+    low, high = np.quantile(ratios, (0.025, 0.975))
+    return float(low), float(high)
+
+
+def tails(found: Found, regime: Regime) -> dict[str, float]:
+    """How much larger their p95 and their longest latency are, of the peers that we are to be faster than."""
+    end, named = "" if regime == "oversubscribed" else "_fits", dict[str, float]()
+    for side in dict.fromkeys(key.side for key in found if key.regime == regime):
+        ours, theirs = found.get(Key(regime, OURS, JUDGED), ()), found.get(Key(regime, side, JUDGED), ())
+        pairs = [(our, their) for our, their in zip(ours, theirs, strict=False) if our.served and their.served]
+        if f"{side}{end}" in BOUNDS and pairs:
+            for name, share in _TAILS.items():
+                named[f"{name}_{side}{end}"] = statistics.median(
+                    percentile((one.latency_s for one in their.served), share)
+                    / percentile((one.latency_s for one in our.first(len(their.served)).served), share)
+                    for our, their in pairs
+                )
+    return named
+
+
+def in_overload(found: Found, regime: Regime) -> dict[str, float]:
+    """Under the names of `MOST`, of a regime; none where overload was not measured."""
+    ours, theirs = found.get(Key(regime, OURS, OVERLOAD), ()), found.get(Key(regime, SERIAL, OVERLOAD), ())
+    pairs = [(our, their) for our, their in zip(ours, theirs, strict=False) if our.served and their.served]
+    if not pairs:
+        return {}
+    return {
+        "overload_waiting": statistics.median(_waiting_s(our) / _waiting_s(their) for our, their in pairs),
+        "overload_idle": statistics.median(min(idle_shares(our.served).values()) for our, _ in pairs),
+    }
+
+
+def _waiting_s(run: Run) -> float:
+    return statistics.fmean(one.stages_s["waiting"] for one in run.served)
 
 
 def named_ratios(found: Found) -> dict[str, float]:

@@ -7,6 +7,7 @@ import csv
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,12 +33,15 @@ from tests.bench.serving_figures import (
     capacity_per_s,
     figures,
     idle_shares,
+    in_overload,
+    interval,
     medians,
     named_ratios,
     percentile,
     ratio,
     shares,
     table,
+    tails,
 )
 from tests.bench.serving_load import (
     PLACE_TOKENS,
@@ -270,6 +274,48 @@ def test_ratios_are_paired_by_seed_and_over_as_many_questions_as_both_were_asked
     assert ratio(found, "fits", "llama_server", "poisson_0.9") is None
 
 
+def test_an_interval_is_of_questions_in_pairs_and_narrow_where_all_of_them_say_the_same() -> None:
+    key = ("oversubscribed", "poisson_0.9")
+    found = {
+        Key(key[0], "ours", key[1]): [served(*range(1, 41)), served(*range(1, 41))],
+        Key(key[0], "no_tree", key[1]): [served(*(1.5 * s for s in range(1, 41)))] * 2,
+        Key(key[0], "no_ring", key[1]): [served(*(s * (3.0 if s % 2 else 0.5) for s in range(1, 41)))],
+    }
+
+    assert interval(found, key[0], "no_tree", key[1]) == pytest.approx((1.5, 1.5))
+    low, high = interval(found, key[0], "no_ring", key[1]) or (0.0, 0.0)
+    assert 1.0 < low < ratio(found, key[0], "no_ring", key[1]) < high < 2.6
+    assert interval(found, key[0], "no_drafting", key[1]) is None
+    assert interval(found, key[0], "no_ring", key[1]) == (low, high)
+
+
+def test_tails_are_those_of_the_peers_that_bounds_are_for() -> None:
+    found = {
+        Key("fits", "ours", "poisson_0.9"): [served(1.0, 2.0, 10.0)],
+        Key("fits", "llama_server", "poisson_0.9"): [served(5.0, 5.0, 5.0)],
+        Key("fits", "no_tree", "poisson_0.9"): [served(5.0)],
+    }
+
+    assert tails(found, "fits") == {"p95_llama_server_fits": 0.5, "max_llama_server_fits": 0.5}
+    assert tails(found, "oversubscribed") == {}
+
+
+def test_in_overload_waiting_is_held_against_the_serial_peers() -> None:
+    ours = Run((Served(0.0, 1.0, 2.0, 2.0, 3.0, 10.0),))
+    theirs = Run((Served(0.0, 19.0, 20.0, 21.0, 22.0, 30.0),))
+    found = {
+        Key("oversubscribed", "ours", "poisson_1.2"): [ours],
+        Key("oversubscribed", "serial", "poisson_1.2"): [theirs],
+    }
+
+    # A second of twenty; read and written for eight of ten.
+    assert in_overload(found, "oversubscribed") == {
+        "overload_waiting": pytest.approx(1 / 20),
+        "overload_idle": pytest.approx(0.2),
+    }
+    assert in_overload(found, "fits") == {}
+
+
 def test_every_bound_is_of_something_that_a_full_run_measures() -> None:
     measured = set()
     for regime, sides in FULL.sides.items():
@@ -311,6 +357,8 @@ def test_everybody_is_asked_at_the_rate_that_is_judged_and_ablations_once() -> N
 
     assert {step.side for step in judged} == set(FULL.sides["oversubscribed"])
     assert sum(step.side == "no_tree" for step in asked) == 1
+    of_all = steps(replace(FULL, all_ablations=True), FULL.sides["oversubscribed"])
+    assert sum(step.side == "no_tree" for step in of_all) == len(FULL.seeds)
     assert sum(step.side == "llama_server" for step in judged) == len(FULL.seeds)
     assert sum(step.side == "serial" and step.load.name == "poisson_1.2" for step in asked) == len(FULL.seeds)
     assert {step.load.factor for step in asked if step.load.arrivals == "poisson"} == set(FULL.factors)
