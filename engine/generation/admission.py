@@ -56,7 +56,7 @@ class Admission:
         self._profile, self._tally, self._clock = profile, tally, clock
         self._max_running, self._swap_budget_bytes, self._swap_room = max_running, swap_budget_bytes, swap_room
         self._step_tokens, self.most_cells = step_tokens, max(most_cells, cells.num_cells)
-        self._queue = Queueing(groups, keeper, residence.can_share, clock)
+        self._queue = Queueing(groups, keeper, residence.keeps, clock)
         self.lacks_cells = self._is_held_back = False
         self._sharing: Sharing | None = None
         self._num_steps_to_skip = 0

@@ -301,8 +301,7 @@ def _set_aside(loaded: LoadedModel, wanted: LoadPlan, means: Means) -> None:
     room = room_in(means.hardware(), means.disk_folder)
     can_load = loaded.plan.placement.kv_type == wanted.placement.kv_type
     disk_folder = room.disk_folder if can_load else None
-    if loaded.keeper is not None:
-        loaded.keeper.leave_cells(LEAVING_SECONDS if can_load else KEEPING_SECONDS)
+    loaded.keeper.leave_cells(LEAVING_SECONDS if can_load else KEEPING_SECONDS)
     loaded.loop.set_aside(room.ram_bytes, disk_folder)
     means.leases.note_set_aside(loaded.loop.saved_bytes, loaded.loop.spilled_bytes)
 
@@ -316,7 +315,7 @@ def _moved(loaded: LoadedModel, plan: LoadPlan, opened: OpenContext, means: Mean
     context, cells = opened.context, cells_of(opened.context)
     keeper, can_load = _keeper(loaded, plan, context, cells, means)
     loaded.loop.move(context, cells, keeper, can_load, plan.room.context_tokens)
-    if loaded.keeper is not None and keeper is not loaded.keeper:
+    if keeper is not loaded.keeper:
         loaded.keeper.close(KEEPING_SECONDS)
     means.leases.note_set_aside(loaded.loop.saved_bytes, loaded.loop.spilled_bytes)
     speaker = _speaker(loaded, plan)
@@ -327,11 +326,9 @@ def _moved(loaded: LoadedModel, plan: LoadPlan, opened: OpenContext, means: Mean
 
 def _keeper(
     loaded: LoadedModel, plan: LoadPlan, context: Context, cells: Cells, means: Means
-) -> tuple[KnowledgeKeeper | None, bool]:
+) -> tuple[KnowledgeKeeper, bool]:
     """What keeps prompts from now on, and whether keys and values of before are of any use then."""
     keeper = loaded.keeper
-    if keeper is None:
-        return None, context.spec.kv_type == loaded.context.spec.kv_type
     if keeper.tree.root.key == root_key(plan.path, context.spec.kv_type, context.num_cells):
         keeper.move(context, cells)
         return keeper, True

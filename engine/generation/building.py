@@ -78,10 +78,8 @@ def build(
         opened = open_context(model, plan, stream, leases)
         undo.callback(opened.close)
         context, cells = opened.context, cells_of(opened.context)
-        # The beginning of one prompt is of no use to another where it cannot be had by itself.
-        keeper = keeper_over(plan, context, cells, ledger, files) if model.can_share_prefixes else None
-        if keeper is not None:
-            undo.callback(keeper.abandon)
+        keeper = keeper_over(plan, context, cells, ledger, files)
+        undo.callback(keeper.abandon)
         loop = _loop(model, context, cells, keeper, plan.room.context_tokens, files.folder)
         # Tokens stay what they are, in whatever format their keys and values are kept.
         fingerprint = model_fingerprint(plan.path)
@@ -131,7 +129,14 @@ def keeper_over(plan: LoadPlan, context: Context, cells: Cells, ledger: Ledger, 
     """What keeps prompts in a context, and finds what was kept of them in others with the same keys and values."""
     root = root_key(plan.path, context.spec.kv_type, context.num_cells)
     keeper = KnowledgeKeeper(
-        root, context, cells, ledger, files, passing_room_bytes=lambda: room_now(files.folder).passing_bytes
+        root,
+        context,
+        cells,
+        ledger,
+        files,
+        passing_room_bytes=lambda: room_now(files.folder).passing_bytes,
+        # The beginning of one prompt is of no use to another where it cannot be had by itself.
+        keeps_whole=not context.model.can_share_prefixes,
     )
     kept_cells = cells_to_keep_in(cells.num_cells, plan.shape, plan.room.ram_bytes)
     keeper.set_budgets(kept_cells, plan.room.ram_bytes, plan.room.disk_bytes)
@@ -158,7 +163,7 @@ def _try_out(model: Model, context: Context) -> None:
 
 
 def _loop(
-    model: Model, context: Context, cells: Cells, keeper: KnowledgeKeeper | None, context_tokens: int, folder: Path
+    model: Model, context: Context, cells: Cells, keeper: KnowledgeKeeper, context_tokens: int, folder: Path
 ) -> StepLoop:
     costs = PassCosts()
     return StepLoop(

@@ -39,6 +39,10 @@ class CutPrompts:
             del self._cut[next(iter(self._cut))]
         return known[1]
 
+    def pieces_to_keep(self, segments: Sequence[Segment], end: int, computed_tokens: int) -> Sequence[Piece]:
+        """The same: each piece is of use by itself, wherever the sequence stands."""
+        return self.pieces_of(segments)
+
     def _cut_of(self, segments: Sequence[Segment]) -> Sequence[Piece]:
         key = tuple(map(id, segments))
         known = self._pieces.pop(key, None) or (tuple(segments), cut(segments))

@@ -27,7 +27,9 @@ class Found:
 
 
 class Keeper(Protocol):
-    """Keeps KV of segments, each given the path of segments before it."""
+    """Keeps KV of segments, each given the path of segments before it; or of whole sequences, if it `keeps_whole`."""
+
+    keeps_whole: bool
 
     def peek(self, segments: Sequence[Segment]) -> int:
         """How many tokens `find` would find, without pinning or reading anything."""
@@ -78,6 +80,8 @@ class Keeper(Protocol):
 
 class KeepsNothing:
     """Every prompt is read whole."""
+
+    keeps_whole = False
 
     def peek(self, segments: Sequence[Segment]) -> int:
         return 0

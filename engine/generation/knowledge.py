@@ -26,6 +26,7 @@ from engine.generation.replacement import Policy, pgdsf
 from engine.generation.saving import Saving
 from engine.generation.segment import Segment
 from engine.generation.slabs import Slabs
+from engine.generation.whole_kept import WholeCells, WholePrompts
 from engine.generation.write_back import WriteBack
 from engine.memory.ledger import Ledger
 
@@ -47,13 +48,16 @@ class KnowledgeKeeper:
         files: CacheFiles,
         policy: Policy = pgdsf,
         passing_room_bytes: Callable[[], int] = lambda: 0,
+        *,
+        keeps_whole: bool = False,
     ) -> None:
         """A tree of what the files hold under `root` (fingerprint.py).
 
         `passing_room_bytes`: how much memory what passes through it may take now, whatever the budgets are.
+        `keeps_whole`: sequences are kept and found as a whole only (whole_kept.py).
         """
-        self.tree = KnowledgeTree(root)
-        self._cells = KeptCells(context, cells, policy)
+        self.tree, self.keeps_whole = KnowledgeTree(root), keeps_whole
+        self._cells = (WholeCells if keeps_whole else KeptCells)(context, cells, policy)
         self._slabs = Slabs(ledger)
         self._files = files
         self._bytes = KeptBytes(
@@ -68,7 +72,7 @@ class KnowledgeKeeper:
         )
         self._saving = Saving(self._cells, self._bytes, files.now)
         self._write_back = WriteBack(self._bytes, files, policy, self._saving.save)
-        self._prompts = CutPrompts()
+        self._prompts = WholePrompts(self.tree) if keeps_whole else CutPrompts()
         self._holds: dict[int, Found] = {}
         self._from_disk: set[Node] = set()
         self._profile = PrefillProfile()
@@ -126,7 +130,7 @@ class KnowledgeKeeper:
         # Before the first token nobody wants to wait.
         ends_at = self._files.now() + (0.0 if computed_tokens else WAITS_SECONDS)
         node, path = self.tree.root, list[Node]()
-        for piece in self._prompts.pieces_of(segments):
+        for piece in self._prompts.pieces_to_keep(segments, sequence.end, computed_tokens):
             if node.end + piece.num_tokens > sequence.end:
                 break
             node = self._node_of(node, piece)

@@ -42,7 +42,7 @@ def cells_to_keep_in(num_cells: int, shape: ModelShape, ram_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """`plan` is how it is placed now. `keeper` is None where a model's prefixes cannot be shared.
+    """`plan` is how it is placed now.
 
     `context_leases` are what the ledger knows of the context. `wants_ahead`: prompts are to be read while a search
     goes on, where that is of any use. `keeps_in_cells`: what was read may lie in cells that no answer needs. `stream`
@@ -56,7 +56,7 @@ class LoadedModel:
     context_leases: LeaseGroup
     speaker: Speaker
     loop: StepLoop
-    keeper: KnowledgeKeeper | None
+    keeper: KnowledgeKeeper
     files: CacheFiles
     wants_ahead: bool = False
     keeps_in_cells: bool = True
@@ -71,12 +71,17 @@ class LoadedModel:
     @property
     def reads_ahead(self) -> bool:
         """Whether a prompt is read while the search for its passages goes on."""
-        return self.wants_ahead and self.keeper is not None
+        return self.wants_ahead and self.keeps_beginnings
 
     @property
     def peek(self) -> Peek | None:
-        """How much of a prompt's beginning is kept."""
-        return self.keeper.peek if self.keeper is not None else None
+        """How much of a prompt's beginning is kept; None where only whole sequences are."""
+        return self.keeper.peek if self.keeps_beginnings else None
+
+    @property
+    def keeps_beginnings(self) -> bool:
+        """Whether the beginning of one prompt is of use to another, and something can be read behind it."""
+        return not self.keeper.keeps_whole
 
     @property
     def has_disk_room(self) -> bool:
@@ -85,24 +90,20 @@ class LoadedModel:
 
     def apply(self, ram_bytes: int, disk_bytes: int) -> None:
         """Bounds what is kept."""
-        if self.keeper is not None:
-            kept_cells = cells_to_keep_in(self.context.num_cells, self.shape, ram_bytes) if self.keeps_in_cells else 0
-            self.keeper.set_budgets(kept_cells, ram_bytes, disk_bytes)
-        else:
-            self.files.set_budget(disk_bytes)
+        kept_cells = cells_to_keep_in(self.context.num_cells, self.shape, ram_bytes) if self.keeps_in_cells else 0
+        self.keeper.set_budgets(kept_cells, ram_bytes, disk_bytes)
 
     def documents(self) -> frozenset[int]:
         """Those of which something is kept."""
-        return self.keeper.tree.documents() if self.keeper is not None else frozenset()
+        return self.keeper.tree.documents()
 
     def forget(self, documents: Collection[int]) -> None:
         """Nothing that holds text of these documents is kept any longer."""
-        if self.keeper is not None:
-            self.keeper.forget(documents)
+        self.keeper.forget(documents)
 
     def flush(self) -> bool:
         """Has some of what is kept written to the disk; False when all of it is there."""
-        return self.keeper is not None and (self.keeper.flush(FLUSHED_AT_ONCE) > 0 or self.keeper.is_behind)
+        return self.keeper.flush(FLUSHED_AT_ONCE) > 0 or self.keeper.is_behind
 
     def counters(self) -> dict[str, float]:
         """Rates and gauges for the Memory page, by name."""
@@ -131,15 +132,12 @@ class LoadedModel:
 
     def close(self, keeping_seconds: float) -> None:
         """Gives everything back; what is kept is written to the disk first, as much as there is time for."""
-        keeper = () if self.keeper is None else (partial(self.keeper.close, keeping_seconds),)
-        close_all(self.loop.close, *keeper, self.context.close, self.close_weights)
+        close_all(self.loop.close, partial(self.keeper.close, keeping_seconds), self.context.close, self.close_weights)
 
     def abandon(self) -> None:
         """As `close`, but writes nothing: something went wrong, and it may be with what is in the cells."""
-        keeper = () if self.keeper is None else (self.keeper.abandon,)
-        if self.keeper is not None:
-            self.keeper.write_nothing()
-        close_all(self.loop.close, *keeper, self.context.close, self.close_weights)
+        self.keeper.write_nothing()
+        close_all(self.loop.close, self.keeper.abandon, self.context.close, self.close_weights)
 
     def close_weights(self) -> None:
         """Gives the weights back; no context uses them any more. A second call does nothing."""
@@ -147,8 +145,6 @@ class LoadedModel:
         close_all(*parts, self.model.close)
 
     def _kept(self) -> dict[str, float]:
-        if self.keeper is None:
-            return {}
         figures = self.keeper.figures()
         return {
             "kv_found_in_cells_ratio": figures.cells.hit_ratio,

@@ -29,9 +29,9 @@ class Queueing:
     `awaits_disk`: at the last look, somebody was passed over because what is kept of it was still being read.
     """
 
-    def __init__(self, groups: Groups, keeper: Keeper, can_share: bool, clock: Callable[[], float]) -> None:
-        """Without `can_share` nothing is looked for."""
-        self._groups, self._keeper, self._can_share, self._clock = groups, keeper, can_share, clock
+    def __init__(self, groups: Groups, keeper: Keeper, keeps: bool, clock: Callable[[], float]) -> None:
+        """Where nobody `keeps` anything nothing is looked for."""
+        self._groups, self._keeper, self._keeps, self._clock = groups, keeper, keeps, clock
         self._served_at: dict[Priority, float] = {}
         self.awaits_disk = False
 
@@ -87,7 +87,7 @@ class Queueing:
 
     def find(self, group: SequenceGroup) -> bool:
         """Looks for what is kept of a group, and pins it; whether all of that can be given to it now."""
-        if not self._can_share:
+        if not self._keeps:
             return True
         segments = group.request.segments
         # More is kept than was found, or some of that was removed.

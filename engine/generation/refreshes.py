@@ -61,7 +61,7 @@ class Refreshes:
         """Sees to an answer from now on, if its question, the model and the settings allow it."""
         policy = self._source.policy() if self._source is not None else None
         sampling = answering.in_flight.question.sampling
-        if self._source is None or policy is None or policy.most_refreshes == 0 or loaded.keeper is None:
+        if self._source is None or policy is None or policy.most_refreshes == 0 or not loaded.keeps_beginnings:
             return
         if suits(sampling) and can_go_on(answering.pieces.reading, loaded.speaker):
             costs = Costs(

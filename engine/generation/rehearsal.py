@@ -85,8 +85,7 @@ class Rehearsal:
         typical: Callable[[list[float]], float] = median,
     ) -> Rehearsed | None:
         loaded, reading_before = self._loaded, self._reading_seconds
-        if loaded.keeper is not None:
-            loaded.keeper.spare_cells()
+        loaded.keeper.spare_cells()
         if num_sequences > loaded.loop.most_running or self._cells.num_free < 2 * num_sequences * num_tokens:
             return None
         taken: list[float] = []

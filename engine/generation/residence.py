@@ -33,7 +33,7 @@ class Residence:
     def __init__(self, context: Context, cells: Cells, keeper: Keeper, clock: Callable[[], float]) -> None:
         self._context, self._cells, self._keeper, self._clock = context, cells, keeper, clock
         self.can_share = context.model.can_share_prefixes
-        self.keeps = self.can_share and not isinstance(keeper, KeepsNothing)
+        self.keeps = (self.can_share or keeper.keeps_whole) and not isinstance(keeper, KeepsNothing)
         self.rates = SwapRates()
         # Where what is saved goes instead of staying in memory; None while it may stay there.
         self.disk_folder: Path | None = None
@@ -58,7 +58,7 @@ class Residence:
         lead.held = self._cells.open()
         found = self._usable(group)
         kept = self._keeper.restore(found, lead.held) if found and found.num_tokens else 0
-        if before is not None and before.num_computed > kept:
+        if before is not None and before.num_computed > kept and self.can_share:
             self._share_behind(before, lead)
             kept = lead.num_computed
         if not (group.is_swapped and self._try_load(group)):
@@ -79,8 +79,10 @@ class Residence:
         """What was found of a group, up to a position at which it can go on.
 
         The last token has to be computed again. With a sliding window it may look at one that the node before its end
-        needs no more, so all of the last node is computed.
+        needs no more, so all of the last node is computed. What was saved of a sequence that is whole holds that.
         """
+        if group.is_swapped and not self.can_share:
+            return None
         found, is_whole = group.found, group.found and group.found.num_tokens >= len(group.lead.tokens)
         if found is None or not (is_whole and self._has_window) or not found.path:
             return found

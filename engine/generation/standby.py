@@ -88,7 +88,7 @@ class Standby:
         if not self.is_folded:
             self.is_folded = True
             fold(loaded, means, keeps_weights=can_leave and not closes_weights)
-            if not keeps_what_was_read and loaded.keeper is not None:
+            if not keeps_what_was_read:
                 loaded.keeper.set_budgets(0, 0, loaded.plan.room.disk_bytes)
         elif closes_weights and loaded.model.is_open:
             loaded.close_weights()

@@ -208,6 +208,8 @@ def decisive_prompts(path: Path, count: int, max_tokens: int, prompts: Iterable[
 class FakeKeeper:
     """Keeps paths of segments in cells; `unready` of them pretend to be read from disk for so many looks."""
 
+    keeps_whole = False
+
     def __init__(self, context: Context, cells: Cells) -> None:
         self._context, self._cells = context, cells
         self.nodes: dict[tuple[Segment, ...], CellSequence] = {}

@@ -37,7 +37,8 @@ def list_files(client: FakeEngineClient, *paths: str) -> None:
     request = next(
         one
         for one in client.open
-        if isinstance(one.params, protocol.ListDocuments) and set(one.params.states) == {"indexed", "offline", "pending"}
+        if isinstance(one.params, protocol.ListDocuments)
+        and set(one.params.states) == {"indexed", "offline", "pending"}
     )
     client.open.remove(request)
     assert request.on_result is not None

@@ -6,6 +6,7 @@ A recurrent model, a hybrid, and one of which some layers see only a window.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,13 @@ import pytest
 from engine.core import Question, SamplingParams
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, TokensGenerated
 from engine.generation.commands import UseModel
+from engine.generation.whole_kept import WholePrompts
 from engine.inflight import QuestionInFlight
 from tests.engine.generation.conftest import ENDS, EVIDENCE, Desk
 from tests.helpers.tiny_gguf import write_tiny_lfm2, write_tiny_mamba
 
 LONG = 'root ::= "a" root'
+SHORT = replace(EVIDENCE, passages=EVIDENCE.passages[:1])
 WRITERS: dict[str, Callable[[Path], Path]] = {
     "mamba": write_tiny_mamba,
     "lfm2": write_tiny_lfm2,
@@ -64,23 +67,78 @@ def test_what_has_to_give_way_goes_on_with_the_same_text(model_desk):
     assert [ends[name].answer.text for name, _ in asked] == alone == ["a" * 180] * 2
     counters = model_desk.loader.loaded_now.loop.counters()
     assert counters.preempted_by_swap + counters.preempted_by_recompute > 0
-    assert counters.cells_used == 0
+    # The last tokens are computed, and all of it is kept.
+    model_desk.wait_until(lambda: model_desk.loader.loaded_now.loop.counters().cells_used == 0)
 
 
-def test_nothing_is_kept_and_nothing_read_ahead(model_desk, tmp_path: Path):
+def test_passages_are_not_kept_and_nothing_is_read_ahead(model_desk):
     guessed = QuestionInFlight(Question("q", "How?", sampling=SamplingParams(max_tokens=6, temperature=0.0)))
     model_desk.worker.expect(guessed, EVIDENCE.passages)
     model_desk.worker.submit(guessed, EVIDENCE)
     first = model_desk.end_of("q")
     model_desk.ask("How?", "again", max_tokens=6)
     second = model_desk.end_of("again")
-    model_desk.ask("And then?", "next", transcript=second.answer.segments, max_tokens=6)
-    third = model_desk.end_of("next")
     assert second.answer.text == first.answer.text
-    assert [end.timings.cached_tokens for end in (first, second, third)] == [0, 0, 0]
-    assert model_desk.loader.loaded_now.keeper is None
-    assert not list((tmp_path / "kv").rglob("*.kv"))
-    assert sum(span.num_bytes for span in model_desk.ledger.spans() if "what was read" in span.what) == 0
+    assert [end.timings.cached_tokens for end in (first, second)] == [0, 0]
+    assert model_desk.loader.loaded_now.loop.counters().prompt_tokens == 2 * first.timings.prompt_tokens
+
+
+def test_a_conversation_is_not_read_again_and_an_edited_turn_goes_on_from_the_one_before(model_desk, monkeypatch):
+    model_desk.ask("How?", "first", max_tokens=6, evidence=SHORT)
+    first = model_desk.end_of("first")
+    turns = {}
+    for name in ("next", "edited", "regenerated"):
+        text = "Why not?" if name == "edited" else "And then?"
+        model_desk.ask(text, name, transcript=first.answer.segments, max_tokens=6, evidence=SHORT)
+        turns[name] = model_desk.end_of(name)
+        # All that was read, and all that was written.
+        assert turns[name].timings.cached_tokens >= first.timings.prompt_tokens + 5
+    both = (*first.answer.segments, *turns["next"].answer.segments)
+    model_desk.ask("Last?", "third", transcript=both, max_tokens=6, evidence=SHORT)
+    third = model_desk.end_of("third")
+    assert third.timings.cached_tokens >= turns["next"].timings.prompt_tokens + 5
+
+    monkeypatch.setattr(WholePrompts, "pieces_of", lambda *_: [])
+    for text, transcript, kept in (
+        ("And then?", first.answer.segments, turns["next"]),
+        ("Why not?", first.answer.segments, turns["edited"]),
+        ("And then?", first.answer.segments, turns["regenerated"]),
+        ("Last?", both, third),
+    ):
+        model_desk.ask(text, "plain", transcript=transcript, max_tokens=6, evidence=SHORT)
+        plain = model_desk.end_of("plain")
+        assert plain.timings.cached_tokens == 0
+        assert plain.answer.text == kept.answer.text
+
+
+def test_a_conversation_is_found_again_after_a_restart_until_a_document_of_it_is_removed(model_desk, model: Path):
+    model_desk.ask("How?", "first", max_tokens=6)
+    first = model_desk.end_of("first")
+    model_desk.worker.use(UseModel(None))
+    model_desk.model_state("none")
+    model_desk.worker.use(UseModel(model))
+    model_desk.wait_until(lambda: model_desk.loader.loaded_now is not None)
+    model_desk.ask("And then?", "next", transcript=first.answer.segments, max_tokens=6)
+    assert model_desk.end_of("next").timings.cached_tokens >= first.timings.prompt_tokens + 5
+    model_desk.known = set()
+    model_desk.worker.forget_removed()
+    model_desk.wait_until(lambda: not model_desk.loader.loaded_now.documents())
+    assert not model_desk.loader.loaded_now.keeper.tree.root.children
+
+
+def test_what_makes_way_with_something_kept_goes_on_with_the_same_text(model_desk):
+    model_desk.ask("How?", "first", max_tokens=6)
+    first = model_desk.end_of("first").answer.segments
+    asked = [(f"q{number}", f"And then, {number}?") for number in range(2)]
+    alone = []
+    for name, text in asked:
+        model_desk.ask(text, f"alone-{name}", transcript=first, max_tokens=150, grammar=LONG)
+        alone.append(model_desk.end_of(f"alone-{name}").answer.text)
+    for name, text in asked:
+        model_desk.ask(text, name, transcript=first, max_tokens=150, grammar=LONG)
+    ends = {end.question_id: end for end in (model_desk.end_of_any(), model_desk.end_of_any())}
+    assert [ends[name].answer.text for name, _ in asked] == alone
+    model_desk.wait_until(lambda: model_desk.loader.loaded_now.loop.counters().cells_used == 0)
 
 
 def test_several_answers_are_written_to_one_question(model_desk):

@@ -1,0 +1,93 @@
+"""What is kept of models that sum up what they read, as Mamba does: whole sequences, at the ends of answers.
+
+A state goes on only from where it stands, so the beginning of one prompt is of no use to another. But a conversation
+grows at its end alone: its next turn begins with all that the one before read and wrote, and needs no more than that
+sequence. In the knowledge tree each is a node of its own right under the root; none of them ever lies in cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import NoCells
+from engine.generation.cells import CellSequence
+from engine.generation.kept_cells import KeptCells
+from engine.generation.knowledge_tree import NO_DOCUMENTS, KnowledgeTree, Node, Piece, digest_of, packed
+from engine.generation.segment import Segment, tokens_of
+
+# Of prompts that wait near the front of the queue, which are looked at in every step.
+MAX_REMEMBERED = 32
+_TOKEN_BYTES = 4
+
+
+class WholePrompts:
+    """Cuts no prompt: a piece is all of it, or all that is kept of it. On the generation thread."""
+
+    def __init__(self, tree: KnowledgeTree) -> None:
+        self._tree = tree
+        # The tokens of a prompt, by the id of its tuple, and the digests of their beginnings by length.
+        self._known: dict[int, tuple[tuple[Segment, ...], bytes, dict[int, bytes]]] = {}
+
+    def pieces_of(self, segments: Sequence[Segment]) -> Sequence[Piece]:
+        """The longest beginning of a prompt that is kept, short of its end: the last token has to be computed."""
+        kept, (tokens, digests) = self._tree.root.children, self._digests(segments)
+        lengths = {node.num_tokens for node in kept.values() if node.num_tokens * _TOKEN_BYTES < len(tokens)}
+        for length in sorted(lengths, reverse=True):
+            if length not in digests:
+                digests[length] = digest_of(tokens[: length * _TOKEN_BYTES])
+            node = kept.get(digests[length])
+            if node is not None and node.num_tokens == length:
+                return [node.piece]
+        return []
+
+    def pieces_to_keep(self, segments: Sequence[Segment], end: int, computed_tokens: int) -> Sequence[Piece]:
+        """All of it, where an answer has ended: a prompt alone is no beginning of another that could go on from it."""
+        tokens = tokens_of(segments)
+        if computed_tokens or len(tokens) != end:
+            return []
+        return [Piece(tokens, NO_DOCUMENTS.union(*(segment.documents for segment in segments)))]
+
+    def _digests(self, segments: Sequence[Segment]) -> tuple[bytes, dict[int, bytes]]:
+        if not isinstance(segments, tuple):
+            # It may change.
+            return packed(tokens_of(segments)), {}
+        known = self._known.pop(id(segments), None) or (segments, packed(tokens_of(segments)), {})
+        self._known[id(segments)] = known
+        if len(self._known) > MAX_REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return known[1:]
+
+
+class WholeCells(KeptCells):
+    """Cells that hold nothing but what is being answered; sequences are loaded and saved where they are."""
+
+    def has_room(self, num_tokens: int) -> bool:
+        return False
+
+    def load(self, node: Node, state: NDArray[np.uint8], sequence: CellSequence, is_held: bool) -> bool:
+        """Fills an empty sequence with saved bytes; False if they do not fit the model.
+
+        Raises:
+            NoCells: So many cells are not free; nothing has changed.
+        """
+        self._cells.grow(sequence, node.num_tokens)
+        is_loaded = self._context.load(state, sequence.slot)
+        if not is_loaded:
+            self._context.remove(sequence.slot)
+            self._cells.trim(sequence, 0)
+        return is_loaded
+
+    @contextmanager
+    def slot_of(self, node: Node, sequence: CellSequence | None = None) -> Iterator[int]:
+        """The number of the sequence that ends with the node.
+
+        Raises:
+            NoCells: It does not any more.
+        """
+        if sequence is None or sequence.end != node.end:
+            raise NoCells("What was read has gone on, or has left.")
+        yield sequence.slot
