@@ -33,8 +33,9 @@ _BUFFER = re.compile(r"(\S+)\s+(compute|output) buffer size\s*=\s*([\d.]+)\s*MiB
 _WEIGHTS = re.compile(r"(\S+) model buffer size\s*=\s*([\d.]+)\s*MiB")
 _CAN_BE_PACKED = re.compile(r"_Mapped$|^CPU_REPACK$")
 _ASSIGNED = re.compile(r"load_tensors: layer\s+(\d+) assigned to device (\S+?),")
-# Every other layer, or so, looks at a window that slides by the token, and has keys and values of its own.
-_PLAIN_WINDOWS = frozenset({"cohere2", "exaone4", "gemma2", "gemma3", "gpt-oss"})
+# Of every so many layers all but one look at a window that slides by the token (LLAMA_SWA_TYPE_STANDARD), and all keys
+# and values lie in llama.cpp's two caches of cells, one for either kind (llama_kv_cache_iswa).
+_PLAIN_WINDOWS = frozenset({"cohere2", "exaone4", "gemma2", "gemma3", "gemma3n", "gemma4", "gpt-oss"})
 
 
 class LlamaLog:

@@ -124,12 +124,22 @@ def write_tiny_mamba(path: Path, *, layers: int = 2, dim: int = 64, state: int =
 
 
 def write_tiny_gemma2(
-    path: Path, *, layers: int = 2, dim: int = 64, window: int = 32, seed: int = 0, attention: float = 1.0
+    path: Path,
+    *,
+    layers: int = 2,
+    dim: int = 64,
+    window: int = 32,
+    seed: int = 0,
+    attention: float = 1.0,
+    architecture: str = "gemma2",
 ) -> Path:
-    """Writes a model of which every other layer sees only the last `window` tokens; `attention` as of the others."""
+    """Writes a model of which every other layer sees only the last `window` tokens; `attention` as of the others.
+
+    Of "gemma3" all but each sixth do.
+    """
     heads, kv_heads, ff = 4, 2, 96
-    writer = GGUFWriter(path, "gemma2")
-    writer.add_name("tiny-gemma2")
+    writer = GGUFWriter(path, architecture)
+    writer.add_name(f"tiny-{architecture}")
     writer.add_block_count(layers)
     writer.add_context_length(2048)
     writer.add_embedding_length(dim)
@@ -142,12 +152,15 @@ def write_tiny_gemma2(
     writer.add_sliding_window(window)
     vocabulary = _write_vocabulary(writer)
     writer.add_vocab_size(vocabulary)
-    for name, tensor in _tensors("gemma2", layers, dim, ff, heads, kv_heads, vocabulary, seed):
+    for name, tensor in _tensors(architecture, layers, dim, ff, heads, kv_heads, vocabulary, seed):
         # The embeddings are the output as well.
         if name != "output.weight":
             writer.add_tensor(name, tensor)
     for layer in range(layers):
         writer.add_tensor(f"blk.{layer}.post_attention_norm.weight", np.full(dim, attention, np.float32))
+        if architecture == "gemma3":
+            for name in ("attn_q_norm", "attn_k_norm"):
+                writer.add_tensor(f"blk.{layer}.{name}.weight", np.ones(dim // heads, np.float32))
         writer.add_tensor(f"blk.{layer}.post_ffw_norm.weight", np.ones(dim, np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

@@ -132,13 +132,15 @@ class Desk:
         self.cells.close(sequence)
 
 
-@pytest.fixture(params=["llama-f16", "llama-q8_0", "qwen2-f16", "qwen2-q8_0", "stories-f16", "gemma2-f16"])
+@pytest.fixture(
+    params=["llama-f16", "llama-q8_0", "qwen2-f16", "qwen2-q8_0", "stories-f16", "gemma2-f16", "gemma3-f16"]
+)
 def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     name, _, kv_type = request.param.partition("-")
     if name == "stories":
         path = shared_file("models/stories260K-f32.gguf")
-    elif name == "gemma2":
-        path = write_tiny_gemma2(tmp_path / "tiny.gguf", layers=4, dim=128)
+    elif name.startswith("gemma"):
+        path = write_tiny_gemma2(tmp_path / "tiny.gguf", layers=6, dim=128, architecture=name)
     else:
         # llama.cpp stores q8_0 in rows of 32: a head must be as wide.
         path = write_tiny_model(
