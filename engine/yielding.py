@@ -11,10 +11,8 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TypeVar
 
 _NICEST = 19
 _THREAD_PRIORITY_IDLE = -15
@@ -23,7 +21,6 @@ _QOS_CLASS_BACKGROUND = 0x09
 _SWITCH_INTERVAL_S = 0.0001
 
 _this_thread = threading.local()
-Result = TypeVar("Result")
 
 
 def switch_often() -> None:
@@ -46,12 +43,6 @@ def yield_to_others() -> None:
             thread = threading.get_native_id()
             os.setpriority(os.PRIO_PROCESS, thread, _NICEST)
             os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
-
-
-def done_yielding(work: Callable[[], Result]) -> Result:
-    """What `work` returns or raises, on a thread of its own that yields; the calling one waits for it."""
-    with ThreadPoolExecutor(1, thread_name_prefix="yielding", initializer=yield_to_others) as thread:
-        return thread.submit(work).result()
 
 
 def is_yielding() -> bool:

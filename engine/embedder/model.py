@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -36,7 +35,7 @@ from engine.memory.garbage import settle
 from engine.memory.hardware import probe
 from engine.memory.heap import trim_heap
 from engine.memory.ledger import Growth, Lease, Ledger
-from engine.yielding import available_cores, done_yielding
+from engine.yielding import available_cores
 
 log = logging.getLogger(__name__)
 
@@ -212,10 +211,8 @@ class Embedder:
         Raises:
             PutOff: It gives way, and somebody waits for an answer.
         """
-        import_libraries = partial(backends.load_libraries, self.spec)
         with self._ledger.growing("runtime", "the embedder's libraries"):
-            # Seconds that cannot be broken off.
-            done_yielding(import_libraries) if gives_way else import_libraries()
+            backends.load_libraries(self.spec)
         somebody_waits = (lambda: not self._giving_way.is_free) if gives_way else trial.nobody_waits
         beside = Growth()
         try:
