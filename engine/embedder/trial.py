@@ -167,6 +167,7 @@ class _Trial:
         setup = self._with_batches(model, setup)
         backends.set_threads(setup.num_threads)
         setup = _replace(setup, batch_bytes=self._batch_bytes(model, setup))
+        # The last of it may have been measured beside somebody's answer.
         self._give_way()
         return Chosen(model, _replace(setup, refusals=tuple(self._refusals)))
 

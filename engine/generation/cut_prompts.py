@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.generation.knowledge_tree import Piece, cut, pieces_of
+from engine.generation.of_late import MadeOfLate
 from engine.generation.segment import Segment
 
 # More than wait near the front of the queue at a time.
@@ -21,10 +22,8 @@ class CutPrompts:
     """Knows a prompt by which tuple it is, for as long as that is among the last ones; on the generation thread."""
 
     def __init__(self) -> None:
-        # By its id, which is nobody else's while the tuple is held here; the longest unused first.
-        self._cut: dict[int, tuple[tuple[Segment, ...], Sequence[Piece]]] = {}
-        # By the ids of their segments, likewise.
-        self._pieces: dict[tuple[int, ...], tuple[tuple[Segment, ...], Sequence[Piece]]] = {}
+        self._cut = MadeOfLate[int, Sequence[Piece]](MAX_REMEMBERED)
+        self._pieces = MadeOfLate[tuple[int, ...], Sequence[Piece]](MAX_PIECES)
 
     def __len__(self) -> int:
         return len(self._cut)
@@ -33,20 +32,11 @@ class CutPrompts:
         """As `knowledge_tree.pieces_of`; what is no tuple may change, and is cut anew."""
         if not isinstance(segments, tuple):
             return pieces_of(segments, self._cut_of)
-        known = self._cut.pop(id(segments), None) or (segments, pieces_of(segments, self._cut_of))
-        self._cut[id(segments)] = known
-        if len(self._cut) > MAX_REMEMBERED:
-            del self._cut[next(iter(self._cut))]
-        return known[1]
+        return self._cut.of(id(segments), segments, lambda: pieces_of(segments, self._cut_of))
 
     def pieces_to_keep(self, segments: Sequence[Segment], end: int, computed_tokens: int) -> Sequence[Piece]:
         """The same: each piece is of use by itself, wherever the sequence stands."""
         return self.pieces_of(segments)
 
     def _cut_of(self, segments: Sequence[Segment]) -> Sequence[Piece]:
-        key = tuple(map(id, segments))
-        known = self._pieces.pop(key, None) or (tuple(segments), cut(segments))
-        self._pieces[key] = known
-        if len(self._pieces) > MAX_PIECES:
-            del self._pieces[next(iter(self._pieces))]
-        return known[1]
+        return self._pieces.of(tuple(map(id, segments)), tuple(segments), lambda: cut(segments))

@@ -79,14 +79,15 @@ class Residence:
         """What was found of a group, up to a position at which it can go on.
 
         The last token has to be computed again. With a sliding window it may look at one that the node before its end
-        needs no more, so all of the last node is computed. What was saved of a sequence that is whole holds that.
+        needs no more, so all of the last node is computed.
         """
+        found = group.found
         if group.is_swapped and not self.can_share:
+            # What was saved is the whole sequence, and goes into an empty one.
             return None
-        found, is_whole = group.found, group.found and group.found.num_tokens >= len(group.lead.tokens)
-        if found is None or not (is_whole and self._has_window) or not found.path:
-            return found
-        return replace(found, path=found.path[:-1])
+        if found is not None and self._has_window and found.num_tokens >= len(group.lead.tokens):
+            return replace(found, path=found.path[:-1])
+        return found
 
     @property
     def _has_window(self) -> bool:

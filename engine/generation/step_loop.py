@@ -20,7 +20,8 @@ What it guarantees:
 - An answer does not depend on who else is answered, on preemption or on drafts: a preempted request goes on with
   the same tokens and the same sampler, from saved keys and values or from those computed again. (As far as numbers
   go: sums are made in another order in another batch, so where two tokens are all but equally likely, either may come.)
-- Nothing starves: waiting makes a request more urgent, and it is passed over at most a few times by its equals.
+- Nothing starves: waiting behind others than its own kind makes a request more urgent, and it is passed over at most a
+  few times by its equals.
 - With a model that cannot share prefixes nothing is drafted or rewound: its sequences are moved, kept and computed
   whole.
 """
@@ -140,8 +141,9 @@ class StepLoop:
         """Makes the parts that work on a context and its cells; what they know of requests lies in the groups."""
         groups, tally, clock = self._groups, self._tally, self._timing.clock
         self._context, self._cells = context, cells
-        is_of_use = keeper is not None and (self._can_share or keeper.keeps_whole)
-        self._keeper: Keeper = keeper if keeper is not None and is_of_use else KeepsNothing()
+        if keeper is None or not (self._can_share or keeper.keeps_whole):
+            keeper = KeepsNothing()
+        self._keeper = keeper
         self._room = min(context.n_batch, context.n_ubatch)
         max_running = self.most_running
         most_cells = max(cells.num_cells, context_tokens)

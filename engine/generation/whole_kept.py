@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from engine.errors import NoCells
 from engine.generation.cells import CellSequence
+from engine.generation.cut_prompts import MAX_REMEMBERED
 from engine.generation.kept_cells import KeptCells
 from engine.generation.knowledge_tree import NO_DOCUMENTS, KnowledgeTree, Node, Piece, digest_of, packed
+from engine.generation.of_late import MadeOfLate
 from engine.generation.segment import Segment, tokens_of
 
-# Of prompts that wait near the front of the queue, which are looked at in every step.
-MAX_REMEMBERED = 32
 _TOKEN_BYTES = 4
 
 
@@ -29,12 +29,12 @@ class WholePrompts:
 
     def __init__(self, tree: KnowledgeTree) -> None:
         self._tree = tree
-        # The tokens of a prompt, by the id of its tuple, and the digests of their beginnings by length.
-        self._known: dict[int, tuple[tuple[Segment, ...], bytes, dict[int, bytes]]] = {}
+        # Of a prompt, its tokens and the digests of their beginnings by length.
+        self._digests = MadeOfLate[int, tuple[bytes, dict[int, bytes]]](MAX_REMEMBERED)
 
     def pieces_of(self, segments: Sequence[Segment]) -> Sequence[Piece]:
         """The longest beginning of a prompt that is kept, short of its end: the last token has to be computed."""
-        kept, (tokens, digests) = self._tree.root.children, self._digests(segments)
+        kept, (tokens, digests) = self._tree.root.children, self._digests_of(segments)
         lengths = {node.num_tokens for node in kept.values() if node.num_tokens * _TOKEN_BYTES < len(tokens)}
         for length in sorted(lengths, reverse=True):
             if length not in digests:
@@ -51,15 +51,11 @@ class WholePrompts:
             return []
         return [Piece(tokens, NO_DOCUMENTS.union(*(segment.documents for segment in segments)))]
 
-    def _digests(self, segments: Sequence[Segment]) -> tuple[bytes, dict[int, bytes]]:
+    def _digests_of(self, segments: Sequence[Segment]) -> tuple[bytes, dict[int, bytes]]:
         if not isinstance(segments, tuple):
             # It may change.
             return packed(tokens_of(segments)), {}
-        known = self._known.pop(id(segments), None) or (segments, packed(tokens_of(segments)), {})
-        self._known[id(segments)] = known
-        if len(self._known) > MAX_REMEMBERED:
-            del self._known[next(iter(self._known))]
-        return known[1:]
+        return self._digests.of(id(segments), segments, lambda: (packed(tokens_of(segments)), {}))
 
 
 class WholeCells(KeptCells):

@@ -39,10 +39,10 @@ class Allowance:
                 else tuple(tier for tier in TIERS if chosen_of(before, tier) != chosen_of(chosen, tier))
             )
             found = by_tier(allowed(hardware, held, chosen))
-            is_new: dict[Tier, bool] = {"gpu": not self.knows(hardware)}
+            has_new_devices = not self.knows(hardware)
             self._num_devices = len(hardware.devices)
             for tier, num_bytes in found.items():
-                at_once = tier in changed or is_new.get(tier, False)
+                at_once = tier in changed or (tier == "gpu" and has_new_devices)
                 self._followed[tier] = followed(self._followed.get(tier), num_bytes, now, at_once=at_once)
             self.budgets = Budgets(*(self._followed[tier].num_bytes for tier in TIERS))
             return changed

@@ -67,10 +67,8 @@ def _with_news(tier: TierSnapshot, news: TierNews) -> TierSnapshot:
 def _device_tier(ledger: Ledger, devices: Sequence[Device]) -> TierSnapshot:
     """All of them as one: layers are shared out to them, and budgets are of the whole."""
     names = " + ".join(device.description or device.name for device in devices)
-    capacity_bytes, free_bytes = (
-        sum(device.capacity_bytes for device in devices),
-        sum(device.free_bytes for device in devices),
-    )
+    capacity_bytes = sum(device.capacity_bytes for device in devices)
+    free_bytes = sum(device.free_bytes for device in devices)
     return _tier("gpu", names, capacity_bytes, free_bytes, ledger.spans("gpu"))
 
 
