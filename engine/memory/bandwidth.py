@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.memory.device_rates import device_rates
 from engine.memory.profile import DEPTHS, Profile
 
 if sys.platform == "darwin":
@@ -57,7 +58,7 @@ def measured(
         is_wanted: Asked between measurements; what is not wanted any more is as it was.
     """
     found: dict[str, Any] = {}
-    for measure in (_memory_rate, _processor_rate, lambda at: _disk(folder, sample, at), _device_rates):
+    for measure in (_memory_rate, _processor_rate, lambda at: _disk(folder, sample, at), lambda at: device_rates()):
         if not is_wanted():
             return profile
         found |= measure(clock)
@@ -204,25 +205,3 @@ def _read_into(descriptor: int, buffer: mmap.mmap, offset: int) -> int:
     content = os.read(descriptor, CHUNK_BYTES)
     buffer[: len(content)] = content
     return len(content)
-
-
-def _device_rates(clock: Clock) -> dict[str, Any]:
-    """What torch can say of a CUDA device; it is asked only where it has been loaded for something else."""
-    torch: Any = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available():
-        return {}
-    host = torch.empty(SAMPLE_BYTES, dtype=torch.uint8, pin_memory=True)
-    device, other = (torch.empty(SAMPLE_BYTES, dtype=torch.uint8, device="cuda") for _ in range(2))
-
-    def timed(move: Callable[[], object], num_bytes: int) -> float:
-        def work() -> int:
-            move()
-            torch.cuda.synchronize()
-            return num_bytes
-
-        return _best_rate(work, clock)
-
-    return {
-        "host_to_device_bytes_per_s": timed(lambda: device.copy_(host), SAMPLE_BYTES),
-        "device_bytes_per_s": READING_SHARE * timed(lambda: other.copy_(device), 2 * SAMPLE_BYTES),
-    }

@@ -1,6 +1,6 @@
 """GPUs and what of their memory is free, asked of the libraries that will use them: ggml, and torch where it sees one.
 
-ggml is asked by ctypes on the libraries beside llama-cpp-python. Its CPU device reports on Linux that all memory is
+ggml is asked by ctypes (ggml.py). Its CPU device reports on Linux that all memory is
 free, so only GPUs are asked. Which of these get layers is llama.cpp's rule (`llama_prepare_model_devices`): a card that
 two of its backends see counts once, and a GPU inside the processor only where there is no other.
 """
@@ -8,13 +8,12 @@ two of its backends see counts once, and a GPU inside the processor only where t
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
+
+from engine.memory.ggml import DeviceProperties, Ggml, ggml_library
 
 # ggml_backend_dev_type in ggml-backend.h: CPU 0, GPU 1, IGPU 2, ACCEL 3.
 _GPU, _INTEGRATED_GPU = 1, 2
@@ -41,23 +40,9 @@ class Seen:
     hardware_id: str = ""
 
 
-class _Properties(ctypes.Structure):
-    """ggml_backend_dev_props; its last fields are not read, and have room to grow."""
-
-    _fields_: ClassVar = [
-        ("name", ctypes.c_char_p),
-        ("description", ctypes.c_char_p),
-        ("memory_free", ctypes.c_size_t),
-        ("memory_total", ctypes.c_size_t),
-        ("type", ctypes.c_int),
-        ("device_id", ctypes.c_char_p),
-        ("capabilities", ctypes.c_bool * 64),
-    ]
-
-
 def probe_devices() -> tuple[Device, ...]:
     """The GPUs that ggml can use, with their free bytes now. Call it on the thread that owns llama.cpp."""
-    ggml = _ggml()
+    ggml = ggml_library()
     if ggml is None:
         return ()
     handles = [ggml.ggml_backend_dev_get(index) for index in range(ggml.ggml_backend_dev_count())]
@@ -99,8 +84,8 @@ def _torch_device(cuda: Any, index: int) -> Device:
     return Device(f"CUDA{index}", cuda.get_device_name(index), int(capacity_bytes), int(free_bytes))
 
 
-def _seen(ggml: ctypes.CDLL, handle: int) -> Seen:
-    found = _Properties()
+def _seen(ggml: Ggml, handle: int) -> Seen:
+    found = DeviceProperties()
     ggml.ggml_backend_dev_get_props(handle, ctypes.byref(found))
     is_integrated = found.type == _INTEGRATED_GPU
     device = Device(
@@ -113,33 +98,3 @@ def _seen(ggml: ctypes.CDLL, handle: int) -> Seen:
     )
     backend = ggml.ggml_backend_reg_name(ggml.ggml_backend_dev_backend_reg(handle)).decode()
     return Seen(device, backend, is_integrated, (found.device_id or b"").decode())
-
-
-@cache
-def _ggml() -> ctypes.CDLL | None:
-    """The ggml library that llama-cpp-python brings, with the prototypes of what we ask; None without one."""
-    spec = importlib.util.find_spec("llama_cpp")
-    if spec is None or not spec.submodule_search_locations:
-        return None
-    folder = Path(next(iter(spec.submodule_search_locations))) / "lib"
-    name = {"darwin": "libggml.dylib", "win32": "ggml.dll"}.get(sys.platform, "libggml.so")
-    try:
-        ggml = ctypes.CDLL(str(folder / name))
-        # In builds that split the registry off, the device functions live in the base library.
-        base = ctypes.CDLL(str(folder / name.replace("ggml", "ggml-base")))
-    except OSError:
-        return None
-    ggml.ggml_backend_dev_count.restype = ctypes.c_size_t
-    ggml.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
-    ggml.ggml_backend_dev_get.restype = ctypes.c_void_p
-    _prototype(ggml, base, "ggml_backend_dev_type", [ctypes.c_void_p], ctypes.c_int)
-    _prototype(ggml, base, "ggml_backend_dev_backend_reg", [ctypes.c_void_p], ctypes.c_void_p)
-    _prototype(ggml, base, "ggml_backend_reg_name", [ctypes.c_void_p], ctypes.c_char_p)
-    _prototype(ggml, base, "ggml_backend_dev_get_props", [ctypes.c_void_p, ctypes.POINTER(_Properties)], None)
-    return ggml
-
-
-def _prototype(ggml: ctypes.CDLL, base: ctypes.CDLL, name: str, arguments: list[type], result: type | None) -> None:
-    function = getattr(ggml, name, None) or getattr(base, name)
-    function.argtypes, function.restype = arguments, result
-    setattr(ggml, name, function)

@@ -41,6 +41,8 @@ class Shape:
     kv_heads: int
     vocabulary: int
     context: int = 131_072
+    # Further layers have the weights of these again: what is drawn takes longer than what is written.
+    drawn_layers: int = 1024
 
     @property
     def kv_width(self) -> int:
@@ -56,6 +58,10 @@ class Shape:
 ONE_BILLION = Shape("1b", layers=16, width=2048, feed_forward=8192, heads=32, kv_heads=8, vocabulary=32_000)
 # The blocks of Llama 3.2 3B: 1.7 GB, of which each layer is a thirtieth.
 THREE_BILLION = Shape("3b", layers=28, width=3072, feed_forward=8192, heads=24, kv_heads=8, vocabulary=32_000)
+# The blocks of Qwen2.5 32B: 17.6 GB.
+THIRTY_TWO_BILLION = Shape(
+    "32b", layers=64, width=5120, feed_forward=27_648, heads=40, kv_heads=8, vocabulary=32_000, drawn_layers=4
+)
 # As deep, so that its layers can be shared out as finely, and a fifth as large: 0.37 GB.
 SIX_HUNDRED_MILLION = Shape("600m", layers=24, width=1536, feed_forward=4096, heads=24, kv_heads=8, vocabulary=16_000)
 # About a twelfth of the work of a billion, with the same proportions of attention.
@@ -107,8 +113,15 @@ def write_model(file: Path, shape: Shape, seed: int = SEED, words: Sequence[str]
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
     random = np.random.default_rng(seed)
+    drawn: dict[str, np.ndarray] = {}
     for name, rows, columns in _tensors(shape):
-        writer.write_tensor_data(np.ones(rows, np.float32) if columns == 0 else _weights(random, name, rows, columns))
+        twin = _twin(name, shape.drawn_layers)
+        content = drawn.get(twin)
+        if content is None:
+            content = np.ones(rows, np.float32) if columns == 0 else _weights(random, name, rows, columns)
+        if shape.drawn_layers < shape.layers:
+            drawn[twin] = content
+        writer.write_tensor_data(content)
     writer.close()
 
 
@@ -128,6 +141,14 @@ def _weights(random: np.random.Generator, name: str, rows: int, columns: int) ->
         # A scale of 0 makes their logits 0, which is never the greatest of thousands.
         packed[: len(_special())] = 0
     return packed
+
+
+def _twin(name: str, drawn_layers: int) -> str:
+    """The tensor whose weights it has: its own, or in a further layer that of one that was drawn."""
+    if not name.startswith("blk."):
+        return name
+    _, layer, rest = name.split(".", 2)
+    return f"blk.{int(layer) % drawn_layers}.{rest}"
 
 
 def _tensors(shape: Shape) -> Iterator[tuple[str, int, int]]:

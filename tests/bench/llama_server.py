@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import socket
 import subprocess
 import tempfile
@@ -27,6 +28,7 @@ _MAX_START_SECONDS = 120.0
 _MAX_ANSWER_SECONDS = 1800.0
 # Each question that waits for its model keeps a thread of a router.
 _ROUTER_THREADS = 256
+_OF_PLACES = re.compile(r"offload|buffer size|common_fit|params_fit|n_gpu_layers", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class ServerOptions:
     num_slots: int | None = None
     cache_mib: int = 8192
     is_repacked: bool = True
+    # Layers and context as its own rule fits them to the graphics card, or all as they are given here.
+    fits_itself: bool = False
 
     def arguments(self, binary: Path, served: Mapping[str, object], port: int) -> list[str]:
         """Of a server of what `served` says, by the names of its own options."""
@@ -86,14 +90,20 @@ class ServerOptions:
         chosen = [str(part) for pair in settings.items() for part in pair]
         repacking = () if self.is_repacked else ("--no-repack",)
         # Nothing else is fitted to the machine, so that a second start is like the first.
-        return [str(binary), *chosen, *repacking, "--fit", "off", "--no-ui"]
+        return [str(binary), *chosen, *repacking, "--fit", "on" if self.fits_itself else "off", "--no-ui"]
 
 
 class LlamaServer:
     """A server that is running; ask it from as many threads as it has slots."""
 
-    def __init__(self, options: ServerOptions, port: int) -> None:
-        self.options, self._port = options, port
+    def __init__(self, options: ServerOptions, port: int, log: IO[bytes]) -> None:
+        self.options, self._port, self._log = options, port, log
+
+    def told(self) -> list[str]:
+        """What it said of where layers and cells are, line by line."""
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").splitlines()
+        return [line for line in lines if _OF_PLACES.search(line)]
 
     @classmethod
     @contextmanager
@@ -161,7 +171,7 @@ class LlamaServer:
             tempfile.TemporaryFile() as log,
             running(options.arguments(binary, served, port), stdout=log, stderr=log) as process,
         ):
-            server = cls(options, port)
+            server = cls(options, port, log)
             server._wait_until_healthy(process, log)
             yield server
 

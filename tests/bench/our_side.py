@@ -29,7 +29,7 @@ from engine.generation.drafting import PassCosts, PromptLookup
 from engine.generation.load_plan import UBATCH_OF_PROCESSOR, LoadPlan, plan_load
 from engine.generation.model import Model
 from engine.generation.model_leases import ModelLeases
-from engine.generation.opening import Opening
+from engine.generation.opening import Opening, lack_of_room_told
 from engine.generation.request import PromptRead, Request, RequestFailed, RequestFinished, StepEvent
 from engine.generation.sampler import ChainSampler, Decoded
 from engine.generation.segment import Segment
@@ -38,7 +38,7 @@ from engine.generation.weights.packing import Packing
 from engine.generation.weights.readers import Depths
 from engine.generation.weights.stream import USUAL, Options
 from engine.memory.demand import Backlog, Demand, undecided
-from engine.memory.hardware import Hardware, probe
+from engine.memory.hardware import Hardware, probe, probe_devices
 from engine.memory.heap import lean_heap
 from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
@@ -139,18 +139,20 @@ class Summed:
 class OurSide:
     """A loaded model; `close` gives everything back."""
 
-    def __init__(self, settings: Said, group: Group) -> None:
+    def __init__(self, settings: Said, group: Group | None) -> None:
         self._group, self._ledger, self._costs = group, Ledger(), PassCosts()
         self._runtime = Runtime(self._ledger)
         way = WAYS[settings["way"]]
         with ExitStack() as undo, way.ring():
             planned = planned_for(settings, self._ledger)
             planned = planned.placed(way.placed(planned.placement))
+            n_gpu_layers = planned.placement.n_gpu_layers
             self._leases = ModelLeases(self._ledger)
             undo.callback(self._leases.release)
 
             def load(is_repacked: bool, packing: Packing | None) -> Model:
-                return Model(planned.path, 0, lambda share: True, is_repacked, packing)
+                with lack_of_room_told():
+                    return Model(planned.path, n_gpu_layers, lambda share: True, is_repacked, packing)
 
             opened = Opening(load, planned.path.parent, self._ledger, self._leases, way.options).open(planned)
             self._model, self._stream = opened.model, opened.stream
@@ -172,6 +174,10 @@ class OurSide:
         finally:
             loop.close()
             self._context.clear()
+
+    def held_gpu_bytes(self) -> int:
+        """What the ledger says we hold of the card."""
+        return self._ledger.held_bytes("gpu")
 
     def close(self) -> None:
         self._closing.close()
@@ -237,7 +243,7 @@ class OurSide:
             streamed_bytes=after.streamed_bytes - before.streamed_bytes,
             waited_seconds=after.waited_seconds - before.waited_seconds,
             ledger_bytes=self._ledger.held_bytes("ram", is_mapped=False),
-            held_bytes=self._group.usage().held_bytes,
+            held_bytes=0 if self._group is None else self._group.usage().held_bytes,
             checksums=tuple(tuple(sampler.checksums) for sampler in self._samplers),
         )
 
@@ -272,7 +278,7 @@ def planned_for(settings: Said, ledger: Ledger) -> LoadPlan:
     def beside(demand: Demand) -> Demand:
         return replace(demand, fixed=undecided(ledger.spans()))
 
-    return plan_load(path, chosen, probe(path.parent), None, planning, beside)
+    return plan_load(path, chosen, probe(path.parent, probe_devices()), None, planning, beside)
 
 
 def _given(tokens: Sequence[int], model: Model, sampling: SamplingParams) -> GivenTokens:
@@ -292,6 +298,8 @@ def prepare(settings: Said) -> Callable[[Said], Said]:
                 "ring_slots": placement.ring_slots,
                 "is_packed": placement.is_packed,
                 "sentence": placement.sentence,
+                "n_gpu_layers": placement.n_gpu_layers,
+                "gpu_bytes": side.held_gpu_bytes(),
             }
         return side.write(asked).told()
 

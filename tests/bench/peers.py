@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -82,7 +83,13 @@ def built(folder: Path) -> Path:
 
 
 def _place(folder: Path) -> Path:
-    return folder / f"llama.cpp-{_release()}"
+    flags = _chosen_flags()
+    return folder / "-".join(["llama.cpp", _release(), *(flag.removeprefix("-D").lower() for flag in flags)])
+
+
+def _chosen_flags() -> list[str]:
+    """Those with which ours was compiled for a graphics card as well (packaging/README.md)."""
+    return shlex.split(os.environ.get("CMAKE_ARGS", ""))
 
 
 def _release() -> str:
@@ -92,7 +99,7 @@ def _release() -> str:
 def build_commands(place: Path, jobs: int) -> list[list[str]]:
     build = str(place / "build")
     return [
-        ["cmake", "-S", str(place / "source"), "-B", build, *CMAKE_FLAGS],
+        ["cmake", "-S", str(place / "source"), "-B", build, *CMAKE_FLAGS, *_chosen_flags()],
         ["cmake", "--build", build, "--target", TARGET, "-j", str(jobs)],
     ]
 

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
@@ -33,7 +33,7 @@ class Limit:
 class SideProcess:
     """A side that is running. `settled` is what it said when it was ready."""
 
-    def __init__(self, name: str, process: subprocess.Popen[bytes], group: Group) -> None:
+    def __init__(self, name: str, process: subprocess.Popen[bytes], group: Group | None) -> None:
         self._name, self._process, self._group = name, process, group
         self.settled = self._receive()
 
@@ -43,7 +43,7 @@ class SideProcess:
         cls,
         module: str,
         settings: Mapping[str, Any],
-        limit: Limit,
+        limit: Limit | None,
         interpreter: Path | None = None,
         *,
         is_ours: bool = False,
@@ -53,7 +53,7 @@ class SideProcess:
         Args:
             module: What is run, by its name; called with `settings` as JSON.
             settings: What it is told; the group it is in comes along (see `group_of`).
-            limit: What it may hold.
+            limit: What it may hold; None: as much as there is.
             interpreter: That of an environment of its own; None for ours.
             is_ours: Whether threads wait as the engine has them wait; else as they do by themselves.
 
@@ -61,9 +61,11 @@ class SideProcess:
             PeerFailed: It does not come up within its limit.
             CannotConfine: It cannot be limited.
         """
-        with confined(limit.num_bytes, limit.parent) as group:
-            told = json.dumps({**settings, "group": str(group.folder), "group_version": group.version})
-            command = group.entered([str(interpreter or sys.executable), "-m", module, told])
+        with nullcontext() if limit is None else confined(limit.num_bytes, limit.parent) as group:
+            told = {} if group is None else {"group": str(group.folder), "group_version": group.version}
+            command = [str(interpreter or sys.executable), "-m", module, json.dumps({**settings, **told})]
+            if group is not None:
+                command = group.entered(command)
             environment = os.environ if is_ours else None
             with running(command, subprocess.PIPE, subprocess.PIPE, environment=environment) as process:
                 yield cls(module.rpartition(".")[2], process, group)
@@ -91,13 +93,15 @@ class SideProcess:
         return received
 
     def _failure(self) -> PeerFailed:
-        if self._group.usage().kills:
+        if self._group is not None and self._group.usage().kills:
             return PeerFailed(f"{self._name} was killed: it wanted more memory than its limit.")
         return PeerFailed(f"{self._name} ended before it answered; its last lines are above.")
 
 
-def group_of(settings: Mapping[str, Any]) -> Group:
-    """The group that a side is in, from what it was told."""
+def group_of(settings: Mapping[str, Any]) -> Group | None:
+    """The group that a side is in, from what it was told; None: nothing limits it."""
+    if "group" not in settings:
+        return None
     return Group(Path(settings["group"]), settings["group_version"])
 
 

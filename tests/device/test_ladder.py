@@ -11,19 +11,25 @@ import pytest
 from engine.errors import ModelLoadFailed
 from engine.events import MemoryShort
 from engine.generation.model import Model
-from engine.memory.devices import probe_devices
+from engine.memory.devices import Device, probe_devices
 from engine.memory.hardware import probe
 from engine.memory.ladder import LadderState, constrained
 from engine.memory.standing import MAX_CALM_SECONDS, Standing
-from tests.vulkan import short_device
-from tests.vulkan.conftest import LAYERS, Decisive, DeviceDesk, planning
+from tests.bench.side_process import SideProcess
+from tests.device import short_device
+from tests.device.conftest import LAYERS, Decisive, DeviceDesk, planning
+from tests.helpers.tiny_gguf import write_tiny_model
 
 # More than four layers and the output head, and than a compute buffer; less than five layers.
 MOST_BYTES = 3_500_000
 MOST_LAYERS = 4
 
 
-def test_allocations_that_a_device_refuses_walk_down_its_ladder(endless: Path, decisive: Decisive, tmp_path: Path):
+def test_allocations_that_a_device_refuses_walk_down_its_ladder(
+    endless: Path, decisive: Decisive, tmp_path: Path, device: Device
+):
+    if not device.name.startswith("Vulkan"):
+        pytest.skip("only Vulkan's driver can be told to refuse")
     told = short_device.run(endless, decisive.question, tmp_path, MOST_BYTES)
     assert told["n_gpu_layers"] == MOST_LAYERS + 1
     assert told["given_up"] == ["kv_to_ram", *["layers_off_gpu"] * (LAYERS - MOST_LAYERS)]
@@ -32,6 +38,33 @@ def test_allocations_that_a_device_refuses_walk_down_its_ladder(endless: Path, d
     assert told["told"][-1].endswith("4 layers of the model stay on the graphics card instead of 5.")
     assert f"{MOST_LAYERS} of {LAYERS} layers on the GPU" in told["decision"]
     assert told["text"] == decisive.text
+
+
+def test_a_card_that_others_have_filled_since_it_was_looked_at_is_used_as_far_as_it_goes(
+    tmp_path: Path, device: Device
+):
+    if not device.name.startswith("CUDA"):
+        pytest.skip("this driver keeps no account of what others hold")
+    model = write_tiny_model(
+        tmp_path / "large.gguf",
+        layers=LAYERS,
+        dim=1024,
+        ff=4096,
+        heads=8,
+        kv_heads=2,
+        context=1024,
+        chat_template=None,
+        never_ends=True,
+    )
+    # The driver takes half of it for each process.
+    with SideProcess.started("tests.bench.ballast", {"usable_bytes": 10**9}, None) as ballast:
+        told = short_device.run_believing(model, "What is there?", tmp_path, 8 * 10**9)
+        assert ballast.ask()["free_bytes"] > 0
+    assert told["given_up"][0] == "kv_to_ram"
+    assert set(told["given_up"][1:]) == {"layers_off_gpu"}
+    assert 0 < told["n_gpu_layers"] <= LAYERS
+    assert all("memory" in sentence for sentence in told["told"])
+    assert told["text"]
 
 
 def test_with_time_all_that_was_given_up_is_taken_back_in_reverse_while_an_answer_is_written(

@@ -1,7 +1,8 @@
-"""A second device, and a worker that places models on it: this lane is skipped where llama.cpp sees no Vulkan device.
+"""A second device, and a worker that places models on it: this lane is skipped where llama.cpp sees none.
 
-Mesa's llvmpipe is one that needs no hardware: 2 GB of its own, slow, and the same code as a graphics card takes. Its
-shaders are compiled when they are first needed, which takes minutes, and are kept after that.
+Any graphics card is one that its build can use. Mesa's llvmpipe needs no hardware: 2 GB of its own, slow, and the same
+code as a card takes, by Vulkan. Its shaders are compiled when they are first needed, which takes minutes, and are kept
+after that.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def device() -> Device:
     """The one that llama.cpp computes on."""
     start_backend()
-    found = next((device for device in probe_devices() if device.name.startswith("Vulkan")), None)
+    found = next(iter(probe_devices()), None)
     if found is None:
-        pytest.skip("llama.cpp sees no Vulkan device here (README, Two commands)")
+        pytest.skip("llama.cpp sees no device here (README, Two commands)")
     return found
 
 

@@ -17,12 +17,12 @@ from engine.memory.hardware import probe
 from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
 from engine.models.gguf import read_shape
+from tests.device.conftest import LAYERS
 from tests.helpers.tiny_gguf import write_tiny_gemma2
-from tests.vulkan.conftest import LAYERS
 
 GIB = 2**30
 PROMPT, FURTHER = list(range(3, 60)), [77, 80, 81]
-_BUFFER = re.compile(r"(Vulkan\d+)\s+(?:model|KV|compute|output) buffer size =\s*([\d.]+) MiB")
+_BUFFER = re.compile(r"((?:Vulkan|CUDA|ROCm|SYCL)\d+)\s+(?:model|KV|compute|output) buffer size =\s*([\d.]+) MiB")
 
 
 def placement(n_gpu_layers: int, num_layers: int, *, kv_on_gpu: bool = True) -> Placement:
@@ -43,7 +43,7 @@ def test_the_device_is_found_with_its_memory(device: Device, tmp_path: Path):
 @pytest.mark.parametrize("n_gpu_layers", [0, 1, 2, LAYERS, LAYERS + 1, LAYERS + 9])
 def test_layers_are_counted_as_llama_cpp_counts_them(endless: Path, n_gpu_layers: int):
     model = Model(endless, n_gpu_layers, lambda _: True)
-    found = ["gpu" if model.layer_devices[layer].startswith("Vulkan") else "ram" for layer in range(LAYERS + 1)]
+    found = ["ram" if model.layer_devices[layer] == "CPU" else "gpu" for layer in range(LAYERS + 1)]
     model.close()
     expected = placement(n_gpu_layers, LAYERS)
     assert found == [*(expected.tier_of_layer(layer) for layer in range(LAYERS)), expected.tier_of_output]

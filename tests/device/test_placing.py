@@ -11,7 +11,7 @@ from engine.memory.demand import Budgets
 from engine.memory.devices import Device
 from engine.memory.ledger import Ledger
 from engine.models.gguf import read_shape
-from tests.vulkan.conftest import CONTEXT_TOKENS, LAYERS, Decisive, DeviceDesk
+from tests.device.conftest import CONTEXT_TOKENS, LAYERS, Decisive, DeviceDesk
 
 MIB = 2**20
 MakeDesk = Callable[[int | None], DeviceDesk]
@@ -47,12 +47,12 @@ def test_a_device_too_small_for_the_model_gets_a_part_of_it(device_desk: MakeDes
     assert desk.text_of(decisive.question) == decisive.text
 
 
-def test_a_device_with_room_for_nothing_is_left_alone(device_desk: MakeDesk, endless: Path):
+def test_a_device_with_room_for_nothing_is_left_alone(device_desk: MakeDesk, endless: Path, device: Device):
     desk = device_desk(0)
     assert desk.use(endless).n_gpu_layers == 0
     loaded = desk.loader.loaded_now
     assert loaded is not None
-    assert not [name for name in loaded.context.compute_bytes if name.startswith("Vulkan") and "_Host" not in name]
+    assert not [name for name in loaded.context.compute_bytes if device.name in name and "_Host" not in name]
     assert desk.ledger.held_bytes("gpu") == 0
 
 

@@ -1,0 +1,62 @@
+"""llama-server on a graphics card, which puts there what its own rule says (`--fit on`), asked like our side.
+
+Run as a side (side_process.py); the server is a child, so both share a limit. Settings: `binary`, `model`, `num_cells`
+of all slots together, `num_slots`, `num_threads`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.bench.llama_server import LlamaServer, ServerOptions, Streamed
+from tests.bench.measured_answers import MeasuredAnswers
+from tests.bench.process_marks import Marks
+from tests.bench.side_process import Said, serve
+
+NOT_TOLD = Marks(0, 0, 0, 0)
+
+
+def measured(answers: Sequence[Streamed], begun: float) -> MeasuredAnswers:
+    """From the last first token to the first end, as all sides count; a pass is what lies between two tokens of one."""
+    first = max(answer.token_times[0] for answer in answers)
+    end = min(answer.token_times[-1] for answer in answers)
+    within = [sum(first < at <= end for at in answer.token_times) for answer in answers]
+    passes = max(1, max(within))
+    return MeasuredAnswers(
+        tokens=tuple(answer.tokens for answer in answers),
+        read_seconds=first - begun,
+        pass_seconds=((end - first) / passes,) * passes,
+        num_written=sum(within),
+        marks=NOT_TOLD,
+    )
+
+
+class CardServerSide:
+    """A server that runs as long as this is kept."""
+
+    def __init__(self, settings: Said) -> None:
+        options = ServerOptions(
+            settings["num_cells"], settings["num_threads"], settings["num_slots"], cache_mib=0, fits_itself=True
+        )
+        self._kept = ExitStack()
+        started = LlamaServer.started(Path(settings["binary"]), Path(settings["model"]), options)
+        self._server = self._kept.enter_context(started)
+
+    def answer(self, asked: Said) -> Said:
+        """All prompts at once; asked nothing, what the server said of where its layers are."""
+        if not asked:
+            return {"told": self._server.told()}
+        begun, prompts = time.perf_counter(), asked["prompts"]
+        answers = self._server.complete_all(prompts, [asked["num_tokens"]] * len(prompts))
+        return measured(answers, begun).told()
+
+
+def prepare(settings: Said) -> Callable[[Said], Said]:
+    return CardServerSide(settings).answer
+
+
+if __name__ == "__main__":
+    serve(prepare)

@@ -1,0 +1,246 @@
+"""A model larger than a graphics card: what our planner puts there, beside what llama.cpp fits there by its own rule.
+
+    python -m tests.bench.oversubscribed_card [--quick] [--json FILE] [--peers FOLDER] [--usable GB …] [--ram GB]
+
+Another process takes the card's memory but for so many GB (ballast.py), as cards of 8, 12 and 24 GB have; a 32B model
+of random weights (17.6 GB) is loaded, and one and four greedy answers are written at once.
+
+- Ours: layers, keys and values, ring and step loop as the application puts them together, placed by its planner, with
+  what it has measured of this machine and card.
+- llama.cpp: `llama-server` built for the same card of the same source, which fits layers by its own rule (`--fit on`,
+  as it does by default). Both sides have room for the same number of tokens and use as many threads.
+- With `--ram` both also may hold only so much of the machine's memory (a control group): card and memory together are
+  smaller than the model then, so some of its layers have to be read from the disk for every token.
+
+Sides take turns, and a ratio is the median of those of the rounds: tokens a second while all answers are being written
+(`stock_<GB>gb_b<B>`), and prompt tokens a second (`stock_<GB>gb_read`). `ledger_<GB>gb` is what our ledger says that we
+hold of the card ÷ what the card says is gone since the ballast, less what the driver takes of each process.
+
+Both are built by `CMAKE_ARGS=-DGGML_CUDA=on` for ours and the same flags for the server (tests/bench/peers.py). Exit
+code 2 where there is no card; nothing is bound yet: the figures are recorded in tests/bench/results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from engine.memory.bandwidth import measured
+from engine.memory.profile import Profile
+from engine.memory.profile_file import save_profile
+from tests.bench import confined, peers, report
+from tests.bench.batching import prompts
+from tests.bench.bench_model import ONE_BILLION, THIRTY_TWO_BILLION, Shape, bench_model
+from tests.bench.command_line import parser_of
+from tests.bench.confined import CannotConfine, forget_pages
+from tests.bench.measured_answers import MeasuredAnswers, same_share
+from tests.bench.our_generation import num_threads, told
+from tests.bench.peers import PeerFailed
+from tests.bench.side_process import Limit, SideProcess
+
+GB = 10**9
+AT_ONCE = (1, 4)
+CONTEXT_TOKENS = 1024
+NO_CARD = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """`usable_gb` of the card, `rounds` at each; prompts of so many tokens are read, and so many `tokens` written."""
+
+    shape: Shape
+    usable_gb: tuple[float, ...]
+    rounds: int
+    prompt_tokens: int
+    tokens: int
+
+
+FULL = Size(THIRTY_TWO_BILLION, (8, 12, 24), rounds=3, prompt_tokens=512, tokens=32)
+SMALL = Size(ONE_BILLION, (1.2,), rounds=2, prompt_tokens=256, tokens=16)
+# Where layers come from the disk for every token.
+OF_THE_DISK = {"rounds": 1, "prompt_tokens": 32, "tokens": 8}
+
+
+@dataclass(slots=True)
+class Rounds:
+    """What both sides told, round by round, with so many answers at once."""
+
+    ours: list[MeasuredAnswers] = field(default_factory=list)
+    theirs: list[MeasuredAnswers] = field(default_factory=list)
+
+    def note(self, ours: MeasuredAnswers, theirs: MeasuredAnswers) -> None:
+        self.ours.append(ours)
+        self.theirs.append(theirs)
+
+    @property
+    def writing(self) -> float:
+        pairs = zip(self.ours, self.theirs, strict=True)
+        return statistics.median(our.tokens_per_second / their.tokens_per_second for our, their in pairs)
+
+    @property
+    def reading(self) -> float:
+        pairs = zip(self.ours, self.theirs, strict=True)
+        return statistics.median(their.read_seconds / our.read_seconds for our, their in pairs)
+
+    @property
+    def same_text(self) -> float:
+        pairs = zip(self.ours, self.theirs, strict=True)
+        return statistics.fmean(same_share(our.tokens, their.tokens) for our, their in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A card of so many GB, and the most that each side may hold of memory; None: as much as there is."""
+
+    usable_gb: float
+    ram_gb: float | None = None
+
+    @property
+    def name(self) -> str:
+        limited = "" if self.ram_gb is None else f"_{self.ram_gb:g}gb_ram"
+        return f"{self.usable_gb:g}gb{limited}"
+
+
+@dataclass(slots=True)
+class Bench:
+    """What is measured, and what was found so far."""
+
+    size: Size
+    model: Path
+    server: Path
+    profile: Path
+    rounds: dict[str, Rounds] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)
+    sentences: dict[str, Any] = field(default_factory=dict)
+
+    def compare(self, point: Point) -> None:
+        """Ours and llama.cpp's in turn. Both are not loaded at once: each is to have all of what is usable."""
+        found: dict[int, list[list[MeasuredAnswers]]] = {at_once: [] for at_once in AT_ONCE}
+        size = self.size if point.ram_gb is None else replace(self.size, **OF_THE_DISK)
+        with self._ballast(point) as ballast:
+            for start in (self._ours, self._theirs):
+                with told(f"{point.name}: {start.__name__.strip('_')}"), start(point) as side:
+                    self._note_settled(point, start.__name__.strip("_"), side, ballast)
+                    for at_once in AT_ONCE:
+                        asked = [_asked(size, at_once, number) for number in range(size.rounds + 1)]
+                        # The first round is there to warm up.
+                        found[at_once].append([_written(side, one) for one in asked][1:])
+                    free = ballast.ask()["free_bytes"]
+                    self.figures[f"{point.name}_{start.__name__.strip('_')}_used_gb"] = (
+                        ballast.settled["free_bytes"] - free
+                    ) / GB
+        for at_once, (ours, theirs) in found.items():
+            self.rounds[f"{point.name}_b{at_once}"] = Rounds(ours, theirs)
+
+    def _note_settled(self, point: Point, name: str, side: SideProcess, ballast: SideProcess) -> None:
+        self.sentences[f"{point.name}_{name}"] = side.settled
+        if "gpu_bytes" in side.settled:
+            self.figures[f"{point.name}_ours_layers_on_card"] = side.settled["n_gpu_layers"]
+            self.figures[f"{point.name}_ours_ledger_gb"] = side.settled["gpu_bytes"] / GB
+
+    @contextmanager
+    def _ballast(self, point: Point) -> Iterator[SideProcess]:
+        settings = {"usable_bytes": int(point.usable_gb * GB)}
+        with SideProcess.started("tests.bench.ballast", settings, None) as side:
+            yield side
+
+    @contextmanager
+    def _ours(self, point: Point) -> Iterator[SideProcess]:
+        settings = {
+            "model": str(self.model),
+            "way": "ours",
+            "at_once": max(AT_ONCE),
+            "context_tokens": CONTEXT_TOKENS,
+            "num_threads": num_threads(),
+            "profile": str(self.profile),
+        }
+        with SideProcess.started("tests.bench.our_side", settings, self._limit(point), is_ours=True) as side:
+            yield side
+
+    @contextmanager
+    def _theirs(self, point: Point) -> Iterator[SideProcess]:
+        settings = {
+            "binary": str(self.server),
+            "model": str(self.model),
+            "num_cells": CONTEXT_TOKENS * max(AT_ONCE),
+            "num_slots": max(AT_ONCE),
+            "num_threads": num_threads(),
+        }
+        with SideProcess.started("tests.bench.card_server_side", settings, self._limit(point)) as side:
+            yield side
+
+    def _limit(self, point: Point) -> Limit | None:
+        if point.ram_gb is None:
+            return None
+        forget_pages(self.model)
+        return Limit(int(point.ram_gb * GB), confined.find())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = parser_of("oversubscribed_card", __doc__, quick="a model of 0.6 GB on a card of 1.2")
+    parser.add_argument("--usable", type=float, nargs="+", metavar="GB", help="of the card (default: 8 12 24)")
+    parser.add_argument("--ram", type=float, metavar="GB", help="also limit memory, on the smallest of these cards")
+    peers.add_folder_option(parser)
+    options = parser.parse_args(arguments)
+    try:
+        return _measure(options, SMALL if options.quick else FULL)
+    except (CannotConfine, PeerFailed) as error:
+        print(error, file=sys.stderr)
+        return NO_CARD
+
+
+def _measure(options: argparse.Namespace, size: Size) -> int:
+    with told("writing the model, unless it is there"):
+        model = bench_model(options.peers, size.shape)
+    profile = options.peers / "card-profile.json"
+    with told("measuring how fast this machine and its card are"):
+        found = measured(Profile(), options.peers, model)
+        save_profile(profile, found)
+    print(json.dumps({name: getattr(found, name) for name in ("device_bytes_per_s", "device_rate", "ram_bytes_per_s")}))
+    usable = tuple(options.usable or size.usable_gb)
+    points = [Point(one) for one in usable] + ([Point(min(usable), options.ram)] if options.ram else [])
+    bench = Bench(size, model, peers.llama_server(options.peers), profile)
+    for point in points:
+        try:
+            bench.compare(point)
+        except (CannotConfine, PeerFailed) as error:
+            print(f"{point.name} is left out: {error}", file=sys.stderr)
+        tell(bench, options.json)
+    return 0 if bench.rounds else NO_CARD
+
+
+def tell(bench: Bench, file: Path | None) -> None:
+    """Shows and writes what was found so far: a lent card may be taken back at any moment."""
+    ours, theirs, named = dict(bench.figures), dict[str, float](), dict[str, float]()
+    for name, rounds in bench.rounds.items():
+        for side, answers in ((ours, rounds.ours), (theirs, rounds.theirs)):
+            side[f"{name}_tokens_per_s"] = statistics.median(one.tokens_per_second for one in answers)
+            side[f"{name}_read_s"] = statistics.median(one.read_seconds for one in answers)
+        ours[f"{name}_same_text"] = rounds.same_text
+        named |= {f"stock_{name}": rounds.writing, f"stock_{name}_read": rounds.reading}
+    report.show("oversubscribed_card", ours, {"llama_server": theirs})
+    report.show_ratios(named, dict.fromkeys(named, 0.0))
+    for name, said in bench.sentences.items():
+        print(f"  {name}: {json.dumps(said)[:1500]}")
+    if file is not None:
+        report.write(file, ours, {"llama_server": theirs}, named)
+
+
+def _asked(size: Size, at_once: int, seed: int) -> dict[str, Any]:
+    texts = prompts(size.shape, [size.prompt_tokens] * at_once, (at_once, seed))
+    return {"prompts": texts, "num_tokens": size.tokens}
+
+
+def _written(side: SideProcess, asked: dict[str, Any]) -> MeasuredAnswers:
+    return MeasuredAnswers.heard(side.ask(**asked))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
