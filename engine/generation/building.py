@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.closing import close_all
-from engine.errors import DecodeFailed, ModelLoadFailed, WeightsNotRead
+from engine.errors import DecodeFailed, ModelLoadFailed, NoRoomToLoad, WeightsNotRead
 from engine.generation.beam import Beams
 from engine.generation.cache_files import CacheFiles
 from engine.generation.cells import Cells
@@ -29,6 +29,8 @@ from engine.generation.step_loop import StepLoop
 from engine.generation.swap_room import room_now
 from engine.generation.weights.packing import Packing
 from engine.generation.weights.stream import LayerStream
+from engine.memory.amounts import in_words
+from engine.memory.devices import probe_devices
 from engine.memory.ledger import Ledger
 from engine.models.gguf import parts_of
 
@@ -110,6 +112,7 @@ def open_context(model: Model, plan: LoadPlan, stream: LayerStream | None, lease
     with lack_of_room_told(), leases.making_context(plan.shape, plan.placement, plan.spec.num_cells):
         context = Context(model, plan.spec, stream)
         try:
+            _look_for_room(model, plan)
             _try_out(model, context)
         except BaseException:
             context.close()
@@ -141,6 +144,24 @@ def keeper_over(plan: LoadPlan, context: Context, cells: Cells, ledger: Ledger, 
     kept_cells = cells_to_keep_in(cells.num_cells, plan.shape, plan.room.ram_bytes)
     keeper.set_budgets(kept_cells, plan.room.ram_bytes, plan.room.disk_bytes)
     return keeper
+
+
+def _look_for_room(model: Model, plan: LoadPlan) -> None:
+    """Half of what is kept free of a device has to be there still, whatever others have taken since it was looked at.
+
+    A driver takes memory while it computes too, and CUDA's ends the process where it finds none.
+
+    Raises:
+        NoRoomToLoad: It is not.
+    """
+    least_bytes, used = plan.settings.memory.device_reserve_bytes // 2, set(model.layer_devices.values())
+    for device in probe_devices():
+        if device.name in used and not device.shares_ram and device.free_bytes < least_bytes:
+            raise NoRoomToLoad(
+                f"Others have taken memory of the graphics card: {in_words(device.free_bytes)} of it are left, "
+                "too little to compute with.",
+                "Close other programs that use the graphics card, or choose a smaller model.",
+            )
 
 
 def _try_out(model: Model, context: Context) -> None:

@@ -1,8 +1,8 @@
 """Our side: a model that the planner places within a limit, loaded and asked as the application does it.
 
 Run as a side (side_process.py). Settings: `model`; `at_once` answers of at most `context_tokens` each; `num_threads`;
-`profile`, the file of what is known of the machine, if anything is; and the `way` in which layers are streamed, of
-which all but `ours` are simpler:
+`profile`, the file of what is known of the machine, if anything is; `prompt_tokens` and `tokens` of an answer, by which
+the planner weighs reading and writing; and the `way` in which layers are streamed, of which all but `ours` are simpler:
 
 - `next_layer_only`: two slots, so that one layer is read while another is computed, as FlexGen does it.
 - `phase_blind`: prompts are read in the small batches and with as many reads at once as suit writing.
@@ -56,7 +56,7 @@ from tests.bench.process_marks import Marks
 from tests.bench.side_process import Said, group_of, serve
 from tests.bench.whole_layers import next_layer_only
 
-# About what is asked here; the planner weighs reading and writing by it.
+# About what is asked here.
 PROMPT_TOKENS, ANSWER_TOKENS = 64, 64
 
 
@@ -270,7 +270,8 @@ def planned_for(settings: Said, ledger: Ledger) -> LoadPlan:
     profile = Profile() if known is None else known
     # Nobody is here who would give a longer answer more cells.
     longest = settings["context_tokens"]
-    backlog = Backlog(0, at_once, PROMPT_TOKENS, ANSWER_TOKENS, longest_tokens=longest)
+    prompt_tokens, answer_tokens = settings.get("prompt_tokens", PROMPT_TOKENS), settings.get("tokens", ANSWER_TOKENS)
+    backlog = Backlog(0, at_once, prompt_tokens, answer_tokens, longest_tokens=longest)
 
     def planning(hardware: Hardware, demand: Demand) -> Placement:
         return plan(hardware, profile, backlog, demand)
@@ -299,6 +300,8 @@ def prepare(settings: Said) -> Callable[[Said], Said]:
                 "is_packed": placement.is_packed,
                 "sentence": placement.sentence,
                 "n_gpu_layers": placement.n_gpu_layers,
+                "n_ubatch": placement.n_ubatch,
+                "kv_on_gpu": placement.kv_on_gpu,
                 "gpu_bytes": side.held_gpu_bytes(),
             }
         return side.write(asked).told()

@@ -46,8 +46,7 @@ from tests.bench.peers import PeerFailed
 from tests.bench.side_process import Limit, SideProcess
 
 GB = 10**9
-AT_ONCE = (1, 4)
-CONTEXT_TOKENS = 1024
+CONTEXT_TOKENS = 1536
 NO_CARD = 2
 
 
@@ -57,15 +56,17 @@ class Size:
 
     shape: Shape
     usable_gb: tuple[float, ...]
+    at_once: tuple[int, ...]
     rounds: int
     prompt_tokens: int
     tokens: int
 
 
-FULL = Size(THIRTY_TWO_BILLION, (8, 12, 24), rounds=3, prompt_tokens=512, tokens=32)
-SMALL = Size(ONE_BILLION, (1.2,), rounds=2, prompt_tokens=256, tokens=16)
+# Prompts are as long as those with passages of documents.
+FULL = Size(THIRTY_TWO_BILLION, (8, 12, 24), at_once=(1, 4), rounds=2, prompt_tokens=1200, tokens=16)
+SMALL = Size(ONE_BILLION, (1.2,), at_once=(1, 4), rounds=2, prompt_tokens=1200, tokens=16)
 # Where layers come from the disk for every token.
-OF_THE_DISK = {"rounds": 1, "prompt_tokens": 32, "tokens": 8}
+OF_THE_DISK = {"at_once": (4,), "rounds": 1, "prompt_tokens": 32, "tokens": 5}
 
 
 @dataclass(slots=True)
@@ -122,16 +123,17 @@ class Bench:
 
     def compare(self, point: Point) -> None:
         """Ours and llama.cpp's in turn. Both are not loaded at once: each is to have all of what is usable."""
-        found: dict[int, list[list[MeasuredAnswers]]] = {at_once: [] for at_once in AT_ONCE}
         size = self.size if point.ram_gb is None else replace(self.size, **OF_THE_DISK)
+        found: dict[int, list[list[MeasuredAnswers]]] = {at_once: [] for at_once in size.at_once}
         with self._ballast(point) as ballast:
             for start in (self._ours, self._theirs):
-                with told(f"{point.name}: {start.__name__.strip('_')}"), start(point) as side:
+                with told(f"{point.name}: {start.__name__.strip('_')}"), start(point, size) as side:
                     self._note_settled(point, start.__name__.strip("_"), side, ballast)
-                    for at_once in AT_ONCE:
-                        asked = [_asked(size, at_once, number) for number in range(size.rounds + 1)]
-                        # The first round is there to warm up.
-                        found[at_once].append([_written(side, one) for one in asked][1:])
+                    # The first is there to warm up.
+                    _written(side, _asked(size, min(size.at_once), size.rounds))
+                    for at_once in size.at_once:
+                        asked = [_asked(size, at_once, number) for number in range(size.rounds)]
+                        found[at_once].append([_written(side, one) for one in asked])
                     free = ballast.ask()["free_bytes"]
                     self.figures[f"{point.name}_{start.__name__.strip('_')}_used_gb"] = (
                         ballast.settled["free_bytes"] - free
@@ -152,11 +154,13 @@ class Bench:
             yield side
 
     @contextmanager
-    def _ours(self, point: Point) -> Iterator[SideProcess]:
+    def _ours(self, point: Point, size: Size) -> Iterator[SideProcess]:
         settings = {
             "model": str(self.model),
             "way": "ours",
-            "at_once": max(AT_ONCE),
+            "at_once": max(size.at_once),
+            "prompt_tokens": size.prompt_tokens,
+            "tokens": size.tokens,
             "context_tokens": CONTEXT_TOKENS,
             "num_threads": num_threads(),
             "profile": str(self.profile),
@@ -165,12 +169,12 @@ class Bench:
             yield side
 
     @contextmanager
-    def _theirs(self, point: Point) -> Iterator[SideProcess]:
+    def _theirs(self, point: Point, size: Size) -> Iterator[SideProcess]:
         settings = {
             "binary": str(self.server),
             "model": str(self.model),
-            "num_cells": CONTEXT_TOKENS * max(AT_ONCE),
-            "num_slots": max(AT_ONCE),
+            "num_cells": CONTEXT_TOKENS * max(size.at_once),
+            "num_slots": max(size.at_once),
             "num_threads": num_threads(),
         }
         with SideProcess.started("tests.bench.card_server_side", settings, self._limit(point)) as side:

@@ -26,6 +26,10 @@ def main(model: Path, question: str, folder: Path, believed_bytes: int | None = 
     if believed_bytes is not None:
         loader.probe_devices = lambda: tuple(replace(one, free_bytes=believed_bytes) for one in probe_devices())
     desk = DeviceDesk(folder, n_ubatch=128)
+    if believed_bytes is not None:
+        # As by default: what is kept free is what others may take.
+        memory = desk.settings.memory.model_copy(update={"device_reserve_bytes": 512 * 2**20})
+        desk.settings = desk.settings.model_copy(update={"memory": memory})
     placement = desk.use(model)
     desk.begin(question)
     text = desk.text_of(question)

@@ -57,7 +57,7 @@ def test_a_card_that_others_have_filled_since_it_was_looked_at_is_used_as_far_as
         never_ends=True,
     )
     # The driver takes half of it for each process.
-    with SideProcess.started("tests.bench.ballast", {"usable_bytes": 10**9}, None) as ballast:
+    with SideProcess.started("tests.bench.ballast", {"usable_bytes": 1_200_000_000}, None) as ballast:
         told = short_device.run_believing(model, "What is there?", tmp_path, 8 * 10**9)
         assert ballast.ask()["free_bytes"] > 0
     assert told["given_up"][0] == "kv_to_ram"
