@@ -173,7 +173,7 @@ class Context:
         """What a token's attention to one cell takes, of what its matrices take (rows.py)."""
         handle = self.model.handle
         parameters, layers = llama.llama_model_n_params(handle), llama.llama_model_n_layer(handle)
-        in_own_order = self.model.copied_bytes > 0
+        in_own_order = self.model.is_in_own_order
         return cell_cost(parameters, layers, llama.llama_model_n_embd(handle), in_own_order=in_own_order)
 
     @property
@@ -263,7 +263,7 @@ class Context:
         # Experts are computed token by token, however many there are.
         if not model.can_share_prefixes or model.window_tokens or model.has_experts:
             return Filling()
-        in_own_order = model.copied_bytes > 0
+        in_own_order = model.is_in_own_order
         if not self.attends_by_tiles:
             return Filling(in_own_order)
         return Filling(in_own_order, self.cell_cost)

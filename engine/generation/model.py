@@ -23,8 +23,10 @@ from engine.generation.weights.copied import range_of
 from engine.generation.weights.mappings import Mapping, appeared, current
 from engine.generation.weights.packing import Packing
 from engine.memory import pages
+from engine.memory.devices import probe_devices
 from engine.memory.heap import trim_heap
 from engine.memory.pages import Range, anonymous_ranges
+from engine.models.gguf import read_shape
 
 log = logging.getLogger(__name__)
 
@@ -169,6 +171,8 @@ class Model:
         self.layer_devices: dict[int, str] = {}
         # What llama.cpp copied of the weights into memory of its own, instead of computing where the file is mapped.
         self.copied_bytes = 0
+        # Whether that is in the order that the processor reads fastest.
+        self.is_in_own_order = False
         # Where that memory lies, if it can be told; nobody writes there once it is loaded.
         self.copied_range: Range | None = None
         self.load(n_gpu_layers, on_progress, is_repacked, packing)
@@ -187,8 +191,8 @@ class Model:
         Args:
             n_gpu_layers: As llama.cpp counts; 0 keeps everything in RAM.
             on_progress: Told the share done (0…1); returning False abandons the load.
-            is_repacked: Whether weights may be copied into the order that the processor reads fastest; else they stay
-                where the file is mapped.
+            is_repacked: Whether weights may be copied: into the order that the processor reads fastest, or beside
+                layers on a device into memory from which it copies fastest. Else they stay where the file is mapped.
             packing: Takes what is copied out of memory while more of it comes; it has to be read from there then.
 
         Raises:
@@ -202,6 +206,10 @@ class Model:
         params.use_extra_bufts = is_repacked
         if packing is not None or not is_repacked:
             params.load_mode = llama.LLAMA_LOAD_MODE_MMAP
+        elif self._is_shared_out(n_gpu_layers):
+            # Not mapped: then what stays in memory is page-locked, and a device that computes long batches of those
+            # layers too copies them two to three times as fast (an H100, 11 GB: 512 tokens in .45 s instead of 1.35).
+            params.load_mode = llama.LLAMA_LOAD_MODE_NONE
         before, copying = current(), Copying(packing)
 
         def on_tensor(fraction: float, user_data: object) -> bool:
@@ -224,9 +232,16 @@ class Model:
         self._vocab = llama.llama_model_get_vocab(handle)
         self.mappings, self.layer_devices = appeared(before, current()), dict(native_log.layer_devices)
         self.copied_bytes, self.copied_range = copying.num_bytes(), copying.where()
+        self.is_in_own_order = file_pages.own_order_bytes(native_log.weight_buffers) > 0
         if self.copied_bytes:
             file_pages.let_go(self.path, self.mappings)
             file_pages.read_singly(self.path, self.mappings)
+
+    def _is_shared_out(self, n_gpu_layers: int) -> bool:
+        """Whether some layers are for a device with memory of its own, and some are not."""
+        if not 0 < n_gpu_layers <= read_shape(self.path).num_layers:
+            return False
+        return not any(device.shares_ram for device in probe_devices())
 
     @property
     def handle(self) -> Any:

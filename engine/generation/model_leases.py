@@ -132,6 +132,8 @@ class ModelLeases:
         share = copied_bytes / in_memory if in_memory else 0.0
         share = 1.0 if share > _ALL else share
         in_place = shape.other_bytes - shape.output_bytes
+        # Beside a device all that stays in memory is copied, embeddings too.
+        is_all_copied = placement.n_gpu_layers > 0 and copied_bytes > in_memory + _ALL * in_place
         fits, is_counted = _share_that_fits(placement, in_memory + in_place), not placement.is_mapped
         left_out = 0
         for what, tier, num_bytes in parts:
@@ -145,7 +147,7 @@ class ModelLeases:
                 in_place += num_bytes - num_copied
         words = "token embeddings" if share in (0.0, 1.0) else "token embeddings, and weights in the file's order"
         num_there = round(in_place * fits)
-        weights.take("weights", words, "ram", num_there, loading, is_mapped=True, is_counted=is_counted)
+        weights.take("weights", words, "ram", num_there, loading, is_mapped=not is_all_copied, is_counted=is_counted)
         left_out += in_place - num_there
         weights.take("weights", NO_ROOM, "disk", left_out, loading, is_mapped=True, is_counted=False)
         return weights

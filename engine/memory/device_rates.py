@@ -3,12 +3,14 @@
     python -m engine.memory.device_rates
 
 Weights of 4 bits are multiplied by one token, which reads them as writing an answer does, and by many, as reading a
-prompt does; and they are copied there from ordinary memory. It takes a second or two, most of it for the driver to
+prompt does; and they are copied there from where layers are in memory beside a device: page-locked, where the driver
+has that. It takes a second or two, most of it for the driver to
 start. A driver that runs out of memory while it computes ends its process, which must not be ours.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
 import subprocess
@@ -59,11 +61,12 @@ def measured_rates(ggml: Ggml, device: Device, clock: Callable[[], float] = time
         clock: Seconds.
     """
     found = ggml.ggml_backend_dev_by_name(device.name.encode())
+    locked = ggml.ggml_backend_dev_host_buffer_type(found)
     with _closing(ggml.ggml_backend_dev_init(found, None), ggml.ggml_backend_free) as backend:
         with _Products(ggml, backend, num_tokens=1) as few:
             if not few.has_room:
                 return {}
-            copied = few.fill(clock)
+            copied = few.fill(clock, locked)
             read = few.best_seconds(clock)
         with _Products(ggml, backend, NUM_TOKENS) as many:
             if not many.has_room:
@@ -105,13 +108,25 @@ class _Products:
     def has_room(self) -> bool:
         return self._buffer is not None
 
-    def fill(self, clock: Callable[[], float]) -> float:
-        """Random weights and tokens; the seconds in which a matrix is copied, the fastest of all."""
+    def fill(self, clock: Callable[[], float], locked: c_void_p | None = None) -> float:
+        """Random weights and tokens; the seconds in which a matrix is copied, the fastest of all.
+
+        They are copied from memory of the type `locked`, where there is one and it can be had.
+        """
         random = np.random.default_rng(0)
         self._set(self._tokens, random.standard_normal((self._num_tokens, COLUMNS), np.float32))
         blocks = np.frombuffer(random.bytes(MATRIX_BYTES), np.uint8).reshape(-1, _BLOCK_BYTES).copy()
         blocks[:, :2] = np.frombuffer(np.float16(0.01).tobytes(), np.uint8)
-        return min(self._set(matrix, blocks, clock) for matrix in self._matrices)
+        buffer = None if locked is None else self._ggml.ggml_backend_buft_alloc_buffer(locked, MATRIX_BYTES)
+        if buffer is None:
+            return min(self._set(matrix, blocks, clock) for matrix in self._matrices)
+        try:
+            base = self._ggml.ggml_backend_buffer_get_base(buffer)
+            there = np.ctypeslib.as_array((ctypes.c_uint8 * MATRIX_BYTES).from_address(base))
+            there[:] = blocks.reshape(-1)
+            return min(self._set(matrix, there, clock) for matrix in self._matrices)
+        finally:
+            self._ggml.ggml_backend_buffer_free(buffer)
 
     def best_seconds(self, clock: Callable[[], float]) -> float:
         """Of computing all products; others only take time away. The first run only warms up."""

@@ -3,7 +3,8 @@
     python -m tests.bench.oversubscribed_card [--quick] [--json FILE] [--peers FOLDER] [--usable GB …] [--ram GB]
 
 Another process takes the card's memory but for so many GB (ballast.py), as cards of 8, 12 and 24 GB have; a 32B model
-of random weights (17.6 GB) is loaded, and one and four greedy answers are written at once.
+of random weights (17.6 GB) is loaded, a prompt is read that is as long as those with passages of documents, and one and
+four greedy answers to short ones are written at once.
 
 - Ours: layers, keys and values, ring and step loop as the application puts them together, placed by its planner, with
   what it has measured of this machine and card.
@@ -52,7 +53,10 @@ NO_CARD = 2
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """`usable_gb` of the card, `rounds` at each; prompts of so many tokens are read, and so many `tokens` written."""
+    """`usable_gb` of the card, `rounds` at each; a prompt of so many tokens is read, `tokens` of each answer written.
+
+    The planner expects such prompts, and such answers.
+    """
 
     shape: Shape
     usable_gb: tuple[float, ...]
@@ -62,11 +66,11 @@ class Size:
     tokens: int
 
 
-# Prompts are as long as those with passages of documents.
 FULL = Size(THIRTY_TWO_BILLION, (8, 12, 24), at_once=(1, 4), rounds=2, prompt_tokens=1200, tokens=16)
 SMALL = Size(ONE_BILLION, (1.2,), at_once=(1, 4), rounds=2, prompt_tokens=1200, tokens=16)
 # Where layers come from the disk for every token.
-OF_THE_DISK = {"at_once": (4,), "rounds": 1, "prompt_tokens": 32, "tokens": 5}
+OF_THE_DISK = {"at_once": (4,), "rounds": 1, "prompt_tokens": 64, "tokens": 5}
+WRITTEN_TO_TOKENS, READ = 32, 0
 
 
 @dataclass(slots=True)
@@ -124,24 +128,23 @@ class Bench:
     def compare(self, point: Point) -> None:
         """Ours and llama.cpp's in turn. Both are not loaded at once: each is to have all of what is usable."""
         size = self.size if point.ram_gb is None else replace(self.size, **OF_THE_DISK)
-        found: dict[int, list[list[MeasuredAnswers]]] = {at_once: [] for at_once in size.at_once}
+        # The first long prompt is there to warm up.
+        kinds = {f"{point.name}_read": READ} | {f"{point.name}_b{at_once}": at_once for at_once in size.at_once}
+        found = {name: list[list[MeasuredAnswers]]() for name in kinds}
         with self._ballast(point) as ballast:
             for start in (self._ours, self._theirs):
-                with told(f"{point.name}: {start.__name__.strip('_')}"), start(point, size) as side:
-                    self._note_settled(point, start.__name__.strip("_"), side, ballast)
-                    # The first is there to warm up.
-                    _written(side, _asked(size, min(size.at_once), size.rounds))
-                    for at_once in size.at_once:
-                        asked = [_asked(size, at_once, number) for number in range(size.rounds)]
-                        found[at_once].append([_written(side, one) for one in asked])
-                    free = ballast.ask()["free_bytes"]
-                    self.figures[f"{point.name}_{start.__name__.strip('_')}_used_gb"] = (
-                        ballast.settled["free_bytes"] - free
-                    ) / GB
-        for at_once, (ours, theirs) in found.items():
-            self.rounds[f"{point.name}_b{at_once}"] = Rounds(ours, theirs)
+                side_name = start.__name__.strip("_")
+                with told(f"{point.name}: {side_name}"), start(point, size) as side:
+                    self._note_settled(point, side_name, side)
+                    _written(side, _asked(size, READ, size.rounds))
+                    for name, at_once in kinds.items():
+                        answers = [_written(side, _asked(size, at_once, number)) for number in range(size.rounds)]
+                        found[name].append(answers)
+                    used_bytes = ballast.settled["free_bytes"] - ballast.ask()["free_bytes"]
+                    self.figures[f"{point.name}_{side_name}_used_gb"] = used_bytes / GB
+        self.rounds |= {name: Rounds(ours, theirs) for name, (ours, theirs) in found.items()}
 
-    def _note_settled(self, point: Point, name: str, side: SideProcess, ballast: SideProcess) -> None:
+    def _note_settled(self, point: Point, name: str, side: SideProcess) -> None:
         self.sentences[f"{point.name}_{name}"] = side.settled
         if "gpu_bytes" in side.settled:
             self.figures[f"{point.name}_ours_layers_on_card"] = side.settled["n_gpu_layers"]
@@ -225,10 +228,12 @@ def tell(bench: Bench, file: Path | None) -> None:
     ours, theirs, named = dict(bench.figures), dict[str, float](), dict[str, float]()
     for name, rounds in bench.rounds.items():
         for side, answers in ((ours, rounds.ours), (theirs, rounds.theirs)):
-            side[f"{name}_tokens_per_s"] = statistics.median(one.tokens_per_second for one in answers)
-            side[f"{name}_read_s"] = statistics.median(one.read_seconds for one in answers)
+            if name.endswith("_read"):
+                side[f"{name}_s"] = statistics.median(one.read_seconds for one in answers)
+            else:
+                side[f"{name}_tokens_per_s"] = statistics.median(one.tokens_per_second for one in answers)
         ours[f"{name}_same_text"] = rounds.same_text
-        named |= {f"stock_{name}": rounds.writing, f"stock_{name}_read": rounds.reading}
+        named[f"stock_{name}"] = rounds.reading if name.endswith("_read") else rounds.writing
     report.show("oversubscribed_card", ours, {"llama_server": theirs})
     report.show_ratios(named, dict.fromkeys(named, 0.0))
     for name, said in bench.sentences.items():
@@ -238,7 +243,10 @@ def tell(bench: Bench, file: Path | None) -> None:
 
 
 def _asked(size: Size, at_once: int, seed: int) -> dict[str, Any]:
-    texts = prompts(size.shape, [size.prompt_tokens] * at_once, (at_once, seed))
+    """So many answers to short prompts, or the beginning of one to a long prompt (`READ`)."""
+    if at_once == READ:
+        return {"prompts": prompts(size.shape, [size.prompt_tokens], (READ, seed)), "num_tokens": 2}
+    texts = prompts(size.shape, [WRITTEN_TO_TOKENS] * at_once, (at_once, seed))
     return {"prompts": texts, "num_tokens": size.tokens}
 
 

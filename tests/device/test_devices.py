@@ -84,6 +84,22 @@ def test_the_ledger_knows_what_the_device_holds(
     assert used == 0 or used == pytest.approx(held, rel=0.05, abs=16 * 2**20)
 
 
+@pytest.mark.parametrize(("n_gpu_layers", "is_repacked"), [(4, True), (4, False), (LAYERS + 1, True)])
+def test_what_stays_in_memory_is_where_the_device_copies_it_from_fastest(
+    endless: Path, n_gpu_layers: int, is_repacked: bool
+):
+    shape = read_shape(endless)
+    model = Model(endless, n_gpu_layers, lambda _: True, is_repacked)
+    copied_bytes, in_own_order = model.copied_bytes, model.is_in_own_order
+    model.close()
+    assert not in_own_order
+    if is_repacked and n_gpu_layers <= LAYERS:
+        in_memory = sum(shape.layer_bytes[: LAYERS + 1 - n_gpu_layers]) + shape.other_bytes - shape.output_bytes
+        assert copied_bytes == pytest.approx(in_memory, rel=0.01)
+    else:
+        assert copied_bytes == 0
+
+
 def free_bytes() -> int:
     return sum(device.free_bytes for device in probe_devices())
 

@@ -30,8 +30,13 @@ def copied_bytes(buffers: Mapping[str, int]) -> int:
     """What of the weights lies in main memory that is no mapping of their file.
 
     Args:
-        buffers: Bytes by the names that llama.cpp has for where weights lie: CPU_Mapped, CPU_REPACK, CUDA0 …
+        buffers: Bytes by the names that llama.cpp has for where weights lie: CPU_Mapped, CPU_REPACK, CUDA0, CUDA_Host …
     """
+    return own_order_bytes(buffers) + sum(bytes_ for name, bytes_ in buffers.items() if name.endswith("_Host"))
+
+
+def own_order_bytes(buffers: Mapping[str, int]) -> int:
+    """What of that is in the processor's order, and not as it lies in the file, locked for a device to copy from."""
     in_memory = {name: num_bytes for name, num_bytes in buffers.items() if name.startswith("CPU")}
     return sum(num_bytes for name, num_bytes in in_memory.items() if not name.endswith("_Mapped"))
 

@@ -68,6 +68,20 @@ def test_a_model_that_fits_counts_whether_it_is_copied_or_not():
     leases.release()
 
 
+def test_what_stays_in_memory_beside_a_device_is_no_page_of_the_file():
+    ledger, shape = Ledger(), MODELS[1]
+    placement = plan(machine(4, 32), DESKTOP, Backlog(), wanted(shape))
+    assert 0 < placement.layers_on_gpu < shape.num_layers
+    in_memory = sum(shape.layer_bytes[: shape.num_layers - placement.layers_on_gpu])
+    embeddings_bytes = shape.other_bytes - shape.output_bytes
+    leases = ModelLeases(ledger)
+    leases.note_copied(shape, placement, in_memory + embeddings_bytes)
+    assert ledger.held_bytes("ram", is_mapped=False) == in_memory + embeddings_bytes
+    leases.note_copied(shape, placement, 0)
+    assert ledger.held_bytes("ram", is_mapped=True) == in_memory + embeddings_bytes
+    leases.release()
+
+
 def test_embeddings_beside_streamed_layers_are_left_to_the_page_cache():
     ledger, shape = Ledger(), MODELS[1]
     placement = plan(machine(0, 4), DESKTOP, Backlog(), wanted(shape))

@@ -11,7 +11,7 @@ import pytest
 from engine.generation.context import Context, ContextSpec, Stretch
 from engine.generation.model import Model
 from engine.generation.weights import file_pages
-from engine.generation.weights.file_pages import copied_bytes, let_go, read_singly
+from engine.generation.weights.file_pages import copied_bytes, let_go, own_order_bytes, read_singly
 from engine.models.gguf import read_header
 from tests.bench.bench_model import Shape, write_model
 
@@ -50,7 +50,8 @@ def logits_of(model: Model) -> np.ndarray:
 
 def test_what_is_in_memory_and_no_mapping_of_the_file_was_copied():
     buffers = {"CPU_Mapped": 50, "CPU_REPACK": 40, "CPU": 3, "CUDA0": 700, "CUDA_Host": 9}
-    assert copied_bytes(buffers) == 43
+    assert copied_bytes(buffers) == 52
+    assert own_order_bytes(buffers) == 43
     assert copied_bytes({"CPU_Mapped": 50}) == 0
 
 
