@@ -96,8 +96,14 @@ def _words_of_weights(current: Placement, wanted: Placement) -> Iterator[str]:
     elif current.ring_slots != wanted.ring_slots:
         yield f"{_slots(wanted.ring_slots)} for streamed layers instead of {current.ring_slots}"
     if current.is_repacked != wanted.is_repacked:
-        order = "in the order the processor reads fastest" if wanted.is_repacked else "as they lie in the file"
-        yield f"weights {order}"
+        yield f"weights {_where_copied(wanted) if wanted.is_repacked else 'as they lie in the file'}"
+
+
+def _where_copied(wanted: Placement) -> str:
+    """Beside a device they stay in the file's order, and are where it reads them from."""
+    if wanted.n_gpu_layers:
+        return "where the graphics card copies them from fastest"
+    return "in the order the processor reads fastest"
 
 
 def _words_of_context(current: Placement, wanted: Placement) -> Iterator[str]:

@@ -58,7 +58,12 @@ def measured(
         is_wanted: Asked between measurements; what is not wanted any more is as it was.
     """
     found: dict[str, Any] = {}
-    for measure in (_memory_rate, _processor_rate, lambda at: _disk(folder, sample, at), lambda at: device_rates()):
+    for measure in (
+        _memory_rate,
+        _processor_rate,
+        lambda at: _disk(folder, sample, at),
+        lambda at: device_rates(is_wanted),
+    ):
         if not is_wanted():
             return profile
         found |= measure(clock)

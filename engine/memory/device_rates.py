@@ -16,7 +16,7 @@ import logging
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import c_void_p
 from typing import Any
@@ -36,20 +36,39 @@ _BLOCK_WEIGHTS, _BLOCK_BYTES = 32, 18
 MATRIX_BYTES = ROWS * COLUMNS // _BLOCK_WEIGHTS * _BLOCK_BYTES
 # The matrices, what they are multiplied by and give, and what the driver needs beside.
 NEEDED_BYTES = 1024 * MIB
-_LONGEST_SECONDS, _PATIENCE_SECONDS = 0.25, 20.0
+_LONGEST_SECONDS, _PATIENCE_SECONDS, _LOOK_SECONDS = 0.25, 20.0, 0.2
 _NODES_BYTES = 4 * MIB
 
 
-def device_rates() -> dict[str, float]:
-    """Rates of the first card by their names in the profile; {} where there is none, or they cannot be measured."""
-    command = [sys.executable, "-m", __name__]
+def device_rates(is_wanted: Callable[[], bool] = lambda: True) -> dict[str, float]:
+    """Rates of the first card by their names in the profile; {} where there is none, or they cannot be measured.
+
+    `is_wanted` is asked all the time: what is not wanted any more is ended.
+    """
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_SECONDS, check=True, text=True)
-        rates: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+        output = _output_of([sys.executable, "-m", __name__], is_wanted)
+        rates: dict[str, float] = json.loads(output.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         log.info("the graphics card could not be measured", exc_info=True)
         return {}
     return rates
+
+
+def _output_of(command: Sequence[str], is_wanted: Callable[[], bool]) -> bytes:
+    """Raises subprocess.SubprocessError where it fails, takes too long or is not wanted any more."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        while True:
+            try:
+                output, _ = process.communicate(timeout=_LOOK_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                if not is_wanted() or time.monotonic() > deadline:
+                    process.kill()
+                    raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return output
 
 
 def measured_rates(ggml: Ggml, device: Device, clock: Callable[[], float] = time.perf_counter) -> dict[str, float]:

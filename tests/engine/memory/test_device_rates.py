@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import subprocess
-from typing import Any
+import sys
 
 import pytest
 
@@ -59,17 +59,22 @@ def test_without_a_card_another_process_tells_nothing():
     assert device_rates.device_rates() == {}
 
 
-@pytest.mark.parametrize(
-    "ends",
-    [
-        subprocess.CalledProcessError(-6, "python"),
-        subprocess.TimeoutExpired("python", 20),
-        FileNotFoundError("python"),
-    ],
-)
-def test_a_measurement_that_ends_its_process_leaves_careful_rates(monkeypatch: pytest.MonkeyPatch, ends: Exception):
-    def run(*_: Any, **__: Any) -> None:
-        raise ends
-
-    monkeypatch.setattr(subprocess, "run", run)
+@pytest.mark.parametrize("code", ["import os; os.abort()", "print('no figures')", "pass", "raise SystemExit(3)"])
+def test_a_measurement_that_ends_its_process_leaves_careful_rates(monkeypatch: pytest.MonkeyPatch, code: str):
+    real = device_rates._output_of
+    monkeypatch.setattr(device_rates, "_output_of", lambda _, wanted: real([sys.executable, "-c", code], wanted))
     assert device_rates.device_rates() == {}
+
+
+def test_a_program_that_cannot_be_started_leaves_careful_rates(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "executable", "/missing/python")
+    assert device_rates.device_rates() == {}
+
+
+@pytest.mark.parametrize(("is_wanted", "patience_seconds"), [(False, 60.0), (True, 0.0)])
+def test_a_measurement_ends_when_nobody_wants_it_or_it_takes_too_long(
+    monkeypatch: pytest.MonkeyPatch, is_wanted: bool, patience_seconds: float
+):
+    monkeypatch.setattr(device_rates, "_PATIENCE_SECONDS", patience_seconds)
+    with pytest.raises(subprocess.TimeoutExpired):
+        device_rates._output_of([sys.executable, "-c", "import time; time.sleep(600)"], lambda: is_wanted)
