@@ -52,7 +52,16 @@ def test_nothing_is_done_where_nothing_differs_that_a_model_knows_of():
         ({"n_gpu_layers": 9}, {"reloads", "remakes_context"}, "all 8 layers on the GPU instead of 3 layers"),
         ({"n_gpu_layers": 2}, {"reloads", "remakes_context"}, "1 layer on the GPU instead of 3 layers"),
         ({"n_gpu_layers": 1}, {"reloads", "remakes_context"}, "only the output head on the GPU instead of 3 layers"),
-        ({"is_repacked": True}, {"reloads", "remakes_context"}, "weights in the order the processor reads fastest"),
+        (
+            {"is_repacked": True},
+            {"reloads", "remakes_context"},
+            "weights where the graphics card copies them from fastest",
+        ),
+        (
+            {"is_repacked": True, "n_gpu_layers": 0},
+            {"reloads", "remakes_context"},
+            "weights in the order the processor reads fastest",
+        ),
         ({"kv_ram_bytes": 32 << 20}, {"rebounds"}, "32 MiB of memory for what was read instead of 64 MiB"),
         ({"kv_disk_bytes": 2 << 30}, {"rebounds"}, "2.0 GiB of files for what was read instead of 1.0 GiB"),
     ],
