@@ -204,6 +204,8 @@ class Model:
         params = llama.llama_model_default_params()
         params.n_gpu_layers = n_gpu_layers
         params.use_extra_bufts = is_repacked
+        # Without a layer for a device nothing is to lie where one copies it from: else none is repacked.
+        params.no_host = n_gpu_layers == 0
         if packing is not None or not is_repacked:
             params.load_mode = llama.LLAMA_LOAD_MODE_MMAP
         elif self._is_shared_out(n_gpu_layers):

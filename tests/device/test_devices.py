@@ -6,6 +6,7 @@ import logging
 import re
 from pathlib import Path
 
+import llama_cpp.llama_cpp as llama
 import numpy as np
 import pytest
 
@@ -17,6 +18,7 @@ from engine.memory.hardware import probe
 from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
 from engine.models.gguf import read_shape
+from tests.bench.bench_model import Shape, write_model
 from tests.device.conftest import LAYERS
 from tests.helpers.tiny_gguf import write_tiny_gemma2
 
@@ -98,6 +100,15 @@ def test_what_stays_in_memory_is_where_the_device_copies_it_from_fastest(
         assert copied_bytes == pytest.approx(in_memory, rel=0.01)
     else:
         assert copied_bytes == 0
+
+
+def test_without_a_layer_on_the_device_weights_are_in_the_processors_order(tmp_path: Path):
+    path = tmp_path / "small.gguf"
+    write_model(path, Shape("small", layers=4, width=512, feed_forward=1536, heads=8, kv_heads=4, vocabulary=1024))
+    model = Model(path, 0, lambda _: True)
+    is_in_own_order, told = model.is_in_own_order, llama.llama_print_system_info().decode()
+    model.close()
+    assert is_in_own_order == ("AVX2 = 1" in told or "NEON = 1" in told), told
 
 
 def free_bytes() -> int:
