@@ -161,12 +161,14 @@ class Course:
 
     def latency(self, disk: Disk, retrieval_s: float) -> float:
         """The mean over the questions: searched together, then answered `at_once`, each after the pass under way."""
-        waits = [disk.beside(passes) for passes in self.reading]
-        reading = disk.restoring
-        for passes, seconds in zip(self.reading, waits, strict=True):
+        reading, longest = disk.restoring, 0.0
+        for passes in self.reading:
+            seconds = disk.beside(passes)
             reading += passes.count * (self.overhead_s + seconds)
+            if seconds > longest:
+                longest = seconds
         gang = self.at_once * reading + self.answer_tokens * self.step_seconds(disk)
-        return retrieval_s + mean_latency(self.wanted / self.at_once, gang, self.refill) + WAITED_SHARE * max(waits)
+        return retrieval_s + mean_latency(self.wanted / self.at_once, gang, self.refill) + WAITED_SHARE * longest
 
     def prediction(self, disk: Disk, retrieval_s: float) -> Prediction:
         """The same in all figures."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from engine.memory.cost_model import Course, Disk, Homes
@@ -19,6 +20,7 @@ from engine.memory.measured import Corrections, table_key
 from engine.memory.placement import Prediction
 from engine.memory.profile import MAPPED_SHARE, Profile
 from engine.memory.room import Room
+from engine.memory.spread import Spread
 from engine.memory.terms import EMPTY, Filling, Frame, Terms
 
 # A stage is a quarter of a layer: where reading and computing take as long, more of them even out what is uneven.
@@ -76,6 +78,15 @@ def _least(prospects: list[_Prospect], evaluated: int) -> Found:
     return replace(best.found(best.smallest, evaluated + len(choices)), fits=not shortage)
 
 
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """What memory holds besides weights, and the seconds of a search and of restoring what is kept with that."""
+
+    empty: Filling
+    retrieval_s: float
+    restoring_s: float
+
+
 class _Prospect:
     """A frame, and what it could come to."""
 
@@ -102,10 +113,9 @@ class _Prospect:
         """A latency that no filling beats: as if all but weights took no room, and nothing had to be searched for."""
         return self._hope(self.left - self.smallest.index_bytes, self._at_best, 0.0)
 
-    def _hope(self, room_bytes: int, retrieval_s: float, restored_bytes: float) -> float:
+    def _hope(self, room_bytes: int, retrieval_s: float, restoring: float) -> float:
         """The same with so much room for weights: as if a ring took no room of its own."""
         self.evaluated += 1
-        restoring = restored_bytes / self._rate
         if self._whole <= room_bytes:
             return self._course.latency(Disk(restoring=restoring), retrieval_s)
         mapped = Disk(mapped=self._mapped_seconds(room_bytes), restoring=restoring)
@@ -113,7 +123,7 @@ class _Prospect:
         if not self._demand.is_streamable:
             return hope
         streamed = max(1, self._edges + self._layers - room_bytes) / self._rate
-        course = self._course if self._terms.can_pack(self.frame) else self._partial
+        course = self._course if self._can_pack else self._partial
         return min(hope, course.latency(Disk(streamed, max(RING_SLOTS), 0.0, restoring), retrieval_s))
 
     # --- fillings ---
@@ -121,11 +131,11 @@ class _Prospect:
     def best_filling(self, to_beat: _Key | None) -> tuple[_Key, Filling] | None:
         """The best way to fill memory beside the frame, if it comes before `to_beat`."""
         best: tuple[_Key, Filling] | None = None
-        for hope, _, empty, left in sorted(self._levels()):
+        for hope, _, level, left in sorted(self._levels()):
             if to_beat is not None and hope > to_beat[0]:
                 break
-            for filling in self._weights(empty, left):
-                latency = self.latency(filling)
+            for filling in self._weights(level.empty, left):
+                latency = self._latency(filling, level)
                 # Most are not even near: what decides between equals is asked of few.
                 if to_beat is None or latency <= to_beat[0]:
                     key = self.key(latency, filling)
@@ -133,15 +143,15 @@ class _Prospect:
                         to_beat, best = key, (key, filling)
         return best
 
-    def _levels(self) -> Iterator[tuple[float, int, Filling, int]]:
+    def _levels(self) -> Iterator[tuple[float, int, _Level, int]]:
         """What memory holds besides weights, with a latency that no weights beside it beat, and the room they have."""
         number = 0
         for index_bytes, loads in self._index_levels():
             for tree_bytes in self._tree_levels():
-                empty, number = Filling(index_bytes, loads, tree_bytes), number + 1
+                level, number = self._level(Filling(index_bytes, loads, tree_bytes)), number + 1
                 left = self.left - index_bytes - tree_bytes
                 if left >= 0:
-                    yield self._hope(left, self._retrieval(empty), self._restored(empty)), number, empty, left
+                    yield self._hope(left, level.retrieval_s, level.restoring_s), number, level, left
 
     def _weights(self, empty: Filling, left: int) -> Iterator[Filling]:
         if self._whole <= left:
@@ -149,12 +159,12 @@ class _Prospect:
             return
         if self._demand.is_streamable:
             yield from self._rings(empty, left)
-        yield replace(empty, is_mapped=True, mapped_room_bytes=left)
+        index = empty.index_bytes, empty.loads, empty.tree_bytes
+        yield Filling(*index, is_mapped=True, mapped_room_bytes=left)
 
     def _rings(self, empty: Filling, left: int) -> Iterator[Filling]:
-        spread = self._terms.spread(self.frame)
+        spread, room_bytes = self._spread, left - self._edges
         for slots in RING_SLOTS:
-            room_bytes = left - self._edges
             count = spread.fewest_streamed(room_bytes, slots)
             if count is not None:
                 part = spread.stages_beside(count, room_bytes, slots)
@@ -191,11 +201,15 @@ class _Prospect:
     # --- what they take ---
 
     def latency(self, filling: Filling) -> float:
+        return self._latency(filling, self._level(filling))
+
+    def _latency(self, filling: Filling, level: _Level) -> float:
         self.evaluated += 1
-        return self._course_with(filling).latency(self._disk(filling), self._retrieval(filling))
+        return self._course_with(filling).latency(self._disk(filling, level.restoring_s), level.retrieval_s)
 
     def found(self, filling: Filling, evaluated: int) -> Found:
-        prediction = self._course_with(filling).prediction(self._disk(filling), self._retrieval(filling))
+        level = self._level(filling)
+        prediction = self._course_with(filling).prediction(self._disk(filling, level.restoring_s), level.retrieval_s)
         course = self._course
         serves_all = course.at_once == course.wanted
         return Found(self.frame, filling, prediction, course.at_once, serves_all, evaluated=evaluated)
@@ -214,19 +228,28 @@ class _Prospect:
             -filling.tree_bytes,
         )
 
-    def _retrieval(self, filling: Filling) -> float:
-        return self._profile.retrieval_seconds(filling.loads, self._backlog.num_answers)
+    def _level(self, filling: Filling) -> _Level:
+        """What is the same for all weights beside what else is in memory."""
+        terms, backlog = self._terms, self._backlog
+        restored_bytes = terms.restored_bytes(self.frame.kv_type, filling.tree_bytes, backlog.cached_tokens)
+        retrieval_s = self._profile.retrieval_seconds(filling.loads, backlog.num_answers)
+        return _Level(filling, retrieval_s, restored_bytes / self._rate)
 
-    def _disk(self, filling: Filling) -> Disk:
-        restoring, streaming = self._restored(filling) / self._rate, 0.0
+    @cached_property
+    def _spread(self) -> Spread:
+        return self._terms.spread(self.frame)
+
+    @cached_property
+    def _can_pack(self) -> bool:
+        return self._terms.can_pack(self.frame)
+
+    def _disk(self, filling: Filling, restoring: float) -> Disk:
+        streaming = 0.0
         if filling.is_mapped:
             return Disk(mapped=self._mapped_seconds(filling.mapped_room_bytes), restoring=restoring)
         if filling.num_streamed:
-            streaming = self._terms.streamed_bytes(self.frame, filling) / self._rate
+            streaming = self._spread.bytes_streamed(filling.num_streamed, filling.part_stages) / self._rate
         return Disk(streaming, filling.ring_slots, 0.0, restoring)
-
-    def _restored(self, filling: Filling) -> float:
-        return self._terms.restored_bytes(self.frame.kv_type, filling.tree_bytes, self._backlog.cached_tokens)
 
     def _mapped_seconds(self, room_bytes: int) -> float:
         return self._terms.mapped_bytes(self.frame, room_bytes) / (self._rate * MAPPED_SHARE)

@@ -59,6 +59,10 @@ class Spread:
         most = min(last_bytes - 1, streamed_bytes - ring_slots * self.stage_bytes - 1)
         return max(0, min(left, most) // self.stage_bytes)
 
+    def bytes_streamed(self, count: int, part_stages: int) -> int:
+        """What a pass reads of so many streamed layers, of whose last so many stages stay."""
+        return self.streamed_bytes[count] - part_stages * self.stage_bytes
+
     def layers(self, count: int) -> tuple[int, ...]:
         """The layers that are streamed when so many are, in the order of a pass."""
         return tuple(sorted(self.order[:count]))

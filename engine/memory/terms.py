@@ -137,8 +137,7 @@ class Terms:
 
     def streamed_bytes(self, frame: Frame, filling: Filling) -> int:
         """What a pass reads of the layers."""
-        spread = self.spread(frame)
-        return spread.streamed_bytes[filling.num_streamed] - filling.part_stages * spread.stage_bytes
+        return self.spread(frame).bytes_streamed(filling.num_streamed, filling.part_stages)
 
     # --- eq 2 ---
 
