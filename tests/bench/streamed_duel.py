@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import llama_cpp.llama_cpp as llama
-
 from engine.core import SamplingParams
 from engine.generation.model import Model
 from tests.bench.bench_model import plain_tokens
@@ -47,7 +45,7 @@ def figures(file: Path, vocabulary: int, num_tokens: int, num_threads: int) -> d
         command = [sys.executable, "-m", "tests.bench.streamed_duel", json.dumps(settings)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        print(f"quoting_streamed is left out: {done.stderr.strip().splitlines()[-1:] or done.returncode}")
+        print(f"quoting_streamed is left out: {''.join(done.stderr.strip().splitlines()[-1:]) or done.returncode}")
         return {}
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
@@ -55,26 +53,14 @@ def figures(file: Path, vocabulary: int, num_tokens: int, num_threads: int) -> d
 def fight(settings: dict[str, Any]) -> None:
     """Has both sides write in this process, whose memory is bound meanwhile; the last line tells the figures."""
     with _confined(settings["limit_bytes"]):
-        _without_repacking()
-        model = Model(Path(settings["model"]), 0, lambda _: True)
+        # Repacked weights would be memory of the process, which cannot be read again from the file.
+        model = Model(Path(settings["model"]), 0, lambda _: True, is_repacked=False)
         library = Library(plain_tokens(settings["vocabulary"]), SEED)
         given = SamplingParams(max_tokens=settings["num_tokens"], seed=SEED)
         recorded = library.quoting(settings["num_tokens"], num_passages=2)
         found = duel(model, [recorded], given, Pace(settings["num_threads"]))
         model.close()
     print(json.dumps(found.figures))
-
-
-def _without_repacking() -> None:
-    """Repacked weights would be memory of the process, which cannot be read again from the file."""
-    original = llama.llama_model_default_params
-
-    def without_repacking() -> object:
-        params = original()
-        params.use_extra_bufts = False
-        return params
-
-    llama.llama_model_default_params = without_repacking
 
 
 @contextmanager
