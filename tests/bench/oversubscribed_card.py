@@ -224,7 +224,7 @@ def _measure(options: argparse.Namespace, size: Size) -> int:
 
 
 def tell(bench: Bench, file: Path | None) -> None:
-    """Shows and writes what was found so far: a lent card may be taken back at any moment."""
+    """Shows and writes what was found so far: what a card was good for is kept if a later point fails."""
     ours, theirs, named = dict(bench.figures), dict[str, float](), dict[str, float]()
     for name, rounds in bench.rounds.items():
         for side, answers in ((ours, rounds.ours), (theirs, rounds.theirs)):
