@@ -38,6 +38,8 @@ MATRIX_BYTES = ROWS * COLUMNS // _BLOCK_WEIGHTS * _BLOCK_BYTES
 NEEDED_BYTES = 1024 * MIB
 _LONGEST_SECONDS, _PATIENCE_SECONDS, _LOOK_SECONDS = 0.25, 20.0, 0.2
 _NODES_BYTES = 4 * MIB
+# ggml_status.
+_SUCCESS = 0
 
 
 def device_rates(is_wanted: Callable[[], bool] = lambda: True) -> dict[str, float]:
@@ -158,8 +160,10 @@ class _Products:
         return best
 
     def _compute(self) -> None:
-        self._ggml.ggml_backend_graph_compute(self._backend, self._graph)
+        status = self._ggml.ggml_backend_graph_compute(self._backend, self._graph)
         self._ggml.ggml_backend_synchronize(self._backend)
+        if status != _SUCCESS:
+            raise OSError(f"The graphics card stopped computing ({status}).")
 
     def _set(self, tensor: c_void_p, content: Any, clock: Callable[[], float] = time.perf_counter) -> float:
         before = clock()

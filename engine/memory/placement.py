@@ -43,7 +43,8 @@ class Placement:
     on, so one more than the number of layers is everything.
     `streamed_layers` are read from the disk at each pass, through `ring_slots` slots, but for the `pinned_part` of one
     of them; the layers between them and those on the device are pinned in memory. `is_repacked`: weights lie in the
-    order that the processor reads fastest; where some are streamed (`is_packed`), that is from a copy on the disk.
+    order that the processor reads fastest, or beside layers on a device where it copies them from fastest; where some
+    are streamed (`is_packed`), that is from a copy on the disk.
     `index_bytes` is the room of resident partitions, `kv_ram_bytes` and `kv_disk_bytes` that of what was read and is
     kept. A prompt and its answer may have `context_tokens` together: where these are more than there are cells, whoever
     needs more gets a new context. `spans` are all bytes by owner, as the ledger will have them.

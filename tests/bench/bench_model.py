@@ -41,8 +41,8 @@ class Shape:
     kv_heads: int
     vocabulary: int
     context: int = 131_072
-    # Further layers have the weights of these again: what is drawn takes longer than what is written.
-    drawn_layers: int = 1024
+    # Where given, further layers have the weights of these again: drawing them takes longer than writing them.
+    drawn_layers: int | None = None
 
     @property
     def kv_width(self) -> int:
@@ -115,11 +115,11 @@ def write_model(file: Path, shape: Shape, seed: int = SEED, words: Sequence[str]
     random = np.random.default_rng(seed)
     drawn: dict[str, np.ndarray] = {}
     for name, rows, columns in _tensors(shape):
-        twin = _twin(name, shape.drawn_layers)
+        twin = _twin(name, shape.drawn_layers or shape.layers)
         content = drawn.get(twin)
         if content is None:
             content = np.ones(rows, np.float32) if columns == 0 else _weights(random, name, rows, columns)
-        if shape.drawn_layers < shape.layers:
+        if shape.drawn_layers:
             drawn[twin] = content
         writer.write_tensor_data(content)
     writer.close()

@@ -46,9 +46,9 @@ class CardServerSide:
         self._server = self._kept.enter_context(started)
 
     def answer(self, asked: Said) -> Said:
-        """All prompts at once; asked nothing, what the server said of where its layers are."""
+        """All prompts at once."""
         if not asked:
-            return {"told": self._server.told()}
+            return {}
         begun, prompts = time.perf_counter(), asked["prompts"]
         answers = self._server.complete_all(prompts, [asked["num_tokens"]] * len(prompts))
         return measured(answers, begun).told()

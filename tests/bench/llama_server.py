@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import re
 import socket
 import subprocess
 import tempfile
@@ -28,7 +27,6 @@ _MAX_START_SECONDS = 120.0
 _MAX_ANSWER_SECONDS = 1800.0
 # Each question that waits for its model keeps a thread of a router.
 _ROUTER_THREADS = 256
-_OF_PLACES = re.compile(r"offload|buffer size|common_fit|params_fit|n_gpu_layers", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +94,8 @@ class ServerOptions:
 class LlamaServer:
     """A server that is running; ask it from as many threads as it has slots."""
 
-    def __init__(self, options: ServerOptions, port: int, log: IO[bytes]) -> None:
-        self.options, self._port, self._log = options, port, log
-
-    def told(self) -> list[str]:
-        """What it said of where layers and cells are, line by line."""
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").splitlines()
-        return [line for line in lines if _OF_PLACES.search(line)]
+    def __init__(self, options: ServerOptions, port: int) -> None:
+        self.options, self._port = options, port
 
     @classmethod
     @contextmanager
@@ -171,7 +163,7 @@ class LlamaServer:
             tempfile.TemporaryFile() as log,
             running(options.arguments(binary, served, port), stdout=log, stderr=log) as process,
         ):
-            server = cls(options, port, log)
+            server = cls(options, port)
             server._wait_until_healthy(process, log)
             yield server
 

@@ -13,9 +13,10 @@ four greedy answers to short ones are written at once.
 - With `--ram` both also may hold only so much of the machine's memory (a control group): card and memory together are
   smaller than the model then, so some of its layers have to be read from the disk for every token.
 
-Sides take turns, and a ratio is the median of those of the rounds: tokens a second while all answers are being written
-(`stock_<GB>gb_b<B>`), and prompt tokens a second (`stock_<GB>gb_read`). `ledger_<GB>gb` is what our ledger says that we
-hold of the card ÷ what the card says is gone since the ballast, less what the driver takes of each process.
+One side is loaded at a time, for each is to have all of what is usable; a ratio is the median of those of the rounds:
+tokens a second while all answers are being written (`stock_<GB>gb_b<B>`), and prompt tokens a second
+(`stock_<GB>gb_read`). `<GB>gb_ours_used_gb` is what the card says is gone since the ballast, with what the driver takes
+of each process, and `<GB>gb_ours_ledger_gb` what our ledger says that we hold there.
 
 Both are built by `CMAKE_ARGS=-DGGML_CUDA=on` for ours and the same flags for the server (tests/bench/peers.py). Exit
 code 2 where there is no card; nothing is bound yet: the figures are recorded in tests/bench/results.
@@ -27,13 +28,15 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from engine.memory.bandwidth import measured
+from engine.memory.devices import probe_devices
 from engine.memory.profile import Profile
 from engine.memory.profile_file import save_profile
 from tests.bench import confined, peers, report
@@ -47,8 +50,9 @@ from tests.bench.peers import PeerFailed
 from tests.bench.side_process import Limit, SideProcess
 
 GB = 10**9
-CONTEXT_TOKENS = 1536
+CONTEXT_TOKENS, SHORT_PROMPT_TOKENS = 1536, 32
 NO_CARD = 2
+Asked = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +69,20 @@ class Size:
     prompt_tokens: int
     tokens: int
 
+    def reading(self, seed: int) -> Asked:
+        """A long prompt, and no more of its answer than shows that it was read."""
+        return {"prompts": prompts(self.shape, [self.prompt_tokens], (0, seed)), "num_tokens": 2}
+
+    def writing(self, at_once: int, seed: int) -> Asked:
+        """So many answers to short prompts."""
+        texts = prompts(self.shape, [SHORT_PROMPT_TOKENS] * at_once, (at_once, seed))
+        return {"prompts": texts, "num_tokens": self.tokens}
+
 
 FULL = Size(THIRTY_TWO_BILLION, (8, 12, 24), at_once=(1, 4), rounds=2, prompt_tokens=1200, tokens=16)
 SMALL = Size(ONE_BILLION, (1.2,), at_once=(1, 4), rounds=2, prompt_tokens=1200, tokens=16)
 # Where layers come from the disk for every token.
 OF_THE_DISK = {"at_once": (4,), "rounds": 1, "prompt_tokens": 64, "tokens": 5}
-WRITTEN_TO_TOKENS, READ = 32, 0
 
 
 @dataclass(slots=True)
@@ -123,32 +135,32 @@ class Bench:
     profile: Path
     rounds: dict[str, Rounds] = field(default_factory=dict)
     figures: dict[str, float] = field(default_factory=dict)
-    sentences: dict[str, Any] = field(default_factory=dict)
+    placements: dict[str, Any] = field(default_factory=dict)
 
     def compare(self, point: Point) -> None:
         """Ours and llama.cpp's in turn. Both are not loaded at once: each is to have all of what is usable."""
         size = self.size if point.ram_gb is None else replace(self.size, **OF_THE_DISK)
-        # The first long prompt is there to warm up.
-        kinds = {f"{point.name}_read": READ} | {f"{point.name}_b{at_once}": at_once for at_once in size.at_once}
-        found = {name: list[list[MeasuredAnswers]]() for name in kinds}
+        asked: dict[str, Callable[[int], Asked]] = {f"{point.name}_read": size.reading}
+        asked |= {f"{point.name}_b{at_once}": partial(size.writing, at_once) for at_once in size.at_once}
+        found = {name: list[list[MeasuredAnswers]]() for name in asked}
         with self._ballast(point) as ballast:
-            for start in (self._ours, self._theirs):
-                side_name = start.__name__.strip("_")
+            for side_name, start in (("ours", self._ours), ("theirs", self._theirs)):
                 with told(f"{point.name}: {side_name}"), start(point, size) as side:
-                    self._note_settled(point, side_name, side)
-                    _written(side, _asked(size, READ, size.rounds))
-                    for name, at_once in kinds.items():
-                        answers = [_written(side, _asked(size, at_once, number)) for number in range(size.rounds)]
-                        found[name].append(answers)
+                    # To warm up.
+                    _written(side, size.reading(size.rounds))
+                    for name, questions in asked.items():
+                        found[name].append([_written(side, questions(number)) for number in range(size.rounds)])
+                    if side_name == "ours":
+                        self._note_settled(point, side)
                     used_bytes = ballast.settled["free_bytes"] - ballast.ask()["free_bytes"]
                     self.figures[f"{point.name}_{side_name}_used_gb"] = used_bytes / GB
         self.rounds |= {name: Rounds(ours, theirs) for name, (ours, theirs) in found.items()}
 
-    def _note_settled(self, point: Point, name: str, side: SideProcess) -> None:
-        self.sentences[f"{point.name}_{name}"] = side.settled
-        if "gpu_bytes" in side.settled:
-            self.figures[f"{point.name}_ours_layers_on_card"] = side.settled["n_gpu_layers"]
-            self.figures[f"{point.name}_ours_ledger_gb"] = side.settled["gpu_bytes"] / GB
+    def _note_settled(self, point: Point, side: SideProcess) -> None:
+        """How ours was placed, and what our ledger says of it."""
+        self.placements[point.name] = side.settled
+        self.figures[f"{point.name}_ours_layers_on_card"] = side.settled["n_gpu_layers"]
+        self.figures[f"{point.name}_ours_ledger_gb"] = side.settled["gpu_bytes"] / GB
 
     @contextmanager
     def _ballast(self, point: Point) -> Iterator[SideProcess]:
@@ -196,6 +208,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--ram", type=float, metavar="GB", help="also limit memory, on the smallest of these cards")
     peers.add_folder_option(parser)
     options = parser.parse_args(arguments)
+    if not probe_devices():
+        print("llama.cpp sees no graphics card here (packaging/README.md: llama.cpp on a GPU).", file=sys.stderr)
+        return NO_CARD
     try:
         return _measure(options, SMALL if options.quick else FULL)
     except (CannotConfine, PeerFailed) as error:
@@ -236,21 +251,13 @@ def tell(bench: Bench, file: Path | None) -> None:
         named[f"stock_{name}"] = rounds.reading if name.endswith("_read") else rounds.writing
     report.show("oversubscribed_card", ours, {"llama_server": theirs})
     report.show_ratios(named, dict.fromkeys(named, 0.0))
-    for name, said in bench.sentences.items():
+    for name, said in bench.placements.items():
         print(f"  {name}: {json.dumps(said)[:1500]}")
     if file is not None:
         report.write(file, ours, {"llama_server": theirs}, named)
 
 
-def _asked(size: Size, at_once: int, seed: int) -> dict[str, Any]:
-    """So many answers to short prompts, or the beginning of one to a long prompt (`READ`)."""
-    if at_once == READ:
-        return {"prompts": prompts(size.shape, [size.prompt_tokens], (READ, seed)), "num_tokens": 2}
-    texts = prompts(size.shape, [WRITTEN_TO_TOKENS] * at_once, (at_once, seed))
-    return {"prompts": texts, "num_tokens": size.tokens}
-
-
-def _written(side: SideProcess, asked: dict[str, Any]) -> MeasuredAnswers:
+def _written(side: SideProcess, asked: Asked) -> MeasuredAnswers:
     return MeasuredAnswers.heard(side.ask(**asked))
 
 

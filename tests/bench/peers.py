@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -83,8 +84,9 @@ def built(folder: Path) -> Path:
 
 
 def _place(folder: Path) -> Path:
-    flags = _chosen_flags()
-    return folder / "-".join(["llama.cpp", _release(), *(flag.removeprefix("-D").lower() for flag in flags)])
+    # A flag may hold paths.
+    flags = [re.sub(r"[^a-z0-9]+", "_", flag.removeprefix("-D").lower()) for flag in _chosen_flags()]
+    return folder / "-".join(["llama.cpp", _release(), *flags])
 
 
 def _chosen_flags() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.bench.bench_model import Shape, write_model
 from tests.bench.card_server_side import NOT_TOLD, measured
 from tests.bench.llama_server import ServerOptions, Streamed
 from tests.bench.measured_answers import MeasuredAnswers
-from tests.bench.oversubscribed_card import Point, Rounds
+from tests.bench.oversubscribed_card import NO_CARD, SMALL, Bench, Point, Rounds, main, tell
 
 
 def written(tokens_per_second: float, read_seconds: float) -> MeasuredAnswers:
@@ -36,6 +37,26 @@ def test_ratios_are_those_of_the_middle_round():
     theirs = [written(10, 2.0), written(10, 1.0), written(10, 1.0)]
     rounds = Rounds(ours, theirs)
     assert (rounds.writing, rounds.reading, rounds.same_text) == (2.0, 1.0, 1.0)
+
+
+def test_a_prompt_that_is_read_by_itself_is_told_without_an_answer(tmp_path: Path):
+    bench = Bench(SMALL, Path("m.gguf"), Path("server"), Path("profile.json"))
+    # The end came with the token that shows it was read.
+    read = [MeasuredAnswers(((1,),), seconds, (), 0, NOT_TOLD) for seconds in (1.0, 3.0)]
+    bench.rounds = {"8gb_read": Rounds([read[0]], [read[1]]), "8gb_b1": Rounds([written(20, 1.0)], [written(10, 1.0)])}
+    tell(bench, tmp_path / "found.json")
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert {name: found["ratios"][name] for name in ("stock_8gb_read", "stock_8gb_b1")} == {
+        "stock_8gb_read": 3.0,
+        "stock_8gb_b1": 2.0,
+    }
+
+
+@pytest.mark.skipif(bool(probe_devices()), reason="there is a card")
+def test_without_a_card_nothing_is_written_or_built(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["--quick", "--peers", str(tmp_path)]) == NO_CARD
+    assert "no graphics card" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_points_are_told_apart_by_card_and_memory():

@@ -33,6 +33,14 @@ def test_a_built_server_is_not_built_again(tmp_path: Path, monkeypatch: pytest.M
     assert peers.llama_server(tmp_path) == binary
 
 
+def test_a_server_for_a_card_is_built_beside_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers.importlib.metadata, "version", lambda name: "1.2.3")
+    monkeypatch.setenv("CMAKE_ARGS", "-DGGML_CUDA=on -DCMAKE_CUDA_COMPILER=/usr/bin/nvcc")
+    place = peers.built(tmp_path).parents[2]
+    assert place == tmp_path / "llama.cpp-1.2.3-ggml_cuda_on-cmake_cuda_compiler_usr_bin_nvcc"
+    assert peers.build_commands(place, 2)[0][-2:] == ["-DGGML_CUDA=on", "-DCMAKE_CUDA_COMPILER=/usr/bin/nvcc"]
+
+
 def test_only_llama_cpp_is_unpacked_of_the_source(tmp_path: Path) -> None:
     archive = tmp_path / "source.tar.gz"
     with tarfile.open(archive, "w:gz") as writing:

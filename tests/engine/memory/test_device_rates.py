@@ -55,6 +55,12 @@ def test_a_card_without_room_is_not_measured(ggml: Ggml, monkeypatch: pytest.Mon
     assert device_rates.measured_rates(ggml, PROCESSOR) == {}
 
 
+def test_what_could_not_be_computed_is_no_measurement(ggml: Ggml, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ggml, "ggml_backend_graph_compute", lambda *_: -1)
+    with pytest.raises(OSError, match="stopped computing"):
+        device_rates.measured_rates(ggml, PROCESSOR)
+
+
 def test_without_a_card_another_process_tells_nothing():
     assert device_rates.device_rates() == {}
 
