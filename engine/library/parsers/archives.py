@@ -29,7 +29,6 @@ from engine.errors import (
 from engine.library.parsers import nested, zip_aes
 from engine.library.parsers.encoding import decode
 from engine.library.parsers.limits import Limits, check_unpacked, needs_password
-from engine.library.parsers.ocr import WAY_OUT
 
 MAX_MEMBERS = 10_000
 # How many of the members that were left out are named.
@@ -62,27 +61,17 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
             num_members += 1
             try:
                 document = nested.parse(member.read(), member.name, limits)
-            except (DocumentUnreadable, RecursionError) as error:
-                left_out.append(_LeftOut(member.name, _plain(error)))
+            except DocumentUnreadable as error:
+                left_out.append(_LeftOut(member.name, error))
                 continue
             if document.remark:
-                left_out.append(_LeftOut(member.name, _as_error(document)))
+                left_out.append(_LeftOut(member.name, nested.as_error(document)))
             pages += nested.placed(document, member.name)
     if not pages:
         raise _refusal(left_out)
     numbered = (replace(page, number=number) for number, page in enumerate(pages, start=1))
     remark, needs = _remark(left_out, num_members)
     return ParsedDocument("archive", "", tuple(numbered), remark=remark, needs=needs)
-
-
-def _plain(error: DocumentUnreadable | RecursionError) -> DocumentUnreadable:
-    return error if isinstance(error, DocumentUnreadable) else DocumentUnreadable("It is nested too deeply.")
-
-
-def _as_error(document: ParsedDocument) -> DocumentUnreadable:
-    """What is said of a document that was read in part, as what kept the rest away."""
-    kinds = {"password": DocumentEncrypted, "ocr": DocumentNeedsOcr, "": DocumentUnreadable}
-    return kinds[document.needs](document.remark.removesuffix(f" {WAY_OUT}"))
 
 
 def _refusal(left_out: list[_LeftOut]) -> DocumentUnreadable:
@@ -118,13 +107,19 @@ def _members(path: Path, limits: Limits) -> Iterator[_Member]:
     Raises:
         DocumentTooLarge: There are too many, or they would unpack to too much.
     """
-    if zipfile.is_zipfile(path):
+    # Asked by its beginning: a tar archive that ends with a ZIP archive is one to the other question as well.
+    if _begins_as_zip(path):
         yield from _zip_members(path, limits)
     elif tarfile.is_tarfile(path):
         yield from _tar_members(path, limits)
     else:
         name = path.name.rpartition(".")[0] if path.suffix else "content"
         yield _Member(name, lambda: _unpacked(path, limits))
+
+
+def _begins_as_zip(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(4) in (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
 
 
 def _zip_members(path: Path, limits: Limits) -> Iterator[_Member]:

@@ -27,6 +27,9 @@ _CODEPAGES = {65001: "utf-8", 1200: "utf-16-le", 10000: "mac_roman", 936: "gbk",
 _COHERENCE_TIE = 0.03
 _WIDE_SHARE = 0.4
 _SAMPLE_BYTES = 64 * 2**10
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
+# Words before it say which language it is.
+_BEFORE_BYTES = 8 * 2**10
 # Half a character at the end of a sample is no error.
 _LONGEST_CHARACTER_BYTES = 4
 
@@ -56,7 +59,7 @@ def encoding_of(data: bytes, declared: str = "") -> str:
         return "utf-8"
     if declared and _decodes(data, declared):
         return declared
-    return _guessed(data[:_SAMPLE_BYTES])
+    return _guessed(_telling(data))
 
 
 def is_binary(head: bytes) -> bool:
@@ -94,7 +97,8 @@ def _is_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         sample = data[:_SAMPLE_BYTES].decode("utf-8", errors="replace")
         faults = sample.count("\ufffd")
-        return 0 < faults * 20 < sum(1 for character in sample if character > "\x7f")
+        # Of a text that is plain ASCII as far as it was looked at, this says nothing.
+        return faults * 20 < sum(1 for character in sample if character > "\x7f")
     return True
 
 
@@ -105,6 +109,13 @@ def _decodes(data: bytes, encoding: str) -> bool:
     except (LookupError, UnicodeError):
         return False
     return True
+
+
+def _telling(data: bytes) -> bytes:
+    """The beginning, or where the first byte stands that encodings differ in."""
+    other = _NOT_ASCII.search(data)
+    start = max(0, other.start() - _BEFORE_BYTES) if other and other.start() >= _SAMPLE_BYTES else 0
+    return data[start : start + _SAMPLE_BYTES]
 
 
 def _guessed(sample: bytes) -> str:

@@ -24,6 +24,8 @@ from engine.library.parsers.markup import PageBuilder
 # Fonts may be scrambled without the book being closed.
 _FONT_SCRAMBLING = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _NAMED_ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)(\w+;)")
+# An XML declaration, and the encoding that it names.
+_DECLARED = re.compile(rb"\A\s*<\?xml(?:[^>]*?encoding\s*=\s*[\"']([\w.:-]+)[\"'])?[^>]*\?>")
 _PAGES = {"application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"}
 
 
@@ -159,7 +161,11 @@ def _body(data: bytes | None) -> html.HtmlElement | None:
     """The body of a chapter: read as the XML that it should be, else as browsers read it."""
     if not data:
         return None
-    text = _NAMED_ENTITY.sub(lambda match: html5.get(match.group(1), match.group()), decode(data))
+    declared = _DECLARED.match(data)
+    text = decode(
+        data[declared.end() :] if declared else data, declared[1].decode() if declared and declared[1] else ""
+    )
+    text = _NAMED_ENTITY.sub(lambda match: html5.get(match.group(1), match.group()), text)
     parser = html.XHTMLParser(resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True)
     try:
         root = etree.fromstring(text.encode(), parser)

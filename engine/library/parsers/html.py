@@ -19,7 +19,7 @@ from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import PageBuilder, row
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w:.-]+)""", re.I)
-_XML_DECLARATION = re.compile(r"\s*<\?xml[^>]*\?>")
+_XML_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
 _META_BYTES = 4096
 
 _IGNORED = {
@@ -47,8 +47,7 @@ _MAIN_SHARE = 0.2
 def parse(path: Path, limits: Limits) -> ParsedDocument:
     data = path.read_bytes()
     declared = _CHARSET.search(data[:_META_BYTES])
-    text = _XML_DECLARATION.sub("", decode(data, declared.group(1).decode() if declared else ""), count=1)
-    root = tree(text)
+    root = tree(decode(data, declared.group(1).decode() if declared else ""))
     builder = PageBuilder()
     main = _main(root)
     main_text.strip(main)
@@ -64,6 +63,8 @@ def write(element: html.HtmlElement, builder: PageBuilder, turn: Turn | None = N
 
 
 def tree(text: str) -> html.HtmlElement:
+    # Of what is decoded already, lxml refuses to be told an encoding.
+    text = _XML_DECLARATION.sub("", text, count=1)
     parser = html.HTMLParser(no_network=True, remove_comments=True, remove_pis=True, huge_tree=True)
     try:
         return html.document_fromstring(text, parser=parser)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from engine.core import ParsedPage
+from engine.core import Need, ParsedDocument, ParsedPage
 from engine.errors import DocumentEmpty, DocumentUnreadable
 from engine.library.parsers import html, nested
 from engine.library.parsers.encoding import clean
@@ -19,22 +19,29 @@ _EXCUSE_RATIO = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Body:
+    """A part of what a mail says: as text, as HTML, or as both, which then say the same."""
+
+    text: str = ""
+    html: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Letter:
-    """A mail. `fields` are its headers for people, in order; a body may come as text, as HTML, or as both."""
+    """A mail. `fields` are its headers for people, and `bodies` what it says, in order."""
 
     subject: str
     fields: tuple[tuple[str, str], ...]
-    text: str = ""
-    html: str = ""
+    bodies: tuple[Body, ...] = ()
     attachments: tuple[Attachment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file, or another letter, that came with a letter."""
+    """A file, or another letter, that came with a letter, or why that could not be read."""
 
     name: str
-    content: bytes | Letter
+    content: bytes | Letter | DocumentUnreadable
 
 
 class Letters:
@@ -48,6 +55,7 @@ class Letters:
         self._limits = limits
         self._pages: list[ParsedPage] = []
         self._unread: list[str] = []
+        self._need: Need = ""
 
     def add(self, letter: Letter, place: str, *, inside: str = "") -> None:
         """A letter and what is attached to it; `inside` is what attachments say that they are attached to."""
@@ -59,13 +67,22 @@ class Letters:
             return (replace(self._pages[0], number=None, place=""),)
         return tuple(replace(page, number=number) for number, page in enumerate(self._pages, start=1))
 
+    def document(self, family: str, title: str) -> ParsedDocument:
+        """All of them, and what is missing."""
+        return ParsedDocument(family, title, self.pages(), remark=self.remark(), needs=self._need)
+
+    def note_unread(self, name: str, error: DocumentUnreadable) -> None:
+        """A letter or an attachment could not be read, or not in full."""
+        self._unread.append(f"{name} ({error.sentence.rstrip('.')})")
+        self._need = self._need or error.need
+
     def remark(self) -> str:
-        """A sentence about the attachments that could not be read, "" when all were."""
+        """A sentence about what could not be read in full, "" when all was."""
         if not self._unread:
             return ""
         count = len(self._unread)
-        which = f"{count} attachments" if count > 1 else "1 attachment"
-        return f"{which} could not be read: {'; '.join(self._unread[:3])}{'; …' if count > 3 else ''}."
+        which = f"{count} parts" if count > 1 else "1 part"
+        return f"{which} could not be read in full: {'; '.join(self._unread[:3])}{'; …' if count > 3 else ''}."
 
     def _add(self, letter: Letter, place: str, inside: str, limits: Limits) -> None:
         self._pages.append(_page(letter, place))
@@ -76,14 +93,18 @@ class Letters:
             except DocumentEmpty:
                 continue
             except DocumentUnreadable as error:
-                self._unread.append(f"{attachment.name} ({error.sentence.rstrip('.')})")
+                self.note_unread(attachment.name, error)
 
     def _attach(self, attachment: Attachment, where: str, limits: Limits) -> None:
+        if isinstance(attachment.content, DocumentUnreadable):
+            raise attachment.content
         if isinstance(attachment.content, Letter):
             self._add(attachment.content, where, where, nested.deeper(limits))
             return
         document = nested.parse(attachment.content, attachment.name, limits)
         self._pages += nested.placed(document, where)
+        if document.remark:
+            self.note_unread(attachment.name, nested.as_error(document))
 
 
 def _page(letter: Letter, place: str) -> ParsedPage:
@@ -92,15 +113,16 @@ def _page(letter: Letter, place: str) -> ParsedPage:
     names = ", ".join(attachment.name for attachment in letter.attachments)
     fields = (*letter.fields, ("Attachments", names))
     builder.add("paragraph", "\n".join(f"{name}: {text}" for name, text in fields if text))
-    _add_body(builder, letter)
+    for body in letter.bodies:
+        _add_body(builder, body)
     return builder.page(0, place)
 
 
-def _add_body(builder: PageBuilder, letter: Letter) -> None:
+def _add_body(builder: PageBuilder, body: Body) -> None:
     """The plain text if the sender wrote one, else what the HTML shows."""
-    text = clean(letter.text)
-    if not text.strip() or _is_excuse(text, letter.html):
-        _add_html(builder, letter.html)
+    text = clean(body.text)
+    if not text.strip() or _is_excuse(text, body.html):
+        _add_html(builder, body.html)
         return
     for block in paragraphs(text):
         builder.add(block.kind, text[block.start : block.end], block.level + 1 if block.level else 0)

@@ -6,7 +6,7 @@ import binascii
 import mimetypes
 import mmap
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from email import policy
 from email.errors import HeaderParseError
 from email.header import decode_header
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.core import ParsedDocument
-from engine.errors import DocumentUnsupported
+from engine.errors import DocumentUnreadable, DocumentUnsupported
 from engine.library.parsers.encoding import decode
-from engine.library.parsers.letters import Attachment, Letter, Letters, named
+from engine.library.parsers.letters import Attachment, Body, Letter, Letters, named
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.number_format import day
 
@@ -27,7 +27,9 @@ _ADDRESSES = ("From", "To", "Cc", "Bcc")
 _MESSAGE_START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From [^\r\n]*\r?\n(?=[!-9;-~]+:)")
 _HEAD_BYTES = 4096
 _QUOTED_START = re.compile(rb"^>(>*From )", re.M)
-_BODIES = {"text/plain": "text", "text/html": "html", "text/enriched": "text"}
+_BODIES = {"text/plain", "text/html", "text/enriched"}
+# What a page or a message looks like, and other forms of it that programs choose: without a name, nobody's file.
+_FOR_PROGRAMS = {"text/css", "text/javascript", "application/javascript", "text/x-amp-html", "text/watch-html"}
 # Signatures and keys say nothing to people.
 _SILENT = {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"}
 _ENCRYPTED = {"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"}
@@ -48,19 +50,26 @@ def _single(path: Path, limits: Limits) -> ParsedDocument:
     letter = _letter(_message(_LENGTH_LINE.sub(b"", path.read_bytes())))
     letters = Letters(limits)
     letters.add(letter, "message")
-    return ParsedDocument("mail", letter.subject, letters.pages(), remark=letters.remark())
+    return letters.document("mail", letter.subject)
 
 
 def _mailbox(path: Path, limits: Limits) -> ParsedDocument:
     letters = Letters(limits)
-    number, letter = 0, None
+    number, letter, refusal = 0, None, None
     for number, source in enumerate(_messages(path), start=1):
-        letter = _letter(_message(source))
         where = f"message {number}"
+        try:
+            letter = _letter(_message(source))
+        except DocumentUnreadable as error:
+            refusal = error
+            letters.note_unread(where, error)
+            continue
         letters.add(letter, ", ".join(filter(None, (where, named(letter)))), inside=where)
+    if letter is None and refusal is not None:
+        raise refusal
     # Some programs save a single message like that.
-    family, title = ("mail", letter.subject) if letter and number == 1 else ("mailbox", "")
-    return ParsedDocument(family, title, letters.pages(), remark=letters.remark())
+    is_single = letter is not None and number == 1
+    return letters.document("mail" if is_single else "mailbox", letter.subject if letter and is_single else "")
 
 
 def _messages(path: Path) -> Iterator[bytes]:
@@ -82,14 +91,13 @@ def _message(source: bytes) -> Message:
 def _letter(message: Message) -> Letter:
     parts = _Parts()
     parts.walk(message)
-    if parts.is_encrypted and not (parts.texts or parts.htmls or parts.attachments):
+    if parts.is_encrypted and not (parts.bodies or parts.attachments):
         raise DocumentUnsupported("The message is encrypted, and Ragdoll has no key to open it.")
     fields = [(name, _header(message, name)) for name in _ADDRESSES] + [("Date", _date(_header(message, "Date")))]
     return Letter(
         _header(message, "Subject"),
         tuple(fields),
-        "\n\n".join(parts.texts),
-        "\n".join(parts.htmls),
+        tuple(parts.bodies),
         tuple(parts.attachments),
     )
 
@@ -98,8 +106,7 @@ class _Parts:
     """The parts of a message, sorted by what they are for."""
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.htmls: list[str] = []
+        self.bodies: list[Body] = []
         self.attachments: list[Attachment] = []
         self.is_encrypted = False
 
@@ -109,13 +116,17 @@ class _Parts:
         if kind in _ENCRYPTED and "sign" not in str(part.get_param("smime-type")):
             self.is_encrypted = True
         elif kind == "message/rfc822" and isinstance(content, list) and content:
-            inner = _letter(content[0])
-            self.attachments.append(Attachment(_file_name(part) or inner.subject or "message", inner))
+            self.attachments.append(_attached(part, content[0]))
         elif isinstance(content, list):
+            begun = len(self.bodies)
             for inner_part in content:
                 self.walk(inner_part)
             if kind.startswith("message/"):
-                self.texts += ["\n".join(f"{name}: {text}" for name, text in inner.items()) for inner in content]
+                said = ("\n".join(f"{name}: {text}" for name, text in inner.items()) for inner in content)
+                self.bodies += map(Body, said)
+            elif kind == "multipart/alternative" and self.bodies[begun:]:
+                # All of them say the same.
+                self.bodies[begun:] = [_joined(self.bodies[begun:])]
         else:
             self._leaf(part, kind)
 
@@ -124,13 +135,31 @@ class _Parts:
         if not isinstance(data, bytes) or not data.strip() or kind in _SILENT:
             return
         name, is_attached = _file_name(part), part.get_content_disposition() == "attachment"
+        if not (is_attached or name) and kind in _FOR_PROGRAMS:
+            return
         if kind in _BODIES and not is_attached and not name:
             said = _text(data, part.get_content_charset() or "")
-            (self.htmls if kind == "text/html" else self.texts).append(said)
+            self.bodies.append(Body(html=said) if kind == "text/html" else Body(said))
         elif is_attached or not kind.startswith("image/"):
             # Pictures that are shown in the text are mostly logos.
             ending = mimetypes.guess_extension(kind) or ""
             self.attachments.append(Attachment(name or f"attachment{ending}", data))
+
+
+def _joined(bodies: Sequence[Body]) -> Body:
+    return Body(
+        "\n\n".join(body.text for body in bodies if body.text), "\n".join(body.html for body in bodies if body.html)
+    )
+
+
+def _attached(part: Message, content: Message) -> Attachment:
+    """A letter in a letter; one that cannot be read takes no other with it."""
+    name = _file_name(part)
+    try:
+        inner = _letter(content)
+    except DocumentUnreadable as error:
+        return Attachment(name or _header(content, "Subject") or "message", error)
+    return Attachment(name or inner.subject or "message", inner)
 
 
 def _file_name(part: Message) -> str:

@@ -18,8 +18,12 @@ from engine.library.parsers.text import by_lines, trimmed
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S)
 _TITLE = re.compile(r"^title[ \t]*:[ \t]*(.+?)[ \t]*$", re.M)
-# Rules, table delimiters, link definitions, comments and lone tags: read by programs, shown to nobody.
-_UNSHOWN = re.compile(r"(?:[\s*_|:=-]+|\[[^\]\n]+\]:[^\n]*(?:\n|\Z)|<!--.*?-->|</?[a-zA-Z][^<>]*>)*", re.S)
+# Rules, table delimiters, link definitions (but not footnotes), comments and lone tags: shown to nobody.
+_UNSHOWN = re.compile(
+    r"(?:[\s*_|:=-]+|\[(?!\^)[^\]\n]+\]:[ \t]*\S+(?:[ \t]+[\"'(][^\n]*)?[ \t]*(?:\n|\Z)|<!--.*?-->"
+    r"|</?[a-zA-Z][^<>]*>)*",
+    re.S,
+)
 _LEAVES: dict[str, BlockKind] = {
     "heading_open": "heading",
     "paragraph_open": "paragraph",

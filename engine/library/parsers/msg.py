@@ -13,7 +13,7 @@ from engine.library.parsers import rtf
 from engine.library.parsers.compound import Compound, opened
 from engine.library.parsers.compressed_rtf import unpacked
 from engine.library.parsers.encoding import codepage, decode
-from engine.library.parsers.letters import Attachment, Letter, Letters
+from engine.library.parsers.letters import Attachment, Body, Letter, Letters
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.number_format import day
 
@@ -35,7 +35,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
         letter = _letter(_Message(file, header_bytes=32), limits)
         letters = Letters(limits)
         letters.add(letter, "message")
-        return ParsedDocument("mail", letter.subject, letters.pages(), remark=letters.remark())
+        return letters.document("mail", letter.subject)
 
 
 class _Message:
@@ -98,7 +98,7 @@ def _letter(message: _Message, limits: Limits) -> Letter:
         ("Date", message.time()),
     )
     subject, attachments = message.text(_SUBJECT), tuple(_attachments(message.file, limits))
-    return Letter(subject, fields, _body(message, limits), _html(message), attachments)
+    return Letter(subject, fields, (Body(_body(message, limits), _html(message)),), attachments)
 
 
 def _sender(message: _Message) -> str:

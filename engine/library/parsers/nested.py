@@ -10,20 +10,39 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 
 from engine.core import ParsedDocument, ParsedPage
-from engine.errors import DocumentUnsupported
+from engine.errors import (
+    DocumentEncrypted,
+    DocumentNeedsOcr,
+    DocumentUnreadable,
+    DocumentUnsupported,
+    is_disk_full,
+)
 from engine.library.parsers import families
 from engine.library.parsers.limits import Limits
+from engine.library.parsers.ocr import WAY_OUT
 
 
 def parse(data: bytes, name: str, limits: Limits) -> ParsedDocument:
     """The document in `data`, whose name was `name`.
 
     Raises:
-        DocumentUnreadable: Or one of its kinds, as for a file; also where too many documents lie one in another.
+        DocumentUnreadable: Or one of its kinds, as for a file; also where too many documents lie one in another, and
+            whatever else goes wrong in it: what it lies in has more to say.
+        OSError: There is no room to lay it out.
+        MemoryError: It is too much, for what it lies in as well.
     """
     inner = deeper(limits)
-    with _on_disk(data, name) as path:
-        return families.parse(path, inner, PurePath(name).name)
+    try:
+        with _on_disk(data, name) as path:
+            return families.parse(path, inner, PurePath(name).name)
+    except (DocumentUnreadable, MemoryError):
+        raise
+    except RecursionError as error:
+        raise DocumentUnreadable("It is nested too deeply.") from error
+    except Exception as error:
+        if is_disk_full(error):
+            raise
+        raise DocumentUnreadable(f"It seems to be damaged ({type(error).__name__}: {error}).") from error
 
 
 def deeper(limits: Limits) -> Limits:
@@ -43,6 +62,12 @@ def placed(document: ParsedDocument, where: str) -> Iterator[ParsedPage]:
         own = page.place or ("" if page.number is None else f"page {page.number}")
         place = ", ".join(filter(None, (where, own)))
         yield replace(page, place=place, line_word=page.line_word or document.line_word)
+
+
+def as_error(document: ParsedDocument) -> DocumentUnreadable:
+    """What is said of a document that was read in part, as what kept the rest away."""
+    kinds = {"password": DocumentEncrypted, "ocr": DocumentNeedsOcr, "": DocumentUnreadable}
+    return kinds[document.needs](document.remark.removesuffix(f" {WAY_OUT}"))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from engine.core import Block, ParsedPage
 from engine.library.parsers.pdf_layout import PageLayout, Paragraph
@@ -30,6 +31,7 @@ _MAX_RUNNING_CHARACTERS = 150
 _MIN_RUNNING_PAGES = 4
 _RUNNING_SHARE = 0.4
 _DIGITS = re.compile(r"\d+|\b[ivxlc]+\b")
+_ROMAN = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 
 
 def structured(layouts: Sequence[PageLayout]) -> tuple[ParsedPage, ...]:
@@ -58,15 +60,41 @@ def _block(text: str, paragraph: Paragraph, levels: dict[float, int], bold_level
 
 
 def _running(layouts: Sequence[PageLayout], levels: dict[float, int]) -> set[str]:
-    """What stands at the edges of many pages, or of neighbouring ones, but for the numbers in it."""
-    pages: dict[str, list[int]] = {}
+    """What stands at the edges of many pages, or of neighbouring ones, but for the numbers in it that count them."""
+    pages: dict[str, list[_Edge]] = {}
     for number, page in enumerate(layouts):
         # The titles of slides are numbered as well, but set large.
         small = [paragraph for paragraph in _at_edges(page) if _rounded(paragraph.size) not in levels]
-        for key in {_key(page, paragraph) for paragraph in small} - {""}:
-            pages.setdefault(key, []).append(number)
+        edges = {_key(page, paragraph): _numbers(page, paragraph) for paragraph in small}
+        for key in edges.keys() - {""}:
+            pages.setdefault(key, []).append(_Edge(number, edges[key]))
     least = max(_MIN_RUNNING_PAGES, _RUNNING_SHARE * sum(bool(page.paragraphs) for page in layouts))
-    return {key for key, numbers in pages.items() if len(numbers) >= least or _is_row(numbers)}
+    return {
+        key
+        for key, edges in pages.items()
+        if (len(edges) >= least or _is_row([edge.page for edge in edges])) and _counts_pages(edges)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """What stands at the edge of a page has these numbers in it."""
+
+    page: int
+    numbers: tuple[int, ...]
+
+
+def _counts_pages(edges: Sequence[_Edge]) -> bool:
+    """Whether the numbers mostly stay as they are from one page to the next, or grow with the pages.
+
+    Those of bills and payslips, one a page, tell each something of its own.
+    """
+    steps = [
+        (after.page - before.page, [new - old for old, new in zip(before.numbers, after.numbers, strict=True)])
+        for before, after in itertools.pairwise(edges)
+    ]
+    counting = sum(all(0 <= grown <= passed for grown in growth) for passed, growth in steps)
+    return 2 * counting >= len(steps)
 
 
 def _is_row(numbers: Sequence[int]) -> bool:
@@ -81,8 +109,24 @@ def _at_edges(page: PageLayout) -> list[Paragraph]:
 
 
 def _key(page: PageLayout, paragraph: Paragraph) -> str:
-    words = " ".join(page.text[paragraph.start : paragraph.end].casefold().split())
-    return _DIGITS.sub("#", words)
+    # In place of a number stands what is in no text.
+    return _DIGITS.sub("\0", _words(page, paragraph))
+
+
+def _numbers(page: PageLayout, paragraph: Paragraph) -> tuple[int, ...]:
+    return tuple(map(_value, _DIGITS.findall(_words(page, paragraph))))
+
+
+def _words(page: PageLayout, paragraph: Paragraph) -> str:
+    return " ".join(page.text[paragraph.start : paragraph.end].casefold().split())
+
+
+def _value(number: str) -> int:
+    """Of digits, or of Roman ones: a smaller one before a larger one is taken off."""
+    if number not in _ROMAN and not set(number) <= _ROMAN.keys():
+        return int(number)
+    values = [_ROMAN[digit] for digit in number]
+    return sum(-one if one < following else one for one, following in zip(values, [*values[1:], 0], strict=True))
 
 
 def _without_running(page: PageLayout, running: set[str], seen: set[str]) -> Sequence[Paragraph]:

@@ -18,8 +18,10 @@ _TITLE = re.compile(
     rf"(?P<under>(?P<u>{_SIGN})(?P=u){{2,}})[ \t]*$",
     re.M,
 )
-# Link targets, comments and substitutions are read by programs.
-_UNSHOWN = re.compile(r"\.\.[ \t]+(?:_[^\n]*:|\|[^\n]*|(?![\w-]+::)[^\n]*)(?:\n[ \t]+[^\n]*)*\s*|:\w+:[^\n]*")
+# Link targets, comments and substitutions are read by programs; footnotes and directives are not.
+_UNSHOWN = re.compile(
+    r"\.\.[ \t]+(?:_[^\n]*:|\|[^\n]*|(?!\[|(?:[\w-]+:)*[\w-]+::)[^\n]*)(?:\n[ \t]+[^\n]*)*\s*|:\w+:[^\n]*"
+)
 _ROLE = re.compile(r":[\w:+.-]+:`([^`<]*?)(?:\s*<[^`]*>)?`")
 _MARKS = re.compile(r"\*\*|``|(?<!\w)[*`]|[*`](?!\w)")
 _MAX_LEVEL = 6

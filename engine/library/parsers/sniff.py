@@ -85,9 +85,9 @@ _SIGNATURES = (
     _Signature(b"II*\x00", _TIFF),
     _Signature(b"MM\x00*", _TIFF),
     _Signature(b"II+\x00", _TIFF),
-    _Signature(b"WEBP", Kind("webp", "a WebP picture"), offset=8),
-    _Signature(b"WAVE", Kind("wav", "a WAV sound"), offset=8),
-    _Signature(b"AVI ", Kind("avi", "an AVI video"), offset=8),
+    _Signature(b"WEBP", Kind("webp", "a WebP picture"), offset=8, is_weak=True),
+    _Signature(b"WAVE", Kind("wav", "a WAV sound"), offset=8, is_weak=True),
+    _Signature(b"AVI ", Kind("avi", "an AVI video"), offset=8, is_weak=True),
     _Signature(b"BM", Kind("bmp", "a BMP picture"), is_weak=True),
     _Signature(b"\x00\x00\x01\x00", Kind("ico", "an icon")),
     _Signature(b"8BPS", Kind("psd", "a Photoshop picture"), is_weak=True),
@@ -110,7 +110,7 @@ _SIGNATURES = (
     _Signature(b"fLaC", Kind("flac", "a FLAC sound"), is_weak=True),
     _Signature(b"OggS", Kind("ogg", "an Ogg sound or video"), is_weak=True),
     _Signature(b"MThd", Kind("midi", "a MIDI file"), is_weak=True),
-    _Signature(b"AIFF", Kind("aiff", "an AIFF sound"), offset=8),
+    _Signature(b"AIFF", Kind("aiff", "an AIFF sound"), offset=8, is_weak=True),
     _Signature(b"\x1f\x8b", Kind("gzip", "a gzip archive")),
     _Signature(b"BZh", Kind("bzip2", "a bzip2 archive"), is_weak=True),
     _Signature(b"\xfd7zXZ\x00", Kind("xz", "an xz archive")),
@@ -223,15 +223,20 @@ def _is_pdf(head: bytes, tail: bytes) -> bool:
     if head.startswith(b"%PDF-"):
         return True
     # Junk before the header is common (mail gateways, byte-order marks), but so are texts about PDF.
+    # It may as well be the first file of an archive that does not pack it.
+    if head.startswith((b"PK", _OLE)) or head.startswith(b"ustar", 257):
+        return False
     return b"%PDF-" in head[:1024] and (b"startxref" in tail or b"%%EOF" in tail)
 
 
 def _zipped(head: bytes, tail: bytes) -> Kind:
     """Archive members are named in the first entry and in the directory at the end."""
-    for mimetype, kind in _OPEN_DOCUMENTS:
+    names = _names_in_zip(tail)
+    # A document of such a kind says so in its first file, or near; an archive of documents may begin with one.
+    says_its_kind = head.startswith(b"mimetype", 30) or b"mimetype" in (names or ())
+    for mimetype, kind in _OPEN_DOCUMENTS if says_its_kind else ():
         if mimetype in head[:256]:
             return kind
-    names = _names_in_zip(tail)
     for member, kind in _OFFICE_PARTS:
         if names is None and (member in tail or member in head):
             return kind

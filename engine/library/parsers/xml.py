@@ -39,7 +39,8 @@ def _node(element: etree._Element) -> Node:
     attributes = [Node(_plain(name), str(value), line=line) for name, value in element.attrib.items() if value.strip()]
     if _is_prose(element):
         text = " ".join("".join(map(str, element.itertext())).split())
-        children = [*attributes, Node("", text, line=line)] if attributes and text else []
+        inside = [Node("", text, line=line)] if text else []
+        children = [*attributes, *inside] if attributes else []
         return Node(_name(element), text, children, line)
     return Node(_name(element), "", [*attributes, *(_node(child) for child in _elements(element))], line)
 

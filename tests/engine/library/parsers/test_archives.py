@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from engine.errors import DocumentEmpty, DocumentEncrypted, DocumentTooLarge, DocumentUnreadable, DocumentUnsupported
-from engine.library.parsers import archives
+from engine.library.parsers import archives, nested
 from engine.library.parsers.limits import Limits
 from tests.helpers.pdf import pdf
 
@@ -55,6 +55,26 @@ def test_each_member_is_read_by_its_family_and_named_by_its_path(parsed):
     assert [page.line_word for page in document.pages] == ["line", "", "", "line"]
     assert document.pages[3].blocks[0].kind == "heading"
     assert (document.remark, document.needs) == ("", "")
+
+
+def test_a_tar_archive_that_ends_with_a_zip_archive_is_read_whole(parsed):
+    inner = zipped({"inner.txt": "Innermost."})
+    document = parsed("a.tar", tarred({"a.txt": b"First.", "b.zip": inner}, "w"))
+    assert places(document) == [(1, "a.txt"), (2, "b.zip, inner.txt")]
+    assert places(parsed("b.tar", tarred({"PKG-INFO.txt": b"First."}, "w"))) == [(1, "PKG-INFO.txt")]
+
+
+def test_a_member_on_which_its_parser_breaks_takes_no_other_with_it(parsed, monkeypatch):
+    def breaks(path, limits, name):
+        raise struct.error("unpack requires a buffer of 4 bytes")
+
+    good = parsed("good.zip", zipped({"a.txt": "Some text."}))
+    real = nested.families.parse
+    monkeypatch.setattr(nested.families, "parse", lambda path, limits, name="": (
+        breaks(path, limits, name) if name == "b.doc" else real(path, limits, name)))  # fmt: skip
+    document = parsed("a.zip", zipped({"a.txt": "Some text.", "b.doc": "x"}))
+    assert document.pages[0].text == good.pages[0].text
+    assert "b.doc: It seems to be damaged (error: unpack requires a buffer of 4 bytes)." in document.remark
 
 
 def test_a_member_that_is_no_text_is_left_out_and_told(parsed):

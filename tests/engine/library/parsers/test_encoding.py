@@ -51,6 +51,13 @@ def test_one_bad_byte_does_not_make_a_text_latin():
     assert decode(data).startswith("Größe")
 
 
+def test_a_bad_byte_far_behind_the_beginning_does_not_either():
+    data = ("Größe und Übermut " * 8000).encode() + b"\xff" + "ä".encode()
+    assert len(data) > 2**17
+    assert decode(data).endswith("Übermut \ufffdä")
+    assert decode(b"plain " * 20_000 + "Größe".encode("cp1252")).endswith("Größe")
+
+
 def test_nothing_that_cannot_be_stored_comes_through():
     assert clean("a\0b\ud800c\x01d\ufffe\x7f") == "abcd"
     assert clean("a\r\nb\rc\x85d\x0be") == "a\nb\nc\nd\ne"

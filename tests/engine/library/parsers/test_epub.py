@@ -102,6 +102,11 @@ def test_chapters_that_are_no_xml_are_read_as_browsers_do(parsed):
     assert [text for _, text in said(document)] == ["One\ntwo", "three & four"]
 
 
+def test_a_chapter_that_declares_what_it_is_not_is_read(parsed):
+    broken = '<?xml version="1.0" encoding="utf-8"?><html><body><p>Fish & chips<br>twice</body></html>'
+    assert [text for _, text in said(parsed("a.epub", book({"a.xhtml": broken})))] == ["Fish & chips\ntwice"]
+
+
 def test_missing_and_empty_chapters_are_passed_over(parsed):
     content = book({"gone.xhtml": "", "there.xhtml": chapter("<p>Here.</p>")})
     assert [(page.number, page.text) for page in parsed("a.epub", content).pages] == [(1, "Here.")]

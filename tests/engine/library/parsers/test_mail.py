@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import email
+import email.policy
 import os
 from email.message import EmailMessage
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.core import ParsedDocument
-from engine.errors import DocumentUnsupported
+from engine.errors import DocumentEncrypted, DocumentUnsupported
 from engine.library.parsers import families, nested
 from engine.library.parsers.limits import Limits
 from tests.helpers.documents import write_docx
@@ -68,6 +70,66 @@ def test_html_is_read_where_there_is_no_text_or_only_an_excuse(parsed):
     ]
 
 
+def test_html_beside_another_text_is_read_with_it(parsed):
+    message = EmailMessage()
+    message["Subject"], message["From"] = "News", "a@b.c"
+    message.make_mixed()
+    for subtype, text in (("html", "<p>The message itself.</p>"), ("plain", "A footer of the list. " * 20)):
+        part = EmailMessage()
+        part.set_content(text, subtype=subtype)
+        message.attach(part)
+    texts = [text for _, text in said(parsed("a.eml", message.as_bytes()))]
+    assert texts[2] == "The message itself."
+    assert texts[3].startswith("A footer of the list.")
+
+
+def test_what_only_programs_read_is_no_attachment(parsed):
+    message = mail("All that there is to tell. " * 20)
+    message.add_alternative("<html amp4email><body>All that there is to tell.</body></html>", subtype="x-amp-html")
+    message.add_alternative("<p>All that there is to tell.</p>", subtype="html")
+    assert places(parsed("a.eml", message.as_bytes())) == [""]
+
+
+def test_a_message_that_is_encrypted_leaves_the_others_of_its_mailbox(parsed):
+    locked = (
+        b"Subject: Secret\nFrom: a@b.c\nMIME-Version: 1.0\nContent-Type: multipart/encrypted; boundary=x\n\n--x--\n"
+    )
+    start = b"From ada@example.org Tue Mar  5 14:02:00 2024\n"
+    document = parsed(
+        "Inbox", start + mail().as_bytes() + b"\n" + start + locked + b"\n" + start + mail("Third.").as_bytes()
+    )
+    assert [page.number for page in document.pages] == [1, 2]
+    assert "message 2 (The message is encrypted" in document.remark
+    with pytest.raises(DocumentUnsupported, match="encrypted"):
+        parsed("Inbox", start + locked)
+    outer = mail()
+    outer.add_attachment(email.message_from_bytes(locked, policy=email.policy.default))
+    assert "Secret (The message is encrypted" in parsed("a.eml", outer.as_bytes()).remark
+
+
+def test_what_attachments_need_is_told(parsed, monkeypatch):
+    def locked(data: bytes, name: str, limits: Limits) -> ParsedDocument:
+        raise DocumentEncrypted("It needs a password.")
+
+    monkeypatch.setattr(nested, "parse", locked)
+    message = mail()
+    message.add_attachment(b"PK", maintype="application", subtype="zip", filename="a.zip")
+    document = parsed("a.eml", message.as_bytes())
+    assert (document.needs, document.remark) == (
+        "password",
+        "1 part could not be read in full: a.zip (It needs a password).",
+    )
+
+
+def test_an_xml_declaration_before_the_html_of_a_mail_is_no_fault(parsed):
+    message = EmailMessage()
+    message["Subject"], message["From"] = "Only", "a@b.c"
+    message.set_content(
+        '<?xml version="1.0" encoding="utf-8"?><html><body><p>Only this.</p></body></html>', subtype="html"
+    )
+    assert said(parsed("a.eml", message.as_bytes()))[-1] == ("paragraph", "Only this.")
+
+
 def test_attachments_are_read_by_their_own_families(parsed, tmp_path: Path):
     message = mail()
     word = write_docx(tmp_path / "x.docx", "Words in a document.").read_bytes()
@@ -88,7 +150,7 @@ def test_attachments_are_read_by_their_own_families(parsed, tmp_path: Path):
     assert document.pages[4].line_word == "row"
     assert document.pages[4].blocks[-1].line == 2
     assert document.remark == (
-        "1 attachment could not be read: thing.bin (This is a file of binary data, which Ragdoll does not read yet)."
+        "1 part could not be read in full: thing.bin (This is a file of binary data, which Ragdoll does not read yet)."
     )
 
 

@@ -45,6 +45,17 @@ def test_what_is_never_shown_is_no_block(parsed):
     assert said(document) == [("paragraph", "One"), ("paragraph", "Two")]
 
 
+def test_footnotes_are_shown(parsed):
+    source = (
+        'One.[^1]\n\n[^1]: The lease ends in May 2027.\n\n[a]: http://example.org "Title"\n\n[Note]: read this first.\n'
+    )
+    assert [text for _, text in said(parsed("a.md", source))] == [
+        "One.[^1]",
+        "[^1]: The lease ends in May 2027.",
+        "[Note]: read this first.",
+    ]
+
+
 def test_html_with_words_in_it_is_kept(parsed):
     assert said(parsed("a.md", "<p align='center'>Badge</p>\n\nText")) == [
         ("paragraph", "<p align='center'>Badge</p>"),

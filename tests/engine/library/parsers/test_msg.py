@@ -75,7 +75,7 @@ def test_attachments_are_read_and_named(parsed):
     assert "Attachments: notes.md, a.bin, An older one" in document.pages[0].text
     assert ("paragraph", "Remember the milk.") in said(document, 1)
     assert said(document, 2)[0] == ("heading", "Quarterly figures")
-    assert document.remark.startswith("1 attachment could not be read: a.bin (This is a file of binary data")
+    assert document.remark.startswith("1 part could not be read in full: a.bin (This is a file of binary data")
 
 
 def test_a_body_that_is_only_html_or_rtf_is_read(parsed):

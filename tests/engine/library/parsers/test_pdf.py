@@ -221,6 +221,28 @@ def test_running_heads_are_kept_once_and_stay_in_the_text(parsed):
     assert document.pages[1].text == "Annual report\n\nWhat page two says about it all.\n\n2 of 6"
 
 
+def test_what_numbers_tell_on_each_page_is_no_running_head(parsed):
+    totals = [125, 98, 310, 77, 1204, 56]
+    pages = [Page([Line("The bill"), Line(f"Text {NUMBERS[at]}.", gap=60), Line(f"Total due: {total} EUR", gap=60)])
+             for at, total in enumerate(totals, start=1)]  # fmt: skip
+    texts = [text for page in kept(parsed("a.pdf", pdf(pages))) for text in page]
+    assert [f"Total due: {total} EUR" in texts for total in totals] == [True] * 6
+    assert texts.count("The bill") == 1
+
+
+def test_a_sign_for_numbers_is_no_number(parsed):
+    pages = [Page([Line("#" if at == 3 else str(at)), Line(f"Text {NUMBERS[at]}.", gap=60)]) for at in range(1, 7)]
+    assert len(parsed("a.pdf", pdf(pages)).pages) == 6
+
+
+def test_pages_counted_by_roman_numbers_have_running_heads(parsed):
+    numbers = ["ii", "iii", "iv", "v", "vi", "vii"]
+    pages = [Page([Line(f"Preface {number}"), Line(f"Text {NUMBERS[at]}.", gap=60)])
+             for at, number in enumerate(numbers, start=1)]  # fmt: skip
+    texts = [text for page in kept(parsed("a.pdf", pdf(pages))) for text in page]
+    assert sum("Preface" in text for text in texts) == 1
+
+
 def test_what_repeats_on_few_pages_is_no_running_head(parsed):
     document = parsed("a.pdf", pdf([running(number) for number in range(1, 4)]))
     assert all(len(texts) == 3 for texts in kept(document))

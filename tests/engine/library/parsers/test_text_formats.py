@@ -50,6 +50,15 @@ def test_rst_tables_and_transitions_are_no_titles(parsed):
     assert headings(document) == []
 
 
+def test_rst_footnotes_and_signatures_are_shown(parsed):
+    source = "Text.\n\n.. [1] Smith 2019, p. 4\n\n.. py:function:: open_store(path)\n\n.. a comment\n"
+    assert [text for _, text in said(parsed("a.rst", source))] == [
+        "Text.",
+        ".. [1] Smith 2019, p. 4",
+        ".. py:function:: open_store(path)",
+    ]
+
+
 def test_rst_literal_blocks_are_code_and_targets_are_unshown(parsed):
     document = parsed("a.rst", ".. _target:\n\nAn example::\n\n    x = 1\n\n    y = 2\n\nAfter.\n\n.. a comment\n")
     assert said(document) == [
@@ -289,6 +298,14 @@ def test_xml_data_keeps_its_paths_and_prose_its_sentences(parsed):
         ("table_row", "parts.part | n: 1, 2"),
     ]
     assert lines(document) == [2, 5]
+
+
+def test_xml_that_says_all_in_attributes_is_read(parsed):
+    document = parsed(
+        "a.xml", '<smses count="2"><sms from="Ada" body="See you at 8"/><sms from="Bo" body="Fine"/></smses>'
+    )
+    text = " ".join(text for _, text in said(document))
+    assert all(words in text for words in ("Ada", "See you at 8", "Bo", "Fine"))
 
 
 def test_no_entity_of_xml_is_resolved(parsed, tmp_path):
