@@ -19,6 +19,7 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersisten
 from app.chats.records import Outcome, Run, RunFile, Turn
 from app.models.answering import Answering
 from app.models.documents import shown
+from app.models.listing import Listing
 from app.models.turn_records import view_of
 from app.models.turns import TurnState, TurnView
 from app.tips import plain_tip
@@ -77,6 +78,8 @@ class EachFileModel(QAbstractTableModel):
         self._answering.turn_changed.connect(self._on_file_changed)
         self._answering.text_appended.connect(lambda view, _piece: self._show_view(view))
         self._answering.store_failed.connect(self.request_failed)
+        # What cannot be kept had better not be computed: it would be lost with this window.
+        self._answering.store_failed.connect(lambda *_: self.pause())
         self._answering.refused.connect(self._on_refused)
         self._files: list[RunFile] = []
         self._views: list[TurnView] = []
@@ -162,7 +165,7 @@ class EachFileModel(QAbstractTableModel):
         self._listed = {}
         self._generation += 1
         self._set_state("listing")
-        self._list(question.strip(), collection, 0)
+        self._list(Listing(question.strip(), collection))
 
     def open(self, run_id: str) -> None:
         """Shows an earlier run; what runs is paused."""
@@ -187,12 +190,12 @@ class EachFileModel(QAbstractTableModel):
 
     def resume(self) -> None:
         """Goes on with the files that have not answered."""
-        if self.state == "paused" and self._has_engine():
+        if self.state == "paused" and self._has_engine() and self._can_keep():
             self._run()
 
     def ask_failed_again(self) -> None:
         """Has those that failed wait again, and goes on."""
-        if self.run is None or self.state in ("none", "listing") or not self._has_engine():
+        if self.run is None or self.state in ("none", "listing") or not (self._has_engine() and self._can_keep()):
             return
         for view in self._views.copy():
             if view.state == "failed":
@@ -242,27 +245,27 @@ class EachFileModel(QAbstractTableModel):
 
     # --- listing ---
 
-    def _list(self, question: str, collection: str | None, offset: int) -> None:
-        wanted = protocol.ListDocuments(collection=collection, states=_CAN_ANSWER, offset=offset, limit=_PAGE_ROWS)
+    def _list(self, listing: Listing) -> None:
+        wanted = protocol.ListDocuments(
+            collection=listing.collection, states=_CAN_ANSWER, offset=listing.offset, limit=_PAGE_ROWS
+        )
         generation = self._generation
         self._client.request(
             protocol.DOCUMENTS,
             wanted,
-            lambda reply: self._on_documents(generation, question, collection, offset, reply),
+            lambda reply: self._on_documents(generation, listing, reply),
             lambda error: self._on_list_failed(generation, error),
         )
 
-    def _on_documents(
-        self, generation: int, question: str, collection: str | None, offset: int, reply: protocol.DocumentsReply
-    ) -> None:
+    def _on_documents(self, generation: int, listing: Listing, reply: protocol.DocumentsReply) -> None:
         if generation != self._generation:
             return
-        # While files are read, those behind an offset move. One that was never read has nothing to say.
+        # One that was never read has nothing to say.
         self._listed |= {one.document_id: one.path for one in reply.documents if one.num_chunks}
-        offset += len(reply.documents)
-        if reply.documents and offset < reply.total:
-            self._list(question, collection, offset)
+        if (further := listing.further(reply)) is not None:
+            self._list(further)
             return
+        question, collection = listing.question, listing.collection
         if not self._listed:
             self._set_state("none")
             self.request_failed.emit(
@@ -284,6 +287,15 @@ class EachFileModel(QAbstractTableModel):
             # A dead engine is told elsewhere, once.
             if error.kind != "EngineDied":
                 self.request_failed.emit(error.sentence, error.way_out)
+
+    def _can_keep(self) -> bool:
+        """Whether what has been answered is on the disk by now; said where not."""
+        self._answering.save()
+        if self._answering.has_unsaved:
+            self.request_failed.emit(
+                self.tr("What was answered last could not be saved yet."), self.tr("Free some space, then go on.")
+            )
+        return not self._answering.has_unsaved
 
     def _has_engine(self) -> bool:
         """Whether there is one to ask, now or soon; said where not."""

@@ -6,6 +6,7 @@ a module of their own; here they become one job whose every step is a place to s
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -32,6 +33,7 @@ _MAX_DOCUMENTS_CUTTING_IN = 32
 _MAX_BYTES_CUTTING_IN = 4 * 2**20
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class Indexer:
@@ -90,6 +92,11 @@ class Indexer:
                 # What changed while it is in hand has been read as it was before: to be looked at again afterwards.
                 raise TooMuch("Another job has some of this in hand.")
         except Cancelled:
+            # What was found to be gone before, and nobody was told any more. The next start does it as well.
+            try:
+                self._lent(self._recorder.agree)
+            except Exception:
+                log.exception("rows of documents that are gone could not be deleted yet")
             return tally.finished(self._clock() - started, was_cancelled=True)
         if (tally.indexed or tally.removed) and not cuts_in:
             self._lent(self._table.optimize)

@@ -28,8 +28,10 @@ class Reserve:
 
     def hold(self) -> bool:
         """Makes the file if it is not there and leaves as much free again; whether it is there."""
-        if self._file.exists() or not self._num_bytes:
+        if self._held_bytes() >= self._num_bytes:
             return True
+        # Whoever was killed while making it left a shorter one.
+        self.give_up()
         if self.free_bytes() < 2 * self._num_bytes:
             return False
         try:
@@ -63,6 +65,12 @@ class Reserve:
     def free_bytes(self) -> int:
         try:
             return shutil.disk_usage(self._file.parent).free
+        except OSError:
+            return 0
+
+    def _held_bytes(self) -> int:
+        try:
+            return self._file.stat().st_size
         except OSError:
             return 0
 

@@ -148,7 +148,8 @@ class _Walk:
             try:
                 found = os.stat(path)
             except OSError:
-                self.problems.append(ScanProblem(path, "This link leads nowhere."))
+                # Its drive may be away: what lay behind it is out of reach, not gone.
+                self.problems.append(ScanProblem(path, "This link leads nowhere.", hides_files=True))
                 continue
             if (found.st_dev, found.st_ino) in self._seen:
                 continue

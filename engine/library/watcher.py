@@ -172,7 +172,8 @@ class Watcher:
         self._look_at([*turned, *(path for path in fresh if not any(is_below(path, folder) for folder in wanted))])
 
     def _attend(self, folder: str, is_recursive: bool, now: float) -> None:
-        place = self._places.setdefault(folder, _Place(is_recursive))
+        with self._changed:
+            place = self._places.setdefault(folder, _Place(is_recursive))
         if place.listener is not None or now < place.retry_at:
             return
         place.retry_at = now + place.retry_seconds

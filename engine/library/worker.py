@@ -5,6 +5,7 @@ Jobs queue up; removals go in between a job's steps (`engine.library.fulfilment`
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -29,6 +30,9 @@ from engine.library.turns import MoveTurns
 __all__ = ["CANCELLED", "IndexJob", "IndexWorker"]
 
 
+LEAST_PATIENCE_SECONDS, MOST_PATIENCE_SECONDS = 10.0, 640.0
+
+
 class IndexWorker:
     """Takes wishes from any thread and fulfils them one after another on its own."""
 
@@ -50,7 +54,9 @@ class IndexWorker:
         used of a disk that is full; `giving_way` says whether jobs are slow because somebody waits for an answer, and
         what that takes of the time counts for nothing in their rates.
         """
-        self._catalog, self._reserve, self._queue = catalog, reserve, JobQueue()
+        self._catalog, self._reserve, self._queue, self._clock = catalog, reserve, JobQueue(), clock
+        # After a full disk: from when on it is gone on, and how long that may take the next time.
+        self._goes_on_at, self._patience_s = -math.inf, 0.0
         giving_way = giving_way or GivingWay(clock=clock)
         working = giving_way.working_seconds
         self._teller = Teller(publish, clock, lambda: self._queue.has_cut_in, lambda: not giving_way.is_free)
@@ -188,9 +194,17 @@ class IndexWorker:
     def go_on_if_there_is_room(self) -> None:
         """After a full disk, takes up what stopped for it once there is room again; to be called now and then.
 
-        The reserve is filled again as soon as there is room for it, also where only a removal needed it.
+        The reserve is filled again as soon as there is room for it, also where only a removal needed it. What ends at
+        a full disk once more, because it wants more than there is, is tried again after a longer and longer while.
         """
-        if self._reserve is not None and self._reserve.has_room() and self._fulfilment.is_out_of_room:
+        has_room = self._reserve is not None and self._reserve.has_room()
+        is_time = self._clock() >= self._goes_on_at
+        if not self._fulfilment.is_out_of_room:
+            if is_time and self._queue.is_idle:
+                self._patience_s = 0.0
+        elif has_room and is_time:
+            self._patience_s = min(MOST_PATIENCE_SECONDS, max(LEAST_PATIENCE_SECONDS, 2 * self._patience_s))
+            self._goes_on_at = self._clock() + self._patience_s
             self._fulfilment.is_out_of_room = False
             self._queue.put(self._left_undone())
             # What changed meanwhile, and was not taken in.

@@ -72,7 +72,8 @@ class Residency:
     @property
     def numbers(self) -> tuple[int, ...]:
         """The shard numbers of what is in memory."""
-        return tuple(number for number, slot in self._slots.items() if slot.is_loaded)
+        # Asked from any thread, also while a sweep loads and evicts: of what there is at one moment.
+        return tuple(number for number, slot in tuple(self._slots.items()) if slot.is_loaded)
 
     def slot_of(self, partition: Partition) -> Slot | None:
         """Where this very file is in memory."""

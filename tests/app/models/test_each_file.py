@@ -239,6 +239,29 @@ def test_files_that_move_while_they_are_listed_are_asked_once(desk: Desk) -> Non
     assert [file.document_id for file in desk.model._files] == [1, 2, 3]
 
 
+def test_files_that_slip_by_while_others_leave_the_list_are_asked_all_the_same(desk: Desk) -> None:
+    desk.model.begin(QUESTION, None)
+    desk.client.answer(protocol.DOCUMENTS, documents(1, 2, total=5))
+    # The first has left: the third moved before the offset.
+    desk.client.answer(protocol.DOCUMENTS, documents(4, 5, total=4))
+    desk.client.answer(protocol.DOCUMENTS, documents(2, 3, total=4))
+    desk.client.answer(protocol.DOCUMENTS, documents(4, 5, total=4))
+    assert [file.document_id for file in desk.model._files] == [1, 2, 4, 5, 3]
+
+
+def test_a_list_that_never_rests_is_taken_as_it_is(desk: Desk) -> None:
+    desk.model.begin(QUESTION, None)
+    for total in (4, 3, 4, 3, 4, 3, 4, 3):
+        desk.client.answer(protocol.DOCUMENTS, documents(1, 2, total=total))
+    assert desk.model.state == "running"
+
+
+def test_answers_that_cannot_be_kept_are_not_asked_for_any_more(desk: Desk) -> None:
+    desk.begin(3)
+    desk.model._answering.store_failed.emit("The disk is full.", "Free some space.")
+    assert desk.model.state == "paused"
+
+
 def test_a_file_that_was_never_read_is_not_asked(desk: Desk) -> None:
     desk.model.begin(QUESTION, None)
     unread = replace(document(1), state="offline", num_chunks=0)

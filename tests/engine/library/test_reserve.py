@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -27,6 +28,13 @@ HANG_SECONDS = 20
 DISK_BYTES = 24 * MIB
 RESERVE_BYTES = 4 * MIB
 FULL = OSError(28, os.strerror(28))
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + HANG_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def failing_once(error: Exception) -> Callable[[], str]:
@@ -111,6 +119,44 @@ def test_a_reserve_that_was_given_up_is_filled_again_when_there_is_room(
     assert (tmp_path / NAME).stat().st_blocks * 512 >= 2 * MIB
     # It can be lent a second time.
     assert reserve.lent(failing_once(FULL)) == "done"
+
+
+def test_a_reserve_that_was_half_made_is_made_anew(reserve: Reserve, tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(bytes(MIB))
+    assert reserve.hold()
+    assert (tmp_path / NAME).stat().st_size == 2 * MIB
+
+
+def test_going_on_that_ends_at_a_full_disk_again_is_tried_less_and_less_often(
+    library: SmallLibrary, reserve: Reserve
+) -> None:
+    now, path, wished = 0.0, library.write("a.md"), list[float]()
+    worker = IndexWorker(
+        library.catalog, library.parser, lambda: library.stores, Settings, lambda event: None, lambda: now,
+        reserve=reserve,
+    )  # fmt: skip
+    put = library.stores.table.put_documents
+
+    def full(*arguments: object) -> None:
+        wished.append(now)
+        raise FULL
+
+    library.stores.table.put_documents = full  # type: ignore[method-assign]
+    worker.start(resume=False)
+    try:
+        with pytest.raises(DiskFull):
+            worker.add([str(path)]).wait(HANG_SECONDS)
+        for second in range(100):
+            now = float(second)
+            worker.go_on_if_there_is_room()
+            wait_until(lambda: worker.is_idle)
+        assert 3 <= len(wished) <= 12
+        library.stores.table.put_documents = put  # type: ignore[method-assign]
+        now = 10_000.0
+        worker.go_on_if_there_is_room()
+        assert worker.rescan().wait(HANG_SECONDS).unchanged == 1
+    finally:
+        worker.stop()
 
 
 def test_a_reserve_that_only_a_removal_needed_is_filled_again_without_another_job(

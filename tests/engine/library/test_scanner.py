@@ -124,6 +124,7 @@ def test_links_to_nothing_or_to_themselves_are_listed(tmp_path: Path) -> None:
 
     assert [os.path.basename(problem.path) for problem in problems] == ["nowhere", "self"]
     assert {problem.reason for problem in problems} == {"This link leads nowhere."}
+    assert all(problem.hides_files for problem in problems)
 
 
 def test_pipes_sockets_and_devices_are_listed_and_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -401,6 +401,28 @@ def test_a_change_below_a_link_is_a_look_at_the_whole_folder(library: SmallLibra
     assert library.states() == {"stays.md": "indexed", "link/a.md": "indexed", "link/b.md": "indexed"}
 
 
+def test_what_lies_behind_a_link_whose_drive_is_away_is_offline_and_not_forgotten(
+    library: SmallLibrary, tmp_path: Path
+) -> None:
+    outside, away = tmp_path / "outside", tmp_path / "away"
+    outside.mkdir()
+    (outside / "a.md").write_text("one")
+    library.write("stays.md")
+    (library.docs / "link").symlink_to(outside)
+    library.add()
+    ids = library.catalog.ids_with_rows()
+
+    outside.rename(away)
+    library.rescan()
+    assert library.states() == {"stays.md": "indexed", "link/a.md": "offline"}
+    assert library.known(library.docs / "link" / "a.md").reason == "This link leads nowhere."
+
+    away.rename(outside)
+    library.rescan()
+    assert library.states() == {"stays.md": "indexed", "link/a.md": "indexed"}
+    assert library.catalog.ids_with_rows() == ids
+
+
 def test_a_link_that_appears_in_a_changed_folder_brings_no_second_copy(library: SmallLibrary) -> None:
     path = library.write("sub/a.md")
     library.add()
