@@ -204,11 +204,13 @@ class Adapting:
         # What takes more for having again what was lost is no way out of a shortage.
         shrinks = not regains(in_force.here.placement, wanted)
         must = is_told or (shrinks and (has_moved or self._must_shrink(in_force.here, wanted, over)))
+        # As long as it takes, whatever came between.
+        must |= bool(in_force.here.placement.num_concessions) and not (wanted.num_concessions or self._may_lose)
         loses_more = wanted.num_concessions > in_force.here.placement.num_concessions
         self._aim(in_force, wanted, now, must=must, is_said=has_moved and not loses_more)
         self._hand_over(in_force, now)
         self._limit(in_force)
-        if self._observer is not None:
+        if self._observer is not None and not self._is_loading:
             self._observer.look(demand.shape, in_force.here.placement, self._senses.backlog(), now)
 
     def _hear(self, now: float) -> None:

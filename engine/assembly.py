@@ -143,8 +143,13 @@ def assemble(
         LoadPlanner(
             settings,
             home.data,
-            Premises(home.cache / "kv", ledger, LoadTrials(home.data / "model-on-trial.json")),
-            planning=lambda hardware, demand: planner.plan(hardware, backlog.now(), demand),
+            Premises(
+                home.cache / "kv",
+                ledger,
+                LoadTrials(home.data / "model-on-trial.json"),
+                measure_card=profile.measure_card,
+            ),
+            planning=lambda hardware, demand: planner.placed(hardware, backlog.now(), demand),
             beside=lambda demand: beside(demand),
             done_without=lambda told_of_it: adapting.done_without(told_of_it),
         ),
@@ -222,7 +227,7 @@ def assemble(
     def measure() -> None:
         """Once nobody has asked anything for a while: bandwidths first, the model after them."""
         if not rehearsing.is_under_way:
-            profile.start()
+            profile.start(next(iter(models.principal.loader.devices), None))
         if not profile.is_measuring:
             rehearsing.start()
 

@@ -18,7 +18,7 @@ from engine.memory.profile import Profile
 
 
 class ProfiledPlanner:
-    """`plan` may be called from any thread, `should_change` is for the one that looks after memory."""
+    """`placed` may be called from any thread; the rest is for the one that looks after memory."""
 
     def __init__(self, profile: Callable[[], Profile]) -> None:
         self._profile = profile
@@ -26,11 +26,19 @@ class ProfiledPlanner:
         self._hysteresis = Hysteresis(self._renewed, self._pause_seconds)
 
     def plan(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
+        """As `placed`; by this demand it is judged whether to change."""
+        if demand.shape.layer_bytes:
+            self._newest = backlog, losing_nothing(demand)
+        return self._placed(hardware, backlog, demand)
+
+    def placed(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
         """Where everything is to live; without a model, where the index is."""
+        return self._placed(hardware, backlog, demand)
+
+    def _placed(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
         if not demand.shape.layer_bytes:
             return place_index(demand, hardware.ram_capacity_bytes)
-        self._newest, profile = (backlog, losing_nothing(demand)), self._profile()
-        return conceding(partial(plan, hardware, profile, backlog), demand)
+        return conceding(partial(plan, hardware, self._profile(), backlog), demand)
 
     def sharing(self, placement: Placement, backlog: Backlog, demand: Demand) -> Sharing | None:
         """What scripts' questions gain by sharing steps, with a model placed like this; None where few are there."""

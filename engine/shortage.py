@@ -54,6 +54,7 @@ class Shortage:
         self._over_since: dict[Tier, float] = {}
         self._adopted: tuple[Rung, ...] = ()
         self._chosen: dict[Tier, int | None] = {}
+        self._may_lose = False
         self._by_budget: frozenset[Tier] = frozenset()
         self.levels: dict[Tier, PressureLevel] = dict.fromkeys(TIERS, "none")
 
@@ -127,6 +128,8 @@ class Shortage:
 
     def begin_anew(self) -> None:
         """Another model begins with everything; if there is still too little, that shows soon."""
+        for rung in self._standing.given_up:
+            self._carry_out(rung, is_down=False)
         self._standing.forget()
         self._adopted = ()
 
@@ -148,7 +151,9 @@ class Shortage:
             if rung.tier in changed:
                 self._carry_out(rung, is_down=False)
         self._standing.forget(changed)
-        self._chosen = chosen
+        if self._may_lose and not memory.may_lose:
+            self._standing.forget_losses()
+        self._chosen, self._may_lose = chosen, memory.may_lose
 
     def _state(self, in_force: InForce) -> LadderState:
         use, backlog = self._senses.use(), self._senses.backlog()

@@ -346,7 +346,9 @@ def _both_fit(loaded: LoadedModel, plan: LoadPlan, hardware: Hardware, ledger: L
     buffers = sum(loaded.context.compute_bytes.values()) * max(1, plan.spec.n_ubatch) // loaded.context.n_ubatch
     needed = {tier: cell_bytes(plan.shape, plan.placement, tier) * plan.spec.num_cells for tier in free}
     needed["gpu" if plan.placement.n_gpu_layers else "ram"] += buffers
-    return all(num_bytes + SPARE_BYTES <= free[tier] for tier, num_bytes in needed.items() if num_bytes)
+    # Of a device half the reserve has to be left (building.py), or the new context is closed again.
+    spare = {"ram": SPARE_BYTES, "gpu": max(SPARE_BYTES, plan.settings.memory.device_reserve_bytes // 2)}
+    return all(num_bytes + spare[tier] <= free[tier] for tier, num_bytes in needed.items() if num_bytes)
 
 
 def _within(free_bytes: int, budget_bytes: int | None, held_bytes: int) -> int:

@@ -158,7 +158,7 @@ def _look_for_room(model: Model, plan: LoadPlan) -> None:
     for device in probe_devices():
         if device.name in used and not device.shares_ram and device.free_bytes < least_bytes:
             raise NoRoomToLoad(
-                f"Others have taken memory of the graphics card: {in_words(device.free_bytes)} of it are left, "
+                f"Only {in_words(device.free_bytes)} of the memory of {device.description or device.name} are free, "
                 "too little to compute with.",
                 "Close other programs that use the graphics card, or choose a smaller model.",
             )

@@ -95,7 +95,8 @@ def _words_of_weights(current: Placement, wanted: Placement) -> Iterator[str]:
         yield "another part of a streamed layer in memory"
     elif current.ring_slots != wanted.ring_slots:
         yield f"{_slots(wanted.ring_slots)} for streamed layers instead of {current.ring_slots}"
-    if current.is_repacked != wanted.is_repacked:
+    # Of a model that is on a device as a whole, there is no other order.
+    if current.is_repacked != wanted.is_repacked and wanted.layers_on_gpu < wanted.num_layers:
         yield f"weights {_where_copied(wanted) if wanted.is_repacked else 'as they lie in the file'}"
 
 

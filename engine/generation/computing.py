@@ -112,6 +112,8 @@ class Computing:
             return
         if len(groups) == 1:
             self._ending.fail(groups[0], error)
+            # Somebody has failed by it, and whoever comes next finds out anew.
+            self.shortage = None
         else:
             self._groups.suspects[:] = groups
 

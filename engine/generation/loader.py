@@ -296,11 +296,13 @@ class ModelLoader:
             # Only to be told so when a slow disk has given its header.
             raise ModelLoadFailed(f"{path.name} was not loaded: it is not wanted any more.")
         planner, premises = self.planner, self._premises
+        if premises.devices:
+            premises.measure_card(premises.devices[0], lambda: not self._is_given_up)
         loaded = load(
             planner.plan(path, n_gpu_layers),
             Attempts(
                 premises.trials,
-                planner.hardware,
+                planner.hardware_now,
                 planner.planning,
                 self._publish,
                 self._begin_attempt,

@@ -153,9 +153,10 @@ class Member:
         promises = [*self.under_way.promises(targets, now), *waiting]
         first = min(promises, default=Promise(False, math.inf))
         loop = self.loaded.loop if self.loaded is not None else None
+        urgent = min((rank(one, now - self.since) for one in urgencies), default=rank("idle", 0.0))
         return Waiting(
             self.path,
-            min((rank(one, now - self.since) for one in urgencies), default=rank("idle", 0.0)),
+            urgent,
             self.since,
             due_at=first.due_at,
             is_lost=first.is_lost,
@@ -163,6 +164,7 @@ class Member:
             is_writing=loop is not None and loop.is_writing,
             step_seconds=self.step_seconds,
             switch_seconds=self.seconds_to_switch,
+            is_aged=urgent < min((rank(one, 0.0) for one in urgencies), default=rank("idle", 0.0)),
         )
 
     def note_step(self, seconds: float, now: float, *, is_reading: bool) -> None:

@@ -85,6 +85,9 @@ class Members:
         """It answers the questions that name no model from now on; who did before stays for those that name it."""
         before = self.home
         member.loader.is_chosen, before.loader.is_chosen = True, False
+        # What is done without is known of the chosen model.
+        planner, other = member.loader.planner, before.loader.planner
+        planner.done_without, other.done_without = other.done_without, planner.done_without
         self.home = member
         self._others = [*(one for one in self._others if one is not member), before]
 

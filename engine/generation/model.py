@@ -206,7 +206,8 @@ class Model:
         params.use_extra_bufts = is_repacked
         # Without a layer for a device nothing is to lie where one copies it from: else none is repacked.
         params.no_host = n_gpu_layers == 0
-        if packing is not None or not is_repacked:
+        if packing is not None or not is_repacked or not n_gpu_layers:
+            # By itself llama.cpp maps no file where a graphics unit of the processor cannot copy from it, used or not.
             params.load_mode = llama.LLAMA_LOAD_MODE_MMAP
         elif self._is_shared_out(n_gpu_layers):
             # Not mapped: then what stays in memory is page-locked, and a device that computes long batches of those

@@ -19,6 +19,7 @@ from pathlib import Path
 from engine.closing import close_all
 from engine.events import Publish
 from engine.generation.commands import UseModel
+from engine.generation.instance import ModelInstance
 from engine.generation.loader import ModelLoader
 from engine.generation.making_way import MakingWay
 from engine.generation.member import Member
@@ -239,6 +240,17 @@ class ModelPool:
         self._turn.used = self._turn.used.with_step(seconds, is_reading=is_reading)
         if self._turn.arrival is not None and self._turn.arrival.is_over:
             self._end_arrival()
+
+    def change_front(self, change: Callable[[ModelInstance], None]) -> None:
+        """Has the model in front live otherwise, as there is room beside all others. Raises what `change` does."""
+        assert self.front.instance is not None
+        for member in self.members:
+            # What the others hold is what there is beside it, also where memory is planned for one of them.
+            member.enter(is_planned_for=member is self.front)
+        try:
+            change(self.front.instance)
+        finally:
+            self._look_anew()
 
     def start_over(self, member: Member, error: Exception) -> None:
         """Its loop is of no use any more; the next question finds the model loaded again.

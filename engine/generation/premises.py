@@ -20,7 +20,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Premises:
-    """`devices` are as ggml told of them last. `tell_when_scanned` is called once all kept files are known.
+    """`devices` are as ggml told of them last.
+
+    `tell_when_scanned` is called once all kept files are known, and `measure_card` before a model is placed on one.
 
     `keeps_in_cells`: what was read may lie in cells that no answer needs. `sets_aside_on_disk`: what was computed of
     answers that wait for cells lies on the disk, and not in memory.
@@ -37,6 +39,7 @@ class Premises:
     not_packed: set[Path] = field(default_factory=set)
     devices: tuple[Device, ...] = ()
     tell_when_scanned: Callable[[], None] = field(default=lambda: None)
+    measure_card: Callable[[Device, Callable[[], bool]], None] = field(default=lambda card, is_wanted: None)
     _files: CacheFiles | None = None
 
     @property

@@ -56,11 +56,11 @@ class Targets:
 class Waiting:
     """A model with something to compute.
 
-    `rank` is that of its most urgent question (scheduler.py), `since` when it was last its turn, or when the first
-    question came that waits since then; its next token is promised for `due_at`, and `is_lost` where all that it has
-    promised is lost. `num_unread` prompts of its group are still to be read. `is_writing`: an answer has been begun.
-    `step_seconds` is what a step that writes takes; `switch_seconds` what it takes to have the model in memory, 0
-    where it is.
+    `rank` is that of its most urgent question (scheduler.py), which `is_aged` where waiting has made it so; `since`
+    is when it was last its turn, or when the first question came that waits since then. Its next token is promised
+    for `due_at`, and `is_lost` where all that it has promised is lost. `num_unread` prompts of its group are still
+    to be read. `is_writing`: an answer has been begun. `step_seconds` is what a step that writes takes;
+    `switch_seconds` what it takes to have the model in memory, 0 where it is.
     """
 
     path: str
@@ -72,6 +72,7 @@ class Waiting:
     is_writing: bool = False
     step_seconds: float = 0.1
     switch_seconds: float = 0.0
+    is_aged: bool = False
 
 
 def quotas(models: Sequence[Waiting], targets: Targets) -> dict[str, float]:
@@ -110,7 +111,8 @@ def _order(model: Waiting, now: float) -> tuple[int, bool, float, float, str]:
 class Used:
     """What a turn has come to: seconds of reading and of writing, in so many steps. `is_free`: switching costs nothing.
 
-    It may write for `quota_seconds`, and read for `reading_seconds`.
+    It may write for `quota_seconds`, and read for `reading_seconds`. `rank` is that of whoever has its turn because it
+    waited for so long, and as urgent to the end of it; None of all others.
     """
 
     quota_seconds: float = 0.0
@@ -119,6 +121,7 @@ class Used:
     wrote_seconds: float = 0.0
     num_steps: int = 0
     is_free: bool = True
+    rank: int | None = None
 
     def with_step(self, seconds: float, *, is_reading: bool) -> Used:
         """After one more step, which took so long."""
@@ -141,7 +144,7 @@ def begun(chosen: Waiting, models: Sequence[Waiting], targets: Targets, *, is_fr
         is_free: Whether all of them are in memory.
     """
     quota_seconds = WRITING_BESIDE_SECONDS if is_free else quotas(models, targets)[chosen.path]
-    return Used(quota_seconds, targets.ttft_seconds, is_free=is_free)
+    return Used(quota_seconds, targets.ttft_seconds, is_free=is_free, rank=chosen.rank if chosen.is_aged else None)
 
 
 def is_over(current: Waiting | None, others: Sequence[Waiting], used: Used, now: float) -> bool:
@@ -155,6 +158,8 @@ def is_over(current: Waiting | None, others: Sequence[Waiting], used: Used, now:
     """
     if not others:
         return False
+    if current is not None and used.rank is not None:
+        current = replace(current, rank=min(current.rank, used.rank))
     if current is None or min(model.rank for model in others) < current.rank:
         return True
     equals = [model for model in others if model.rank == current.rank]

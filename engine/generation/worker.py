@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from operator import methodcaller
 from pathlib import Path
 
 from engine.core import Evidence, Passage
@@ -341,9 +342,9 @@ class GenerationWorker:
             with self._spinning.watched():
                 self.models.step()
             if loaded.loop.shortage is not None and not front.loader.is_closing:
-                instance.take_less(loaded.loop.shortage)
+                self.models.change_front(methodcaller("take_less", loaded.loop.shortage))
             elif loaded.loop.wanted_cells and not front.loader.is_closing:
-                instance.have_cells(loaded.loop.wanted_cells)
+                self.models.change_front(methodcaller("have_cells", loaded.loop.wanted_cells))
             instance.note_set_aside()
             instance.note_needs()
         except Exception as error:  # noqa: BLE001 - the edge of the thread; told to all whom it concerns

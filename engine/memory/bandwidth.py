@@ -1,4 +1,4 @@
-"""Bandwidths of this machine, measured in a second or two: memory, multiplying, direct reads of the disk, and a device.
+"""Bandwidths of this machine, measured in a second or two: memory, multiplying and direct reads of the disk.
 
 A first guess for the profile, which steps refine from then on: memory as copying uses it, the processor by a product of
 matrices, the disk by reads that pass the page cache by, one, two and four at a time. Where something cannot be
@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from engine.memory.device_rates import device_rates
 from engine.memory.profile import DEPTHS, Profile
 
 if sys.platform == "darwin":
@@ -58,12 +57,7 @@ def measured(
         is_wanted: Asked between measurements; what is not wanted any more is as it was.
     """
     found: dict[str, Any] = {}
-    for measure in (
-        _memory_rate,
-        _processor_rate,
-        lambda at: _disk(folder, sample, at),
-        lambda at: device_rates(is_wanted),
-    ):
+    for measure in (_memory_rate, _processor_rate, lambda at: _disk(folder, sample, at)):
         if not is_wanted():
             return profile
         found |= measure(clock)

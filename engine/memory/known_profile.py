@@ -1,6 +1,8 @@
 """The profile in force: read at the start, measured once in the background, refined by every observation, kept.
 
-Safe from any thread. What was learnt is written at most once a minute, and at the end.
+A graphics card that is new to it is measured before the first model is placed on it, which takes a second or two: once
+a model is there it leaves no room for that. Safe from any thread. What was learnt is written at most once a minute, and
+at the end.
 """
 
 from __future__ import annotations
@@ -8,12 +10,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from engine.memory.bandwidth import measured
+from engine.memory.device_rates import NEEDED_BYTES, device_rates
+from engine.memory.devices import Device
 from engine.memory.measured import Measured
 from engine.memory.profile import Observation, Profile, refined
 from engine.memory.profile_file import load_profile, save_profile
@@ -23,6 +27,10 @@ SAVED_EVERY_SECONDS = 60.0
 # A start comes first, and a question that is asked at once.
 MEASURED_AFTER_SECONDS = 20.0
 Measure: TypeAlias = Callable[[Profile, Path, Callable[[], bool]], Profile]
+MeasureCard: TypeAlias = Callable[[Callable[[], bool]], Mapping[str, Any]]
+# A driver takes as much for itself at times.
+CARD_ROOM_BYTES = 2 * NEEDED_BYTES
+_OF_CARD = ("card", "host_to_device_bytes_per_s", "device_bytes_per_s", "device_rate")
 
 
 def measuring(sample: Callable[[], Path | None] = lambda: None) -> Measure:
@@ -39,6 +47,7 @@ class KnownProfile:
         measure: Measure | None = None,
         clock: Callable[[], float] = time.monotonic,
         delay_seconds: float = MEASURED_AFTER_SECONDS,
+        measure_card: MeasureCard = device_rates,
     ) -> None:
         """Reads what is known.
 
@@ -47,9 +56,13 @@ class KnownProfile:
             measure: Measures, in a folder that it may write to, as long as it is wanted.
             clock: Seconds that never go back.
             delay_seconds: So long after the start bandwidths are measured.
+            measure_card: Tells the rates of the first card, {} where they cannot be measured.
         """
         self._file, self._measure, self._clock, self._delay = file, measure or measuring(), clock, delay_seconds
-        self._lock = threading.Lock()
+        self._measure_card = measure_card
+        # What could not be measured: it may be at another start.
+        self._has_failed, self._unmeasurable = False, set[str]()
+        self._lock, self._card_lock = threading.Lock(), threading.Lock()
         known = load_profile(file)
         self._profile = Profile() if known is None else known
         self._saved, self._saved_at = self._profile, clock()
@@ -64,11 +77,30 @@ class KnownProfile:
         """Whether bandwidths are being measured."""
         return self._thread is not None and self._thread.is_alive()
 
-    def start(self) -> None:
-        """Has the bandwidths measured a little later, unless they have been, on a thread of its own."""
-        if not self._profile.is_measured and self._thread is None:
-            self._thread = threading.Thread(target=self._measure_now, name="bandwidth", daemon=True)
-            self._thread.start()
+    def start(self, card: Device | None = None) -> None:
+        """Has measured what has not been, the first graphics card with it, a little later on a thread of its own."""
+        is_new = not (self._profile.is_measured or self._has_failed)
+        if self.is_measuring or not (is_new or (card is not None and self._can_measure(card))):
+            return
+        self._thread = threading.Thread(target=self._measure_now, args=(is_new, card), name="bandwidth", daemon=True)
+        self._thread.start()
+
+    def measure_card(self, card: Device, is_wanted: Callable[[], bool] = lambda: True) -> None:
+        """Measures the first graphics card, unless it has been or has no room for that now; waits for it.
+
+        `is_wanted` is asked all the time: what is not wanted any more is given up.
+        """
+        with self._card_lock:
+            if not self._can_measure(card):
+                return
+            rates = self._measure_card(lambda: is_wanted() and not self._closed.is_set())
+            if not rates:
+                if is_wanted():
+                    self._unmeasurable.add(_name(card))
+                return
+            with self._lock:
+                self._profile = replace(self._profile, card=_name(card), **rates)
+        self._save()
 
     def note(self, observation: Observation) -> None:
         """Learns from what was seen."""
@@ -92,17 +124,29 @@ class KnownProfile:
             self._thread = None
         self._save()
 
-    def _measure_now(self) -> None:
+    def _can_measure(self, card: Device) -> bool:
+        is_known = _name(card) == self._profile.card or _name(card) in self._unmeasurable
+        return not is_known and card.free_bytes >= CARD_ROOM_BYTES and not self._closed.is_set()
+
+    def _measure_now(self, is_new: bool, card: Device | None) -> None:
         if self._closed.wait(self._delay):
             return
+        if is_new:
+            self._measure_machine()
+        if card is not None:
+            self.measure_card(card)
+
+    def _measure_machine(self) -> None:
         try:
             profile = self._measure(self._profile, self._file.parent, lambda: not self._closed.is_set())
         except Exception:
             # Nobody waits for it: the careful defaults stay, and steps refine them.
             log.exception("the bandwidths of this machine could not be measured")
+            self._has_failed = True
             return
         with self._lock:
-            self._profile = replace(profile, tables=self._profile.tables)
+            of_card = {name: getattr(self._profile, name) for name in _OF_CARD}
+            self._profile = replace(profile, tables=self._profile.tables, **of_card)
         self._save()
 
     def _save(self) -> None:
@@ -111,3 +155,7 @@ class KnownProfile:
             self._saved, self._saved_at = profile, self._clock()
         if is_new:
             save_profile(self._file, profile)
+
+
+def _name(card: Device) -> str:
+    return card.description or card.name

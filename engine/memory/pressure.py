@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engine.memory.hardware import Hardware
+from engine.memory.room import MAX_HEADROOM_BYTES
 from engine.protocol import PressureLevel
 
 _SYSTEM_FILE = Path("/proc/pressure/memory")
@@ -26,8 +27,9 @@ SOME_STALLED, ALL_STALLED = 0.10, 0.05
 # Between two looks; less is what any machine waits now and then.
 GOES_ON_SECONDS = 0.01
 # Of all memory that is left: below the first, waiting is for what we could give back; below the last, it is soon too
-# late. A plan that uses its whole budget leaves more than each of them (budgets.py).
+# late. A plan that uses its whole budget leaves more than each of the last two, on large machines too (room.py).
 LITTLE_LEFT, VERY_LITTLE_LEFT, NOTHING_LEFT = 0.10, 0.03, 0.015
+MOST_VERY_LITTLE_BYTES, MOST_NOTHING_BYTES = 3 * MAX_HEADROOM_BYTES // 4, 3 * MAX_HEADROOM_BYTES // 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +62,30 @@ class Sample:
     stalls: Stalls = field(default_factory=Stalls)
 
     @property
-    def left(self) -> float:
-        """The share of memory that can still be had."""
-        return self.free_bytes / max(1, self.capacity_bytes)
+    def is_little(self) -> bool:
+        """Whether waiting for memory is for what we could give back."""
+        return self.free_bytes < LITTLE_LEFT * self.capacity_bytes
+
+    @property
+    def is_very_little(self) -> bool:
+        """Whether anything that shows a want of memory is to be believed."""
+        return self.free_bytes < min(VERY_LITTLE_LEFT * self.capacity_bytes, MOST_VERY_LITTLE_BYTES)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether it is soon too late."""
+        return self.free_bytes < min(NOTHING_LEFT * self.capacity_bytes, MOST_NOTHING_BYTES)
 
 
 def level(now: Sample, before: Sample | None = None) -> PressureLevel:
     """How short memory is; `before` is the sample that was taken last, some seconds ago."""
-    left = now.left
     stalls = now.stalls if before is None else now.stalls.since(before.stalls)
     was_refused = before is not None and now.num_refused > before.num_refused
-    if left < NOTHING_LEFT or (stalls.full >= ALL_STALLED and (stalls.is_own or left < VERY_LITTLE_LEFT)):
+    if now.is_nothing or (stalls.full >= ALL_STALLED and (stalls.is_own or now.is_very_little)):
         return "full"
-    if left < VERY_LITTLE_LEFT and (was_refused or stalls.some > 0):
+    if now.is_very_little and (was_refused or stalls.some > 0):
         return "some"
-    if stalls.some >= SOME_STALLED and (stalls.is_own or left < LITTLE_LEFT):
+    if stalls.some >= SOME_STALLED and (stalls.is_own or now.is_little):
         return "some"
     return "none"
 

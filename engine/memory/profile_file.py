@@ -61,14 +61,15 @@ def _profile(content: object) -> Profile:
         raise TypeError("a profile is an object")
     known = {field.name: content[field.name] for field in fields(Profile) if field.name in content}
     rates = known.pop("disk_bytes_per_s", Profile().disk_bytes_per_s)
-    is_measured = bool(known.pop("is_measured", False))
+    is_measured, card = bool(known.pop("is_measured", False)), str(known.pop("card", ""))
     tables = tuple(_tables(known.pop("tables", ())))
     numbers = {name: float(value) for name, value in known.items()}
     depth1, depth2, depth4 = (float(rate) for rate in rates)
     for name, value in (*numbers.items(), *(("disk_bytes_per_s", rate) for rate in (depth1, depth2, depth4))):
         if not isfinite(value) or value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
             raise ValueError(f"{name} cannot be {value}")
-    return Profile(**numbers, disk_bytes_per_s=(depth1, depth2, depth4), is_measured=is_measured, tables=tables)
+    disk_bytes_per_s = depth1, depth2, depth4
+    return Profile(**numbers, disk_bytes_per_s=disk_bytes_per_s, is_measured=is_measured, card=card, tables=tables)
 
 
 def _tables(content: Iterable[Any]) -> Iterator[tuple[str, Measured]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from engine.core import Tier
-from engine.memory.ladder import ACTS, LadderState, Rung, next_rung, rung_to_climb
+from engine.memory.ladder import ACTS, LOSSY, LadderState, Rung, next_rung, rung_to_climb
 from engine.protocol import PressureLevel
 
 TIERS: tuple[Tier, ...] = ("gpu", "ram", "disk")
@@ -120,6 +120,11 @@ class Standing:
         """Another model, or another budget of a tier, begins with everything."""
         self.given_up = tuple(rung for rung in self.given_up if rung.tier not in tiers)
         self._on_trial = tuple(rung for rung in self._on_trial if rung.tier not in tiers)
+
+    def forget_losses(self) -> None:
+        """Nothing may be lost any more: what was given up of precision or context is not done without."""
+        self.given_up = tuple(rung for rung in self.given_up if rung.kind not in LOSSY)
+        self._on_trial = tuple(rung for rung in self._on_trial if rung.kind not in LOSSY)
 
     def _down(self, rung: Rung) -> Move:
         self.given_up = (*self.given_up, rung)

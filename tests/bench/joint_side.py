@@ -118,7 +118,15 @@ class FixedPlanner(ProfiledPlanner):
         self._split = split
 
     def plan(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
-        placement = super().plan(hardware, as_split(backlog, self._split), demand_of(demand, self._split))
+        return self._with_index(super().plan(hardware, *self._wanted(backlog, demand)), demand)
+
+    def placed(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
+        return self._with_index(super().placed(hardware, *self._wanted(backlog, demand)), demand)
+
+    def _wanted(self, backlog: Backlog, demand: Demand) -> tuple[Backlog, Demand]:
+        return as_split(backlog, self._split), demand_of(demand, self._split)
+
+    def _with_index(self, placement: Placement, demand: Demand) -> Placement:
         index_bytes = max(placement.index_bytes, index_bytes_of(demand, self._split))
         ram_bytes = placement.ram_bytes + index_bytes - placement.index_bytes
         return replace(placement, index_bytes=index_bytes, ram_bytes=ram_bytes)

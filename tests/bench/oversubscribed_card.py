@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.memory.bandwidth import measured
+from engine.memory.device_rates import device_rates
 from engine.memory.devices import probe_devices
 from engine.memory.profile import Profile
 from engine.memory.profile_file import save_profile
@@ -223,7 +224,7 @@ def _measure(options: argparse.Namespace, size: Size) -> int:
         model = bench_model(options.peers, size.shape)
     profile = options.peers / "card-profile.json"
     with told("measuring how fast this machine and its card are"):
-        found = measured(Profile(), options.peers, model)
+        found = replace(measured(Profile(), options.peers, model), **device_rates())
         save_profile(profile, found)
     print(json.dumps({name: getattr(found, name) for name in ("device_bytes_per_s", "device_rate", "ram_bytes_per_s")}))
     usable = tuple(options.usable or size.usable_gb)

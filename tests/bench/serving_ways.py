@@ -158,6 +158,9 @@ class SteeredPlanner(ProfiledPlanner):
     def plan(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
         return super().plan(hardware, *self._way.wanted(backlog, demand, self._index_share))
 
+    def placed(self, hardware: Hardware, backlog: Backlog, demand: Demand) -> Placement:
+        return super().placed(hardware, *self._way.wanted(backlog, demand, self._index_share))
+
 
 class GangRetrieval(RetrievalWorker):
     """Searches for a gang at a time; the thread of retrieval waits where a gang is to be answered first."""

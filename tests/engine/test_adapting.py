@@ -570,6 +570,17 @@ def test_losses_that_are_forbidden_again_end_at_once():
     assert machine.sentences("budget")[-1] == "No model may lose anything for want of room."
 
 
+def test_losses_that_are_forbidden_again_end_however_late_they_can():
+    machine = starved_machine(may_lose=True)
+    machine.fails = "The context cannot grow just now."
+    machine.allow(may_lose=False)
+    machine.run(20)
+    assert machine.placement.num_concessions
+    machine.fails = ""
+    machine.run(30)
+    assert machine.placement.num_concessions == 0
+
+
 def test_a_step_down_that_an_answer_forbids_is_not_asked_for_again_at_once():
     machine = starved_machine(may_lose=False)
     machine.fails = "The context cannot shrink to 4,096 cells yet."

@@ -32,13 +32,14 @@ def copied_bytes(buffers: Mapping[str, int]) -> int:
     Args:
         buffers: Bytes by the names that llama.cpp has for where weights lie: CPU_Mapped, CPU_REPACK, CUDA0, CUDA_Host …
     """
-    return own_order_bytes(buffers) + sum(bytes_ for name, bytes_ in buffers.items() if name.endswith("_Host"))
+    as_it_lies = (num_bytes for name, num_bytes in buffers.items() if name == "CPU" or name.endswith("_Host"))
+    return own_order_bytes(buffers) + sum(as_it_lies)
 
 
 def own_order_bytes(buffers: Mapping[str, int]) -> int:
-    """What of that is in the processor's order, and not as it lies in the file, locked for a device to copy from."""
-    in_memory = {name: num_bytes for name, num_bytes in buffers.items() if name.startswith("CPU")}
-    return sum(num_bytes for name, num_bytes in in_memory.items() if not name.endswith("_Mapped"))
+    """What of that is in the processor's order, and not as it lies in the file, for a device to copy from."""
+    in_order = (name for name in buffers if name.startswith("CPU_") and not name.endswith("_Mapped"))
+    return sum(buffers[name] for name in in_order)
 
 
 def let_go(path: Path, mappings: Iterable[MappedRange]) -> None:

@@ -53,6 +53,11 @@ def test_nothing_is_done_where_nothing_differs_that_a_model_knows_of():
         ({"n_gpu_layers": 2}, {"reloads", "remakes_context"}, "1 layer on the GPU instead of 3 layers"),
         ({"n_gpu_layers": 1}, {"reloads", "remakes_context"}, "only the output head on the GPU instead of 3 layers"),
         (
+            {"is_repacked": True, "n_gpu_layers": 9},
+            {"reloads", "remakes_context"},
+            "Now: all 8 layers on the GPU instead of 3 layers.",
+        ),
+        (
             {"is_repacked": True},
             {"reloads", "remakes_context"},
             "weights where the graphics card copies them from fastest",

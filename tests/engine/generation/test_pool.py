@@ -24,6 +24,7 @@ from engine.events import (
 )
 from engine.generation.commands import UseModel
 from engine.generation.context import Context
+from engine.generation.instance import ModelInstance
 from engine.generation.model import Model
 from engine.generation.model_leases import SET_ASIDE
 from engine.generation.step_loop import StepLoop
@@ -267,6 +268,30 @@ def test_seven_models_in_room_for_one_all_answer(models, alone, pool_desk, tmp_p
         assert alone[models[number % 2]].startswith(desk.text_of(f"q{number}")[:6])
     # Buffers of so small a model are larger than their plan.
     assert desk.ledger.counted_bytes("ram") <= FOR_ONE + 12 * MIB
+
+
+def test_a_model_that_changes_is_planned_beside_what_all_others_hold(models, pool_desk):
+    desk = pool_desk(FOR_ALL)
+    desk.worker.use(UseModel(models[0]))
+    for model in models[:2]:
+        desk.ask_of(model, model.stem, max_tokens=2)
+        desk.text_of(model.stem)
+    pool = desk.worker.models
+
+    def waiting() -> list[bool]:
+        return [member.loader.share._is_waiting for member in pool.members]
+
+    seen: list[list[bool]] = []
+    assert (Path(pool.front.path), pool.principal) == (models[1], pool.members.home)
+    pool.change_front(lambda instance: seen.append(waiting()))
+    assert (seen, waiting()) == ([[True, False]], [False, True])
+
+    def fails(instance: ModelInstance) -> None:
+        raise RuntimeError("no room")
+
+    with pytest.raises(RuntimeError):
+        pool.change_front(fails)
+    assert waiting() == [False, True]
 
 
 def test_a_cancelled_question_of_a_model_that_waits_ends_at_once(models, pool_desk, monkeypatch):

@@ -85,6 +85,20 @@ def test_everything_that_fits_is_there_in_order(speaker, words):
     assert "/home/me" not in text
 
 
+def test_what_the_user_wants_of_every_answer_ends_the_instructions(speaker, words):
+    plain = compose("Why?", PASSAGES[:1], (), speaker(4096), 100)
+    wishing = compose("Why?", PASSAGES[:1], (), speaker(4096), 100, wishes="Answer in verse.")
+    assert words.text(plain) == words.text(wishing).replace(" \n \n Answer in verse.", "")
+    assert words.text(wishing).index("Answer in verse.") < words.text(wishing).index("[1] file1.md")
+    assert wishing.segments[0].kind == "instructions"
+
+
+def test_of_a_small_context_our_words_leave_before_the_users(speaker, words):
+    text = words.text(compose("Why?", PASSAGES[:1], (), speaker(200), 20, wishes="Answer in verse."))
+    assert "Answer from the passages. Cite them like [1]. \n \n Answer in verse." in text
+    assert "verse" not in words.text(compose("Why?", PASSAGES[:1], (), speaker(200), 20, wishes="verse " * 100))
+
+
 @pytest.mark.parametrize("context_tokens", [60, 120, 250, 400, 700, 2000])
 @pytest.mark.parametrize("template", [CHATML, None])
 @pytest.mark.parametrize("question", ["Why is that so?", "Why is that so? " + "really " * 12])

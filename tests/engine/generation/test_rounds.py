@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -122,6 +123,19 @@ def test_a_turn_ends_when_its_prompts_are_read_and_its_time_is_used():
     # The others have written ahead.
     assert not is_over(waiting("a", due_at=2.0), [waiting("b", due_at=3.0)], used(9.0), 0.0)
     assert is_over(waiting("a", due_at=4.0), [waiting("b", due_at=3.0)], used(9.0), 0.0)
+
+
+def test_who_has_its_turn_for_having_waited_long_has_all_of_it():
+    now_urgent = waiting("a", rank=0, is_aged=True)
+    turn = begun(now_urgent, [now_urgent, waiting("b")], TARGETS, is_free=False)
+    # It waits no more, so that its questions are as little urgent again as they were.
+    assert not is_over(waiting("a", rank=1), [waiting("b")], turn, 0.0)
+    assert not is_over(waiting("a", rank=1), [waiting("b")], replace(turn, num_steps=1), 0.0)
+    written = replace(turn, num_steps=9, wrote_seconds=turn.quota_seconds)
+    assert is_over(waiting("a", rank=1, since=1.0), [waiting("b")], written, 0.0)
+    # Whoever was as urgent all along gives way at once to who is more so.
+    other = begun(waiting("a", rank=1), [waiting("a", rank=1)], TARGETS, is_free=False)
+    assert is_over(waiting("a", rank=1), [waiting("b")], other, 0.0)
 
 
 def test_no_turn_is_without_a_step_but_of_who_has_nothing_to_do():

@@ -197,6 +197,15 @@ def test_a_batch_that_finds_no_room_is_told_of_and_nobody_notices_where_the_next
     assert written_with([NO_ROOM]) == written_with([])
 
 
+def test_who_fails_for_want_of_room_leaves_no_want_behind() -> None:
+    desk = FakeLoop()
+    desk.context.faults = [NO_ROOM, NO_ROOM]
+    desk.ask("first", prompt(1, 10))
+    desk.run()
+    assert isinstance(desk.ends()["first"], RequestFailed)
+    assert desk.loop.shortage is None
+
+
 def test_who_finds_no_room_again_fails_and_the_others_go_on() -> None:
     ends = written_with([NO_ROOM, NO_ROOM, NO_ROOM])
     assert sorted(type(end).__name__ for end in ends.values()) == ["RequestFailed", "RequestFinished"]

@@ -228,6 +228,6 @@ def test_each_point_is_kept_at_once(tmp_path: Path):
 def test_measuring_bandwidths_forgets_no_table(tmp_path: Path):
     known = KnownProfile(tmp_path / "p.json", measure=lambda profile, folder, wanted: Profile(), delay_seconds=0.0)
     known.note_table("m", lambda table: table.with_point(point(4, 2.0)))
-    known._measure_now()
+    known._measure_machine()
     assert known().table("m").points == (point(4, 2.0),)
     known.close()

@@ -10,10 +10,11 @@ from engine.config import GIB
 from engine.memory.cgroup import CgroupMemory
 from engine.memory.hardware import Hardware, probe
 from engine.memory.pressure import PressureGauge, Sample, Stalls, level, stalls_of
+from engine.memory.room import headroom_bytes
 
 PLENTY = Sample(100 * GIB, 40 * GIB)
 LITTLE = Sample(100 * GIB, 8 * GIB)
-VERY_LITTLE = Sample(100 * GIB, 2 * GIB)
+VERY_LITTLE = Sample(100 * GIB, 5 * GIB // 8)
 
 
 def test_a_machine_where_nothing_waits_is_under_no_pressure_even_with_little_left():
@@ -21,7 +22,15 @@ def test_a_machine_where_nothing_waits_is_under_no_pressure_even_with_little_lef
 
 
 def test_with_nothing_left_pressure_is_full_before_anything_waits():
-    assert level(Sample(100 * GIB, GIB)) == "full"
+    assert level(Sample(100 * GIB, GIB // 4)) == "full"
+    assert level(Sample(8 * GIB, GIB // 10)) == "full"
+
+
+@pytest.mark.parametrize("capacity_gib", [1, 8, 16, 64, 128, 1024])
+def test_what_a_plan_leaves_of_memory_is_no_pressure(capacity_gib: int):
+    hardware = Hardware(capacity_gib * GIB, 0, GIB, GIB, 20 * GIB)
+    left = Sample(capacity_gib * GIB, headroom_bytes(hardware), num_refused=1, stalls=Stalls(some=0.05))
+    assert level(left, replace(left, num_refused=0)) == "none"
 
 
 def test_what_waits_elsewhere_is_not_ours_while_there_is_plenty():
@@ -71,8 +80,8 @@ def test_the_systems_file_is_read_in_shares():
 @pytest.mark.parametrize("num_refused", [0, 3])
 def test_the_gauge_compares_with_its_last_look(num_refused: int):
     def look(refused: int) -> Hardware:
-        group = CgroupMemory(100 * GIB, 2 * GIB, 98 * GIB, 90 * GIB, 0, 0, 0, refused)
-        return Hardware(100 * GIB, 2 * GIB, GIB, GIB, 90 * GIB, cgroup=group)
+        group = CgroupMemory(100 * GIB, 5 * GIB // 8, 98 * GIB, 90 * GIB, 0, 0, 0, refused)
+        return Hardware(100 * GIB, 5 * GIB // 8, GIB, GIB, 90 * GIB, cgroup=group)
 
     gauge = PressureGauge(Stalls)
     assert gauge.look(look(7)) == "none"

@@ -180,6 +180,66 @@ def test_the_disk_is_measured_on_the_model_that_was_chosen(tmp_path: Path, monke
     assert read == [model]
 
 
+CARD = Device("GPU0", "A card", 24 << 30, 20 << 30)
+RATES = {"device_bytes_per_s": 9e11, "device_rate": 4e13, "host_to_device_bytes_per_s": 2e10}
+
+
+def counting(rates: dict[str, float], asked: list[bool]) -> Callable[[Callable[[], bool]], dict[str, float]]:
+    def measure(is_wanted: Callable[[], bool]) -> dict[str, float]:
+        asked.append(is_wanted())
+        return rates
+
+    return measure
+
+
+def test_a_card_is_measured_once_also_by_an_engine_that_knew_its_machine_before(tmp_path: Path):
+    file, asked = tmp_path / "p.json", list[bool]()
+    save_profile(file, Profile(is_measured=True, ram_bytes_per_s=5e10))
+    known = KnownProfile(file, measure_card=counting(RATES, asked))
+    known.measure_card(CARD)
+    known.measure_card(CARD)
+    assert (known().device_bytes_per_s, known().ram_bytes_per_s, known().card) == (9e11, 5e10, "A card")
+    known.close()
+    again = KnownProfile(file, measure_card=counting(RATES, asked))
+    again.measure_card(CARD)
+    assert (again(), asked) == (known(), [True])
+    again.measure_card(replace(CARD, description="Another card"))
+    assert again().card == "Another card"
+
+
+def test_a_card_without_room_is_measured_when_it_has_some(tmp_path: Path):
+    asked = list[bool]()
+    known = KnownProfile(tmp_path / "p.json", measure_card=counting(RATES, asked))
+    known.measure_card(replace(CARD, free_bytes=2**29))
+    assert (known().card, asked) == ("", [])
+    known.measure_card(CARD)
+    assert known().card == "A card"
+
+
+def test_a_card_that_cannot_be_measured_is_tried_at_the_next_start(tmp_path: Path):
+    asked = list[bool]()
+    known = KnownProfile(tmp_path / "p.json", measure_card=counting({}, asked))
+    known.measure_card(CARD)
+    known.measure_card(CARD)
+    assert (known(), len(asked)) == (Profile(), 1)
+
+
+def test_the_machine_is_measured_without_forgetting_its_card(tmp_path: Path):
+    file, asked = tmp_path / "p.json", list[bool]()
+
+    def measure(profile: Profile, folder: Path, is_wanted: Callable[[], bool]) -> Profile:
+        known.measure_card(CARD)
+        return replace(profile, is_measured=True)
+
+    known = KnownProfile(file, measure, delay_seconds=0.0, measure_card=counting(RATES, asked))
+    known.start(CARD)
+    while known.is_measuring:
+        pass
+    known.close()
+    assert (known().is_measured, known().card, known().device_rate, len(asked)) == (True, "A card", 4e13, 1)
+    assert load_profile(file) == known()
+
+
 def test_an_engine_that_ends_soon_measures_nothing(tmp_path: Path):
     known = KnownProfile(tmp_path / "p.json", lambda *_: pytest.fail("it was measured"), delay_seconds=60.0)
     known.start()

@@ -35,6 +35,15 @@ class Stairs:
         return move.kind
 
 
+def test_what_may_not_be_lost_any_more_is_not_done_without():
+    standing = Standing()
+    lossy = Rung("ram", "kv_8bit", "Less exact.", "Exact.")
+    standing.give_up(LESS, 0.0)
+    standing.give_up(lossy, 1.0)
+    standing.forget_losses()
+    assert standing.given_up == (LESS,)
+
+
 def test_nothing_moves_while_all_is_well():
     stairs = Stairs()
     assert [stairs.move("none", float(second)) for second in range(200)] == [""] * 200
