@@ -213,12 +213,19 @@ def open_chats(file: Path) -> ChatStore:
 
     from app.chats import ChatStore
     from app.chats.errors import ChatsUnusable
+    from app.chats.schema import is_noted_as_damaged
 
-    try:
-        return ChatStore(file)
-    except ChatsUnusable as error:
-        logging.getLogger(__name__).error("the chats cannot be opened: %s", error)
-        return ChatStore.in_memory(_tr("Chats of this session will not be kept. %1").replace("%1", str(error)))
+    problem = ""
+    for _ in range(2):
+        try:
+            return ChatStore(file)
+        except ChatsUnusable as error:
+            problem = str(error)
+        # Of a large file damage may show only when it is used; then all of it is looked through, and set aside.
+        if not is_noted_as_damaged(file):
+            break
+    logging.getLogger(__name__).error("the chats cannot be opened: %s", problem)
+    return ChatStore.in_memory(_tr("Chats of this session will not be kept. %1").replace("%1", problem))
 
 
 def log_to(file: Path) -> logging.Handler:

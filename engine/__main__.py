@@ -34,6 +34,7 @@ _PR_SET_PDEATHSIG = 1
 _NICENESS = 5
 _OOM_SCORE_ADJ = 300
 _GRACE_S = 2.5
+_LOCK_PATIENCE_S = _GRACE_S + 1.5
 _told_to_end, _tell_to_end = os.pipe()
 
 
@@ -58,7 +59,12 @@ def main(stream: BinaryIO) -> int:
     try:
         # The window's lower setting after repeated deaths: nothing is loaded or gone on with unasked.
         is_warm = "--careful" not in sys.argv[1:]
-        host.open(lambda publish: Engine(Home.find(), publish, warm=is_warm, watches=is_warm))
+        # The engine of a window that crashed takes a moment to notice.
+        host.open(
+            lambda publish: Engine(
+                Home.find(), publish, warm=is_warm, watches=is_warm, lock_patience_seconds=_LOCK_PATIENCE_S
+            )
+        )
         host.serve(sys.stdin.buffer)
     except _Terminated:
         host.leave_questions_open()

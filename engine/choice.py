@@ -85,11 +85,11 @@ class ModelChoice:
         if name in ("", QUOTES_ONLY):
             return name
         path = (self.named(name) or Path(name)).expanduser().absolute()
-        # A script's thousands of questions name the same one, and reading a header takes milliseconds.
-        with self._lock:
-            if path not in self._checked or not path.is_file():
-                read_shape(path)
-                self._checked.add(path)
+        # A script's thousands of questions name the same one, and reading a header takes milliseconds. A file that
+        # has gone since is found missing by whoever loads it.
+        if path not in self._checked:
+            read_shape(path)
+            self._checked.add(path)
         return str(path)
 
     def named(self, name: str) -> Path | None:

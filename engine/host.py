@@ -1,8 +1,10 @@
 """The engine as a process: requests come in by lines, replies and notifications go out, until stdin ends.
 
 The main thread only reads and dispatches, so a ping is answered whatever the engine is busy with; requests
-that touch the disk run on a small pool. Pages have a thread of their own: a document on a share that hangs takes
-minutes, and whoever clicks on three of its citations can still pause, choose a model or change settings.
+that touch the disk run on a small pool. What changes anything is carried out in the order it was asked for, also
+when the window closes right after it: questions, settings, models and the library each in a lane of its own.
+A file on a share that hangs takes minutes, and whoever clicks on three of its citations, or asks a model that lies
+there, can still pause and change settings.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +24,7 @@ from engine.core import Question
 from engine.engine import Engine
 from engine.errors import ProtocolError, RagdollError
 from engine.events import AnswerCancelled, AnswerFailed, Event, PhaseChanged
+from engine.lane import Lane, end_all
 from engine.notices import notice_of
 from engine.outlet import Outlet
 from engine.protocol import Message, Nothing
@@ -28,6 +32,19 @@ from engine.wire import MAX_LINE_BYTES, Request, RequestRefused
 
 log = logging.getLogger(__name__)
 MAX_GARBAGE_LINES = 20
+# The window gives the process three seconds to end.
+LANE_SECONDS = 1.0
+_IN_ORDER = {
+    "questions": (protocol.ASK, protocol.CANCEL),
+    "settings": (protocol.SETTINGS_SET,),
+    "library": (protocol.ADD, protocol.PAUSE, protocol.RESUME, protocol.CANCEL_INDEXING),
+    "models": (
+        protocol.MODELS_ADD,
+        protocol.MODELS_FORGET,
+        protocol.MODELS_USE,
+        protocol.MODELS_UNLOAD,
+    ),
+}
 Handler = Callable[[Any], Message]
 
 
@@ -42,6 +59,8 @@ class Host:
         self._is_stopping = threading.Event()
         self._tells_ends = True
         self._pool = ThreadPoolExecutor(max_workers=3, thread_name_prefix="request")
+        self._lanes = {name: Lane(name) for name in _IN_ORDER}
+        self._lane_of = {one.name: lane for name, lane in self._lanes.items() for one in _IN_ORDER[name]}
         self._viewer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="page")
         self._next_page: tuple[Request, Future[None]] | None = None
 
@@ -95,6 +114,7 @@ class Host:
             self._engine.cancel_all()
         self._viewer.shutdown(wait=False, cancel_futures=True)
         self._pool.shutdown(wait=True, cancel_futures=True)
+        end_all(tuple(self._lanes.values()), LANE_SECONDS)
         if self._engine is not None:
             self._engine.close()
         self._outlet.close()
@@ -105,11 +125,10 @@ class Host:
         elif request.method is protocol.SHUTDOWN:
             self._outlet.send(wire.encode_result(request.id, Nothing()))
             self._is_stopping.set()
-        elif request.method in (protocol.ASK, protocol.CANCEL):
-            # In the order they came, and at once: both only queue.
-            self._reply(request)
         elif request.method is protocol.PAGE:
             self._turn_to(request)
+        elif (lane := self._lane_of.get(request.method.name)) is not None:
+            lane.submit(partial(self._reply, request))
         else:
             self._pool.submit(self._reply, request)
 
@@ -125,6 +144,8 @@ class Host:
     def _reply(self, request: Request) -> None:
         try:
             line = wire.encode_result(request.id, self._handle(request))
+            if len(line) > MAX_LINE_BYTES:
+                raise RagdollError("There is too much of this to be shown at once.")
         except RagdollError as error:
             line = wire.encode_error(request.id, error)
         except Exception as error:  # the edge of the process: a bug in one request must not end it
@@ -141,7 +162,8 @@ class Host:
 
 
 def _ask(engine: Engine, params: protocol.Ask) -> None:
-    sampling = params.sampling or engine.settings.generation.sampling()
+    settings = engine.settings.generation
+    sampling = params.sampling or settings.sampling()
     if params.num_answers is not None:
         sampling = replace(sampling, num_answers=params.num_answers)
     question = Question(
@@ -155,6 +177,7 @@ def _ask(engine: Engine, params: protocol.Ask) -> None:
         filters=params.filters,
         priority=params.priority,
         model=params.model,
+        instructions=settings.instructions if params.instructions is None else params.instructions,
     )
     engine.submit(question)
 

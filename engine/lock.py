@@ -8,15 +8,15 @@ from engine.config import Home
 from engine.errors import LibraryHeld
 
 
-def hold(home: Home) -> filelock.BaseFileLock:
-    """The lock, taken; whoever releases it gives the library up.
+def hold(home: Home, patience_seconds: float = 0.0) -> filelock.BaseFileLock:
+    """The lock, taken; whoever releases it gives the library up. One that is about to end is waited for so long.
 
     Raises:
         LibraryHeld: Another process has it.
     """
     lock = filelock.FileLock(home.library / "engine.lock")
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=patience_seconds)
     except filelock.Timeout as error:
         raise LibraryHeld(
             "Ragdoll is already open and holds this library.", "Close the window, or do this in the window."

@@ -38,6 +38,11 @@ def told(error: sqlite3.Error | OSError, words: Words = OF_CHATS) -> ChatsUnusab
     return ChatsUnusable(f"{words.all} on the disk are damaged ({text}).", "Restart Ragdoll: it sets the file aside.")
 
 
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether SQLite found the file itself to be wrong; all else has a kind of its own."""
+    return type(error) is sqlite3.DatabaseError
+
+
 @contextmanager
 def telling(words: Words = OF_CHATS) -> Iterator[None]:
     """Has what SQLite or the disk refuses within it raised as ChatsUnusable."""

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, storable
-from app.chats.errors import Words, telling
+from app.chats.errors import Words
 from app.chats.records import OUTCOME_FIELDS, Outcome, Run, RunFile
 
 # Of an outcome, what a table of thousands shows.
@@ -29,13 +29,13 @@ _DELETING = Words(_ALL, "this question cannot be deleted", "Free some space, the
 class RunStore:
     """All methods raise ChatsUnusable when the disk or the file does not let them; made by the ChatStore."""
 
-    def __init__(self, connection: sqlite3.Connection, change: Change) -> None:
-        """`change` makes what is done within it one transaction."""
-        self._connection, self._change = connection, change
+    def __init__(self, connection: sqlite3.Connection, change: Change, telling: Change) -> None:
+        """`change` makes what is done within it one transaction; `telling` only says what goes wrong."""
+        self._connection, self._change, self._telling = connection, change, telling
 
     def runs(self) -> tuple[Run, ...]:
         """All, the newest first."""
-        with telling(_ANSWERING):
+        with self._telling(_ANSWERING):
             rows = self._connection.execute(
                 "SELECT run_id, question, collection, created FROM runs ORDER BY number DESC"
             ).fetchall()
@@ -43,7 +43,7 @@ class RunStore:
 
     def files(self, run_id: str) -> tuple[RunFile, ...]:
         """The files of a run in the order in which they are asked; none where it has been deleted."""
-        with telling(_ANSWERING):
+        with self._telling(_ANSWERING):
             rows = self._connection.execute(
                 f"SELECT file_id, document_id, path, places, {', '.join(_SHOWN)} FROM run_files"
                 " WHERE run_id = ? ORDER BY number",
@@ -53,7 +53,7 @@ class RunStore:
 
     def outcome(self, file_id: str) -> Outcome | None:
         """All that a file answered, with what it rests on; None where its run has been deleted."""
-        with telling(_ANSWERING):
+        with self._telling(_ANSWERING):
             row = self._connection.execute(f"SELECT {OUTCOME} FROM run_files WHERE file_id = ?", (file_id,)).fetchone()
         return None if row is None else outcome_from(row)
 

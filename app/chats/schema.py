@@ -9,6 +9,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -58,15 +59,33 @@ def _open(file: Path) -> sqlite3.Connection:
     except BaseException:
         connection.close()
         raise
+    if looks_through:
+        _mark_of_damage(file).unlink(missing_ok=True)
     return connection
+
+
+def note_damage(file: Path) -> None:
+    """Has all of the file looked through when it is opened the next time."""
+    with suppress(OSError):
+        _mark_of_damage(file).touch()
+
+
+def is_noted_as_damaged(file: Path) -> bool:
+    """Whether the next opening looks through all of it for damage that was met."""
+    return _mark_of_damage(file).exists()
+
+
+def _mark_of_damage(file: Path) -> Path:
+    return file.with_name(f"{file.name}-damaged")
 
 
 def _may_be_damaged(file: Path) -> bool:
     """Whether all of it is worth a look: a window that ends as it should leaves no write-ahead log behind."""
     try:
-        return file.stat().st_size < _LARGE_BYTES or file.with_name(f"{file.name}-wal").exists()
+        is_small = file.stat().st_size < _LARGE_BYTES
     except OSError:
         return True
+    return is_small or file.with_name(f"{file.name}-wal").exists() or is_noted_as_damaged(file)
 
 
 def _check(connection: sqlite3.Connection, *, looks_through: bool) -> None:
@@ -202,6 +221,7 @@ def _set_aside(file: Path) -> Path:
     while kept.exists():
         number += 1
         kept = file.with_name(f"{file.stem}.set-aside-{stamp}-{number}{file.suffix}")
+    _mark_of_damage(file).unlink(missing_ok=True)
     for suffix in ("-wal", "-shm", ""):
         part = file.with_name(file.name + suffix)
         if part.exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from uuid import uuid4
 
 from app.chats import schema, search
 from app.chats.columns import OUTCOME, OUTCOME_PLACES, columns_of, outcome_from, storable
-from app.chats.errors import OF_CHATS, Words, telling
+from app.chats.errors import OF_CHATS, Words, is_damage, telling
 from app.chats.records import INTERRUPTED, OUTCOME_FIELDS, Conversation, Json, Outcome, Turn
 from app.chats.runs import RunStore
 
@@ -30,14 +31,19 @@ class ChatStore:
 
     def __init__(self, file: Path, *, has_full_text: bool = True) -> None:
         """Opens or creates `file`; `has_full_text` False searches without an index, as on an SQLite that has none."""
+        self._file = file
         with telling():
             self._connection, self.problem = schema.open_database(file)
-        with self._change():
-            self._has_index = has_full_text and search.install(self._connection)
-            if not self._has_index:
-                search.remove(self._connection)
-            self._tidy()
-        self.runs = RunStore(self._connection, self._change)
+        try:
+            with self._change():
+                self._has_index = has_full_text and search.install(self._connection)
+                if not self._has_index:
+                    search.remove(self._connection)
+                self._tidy()
+        except BaseException:
+            self._connection.close()
+            raise
+        self.runs = RunStore(self._connection, self._change, self._telling)
 
     @classmethod
     def in_memory(cls, problem: str) -> ChatStore:
@@ -53,7 +59,7 @@ class ChatStore:
 
     def conversations(self, query: str = "") -> tuple[Conversation, ...]:
         """All that are not deleted and hold every word of `query`; pinned first, then the newest."""
-        with telling():
+        with self._telling():
             rows = self._connection.execute(
                 f"SELECT {_CONVERSATION} FROM conversations WHERE deleted_at IS NULL "
                 "ORDER BY is_pinned DESC, updated DESC, conversation_id"
@@ -62,7 +68,7 @@ class ChatStore:
         return tuple(_conversation(row) for row in rows if found is None or row[0] in found)
 
     def conversation(self, conversation_id: str) -> Conversation | None:
-        with telling():
+        with self._telling():
             row = self._connection.execute(
                 f"SELECT {_CONVERSATION} FROM conversations WHERE conversation_id = ? AND deleted_at IS NULL",
                 (conversation_id,),
@@ -116,7 +122,7 @@ class ChatStore:
 
     def turns(self, conversation_id: str) -> tuple[Turn, ...]:
         """All turns of all branches, oldest first."""
-        with telling():
+        with self._telling():
             rows = self._connection.execute(
                 f"SELECT {_TURN}, {OUTCOME} FROM turns WHERE conversation_id = ? ORDER BY number",
                 (conversation_id,),
@@ -174,8 +180,18 @@ class ChatStore:
             self._connection.execute("INSERT INTO turns_index (turns_index) VALUES ('rebuild')")
 
     @contextmanager
-    def _change(self, words: Words = OF_CHATS) -> Iterator[None]:
+    def _telling(self, words: Words = OF_CHATS) -> Iterator[None]:
         with telling(words):
+            try:
+                yield
+            except sqlite3.DatabaseError as error:
+                if is_damage(error):
+                    schema.note_damage(self._file)
+                raise
+
+    @contextmanager
+    def _change(self, words: Words = OF_CHATS) -> Iterator[None]:
+        with self._telling(words):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield

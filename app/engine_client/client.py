@@ -94,8 +94,9 @@ class EngineClient(QObject):
             sentence = self.tr("The engine is being started again.")
             self._end_quietly()
             self._forget_process()
-            self._exchange.fail_sent(sentence)
+            # First of all: who hears of a failure asks anew at once.
             self._set_state("stopped")
+            self._exchange.fail_sent(sentence)
             # What it had been asked is lost with it, as with one that died: whoever asked has to hear that.
             self.engine_died.emit(sentence)
         self.start()
@@ -176,7 +177,8 @@ class EngineClient(QObject):
         because = self._kill_reason or deaths.cause(death)
         log.warning("%s", because)
         now = time.monotonic()
-        lived_s = 0.0 if self._ready_since is None else now - self._ready_since
+        # Silence is no life: one that hangs each time is not started for ever.
+        lived_s = 0.0 if self._ready_since is None else self._pulse.last_beat - self._ready_since
         self._record = self._record.with_death(now, lived_s, self._patience)
         if not death.was_started:
             self._give_up(deaths.unstartable_sentence(self._command[0]))

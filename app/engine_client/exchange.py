@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import wire
 from engine.protocol import Method, P, ProtocolError, R
@@ -47,7 +47,12 @@ class Exchange(QObject):
         """Takes a request in; it waits for `send`."""
         self._last_id += 1
         line = wire.encode_request(self._last_id, method, params)
-        self._waiting[self._last_id] = _Pending(method, line, on_result, on_error)
+        pending = _Pending(method, line, on_result, on_error)
+        if len(line) > wire.MAX_LINE_BYTES:
+            error = WireError("TooLarge", self.tr("This is too much at once."), self.tr("Make it shorter."))
+            QTimer.singleShot(0, self, lambda: self._fail(pending, error))
+        else:
+            self._waiting[self._last_id] = pending
         return self._last_id
 
     def send(self, write: Write) -> None:

@@ -30,7 +30,12 @@ class Pulse:
 
     def __init__(self, patience: Patience, now: float) -> None:
         self._patience = patience
-        self._last_pong = self._last_check = now
+        self._last_pong = self._last_check = self._excused_at = now
+
+    @property
+    def last_beat(self) -> float:
+        """When the engine gave its last sign of life."""
+        return self._last_pong
 
     def beat(self, now: float) -> None:
         """The engine answered, or began or ended a phase."""
@@ -40,6 +45,6 @@ class Pulse:
         """To be asked once per ping; a check that comes late says that we slept, which excuses the engine's silence."""
         since_check, self._last_check = now - self._last_check, now
         if since_check > 2 * self._patience.ping_s:
-            self._last_pong = now
+            self._excused_at = now
         allowed = self._patience.phase_silence_s if is_in_phase else self._patience.silence_s
-        return now - self._last_pong > allowed
+        return now - max(self._last_pong, self._excused_at) > allowed

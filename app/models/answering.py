@@ -124,6 +124,11 @@ class Answering(QObject):
         self.save()
         self._saving.stop()
 
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether there is anything that is not on the disk yet."""
+        return bool(self._unsaved)
+
     def save(self) -> None:
         """Writes what has changed since the last time; what the disk refuses is tried again later."""
         for turn_id, view in list(self._unsaved.items()):

@@ -206,7 +206,7 @@ class ConversationModel(QObject):
 
     def _take(self, conversation: Conversation | None, turns: tuple[Turn, ...]) -> None:
         was_collection, was_filters, was_model = self.collection, self.filters, self.model
-        self._tree = TurnTree(turns)
+        self._tree = TurnTree(tuple(map(self._as_ended, turns)))
         self.conversation_id = conversation.conversation_id if conversation else None
         self.title = conversation.title if conversation else ""
         if conversation is not None:
@@ -222,6 +222,11 @@ class ConversationModel(QObject):
             self.filters_changed.emit()
         if self.model != was_model:
             self.model_changed.emit()
+
+    def _as_ended(self, turn: Turn) -> Turn:
+        """With the answer that has ended and could not be saved yet, as on a full disk."""
+        live = self._answering.view(turn.turn_id)
+        return turn if live is None or not live.has_ended else replace(turn, outcome=outcome_of(live))
 
     def _show(self, leaf_id: str | None) -> None:
         self._views = {turn.turn_id: self._view(turn) for turn in self._tree.branch(leaf_id)}

@@ -45,6 +45,8 @@ class BudgetsCard(QFrame):
         self.may_lose.setToolTip(self.tr("Keys and values as 8-bit numbers, or a smaller context; it is told."))
         self.may_lose.clicked.connect(self._on_may_lose)
         self._column.addWidget(self.may_lose)
+        self.may_lose_problem = bits.label("", "small", wraps=True)
+        self._column.addWidget(self.may_lose_problem)
         settings.settings_changed.connect(self._show_settings)
         settings.request_failed.connect(self._on_refused)
         self._show_settings()
@@ -72,6 +74,8 @@ class BudgetsCard(QFrame):
         self._settings.change(setting_of(tier), budget_bytes)
 
     def _on_may_lose(self, may_lose: bool) -> None:
+        self._asked = _MAY_LOSE
+        self._problems.pop(_MAY_LOSE, None)
         self._settings.change(_MAY_LOSE, may_lose)
 
     def _on_refused(self, sentence: str, way_out: str) -> None:
@@ -82,6 +86,8 @@ class BudgetsCard(QFrame):
         self.setVisible(any(settings.has(setting_of(tier)) for tier in ("gpu", "ram", "disk")))
         self.may_lose.setVisible(settings.has(_MAY_LOSE))
         self.may_lose.setChecked(bool(settings.value(_MAY_LOSE)))
+        self.may_lose_problem.setText(self._problems.get(_MAY_LOSE, ""))
+        self.may_lose_problem.setVisible(_MAY_LOSE in self._problems)
         for tier, row in self.rows.items():
             self._show_row(tier, row)
 

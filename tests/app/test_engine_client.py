@@ -272,6 +272,25 @@ def test_an_engine_that_never_becomes_ready_is_a_hang(qtbot, make):
 
 
 @pytest.mark.expects_warnings
+def test_an_engine_that_hangs_each_time_is_given_up_in_the_end(qtbot, make):
+    patience = replace(QUICK, phase_silence_s=0.6, silence_s=0.6, deaths_within_s=0.3, max_deaths_in_a_row=3)
+    client = make("--never-pong", patience=patience)
+    heard = Heard(client)
+    client.start()
+    qtbot.wait_until(lambda: client.state == "failed", timeout=2 * TIMEOUT_MS)
+    assert "3 times" in heard.gave_up[0]
+
+
+def test_a_request_that_no_line_holds_is_refused_at_once(qtbot, make, monkeypatch):
+    client = started(qtbot, make())
+    monkeypatch.setattr("engine.wire.MAX_LINE_BYTES", 1000)
+    errors = []
+    client.request(protocol.ASK, protocol.Ask(question_id="q", text="x" * 2000), on_error=errors.append)
+    qtbot.wait_until(lambda: bool(errors), timeout=TIMEOUT_MS)
+    assert errors[0].sentence == "This is too much at once."
+
+
+@pytest.mark.expects_warnings
 def test_a_few_garbage_lines_are_ignored(qtbot, make):
     client = started(qtbot, make("--garbage", str(QUICK.max_garbage_lines)))
     assert reply(qtbot, client) == protocol.LibraryReply(collections=(), disk_bytes=0)

@@ -126,6 +126,24 @@ def test_chats_that_cannot_be_opened_are_chats_of_this_session_only(tmp_path, qa
     chats.close()
 
 
+@pytest.mark.expects_warnings
+def test_a_large_file_of_chats_that_cannot_be_tidied_is_set_aside_at_once(tmp_path, qapp, monkeypatch):
+    file = tmp_path / "chats.sqlite"
+    chats = main.open_chats(file)
+    chat = chats.create_conversation("chat")
+    for number in range(200):
+        chats.add_turn(chat.conversation_id, None, f"question {number} " * 50)
+    chats.close()
+    content = bytearray(file.read_bytes())
+    content[8192:] = b"\xff" * (len(content) - 8192)
+    file.write_bytes(content)
+    monkeypatch.setattr("app.chats.schema._LARGE_BYTES", 1)
+    chats = main.open_chats(file)
+    assert "kept in" in chats.problem
+    chats.create_conversation("works")
+    chats.close()
+
+
 @pytest.fixture
 def held_lock() -> Iterator[SingleInstance]:
     """The lock of a window that hears nothing."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from engine import protocol, wire
+from engine.config import Settings
 from engine.core import PageView
 from engine.errors import RagdollError
 from engine.events import AnswerCancelled, AnswerFailed
@@ -51,6 +53,7 @@ class SlowPages:
 
     def __init__(self) -> None:
         self.shown: list[int | None] = []
+        self.changed: list[dict[str, Any]] = []
         self.begun, self.go_on = threading.Event(), threading.Event()
 
     def start_ticker(self, publish: object) -> None: ...
@@ -66,6 +69,22 @@ class SlowPages:
         raise RagdollError(f"Page {page} is empty.")
 
     def pause_indexing(self) -> None: ...
+
+    def change_settings(self, changes: dict[str, Any]) -> Settings:
+        time.sleep(0.001)
+        self.changed.append(dict(changes))
+        return Settings()
+
+    def submit(self, question: object) -> None:
+        assert self.go_on.wait(PATIENCE_S)
+
+    def models(self) -> tuple[()]:
+        assert self.go_on.wait(PATIENCE_S)
+        return ()
+
+    @property
+    def settings(self) -> Settings:
+        return Settings()
 
 
 @pytest.fixture
@@ -110,6 +129,35 @@ def test_pages_that_take_long_hold_nothing_else_up_and_only_the_newest_of_those_
     lines.wait_for(1, 4)
     assert engine.shown == [1, 4]
     assert lines.replies[4].error.sentence == "Page 4 is empty."
+
+
+def test_what_changes_anything_is_done_in_order_and_done_before_the_engine_closes(
+    host: Host, engine: SlowPages, lines: Lines
+) -> None:
+    engine.go_on.set()
+    wanted = [protocol.SetSettings(changes={"generation.seed": number}) for number in range(50)]
+    asked(host, *((protocol.SETTINGS_SET, one) for one in wanted), (protocol.SHUTDOWN, Nothing()))
+    host.close()
+    assert engine.changed == [{"generation.seed": number} for number in range(50)]
+    assert set(range(1, 52)) <= set(lines.replies)
+
+
+def test_a_model_that_hangs_holds_up_no_ping_and_no_setting(host: Host, engine: SlowPages, lines: Lines) -> None:
+    question = protocol.Ask(question_id="q", text="Who?", model="/share/m.gguf")
+    asked(host, (protocol.ASK, question), (protocol.MODELS, Nothing()), (protocol.PING, Nothing()))
+    asked(host, (protocol.SETTINGS_SET, protocol.SetSettings(changes={})), first_id=4)
+    lines.wait_for(3, 4)
+    assert set(lines.replies) == {3, 4}
+    engine.go_on.set()
+    lines.wait_for(1, 2)
+
+
+def test_what_would_be_too_long_a_line_is_an_error(host: Host, engine: SlowPages, lines: Lines, monkeypatch) -> None:
+    engine.go_on.set()
+    monkeypatch.setattr("engine.host.MAX_LINE_BYTES", 400)
+    asked(host, (protocol.SETTINGS_GET, Nothing()))
+    lines.wait_for(1)
+    assert lines.replies[1].error.sentence == "There is too much of this to be shown at once."
 
 
 def test_where_questions_are_left_open_nothing_is_said_of_their_ends(host: Host, lines: Lines) -> None:

@@ -145,6 +145,34 @@ def test_all_of_a_large_file_is_looked_at_only_after_an_end_that_was_none(tmp_pa
 
 
 @pytest.mark.expects_warnings
+def test_damage_that_is_met_in_a_large_file_has_it_set_aside_at_the_next_start(tmp_path, monkeypatch):
+    file = tmp_path / "chats.sqlite"
+    store = ChatStore(file)
+    chats = [store.create_conversation("chat") for _ in range(3)]
+    for number in range(60):
+        turn = store.add_turn(chats[number % 3].conversation_id, None, f"question {number}")
+        store.record(turn.turn_id, Outcome(state="finished", text=f"{number} " * 20_000))
+    store.close()
+    content = bytearray(file.read_bytes())
+    # Long texts lie in pages of their own, which nobody reads before the answer is shown.
+    inside = content.index(b"17 " * 500) // 4096 * 4096 + 4096
+    content[inside : inside + 4096] = b"\xff" * 4096
+    file.write_bytes(content)
+    monkeypatch.setattr(schema, "_LARGE_BYTES", 1)
+
+    damaged = ChatStore(file)
+    with pytest.raises(ChatsUnusable, match="damaged"):
+        [damaged.turns(chat.conversation_id) for chat in chats]
+    damaged.close()
+    again = ChatStore(file)
+    assert "kept in" in again.problem
+    assert again.conversations() == ()
+    again.close()
+    # Noted no more: the new file is looked at only if it has to be.
+    assert not schema.is_noted_as_damaged(file)
+
+
+@pytest.mark.expects_warnings
 def test_a_file_of_a_newer_ragdoll_is_set_aside(tmp_path):
     file = tmp_path / "chats.sqlite"
     ChatStore(file).close()

@@ -31,6 +31,13 @@ def test_silence_is_a_hang_after_its_limit_and_not_before(is_in_phase, limit):
     assert first_hang(Pulse(PATIENCE, 0), 5, 1000, is_in_phase) == limit + 5
 
 
+def test_having_slept_is_no_sign_of_life_of_the_engine():
+    pulse = Pulse(PATIENCE, 0)
+    pulse.beat(10)
+    assert not pulse.is_hanging(1000, is_in_phase=False)
+    assert pulse.last_beat == 10
+
+
 def test_an_answer_begins_the_silence_anew():
     pulse = Pulse(PATIENCE, 0)
     assert first_hang(pulse, 5, 30) is None

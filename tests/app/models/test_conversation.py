@@ -519,6 +519,22 @@ def test_text_the_disk_refuses_is_told_once_shown_and_saved_when_there_is_room_a
     assert desk.recorded(turn_id).state == "finished"
 
 
+def test_an_answer_the_disk_refused_is_part_of_the_conversation_that_is_opened_again(desk):
+    turn_id = desk.ask()
+    conversation_id = desk.model.conversation_id
+    connection = desk.store._connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    desk.client.tell(finished(turn_id, "long " * 100_000))
+    assert desk.recorded(turn_id).state == "asked"
+    desk.model.new_chat()
+    desk.model.open(conversation_id)
+    assert desk.view(turn_id).state == "finished"
+    connection.execute("PRAGMA max_page_count = 1000000")
+    desk.ask("And then?")
+    assert desk.asked()[-1].transcript == ({"role": "assistant", "text": "long " * 100_000},)
+
+
 @pytest.mark.parametrize(
     ("question", "title"),
     [

@@ -188,6 +188,14 @@ def test_losses_are_allowed_by_the_user_alone(page, client):
     assert changes(client) == [{"memory.may_lose": True}]
 
 
+def test_losses_that_cannot_be_allowed_say_why(page, client):
+    page.budgets.may_lose.click()
+    client.refuse(protocol.SETTINGS_SET, "The disk is full.")
+    assert not page.budgets.may_lose.isChecked()
+    assert "The disk is full." in page.budgets.may_lose_problem.text()
+    assert not page.budgets.may_lose_problem.isHidden()
+
+
 def test_an_engine_without_budgets_is_not_offered_any(window, client):
     page = window.go_to("memory")
     client.answer(protocol.SETTINGS_GET, protocol.SettingsReply(settings={"memory": {}}))
