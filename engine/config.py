@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -135,21 +135,20 @@ class GenerationSettings(_Table):
     repeat_penalty: float = Field(1.1, ge=0.01, le=3)
     presence_penalty: float = Field(0.0, ge=-2, le=2)
     frequency_penalty: float = Field(0.0, ge=-2, le=2)
+    repeat_window: int = Field(64, ge=0, le=2**20)
+    # 0 is without: what was said before made costlier to say again, and the obvious left out, with this probability.
+    dry_multiplier: float = Field(0.0, ge=0, le=5)
+    xtc_probability: float = Field(0.0, ge=0, le=1)
+    # What the user wants of every answer, beside what models are told anyway.
+    instructions: str = Field("", max_length=4000)
+    # An answer ends before the first of these that it would write.
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] = Field((), max_length=16)
     seed: int | None = Field(None, ge=0)
 
     def sampling(self) -> SamplingParams:
-        return SamplingParams(
-            max_tokens=self.max_answer_tokens,
-            temperature=self.temperature,
-            top_k=self.top_k,
-            top_p=self.top_p,
-            min_p=self.min_p,
-            typical_p=self.typical_p,
-            repeat_penalty=self.repeat_penalty,
-            presence_penalty=self.presence_penalty,
-            frequency_penalty=self.frequency_penalty,
-            seed=self.seed,
-        )
+        """All that is called here as it is there."""
+        same = (field.name for field in fields(SamplingParams) if field.name in GenerationSettings.model_fields)
+        return SamplingParams(max_tokens=self.max_answer_tokens, **{name: getattr(self, name) for name in same})
 
 
 class ModelsSettings(_Table):

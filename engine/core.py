@@ -348,7 +348,7 @@ class Question:
 
     `transcript` is what earlier answers of the same conversation returned, opaque to all but the prompt.
     `priority` says who waits for the answer. `model` is the file of the model that is to answer, "" for the chosen one,
-    "none" for quotes.
+    "none" for quotes. `instructions` are what the user wants of every answer, beside what the model is told anyway.
     """
 
     question_id: str
@@ -361,6 +361,7 @@ class Question:
     filters: Filters = Filters()
     priority: Priority = "interactive"
     model: str = ""
+    instructions: str = ""
 
 
 @dataclass(frozen=True, slots=True)

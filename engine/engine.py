@@ -59,7 +59,13 @@ class Engine:
     """The library and its answers. Make it with `open` (or hand in a listener, as the host does) and close it."""
 
     def __init__(
-        self, home: Home, listener: Publish | None = None, *, warm: bool = False, watches: bool = False
+        self,
+        home: Home,
+        listener: Publish | None = None,
+        *,
+        warm: bool = False,
+        watches: bool = False,
+        lock_patience_seconds: float = 0.0,
     ) -> None:
         """Takes the data folder and starts the workers; nothing heavy is loaded yet.
 
@@ -68,6 +74,7 @@ class Engine:
             listener: Called with every event, on the thread where it happens.
             warm: Load libraries and the chosen model in the background now, and go on with interrupted indexing.
             watches: Keep linked folders in step from now on, beginning with what changed since the last time.
+            lock_patience_seconds: So long another process that has the folder is given to end.
 
         Raises:
             LibraryHeld: Another Ragdoll process has the folder.
@@ -78,7 +85,7 @@ class Engine:
         self.home = home
         self._questions = OpenQuestions()
         self._listeners = Listeners(self._questions, listener)
-        self._lock_file = hold(home)
+        self._lock_file = hold(home, lock_patience_seconds)
         try:
             self._settings = SettingsStore(home.settings_file)
             self._ticker: SnapshotTicker | None = None
@@ -340,7 +347,7 @@ class Engine:
 
         `models`: the one that each names, "" for the chosen one; None: all the same, by `options`.
         """
-        options.setdefault("sampling", self.settings.generation.sampling())
+        options = self._by_settings(options)
         # Many at once are a script's, which can wait for somebody at the window.
         options.setdefault("priority", "batch" if len(texts) > 1 else "interactive")
         questions = [Question(question_id=uuid4().hex, text=text, **options) for text in texts]
@@ -366,7 +373,7 @@ class Engine:
             BadRequest: The question is empty, or sampling or a date of the filters cannot be.
             NothingThere: There is no such collection, or nothing that was read of the library at a path.
         """
-        options.setdefault("sampling", self.settings.generation.sampling())
+        options = self._by_settings(options)
         _check_question(text, options["sampling"])
         self._check_scope(collection, filters)
         documents = self._catalog.stored_documents(collection, filters)
@@ -377,6 +384,11 @@ class Engine:
             return Question(question_id, text, filters=confined_to(document), priority="batch", **options)
 
         return ask_each(documents, ask, self.submit, self.cancel, self.subscribe)
+
+    def _by_settings(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Fields of Question, with those that the settings choose where they are not given."""
+        generation = self.settings.generation
+        return {"sampling": generation.sampling(), "instructions": generation.instructions, **options}
 
     def search(self, query: str, top_k: int, collection: str | None = None, filters: Filters = ANYWHERE) -> Evidence:
         """Passages for one query. Raises as `search_many` does."""

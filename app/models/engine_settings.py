@@ -18,11 +18,14 @@ class EngineSettingsModel(QObject):
 
     settings_changed = Signal()  # values
     request_failed = Signal(str, str)  # a sentence, a way out; what was shown before is true again
+    change_refused = Signal(str)  # a setting that stays as it was
 
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._client = client
         self._tables: dict[str, Any] = {}
+        # Changes that the engine has not answered yet.
+        self._asked: dict[str, int] = {}
         client.became_ready.connect(self.refresh)
         if client.state == "ready":
             self.refresh()
@@ -43,9 +46,16 @@ class EngineSettingsModel(QObject):
 
     def change(self, name: str, value: object) -> None:
         """Asks the engine to change one setting; it refuses what is out of range."""
-        if value != self.value(name):
+        # What is on its way may say otherwise than what was told last.
+        if value != self.value(name) or name in self._asked:
+            self._asked[name] = self._asked.get(name, 0) + 1
             wanted = protocol.SetSettings(changes={name: value})
-            self._client.request(protocol.SETTINGS_SET, wanted, self._on_settings, self._on_error)
+            self._client.request(
+                protocol.SETTINGS_SET,
+                wanted,
+                lambda reply: self._on_changed(name, reply),
+                lambda error: self._on_error(name, error),
+            )
 
     def refresh(self) -> None:
         self._client.request(protocol.SETTINGS_GET, protocol.Nothing(), self._on_settings)
@@ -54,6 +64,17 @@ class EngineSettingsModel(QObject):
         self._tables = reply.settings
         self.settings_changed.emit()
 
-    def _on_error(self, error: WireError) -> None:
+    def _on_changed(self, name: str, reply: protocol.SettingsReply) -> None:
+        self._note_answered(name)
+        self._on_settings(reply)
+
+    def _note_answered(self, name: str) -> None:
+        self._asked[name] -= 1
+        if not self._asked[name]:
+            del self._asked[name]
+
+    def _on_error(self, name: str, error: WireError) -> None:
+        self._note_answered(name)
         self.request_failed.emit(error.sentence, error.way_out)
+        self.change_refused.emit(name)
         self.settings_changed.emit()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QSpinBox, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QPlainTextEdit, QSpinBox, QWidget
 
 from app.widgets import bits
 
@@ -16,6 +17,9 @@ class Control(QObject):
     """What all are: `widget` is what is shown; `show_value` tells nobody, `changed` is only what the user did."""
 
     changed = Signal()
+    # Whether it is changed letter by letter; and whether what was refused stays to be mended.
+    is_typed = False
+    keeps_refused = False
 
     def __init__(self, widget: QWidget, read: Callable[[], object], put: Callable[[object], None]) -> None:
         """`read` takes the value from the widget, `put` shows one in it."""
@@ -34,6 +38,8 @@ class Control(QObject):
 
 class _Figure(Control):
     """A number that is typed or stepped."""
+
+    is_typed = True
 
     def __init__(
         self, spin: QSpinBox | QDoubleSpinBox, read: Callable[[], object], put: Callable[[object], None]
@@ -138,8 +144,35 @@ class Choice(Control):
         self._box.setCurrentIndex(self._values.index(value) if value in self._values else 0)
 
 
+class Paragraph(Control):
+    """Some lines of text; `nothing` stands there while there is none."""
+
+    is_typed = keeps_refused = True
+    _LINES = 4
+
+    def __init__(self, nothing: str) -> None:
+        self._field = QPlainTextEdit()
+        self._field.setPlaceholderText(nothing)
+        self._field.setProperty("kind", "field")
+        self._field.setTabChangesFocus(True)
+        self._field.setAcceptDrops(False)
+        self._field.setFixedHeight(self._field.fontMetrics().lineSpacing() * self._LINES + 20)
+        super().__init__(self._field, self._value, self._put)
+        self._field.textChanged.connect(lambda: self.changed.emit())
+
+    def _value(self) -> object:
+        return self._field.toPlainText()
+
+    def _put(self, value: object) -> None:
+        # The cursor of who is typing stays where it is.
+        if value != self._field.toPlainText():
+            self._field.setPlainText(str(value))
+
+
 class Words(Control):
     """Several words in a line, changed when the line is left or Enter is pressed; `nothing` is what none means."""
+
+    is_typed = True
 
     def __init__(self, nothing: str) -> None:
         self._field = QLineEdit()
@@ -149,15 +182,53 @@ class Words(Control):
         self._field.editingFinished.connect(self._on_edited)
         self._shown: tuple[str, ...] = ()
 
-    def _value(self) -> object:
-        return tuple(self._field.text().replace(",", " ").replace("+", " ").split())
+    def _value(self) -> tuple[str, ...]:
+        return self._read_line(self._field.text())
 
     def _on_edited(self) -> None:
         # The line is left also by who only looked at it.
-        if self.value() != self._shown:
+        if (value := self._value()) != self._shown:
+            self._shown = value
             self.changed.emit()
 
     def _put(self, value: object) -> None:
         words = value if isinstance(value, list | tuple) else ()
         self._shown = tuple(str(word) for word in words)
-        self._field.setText(", ".join(self._shown))
+        self._field.setText(self._written(self._shown))
+
+    def _read_line(self, line: str) -> tuple[str, ...]:
+        return tuple(line.replace(",", " ").replace("+", " ").split())
+
+    def _written(self, words: Sequence[str]) -> str:
+        return ", ".join(words)
+
+
+class Texts(Words):
+    """As words, but each may be any text: a backslash stands before a comma or an outer space that belongs to it."""
+
+    def _read_line(self, line: str) -> tuple[str, ...]:
+        return texts_of(line)
+
+    def _written(self, words: Sequence[str]) -> str:
+        return ", ".join(map(escaped, words))
+
+
+# A text between commas without the spaces around it; a lone backslash at the end of the line is itself.
+_TEXT = re.compile(r"\s*((?:\\.?|[^,\\])*?)\s*(?:,|$)")
+_ESCAPE = re.compile(r"\\(.)")
+_OUTER_SPACE = re.compile(r"^\s|\s$")
+_CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+def texts_of(line: str) -> tuple[str, ...]:
+    """The texts that a line of them, as `escaped` and with commas between, stands for."""
+    found = (_ESCAPE.sub(lambda part: _CONTROLS.get(part[1], part[1]), text) for text in _TEXT.findall(line))
+    return tuple(text for text in found if text)
+
+
+def escaped(text: str) -> str:
+    """A text as it stands in a line of several."""
+    line = re.sub(r"[\\,]", lambda part: "\\" + part[0], text)
+    for letter, control in _CONTROLS.items():
+        line = line.replace(control, "\\" + letter)
+    return _OUTER_SPACE.sub(lambda part: "\\" + part[0], line)

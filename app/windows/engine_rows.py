@@ -7,7 +7,17 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QCoreApplication
 
-from app.widgets.setting_controls import Choice, Control, Decimal, Gibibytes, Number, Switch, Words
+from app.widgets.setting_controls import (
+    Choice,
+    Control,
+    Decimal,
+    Gibibytes,
+    Number,
+    Paragraph,
+    Switch,
+    Texts,
+    Words,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,29 +33,9 @@ class Row:
 def answers() -> tuple[Row, ...]:
     return (
         Row(
-            "generation.temperature", _tr("Temperature"),
-            _tr("0 always chooses the likeliest word; higher is livelier and less exact."),
-            lambda: Decimal(0.0, 2.0, 0.1),
-        ),
-        Row(
-            "generation.repeat_penalty", _tr("Repeat penalty"),
-            _tr("Above 1 words said lately become less likely; 1 leaves them as they are."),
-            lambda: Decimal(0.1, 3.0, 0.05),
-        ),
-        Row(
-            "generation.presence_penalty", _tr("Presence penalty"),
-            _tr("Makes every word said lately less likely by the same amount; below 0 more likely."),
-            lambda: Decimal(-2.0, 2.0, 0.1),
-        ),
-        Row(
-            "generation.frequency_penalty", _tr("Frequency penalty"),
-            _tr("Makes words less likely the more often they were said lately; below 0 more likely."),
-            lambda: Decimal(-2.0, 2.0, 0.1),
-        ),
-        Row(
-            "generation.typical_p", _tr("Typical P"),
-            _tr("Below 1 leaves out words that are too surprising, or too expected; 1 leaves out none."),
-            lambda: Decimal(0.05, 1.0, 0.05),
+            "generation.instructions", _tr("Instructions"),
+            _tr("What you want of every answer. Models are told it beside what Ragdoll tells them anyway."),
+            lambda: Paragraph(_tr("Answer in German, in three sentences at most.")),
         ),
         Row(
             "generation.max_answer_tokens", _tr("Longest answer"),
@@ -68,6 +58,71 @@ def answers() -> tuple[Row, ...]:
             "generation.parallel_answers", _tr("Answers at once"),
             _tr("For so many there is room, where memory allows; others wait. Takes effect when a model is loaded."),
             lambda: Number(1, 64, 1),
+        ),
+    )  # fmt: skip
+
+
+def sampling() -> tuple[Row, ...]:
+    return (
+        Row(
+            "generation.temperature", _tr("Temperature"),
+            _tr("0 always chooses the likeliest word; higher is livelier and less exact."),
+            lambda: Decimal(0.0, 2.0, 0.1),
+        ),
+        Row(
+            "generation.top_k", _tr("Top K"),
+            _tr("So many of the likeliest words are chosen from; 0 is all."),
+            lambda: Number(0, 1000, 5),
+        ),
+        Row(
+            "generation.top_p", _tr("Top P"),
+            _tr("Chosen from are the likeliest words that have this share together; 1 is all."),
+            lambda: Decimal(0.05, 1.0, 0.05),
+        ),
+        Row(
+            "generation.min_p", _tr("Min P"),
+            _tr("Leaves out words that are less likely than this part of the likeliest; 0 leaves out none."),
+            lambda: Decimal(0.0, 1.0, 0.05),
+        ),
+        Row(
+            "generation.typical_p", _tr("Typical P"),
+            _tr("Below 1 leaves out words that are too surprising, or too expected; 1 leaves out none."),
+            lambda: Decimal(0.05, 1.0, 0.05),
+        ),
+        Row(
+            "generation.repeat_penalty", _tr("Repeat penalty"),
+            _tr("Above 1 words said lately become less likely; 1 leaves them as they are."),
+            lambda: Decimal(0.1, 3.0, 0.05),
+        ),
+        Row(
+            "generation.presence_penalty", _tr("Presence penalty"),
+            _tr("Makes every word said lately less likely by the same amount; below 0 more likely."),
+            lambda: Decimal(-2.0, 2.0, 0.1),
+        ),
+        Row(
+            "generation.frequency_penalty", _tr("Frequency penalty"),
+            _tr("Makes words less likely the more often they were said lately; below 0 more likely."),
+            lambda: Decimal(-2.0, 2.0, 0.1),
+        ),
+        Row(
+            "generation.repeat_window", _tr("Lately"),
+            _tr("Tokens back to which the penalties look."),
+            lambda: Number(0, 8192, 16),
+        ),
+        Row(
+            "generation.dry_multiplier", _tr("Against repeating itself (DRY)"),
+            _tr("Makes going on with what was said before costlier with each word of it; 0 is never, 0.8 is usual."),
+            lambda: Decimal(0.0, 5.0, 0.1),
+        ),
+        Row(
+            "generation.xtc_probability", _tr("Leave out the obvious (XTC)"),
+            _tr("As often as this, only the least likely of the likely words is chosen; 0 is never."),
+            lambda: Decimal(0.0, 1.0, 0.1),
+        ),
+        Row(
+            "generation.stop", _tr("Stop before"),
+            _tr("An answer ends where it would write one of these; commas between them, \\n is a new line."),
+            lambda: Texts(_tr("nothing")),
         ),
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
     QLineEdit,
+    QPlainTextEdit,
     QScrollArea,
     QSpinBox,
     QVBoxLayout,
@@ -41,6 +42,11 @@ _PERCENT = (70, 250)
 _WIDEST_PX = 760
 
 
+def _same(told: object, shown: object) -> bool:
+    """Whether a control shows what the engine tells; lists come as JSON has them."""
+    return (tuple(told) if isinstance(told, list) else told) == shown
+
+
 class SettingsPage(Page):
     """The window's settings through AppModels.settings, the engine's through the engine."""
 
@@ -54,6 +60,8 @@ class SettingsPage(Page):
         self._controls: dict[str, Control] = {}
         self._lines: dict[str, QWidget] = {}
         self._turned: set[str] = set()
+        # What the engine said of each when its control was last given a value.
+        self._shown: dict[str, object] = {}
         # A spin box that is being turned is many changes; the engine is told the last one.
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settle.timeout.connect(self._send_engine_settings)
@@ -65,6 +73,7 @@ class SettingsPage(Page):
         self._column.setSpacing(12)
         self._add_appearance()
         self._add_answers_per_question(self._add_rows(self.tr("Answers"), engine_rows.answers()))
+        self._add_rows(self.tr("How words are chosen"), engine_rows.sampling())
         self._add_rows(self.tr("Reading"), engine_rows.reading())
         library = self._add_rows(self.tr("Library"), engine_rows.library())
         self._add_embedder(library)
@@ -77,6 +86,7 @@ class SettingsPage(Page):
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.body.addWidget(scroll, 1)
         self._engine.settings_changed.connect(self._show_engine_settings)
+        self._engine.change_refused.connect(self._on_refused)
         self._engine.request_failed.connect(lambda *words: self.message_told.emit("error", *words))
         self._window.settings_changed.connect(self._show_window_settings)
         self._show_window_settings()
@@ -187,11 +197,13 @@ class SettingsPage(Page):
         text = bits.column(bits.label(name), spacing=2)
         if words:
             text.addWidget(bits.label(words, "small", wraps=True))
-        for part in more:
+        is_wide = isinstance(control, QPlainTextEdit)
+        for part in (*more, control) if is_wide else more:
             text.addWidget(part)
         inner = bits.row(spacing=24)
         inner.addLayout(text, 1)
-        inner.addWidget(control)
+        if not is_wide:
+            inner.addWidget(control)
         line = QWidget()
         line.setLayout(inner)
         section.addWidget(line)
@@ -216,11 +228,28 @@ class SettingsPage(Page):
             line.setVisible(engine.has(name) or not engine.is_known)
         for name, control in self._controls.items():
             control.widget.setEnabled(engine.is_known)
-            if engine.has(name) and not self._settle.isActive():
-                control.show_value(engine.value(name))
+            # Who is typing is not told of what has not changed, nor of an earlier version of the same.
+            if engine.has(name) and name not in self._turned:
+                self._show_told(name, control)
         self.embedder.setEnabled(engine.is_known)
         current = engine.value(_EMBEDDER) or self.tr("the one that comes with Ragdoll")
         self.embedder_name.setText(self.tr("Now: %1").replace("%1", printable(current)))
+
+    def _show_told(self, name: str, control: Control) -> None:
+        value = self._engine.value(name)
+        is_new = name not in self._shown or value != self._shown[name]
+        if name in self._shown and _same(value, control.value()):
+            self._shown[name] = value
+        elif is_new and not (name in self._shown and control.is_typed and control.widget.hasFocus()):
+            self._shown[name] = value
+            control.show_value(value)
+
+    def _on_refused(self, name: str) -> None:
+        """What is true is shown again; of what took a while to write, nothing is taken away."""
+        control = self._controls.get(name)
+        if control is not None and not control.keeps_refused:
+            self._shown[name] = self._engine.value(name)
+            control.show_value(self._engine.value(name))
 
     def _on_engine_control(self, setting: str) -> None:
         self._turned.add(setting)

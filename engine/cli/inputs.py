@@ -5,12 +5,15 @@ from __future__ import annotations
 import getpass
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from engine.errors import BadRequest, NothingThere
+from pydantic import TypeAdapter, ValidationError
+
+from engine.core import SamplingParams
+from engine.errors import BadRequest, NothingThere, first_fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,37 @@ def read_form(file: str | None, what: str) -> str:
         raise NothingThere(f"There is no file {file}.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise BadRequest(f"The {what} {file} cannot be read: {error}.") from error
+
+
+def read_sampling(pairs: Sequence[str], others: Mapping[str, Any]) -> SamplingParams:
+    """The parameters in `pairs`, each `NAME=VALUE` with the value as in JSON or a bare text; the rest as in `others`.
+
+    Raises:
+        BadRequest: No such parameter, or not of its kind; what it may be is checked where it is used.
+    """
+    chosen = dict(map(read_pair, pairs))
+    names = [field.name for field in fields(SamplingParams)]
+    if unknown := [name for name in chosen if name not in names]:
+        raise BadRequest(f"Nothing of sampling is called {unknown[0]!r}.", f"The names are {', '.join(names)}.")
+    try:
+        return TypeAdapter(SamplingParams).validate_python({**others, **chosen})
+    except ValidationError as error:
+        raise BadRequest(f"Nothing can be sampled with {first_fault(error)}.") from error
+
+
+def read_pair(text: str) -> tuple[str, Any]:
+    """`NAME=VALUE`: the value is as in JSON, or a text that is none.
+
+    Raises:
+        BadRequest: It is not of that form.
+    """
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise BadRequest(f"{text!r} is not of the form NAME=VALUE.")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def read_password(file: str | None) -> str:

@@ -32,7 +32,7 @@ def models(options: argparse.Namespace, out: Output) -> None:
             f"{mark} {entry.name}  {entry.file_bytes / 2**30:.2f} GB  {entry.problem or entry.fit}\n    {entry.path}"
         )
         if entry.offer:
-            out.line(f"    {entry.offer} Allow it by `may_lose = true` below [memory] in engine.toml.")
+            out.line(f"    {entry.offer} Allow it: ragdoll settings memory.may_lose=true")
     if not current:
         out.line("No model is in use: answers are quotes from your files.")
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from engine import __version__
-from engine.cli import library, models, questions
+from engine.cli import library, models, questions, settings
 from engine.cli.output import Output
 from engine.core import DEFAULT_COLLECTION
 
@@ -56,6 +56,13 @@ def _declare_questions(command: AddCommand) -> None:
     _add_filters(ask)
     ask.add_argument("--max-tokens", type=_positive, metavar="N")
     ask.add_argument("--seed", type=_seed, metavar="N")
+    ask.add_argument("--temperature", type=float, metavar="T", help="0 always chooses the likeliest token")
+    ask.add_argument("--stop", action="append", metavar="TEXT", help="end before this text; can be given several times")
+    ask.add_argument(
+        "--sampling", action="append", default=[], metavar="NAME=VALUE",
+        help="any other way to choose tokens, for example top_k=20, dry_multiplier=0.8 or logit_bias=[[128001,-5]]",
+    )  # fmt: skip
+    ask.add_argument("--instructions", metavar="TEXT", help="what is wanted of the answer: its language, its form …")
     ask.add_argument("--answers", type=_positive, metavar="N", help="write so many answers to the question")
     ask.add_argument("--beams", type=_positive, metavar="N", help="search along so many beams for the likeliest answer")
     form = ask.add_mutually_exclusive_group()
@@ -94,6 +101,12 @@ def _declare_models(command: AddCommand) -> None:
     shelf = command("models", models.models, "The GGUF models that can answer.")
     shelf.add_argument("action", nargs="?", choices=("list", "use", "add", "measure"), default="list")
     shelf.add_argument("file", nargs="?", metavar="FILE", help='a GGUF file, a known name, or "none" (for use)')
+
+    knobs = command("settings", settings.settings, "All settings of the engine, or those that are named or changed.")
+    knobs.add_argument(
+        "names", nargs="*", metavar="NAME[=VALUE]",
+        help="for example memory.may_lose=true; the value is as in JSON, null leaves it to the machine",
+    )  # fmt: skip
 
 
 def _add_filters(command: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli import documents, words
-from engine.cli.inputs import read_batch, read_form
+from engine.cli.inputs import read_batch, read_form, read_sampling
 from engine.cli.output import Output
 from engine.config import Settings
 from engine.core import Filters, SamplingParams
@@ -56,6 +56,8 @@ def ask(options: argparse.Namespace, out: Output) -> None:
             "filters": _filters(options),
             "sampling": _sampling(options, engine.settings),
         }
+        if options.instructions is not None:
+            asking["instructions"] = options.instructions
         if options.batch:
             asking["priority"] = "batch"
             lines = read_batch(options.batch, "question", "query")
@@ -91,13 +93,15 @@ def _sampling(options: argparse.Namespace, settings: Settings) -> SamplingParams
     chosen = {
         "max_tokens": options.max_tokens,
         "seed": options.seed,
+        "temperature": options.temperature,
+        "stop": options.stop,
         "num_answers": options.answers,
         "beam_width": options.beams,
         "grammar": read_form(options.grammar, "grammar"),
         "json_schema": read_form(options.json_schema, "JSON schema"),
     }
-    defaults = asdict(settings.generation.sampling())
-    return SamplingParams(**{**defaults, **{name: value for name, value in chosen.items() if value is not None}})
+    given = {name: value for name, value in chosen.items() if value is not None}
+    return read_sampling(options.sampling, {**asdict(settings.generation.sampling()), **given})
 
 
 def _filters(options: argparse.Namespace) -> Filters:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
-from itertools import chain
+from itertools import chain, product
 
 import resources
 from engine.core import Passage
@@ -75,8 +75,11 @@ def compose(
     reserve_tokens: int,
     reordering: Reordering | None = None,
     today: date | None = None,
+    wishes: str = "",
 ) -> Prompt:
     """The longest prompt that fits: instructions, newest turns, passages best first (the last one cut), the question.
+
+    `wishes` are what the user wants of every answer; they end the instructions.
 
     Raises:
         PromptTooLong: Even the bare question does not fit.
@@ -84,7 +87,7 @@ def compose(
     budget = speaker.context_tokens - reserve_tokens
     asked_on = today if speaker.tells_day else None
     bare = asking(question, (), asked_on)
-    before = _instructions(bare, speaker, budget)
+    before = _instructions(wishes, bare, speaker, budget)
     turns = _turns_kept(before, history, bare, speaker, budget)
     before = [*before, *_messages(turns, speaker)]
     evidence = [EvidencePassage.of(passage) for passage in passages]
@@ -144,17 +147,17 @@ def _order(prompt: Prompt, scores: Sequence[float], speaker: Speaker, reordering
     return along_kept(scores, lengths, is_kept, reordering.max_loss, uses)
 
 
-def _instructions(question: Message, speaker: Speaker, budget: int) -> list[Message]:
-    """The fullest instructions that leave most of the context to question and passages."""
+def _instructions(wishes: str, question: Message, speaker: Speaker, budget: int) -> list[Message]:
+    """The fullest instructions that leave most of the context to question and passages; wishes rather than words."""
     bare = _count([question], speaker)
     if bare > budget:
         raise PromptTooLong(
             f"The question is too long for this model, which reads {speaker.context_tokens:,} tokens at a time.",
             "Shorten the question or choose a model with a larger context.",
         )
-    for name in ("prompts/answer.txt", "prompts/answer_short.txt"):
-        part = PromptPart(resources.text(name).strip(), kind="instructions")
-        message = Message("system", (part,))
+    for wanted, name in product(dict.fromkeys((wishes, "")), ("prompts/answer.txt", "prompts/answer_short.txt")):
+        text = f"{resources.text(name).strip()}\n\n{wanted}".strip()
+        message = Message("system", (PromptPart(text, kind="instructions"),))
         if _count([message, question], speaker) - bare <= (budget - bare) // 4:
             return [message]
     return []

@@ -274,6 +274,7 @@ class UnderWay:
             answer_reserve(question.sampling.max_tokens, loaded.speaker.context_tokens),
             Reordering(loaded.peek, self._reorder_loss(), self._hot.uses) if loaded.peek else None,
             date.today(),
+            question.instructions.strip(),
         )
 
     def _note_ahead(self, event: StepEvent, loaded: LoadedModel) -> None:

@@ -12,9 +12,9 @@ class Ask(Message):
     """A question. Its answer comes as `answer.*` notifications and ends in exactly one of finished, cancelled, failed.
 
     `transcript` is the concatenation of the `segments` that the answers of this conversation returned.
-    `sampling` None means the engine's settings; `num_answers` is for who leaves the rest to them. `priority` says who
-    waits for the answer. `model` is the file of the model that is to answer, "" for the one that is chosen, "none"
-    for quotes.
+    `sampling` and `instructions` None mean the engine's settings; `num_answers` is for who leaves the rest to them.
+    `priority` says who waits for the answer. `model` is the file of the model that is to answer, "" for the one
+    that is chosen, "none" for quotes.
     """
 
     question_id: str
@@ -28,6 +28,7 @@ class Ask(Message):
     filters: Filters = Filters()
     priority: Priority = "interactive"
     model: str = ""
+    instructions: str | None = None
 
 
 class CancelQuestion(Message):

@@ -177,6 +177,20 @@ def test_models_are_added_used_and_listed(library, tmp_path: Path):
     assert ragdoll.json("models", "use", "none")["current"] is None
 
 
+def test_settings_are_told_and_turned_all_or_none(tmp_path: Path, new_home: NewHome):
+    ragdoll = Ragdoll(new_home(tmp_path / "home"))
+    known = ragdoll.json("settings")["settings"]
+    assert (known["memory.may_lose"], known["generation.stop"]) == (False, [])
+    turned = ragdoll.json("settings", "memory.may_lose=true", 'generation.stop=["END"]', "generation.seed=7")
+    assert turned["settings"] == {"memory.may_lose": True, "generation.stop": ["END"], "generation.seed": 7}
+    ragdoll.json("settings", "generation.seed=null")
+    assert ragdoll.run_here("settings", "generation.seed", "generation.stop").out == (
+        'generation.seed=null\ngeneration.stop=["END"]\n'
+    )
+    _is_told(ragdoll.run_here("settings", "generation.seed=5", "generation.temperature=hot"), BAD_ARGUMENTS)
+    assert ragdoll.json("settings", "generation.seed")["settings"] == {"generation.seed": None}
+
+
 NOWHERE, BAD_ARGUMENTS, FAILED = 4, 2, 1
 FAILURES = [
     (["add", "/nowhere/at/all"], NOWHERE),
@@ -192,6 +206,11 @@ FAILURES = [
     (["ask", "x", "--model", __file__], FAILED),
     (["models", "use"], BAD_ARGUMENTS),
     (["models", "measure"], BAD_ARGUMENTS),
+    (["settings", "generation.wit"], BAD_ARGUMENTS),
+    (["settings", "generation.wit=9"], BAD_ARGUMENTS),
+    (["settings", "=9"], BAD_ARGUMENTS),
+    (["ask", "x", "--sampling", "wit=9"], BAD_ARGUMENTS),
+    (["ask", "x", "--temperature", "nan"], BAD_ARGUMENTS),
     (["nonsense"], BAD_ARGUMENTS),
     ([], BAD_ARGUMENTS),
 ]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.config import GenerationSettings, Home, Settings, SettingsStore, write_atomically
+from engine.core import SamplingParams
 from engine.errors import BadRequest, DiskFull
 
 
@@ -135,9 +136,23 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path):
 
 
 def test_how_answers_are_sampled_follows_the_settings():
-    chosen = {"typical_p": 0.8, "repeat_penalty": 1.3, "presence_penalty": 0.5, "frequency_penalty": -0.5}
-    sampling = GenerationSettings(**chosen).sampling()
+    chosen = {
+        "temperature": 0.9, "top_k": 7, "top_p": 0.6, "min_p": 0.1, "typical_p": 0.8, "seed": 3, "repeat_window": 9,
+        "repeat_penalty": 1.3, "presence_penalty": 0.5, "frequency_penalty": -0.5, "stop": ("END", "\n"),
+        "dry_multiplier": 0.8, "xtc_probability": 0.5,
+    }  # fmt: skip
+    sampling = GenerationSettings(max_answer_tokens=77, **chosen).sampling()
     assert {name: getattr(sampling, name) for name in chosen} == chosen
+    assert sampling.max_tokens == 77
+    assert GenerationSettings().sampling() == SamplingParams()
+
+
+def test_texts_at_which_answers_stop_are_none_of_them_empty(tmp_path: Path):
+    store = SettingsStore(tmp_path / "engine.toml")
+    store.change({"generation.stop": ["User:", "\n\n"]})
+    assert SettingsStore(tmp_path / "engine.toml").settings.generation.stop == ("User:", "\n\n")
+    with pytest.raises(BadRequest, match=r"generation\.stop"):
+        store.change({"generation.stop": ["User:", ""]})
 
 
 def test_budgets_of_tiers_are_checked_and_can_be_given_back_to_the_machine(tmp_path: Path):

@@ -499,6 +499,36 @@ def test_penalties_are_told_and_changed_like_all_settings(window, client, qtbot)
     qtbot.waitUntil(lambda: told() == {f"generation.{name}": value for name, value in wanted.items()})
 
 
+def test_what_is_wanted_of_every_answer_can_be_told(window, client, qtbot):
+    page = window.go_to("settings")
+    settings = {"generation": {"instructions": "Be brief."}}
+    client.answer(protocol.SETTINGS_GET, protocol.SettingsReply(settings=settings))
+    field = page.engine_control("generation.instructions")
+    assert field.toPlainText() == "Be brief."
+    field.setPlainText("Be brief.\nAnswer in verse.")
+    qtbot.waitUntil(lambda: bool(client.asked(protocol.SETTINGS_SET)))
+    assert client.asked(protocol.SETTINGS_SET)[0].changes == {"generation.instructions": "Be brief.\nAnswer in verse."}
+
+
+def test_how_words_are_chosen_can_be_changed(window, client, qtbot):
+    generation = {"top_k": 40, "min_p": 0.05, "dry_multiplier": 0.0, "stop": ["\n\n", "a, b"]}
+    page = window.go_to("settings")
+    client.answer(protocol.SETTINGS_GET, protocol.SettingsReply(settings={"generation": generation}))
+    stops = page.engine_control("generation.stop")
+    assert stops.text() == r"\n\n, a\, b"
+    page.engine_control("generation.top_k").setValue(5)
+    page.engine_control("generation.dry_multiplier").setValue(0.8)
+    stops.setText(r"END, \n")
+    stops.editingFinished.emit()
+
+    def told() -> dict[str, object]:
+        return {name: value for asked in client.asked(protocol.SETTINGS_SET) for name, value in asked.changes.items()}
+
+    wanted = {"generation.top_k": 5, "generation.dry_multiplier": 0.8, "generation.stop": ("END", "\n")}
+    qtbot.waitUntil(lambda: told() == wanted)
+    assert not page.shows("generation.xtc_probability")
+
+
 def test_a_refused_setting_returns_to_what_is_true(window, client, qtbot):
     page = settings_page(window, client)
     page.engine_control("generation.temperature").setValue(1.5)
@@ -506,6 +536,32 @@ def test_a_refused_setting_returns_to_what_is_true(window, client, qtbot):
     client.refuse(protocol.SETTINGS_SET, "That is too high.")
     assert page.engine_control("generation.temperature").value() == 0.3
     assert window.message_bar.sentence == "That is too high."
+
+
+def test_what_is_being_typed_is_not_overwritten_by_the_reply_to_something_else(window, client, qtbot):
+    page = window.go_to("settings")
+    generation = {"temperature": 0.3, "top_k": 40, "stop": ["END"]}
+    client.answer(protocol.SETTINGS_GET, protocol.SettingsReply(settings={"generation": generation}))
+    page.engine_control("generation.temperature").setValue(0.9)
+    qtbot.waitUntil(lambda: bool(client.asked(protocol.SETTINGS_SET)))
+    top_k, stops = page.engine_control("generation.top_k"), page.engine_control("generation.stop")
+    top_k.lineEdit().setText("1")
+    stops.setText("END, Use")
+    told = {"generation": {**generation, "temperature": 0.9}}
+    client.answer(protocol.SETTINGS_SET, protocol.SettingsReply(settings=told))
+    assert (top_k.lineEdit().text(), stops.text()) == ("1", "END, Use")
+    assert page.engine_control("generation.temperature").value() == 0.9
+
+
+def test_instructions_that_are_refused_stay_to_be_mended(window, client, qtbot):
+    page = window.go_to("settings")
+    client.answer(protocol.SETTINGS_GET, protocol.SettingsReply(settings={"generation": {"instructions": ""}}))
+    field = page.engine_control("generation.instructions")
+    field.setPlainText("Too long. " * 1000)
+    qtbot.waitUntil(lambda: bool(client.asked(protocol.SETTINGS_SET)))
+    client.refuse(protocol.SETTINGS_SET, "That is too long.")
+    assert field.toPlainText() == "Too long. " * 1000
+    assert window.message_bar.sentence == "That is too long."
 
 
 def test_until_the_engine_tells_its_settings_they_cannot_be_changed(window):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.inputs import BatchLine, read_batch, read_form, read_password
+from engine.cli.inputs import BatchLine, read_batch, read_form, read_pair, read_password, read_sampling
 from engine.cli.parser import make_parser
 from engine.errors import BadRequest, NothingThere
 
@@ -74,3 +74,35 @@ def test_an_answer_has_one_form(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         make_parser().parse_args(["ask", "Who?", "--json-schema", "a.json", "--grammar", "b.gbnf"])
     assert "not allowed with" in capsys.readouterr().err
+
+
+def test_how_tokens_are_chosen_is_named_one_by_one():
+    others = {"temperature": 0.7, "top_k": 10, "stop": ["END"]}
+    pairs = ["top_k=20", "mirostat=true", "logit_bias=[[7, -Infinity]]", "grammar=root ::= [=]"]
+    params = read_sampling(pairs, others)
+    assert (params.temperature, params.top_k, params.mirostat, params.stop) == (0.7, 20, True, ("END",))
+    assert params.logit_bias == ((7, float("-inf")),)
+    assert params.grammar == "root ::= [=]"
+
+
+def test_what_is_no_way_to_choose_tokens_is_refused_with_a_sentence():
+    with pytest.raises(BadRequest, match="called 'topk'") as refused:
+        read_sampling(["topk=20"], {})
+    assert "top_k" in refused.value.way_out
+    with pytest.raises(BadRequest, match="top_k"):
+        read_sampling(["top_k=many"], {})
+    with pytest.raises(BadRequest, match="NAME=VALUE"):
+        read_sampling(["top_k"], {})
+
+
+def test_a_value_is_read_as_json_or_else_as_it_stands():
+    assert read_pair("a=1.5") == ("a", 1.5)
+    assert read_pair("a=null") == ("a", None)
+    assert read_pair("a=b=c") == ("a", "b=c")
+    assert read_pair("a=") == ("a", "")
+
+
+def test_sampling_can_be_told_in_all_its_ways():
+    asked = ["ask", "Who?", "--temperature", "0", "--stop", "END", "--stop", "\n", "--sampling", "top_k=3"]
+    parsed = make_parser().parse_args(asked)
+    assert (parsed.temperature, parsed.stop, parsed.sampling) == (0.0, ["END", "\n"], ["top_k=3"])

@@ -1,0 +1,40 @@
+"""The command `settings`: every knob of the engine by its dotted name, to be seen and to be turned."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from engine.cli.inputs import read_pair
+from engine.cli.output import Output
+from engine.config import Settings
+from engine.engine import Engine
+from engine.errors import BadRequest
+
+
+def settings(options: argparse.Namespace, out: Output) -> None:
+    """Changes those that are given as NAME=VALUE, all or none; then tells those that were named, or all."""
+    changes = dict(read_pair(text) for text in options.names if "=" in text)
+    with Engine.open() as engine:
+        if changes:
+            engine.change_settings(changes)
+        known = by_name(engine.settings)
+    names = [text.partition("=")[0] for text in options.names] or list(known)
+    if unknown := [name for name in names if name not in known]:
+        raise BadRequest(f"There is no setting named {unknown[0]!r}.", "ragdoll settings lists them all.")
+    told = {name: known[name] for name in names}
+    if out.is_json:
+        out.json({"settings": told})
+        return
+    for name, value in told.items():
+        out.line(f"{name}={json.dumps(value, ensure_ascii=False)}")
+
+
+def by_name(tables: Settings) -> dict[str, Any]:
+    """All settings that this engine knows: those of a newer one are kept in the file, and are nothing here."""
+    return {
+        f"{table}.{key}": getattr(getattr(tables, table), key)
+        for table in Settings.model_fields
+        for key in type(getattr(tables, table)).model_fields
+    }
