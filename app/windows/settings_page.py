@@ -198,8 +198,11 @@ class SettingsPage(Page):
         if words:
             text.addWidget(bits.label(words, "small", wraps=True))
         is_wide = isinstance(control, QPlainTextEdit)
-        for part in (*more, control) if is_wide else more:
+        for part in more:
             text.addWidget(part)
+        if is_wide:
+            text.addSpacing(6)
+            text.addWidget(control)
         inner = bits.row(spacing=24)
         inner.addLayout(text, 1)
         if not is_wide:

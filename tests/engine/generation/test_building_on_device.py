@@ -23,7 +23,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch, *devices: Device, reserve_bytes: 
 
 
 def test_a_device_that_others_have_filled_is_not_computed_on(monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(NoRoomToLoad, match="191 MiB of it are left") as found:
+    with pytest.raises(NoRoomToLoad, match="Only 191 MiB of the memory of CUDA0 are free") as found:
         looked_at(monkeypatch, Device("CUDA0", "", 8 << 30, 200 * 10**6))
     assert not found.value.is_in_memory
 
