@@ -27,6 +27,7 @@ from engine.embedder.setup import Setup, batches
 from engine.embedder.spec import EmbedderSpec
 from engine.embedder.trial import PutOff
 from engine.embedder.turnstile import Turnstile
+from engine.embedder.windows import parts_of
 from engine.embedder.workers import at_once
 from engine.errors import EmbedderUnavailable
 from engine.giving_way import GivingWay
@@ -49,6 +50,8 @@ COMING_BYTES = 256 * MIB
 # So much must be free then. Where a model is streamed it never is: layers that torch pushed out would cost answers more
 # than documents gain.
 ROOM_BYTES = 2 * COMING_BYTES
+# Of chunks, with the marks around them: whoever reads as much reads them whole.
+MOST_CHUNK_TOKENS = 242
 AroundLoading = Callable[[], AbstractContextManager[None]]
 
 
@@ -329,7 +332,12 @@ class Embedder:
         Raises:
             EmbedderUnavailable: The model cannot be loaded.
         """
-        return self._embed(texts, is_question=False, is_urgent=is_urgent)
+        self.load()
+        models = self._models
+        if not texts or not models or models[0].max_tokens >= MOST_CHUNK_TOKENS:
+            return self._embed(texts, is_question=False, is_urgent=is_urgent)
+        parts = parts_of(texts, models[0].lengths(texts), models[0].max_tokens)
+        return parts.joined(self._embed(parts.texts, is_question=False, is_urgent=is_urgent), len(texts))
 
     def embed_questions(self, texts: Sequence[str]) -> Vectors:
         """Vectors (n, d) of questions, in the order of `texts`; goes before any waiting documents.

@@ -319,7 +319,8 @@ class CacheFiles:
         except OSError as error:
             self._tell(error)
         if outcome != "written":
-            # The one before may hold what is to be forgotten.
+            # The one before may hold what is to be forgotten, and so may what a crash left half written.
+            cache_io.delete(path.with_suffix(".tmp"))
             self._delete(path)
 
     def _delete(self, path: Path) -> None:

@@ -61,6 +61,11 @@ class Prompt:
     messages: tuple[Message, ...] = ()
     asked_on: date | None = None
 
+    @property
+    def documents(self) -> frozenset[int]:
+        """All whose text it holds, that of earlier turns as well."""
+        return frozenset().union(*(segment.documents for segment in self.segments))
+
 
 def answer_reserve(max_tokens: int, context_tokens: int) -> int:
     """Tokens kept free for the answer: what was asked for, but at most a quarter of a small context."""

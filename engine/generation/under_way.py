@@ -95,6 +95,10 @@ class UnderWay:
         """
         question = in_flight.question
         guess = self._ahead.settle(loaded.loop, question.question_id, evidence.passages)
+        if guess is not None and not self._are_known(guess.prompt.documents):
+            # Earlier turns held text of what has been removed since it was read.
+            self._ahead.drop(loaded.loop, question.question_id)
+            guess = None
         prompt = guess.prompt if guess is not None else self._prompt(question, evidence.passages, loaded)
         answering = Answering(in_flight, evidence, prompt, loaded.speaker, self._publish)
         if guess is not None:

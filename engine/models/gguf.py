@@ -336,7 +336,9 @@ def _shape(path: Path, metadata: Mapping[str, Any], tensors: list[TensorExtent],
         file_bytes=file_bytes,
         has_chat_template=bool(metadata.get("tokenizer.chat_template")),
         expert_share=_expert_bytes(tensors) / max(1, sum(layer_bytes)),
-        expert_use=min(1.0, int(number("expert_used_count", 1)) / max(1, int(number("expert_count", 1)))),
+        expert_use=min(
+            1.0, max(_per_layer(number("expert_used_count", 1), num_layers)) / max(1, int(number("expert_count", 1)))
+        ),
         width=int(number("embedding_length")),
         stage_bytes=largest_stage_bytes(_sizes_by_layer(tensors, num_layers)),
     )
@@ -381,8 +383,8 @@ def _kv_cell_bytes(number: Any, num_layers: int) -> Iterator[int]:
     width = int(number("embedding_length"))
     for layer in range(num_layers):
         head_width = width // max(1, heads[layer])
-        key_length = int(number("attention.key_length", head_width))
-        value_length = int(number("attention.value_length", head_width))
+        key_length = _per_layer(number("attention.key_length", head_width), num_layers)[layer]
+        value_length = _per_layer(number("attention.value_length", head_width), num_layers)[layer]
         yield kv_heads[layer] * (key_length + value_length) * F16_BYTES
 
 

@@ -158,18 +158,24 @@ def _whole(chunks: Iterable[Hit]) -> dict[int, Hit]:
 
 
 def _without_contained(passages: Sequence[Hit]) -> list[Hit]:
+    """Each text once: what lies within another is left out, and the other stands where the first of both stood."""
     kept: list[Hit] = []
     for passage in passages:
-        if not any(
-            (passage.document_id, passage.page) == (other.document_id, other.page) and _is_within(passage, other)
-            for other in kept
-        ):
+        if any(_is_within(passage, other) for other in kept):
+            continue
+        inside = [place for place, other in enumerate(kept) if _is_within(other, passage)]
+        if inside:
+            first = kept[inside[0]]
+            kept[inside[0]] = replace(passage, row_id=first.row_id, ordinal=first.ordinal, score=first.score)
+            kept = [other for place, other in enumerate(kept) if place not in inside[1:]]
+        else:
             kept.append(passage)
     return kept
 
 
 def _is_within(inner: Hit, outer: Hit) -> bool:
-    return outer.start <= inner.start and inner.end <= outer.end
+    is_same_page = (inner.document_id, inner.page) == (outer.document_id, outer.page)
+    return is_same_page and outer.start <= inner.start and inner.end <= outer.end
 
 
 def _common(first: str, second: str) -> str:

@@ -67,4 +67,23 @@ def _formats(word: str) -> tuple[str, ...]:
     return _FORMAT_OF_ENDING.get(word, (word,))
 
 
-_FORMAT_OF_ENDING = {"md": ("markdown",), "txt": ("text",), "htm": ("html",)}
+# Where parsers have another name for what lies in a file.
+_FORMAT_OF_ENDING = {
+    **dict.fromkeys(("md", "mkd", "mdx", "qmd"), ("markdown",)),
+    **dict.fromkeys(("txt", "log"), ("text",)),
+    **dict.fromkeys(("htm", "xhtml", "mhtml"), ("html",)),
+    **dict.fromkeys(("csv", "tsv", "tab"), ("table",)),
+    **dict.fromkeys(("eml", "emlx", "msg"), ("mail",)),
+    **dict.fromkeys(("mbox", "mailbox"), ("mailbox", "mail")),
+    **dict.fromkeys(("zip", "tar", "gz", "tgz", "bz2", "xz"), ("archive",)),
+    **dict.fromkeys(("png", "jpg", "jpeg", "tif", "tiff", "gif", "webp", "bmp", "picture"), ("picture",)),
+    "word": _WORD,
+    "excel": _SPREADSHEETS,
+    "powerpoint": _PRESENTATIONS,
+    "ipynb": ("notebook",),
+    "jsonl": ("json",),
+    "ndjson": ("json",),
+    "yml": ("yaml",),
+    "latex": ("tex",),
+    **dict.fromkeys(("py", "js", "ts", "java", "c", "cpp", "h", "rs", "go", "rb", "sh", "sql"), ("code",)),
+}

@@ -60,8 +60,9 @@ _RELATION = "|".join(word.replace(" ", r"\s+") for word in sorted(_RELATIONS, ke
 _DATED = re.compile(
     rf"(?P<lead>\b{_PREPOSITION}\s+(?:{_ARTICLE}\s+)?)?\b(?P<noun>(?P<kind>{_KIND})|{_FILES})\s+(?P<when>"
     rf"(?P<changed>{_CHANGED})?(?P<relation>{_RELATION})\s+(?P<date>{DATE})|(?:{_CHANGED})(?P<bare>{RELATIVE_DATE}))"
-    # "from March to June" is two dates, of which we have read one.
-    r"(?!\s*(?:to|until|till|bis|hasta|and|und|y|-|–|/)\s*\d)",
+    # "From March to June" is two dates, of which we have read one; and of "March 5" we would have read a part.
+    rf"(?!\s*(?:,|-|–|/|\b(?:to|through|until|till|bis|hasta|and|or|und|oder|y|o|al?)\b)\s*(?:\d|{DATE}))"
+    r"(?!\s+(?:(?:de|del|of)\s+)?\d)",
     re.IGNORECASE,
 )
 

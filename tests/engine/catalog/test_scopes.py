@@ -136,6 +136,36 @@ def test_files_and_folders_are_found_by_their_names(catalog: Catalog, name: str,
     assert named.folders == {path for path in paths if path not in LIBRARY}
 
 
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/home/work/Mietvertrag Hauptstraße 5.pdf", "mietvertrag hauptstraße 5"),
+        ("/home/work/Mietvertrag Hauptstraße 5.pdf", "MIETVERTRAG HAUPTSTRASSE 5.PDF"),
+        ("/home/work/Договоры", "договоры"),
+        ("/home/work/租赁合同", "租赁合同"),
+        ("/home/work/Eﬃzienz.txt", "effizienz"),
+    ],
+)
+def test_names_in_any_letters_are_found_in_whatever_case(catalog: Catalog, path: str, name: str) -> None:
+    put(catalog, path, "pdf", "2025-01-01")
+    assert catalog.paths_named([name]).files == {path}
+
+
+def test_thousands_of_files_names_and_places_are_looked_for_at_once(catalog: Catalog) -> None:
+    ids = set()
+    for number in range(1500):
+        path = f"/elsewhere/{number}.pdf"
+        catalog.add_root("Single files", path, is_folder=False, device=1)
+        if number % 100 == 0:
+            ids.add(put(catalog, path, "pdf", "2025-01-01"))
+    assert catalog.ids_in_scope("Single files", Filters()) == ids
+    paths = tuple(f"/elsewhere/{number}.pdf" for number in range(1500))
+    assert catalog.ids_in_scope(None, Filters(paths=paths)) == ids
+    assert catalog.paths_named([f"{number}" for number in range(1200)]).files == {
+        f"/elsewhere/{number}.pdf" for number in range(0, 1200, 100)
+    }
+
+
 def test_the_counts_come_from_an_index_alone(catalog: Catalog) -> None:
     plan = catalog._database.rows(
         "EXPLAIN QUERY PLAN SELECT count(*), sum(d.num_chunks) FROM documents d WHERE d.num_chunks > 0"

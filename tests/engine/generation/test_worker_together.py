@@ -362,6 +362,23 @@ def test_what_was_removed_since_it_was_found_is_not_read_ahead(ahead_desk):
     assert ahead_desk.loader.loaded_now.documents() <= {1}
 
 
+def test_what_was_removed_of_earlier_turns_since_a_guess_is_not_read_again(ahead_desk):
+    ahead_desk.known = {1, 2, 3}
+    ahead_desk.ask("Why?", "first", evidence=replace(EVIDENCE, passages=EVIDENCE.passages[:2]), max_tokens=2)
+    transcript = ahead_desk.end_of("first").answer.segments
+    later = replace(EVIDENCE, passages=EVIDENCE.passages[2:])
+    sampling = SamplingParams(max_tokens=8, temperature=0.0)
+    in_flight = QuestionInFlight(Question("q", "How?", transcript=transcript, sampling=sampling))
+    ahead_desk.worker.expect(in_flight, later.passages)
+    ahead_desk.ask("Other?", "other", evidence=later, max_tokens=2)
+    ahead_desk.end_of("other")
+    ahead_desk.known = {2, 3}
+    ahead_desk.worker.forget_removed()
+    ahead_desk.worker.submit(in_flight, later)
+    assert isinstance(ahead_desk.end_of(), AnswerFinished)
+    assert ahead_desk.loader.loaded_now.documents() <= {2, 3}
+
+
 def test_a_wrong_guess_costs_the_question_nothing(ahead_desk):
     in_flight = expected(ahead_desk, EVIDENCE.passages[:1])
     ahead_desk.worker.submit(in_flight, EVIDENCE)

@@ -146,3 +146,14 @@ def test_a_small_document_that_has_grown_leaves_the_rest_of_the_room_to_others()
     growth = estimated_tokens(PAGE) - estimated_tokens(chunks[0].text)
     grown = whole(passages, [*chunks, *others], Room(100, sizes + 2 * growth))
     assert [(one.document_id, one.start, one.end) for one in grown] == [(1, 0, len(PAGE)), (2, 0, len(PAGE))]
+
+
+def test_a_document_that_grows_from_its_second_passage_stands_where_the_first_stood():
+    chunks = [cut(0, 24), cut(25, 64), cut(66, len(PAGE))]
+    passages = [replace(chunks[0], score=0.9), replace(chunks[1], score=0.8)]
+    sizes = sum(estimated_tokens(passage.text) for passage in passages)
+    # Enough for what the second lacks of the document, and not for what the first does.
+    room = Room(100, sizes + estimated_tokens(PAGE) - estimated_tokens(chunks[1].text))
+    [passage] = whole(passages, chunks, room)
+    assert (passage.start, passage.end) == (0, len(PAGE))
+    assert (passage.row_id, passage.score) == (chunks[0].row_id, 0.9)

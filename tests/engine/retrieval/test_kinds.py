@@ -16,6 +16,11 @@ from engine.retrieval.kinds import FORMATS_OF_KIND, formats_named
         (["slides", "docx"], (*FORMATS_OF_KIND["presentations"], "docx")),
         (["md", "txt"], ("markdown", "text")),
         (["code"], ("code",)),
+        (["csv", "TSV"], ("table",)),
+        (["eml", "msg"], ("mail",)),
+        (["mbox"], ("mailbox", "mail")),
+        (["ipynb", "py"], ("notebook", "code")),
+        (["word"], ("docx", "doc", "odt", "rtf")),
         ([], ()),
     ],
 )

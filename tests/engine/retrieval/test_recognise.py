@@ -137,6 +137,13 @@ def test_a_date_of_files_is_recognised(question: str, since: str, until: str):
     [
         "Which treaties were signed since March 2025?",
         "What does the law of 2024 say?",
+        "What do the files changed from March to June say about rent?",
+        "Was sagen Dateien geändert von Januar bis März 2025 zur Miete?",
+        "What do documents changed from March 2024 to 2025 say about rent?",
+        "What do files changed in 2023 or 2024 say about rent?",
+        "What do files changed after March 5 say about rent?",
+        "What do files changed since March 5 2024 say about rent?",
+        "Qué dicen los archivos modificados en marzo de 2024 a 2025 del alquiler?",
         "documents from March to 5 June 2024 about rent",
         "documents from 31 February 2024 about rent",
         "Compare documents from 2023 with documents from 2024",
