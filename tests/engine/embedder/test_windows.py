@@ -30,8 +30,8 @@ def test_vectors_of_parts_make_that_of_the_text():
 
 
 def test_the_end_of_a_text_is_found_by_a_model_that_reads_little(monkeypatch):
-    filler = "The harvest was good and the barns were full of grain that year. " * 8
-    text = filler + "A mutex guards data that several threads share."
+    filler = "The harvest was good and the barns were full of grain that year. " * 5
+    text = filler + "A mutex guards data that several threads share. Threads share data safely through a lock. " * 3
 
     def best(window: int) -> float:
         monkeypatch.setattr(NumpyBert, "max_tokens", window, raising=False)
@@ -46,4 +46,4 @@ def test_the_end_of_a_text_is_found_by_a_model_that_reads_little(monkeypatch):
 
     whole = best(64)
     monkeypatch.setattr(model, "MOST_CHUNK_TOKENS", 1)
-    assert whole > best(64) + 0.05
+    assert whole > best(64) + 0.2
