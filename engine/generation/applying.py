@@ -17,7 +17,7 @@ from pathlib import Path
 from engine.config import MIB
 from engine.core import Tier
 from engine.errors import ModelError, ModelLoadFailed, NotStreamable
-from engine.generation.building import OpenContext, cells_of, keeper_over, open_context
+from engine.generation.building import OpenContext, cells_of, keeper_over, least_left_bytes, open_context
 from engine.generation.cells import Cells
 from engine.generation.changing import Change, change_of
 from engine.generation.context import Context
@@ -346,8 +346,8 @@ def _both_fit(loaded: LoadedModel, plan: LoadPlan, hardware: Hardware, ledger: L
     buffers = sum(loaded.context.compute_bytes.values()) * max(1, plan.spec.n_ubatch) // loaded.context.n_ubatch
     needed = {tier: cell_bytes(plan.shape, plan.placement, tier) * plan.spec.num_cells for tier in free}
     needed["gpu" if plan.placement.n_gpu_layers else "ram"] += buffers
-    # Of a device half the reserve has to be left (building.py), or the new context is closed again.
-    spare = {"ram": SPARE_BYTES, "gpu": max(SPARE_BYTES, plan.settings.memory.device_reserve_bytes // 2)}
+    # Else the new context is closed again.
+    spare = {"ram": SPARE_BYTES, "gpu": max(SPARE_BYTES, least_left_bytes(plan))}
     return all(num_bytes + spare[tier] <= free[tier] for tier, num_bytes in needed.items() if num_bytes)
 
 

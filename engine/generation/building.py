@@ -146,6 +146,11 @@ def keeper_over(plan: LoadPlan, context: Context, cells: Cells, ledger: Ledger, 
     return keeper
 
 
+def least_left_bytes(plan: LoadPlan) -> int:
+    """What has to be left of a device beside a context: half of what is kept free of it."""
+    return plan.settings.memory.device_reserve_bytes // 2
+
+
 def _look_for_room(model: Model, plan: LoadPlan) -> None:
     """Half of what is kept free of a device has to be there still, whatever others have taken since it was looked at.
 
@@ -154,7 +159,7 @@ def _look_for_room(model: Model, plan: LoadPlan) -> None:
     Raises:
         NoRoomToLoad: It is not.
     """
-    least_bytes, used = plan.settings.memory.device_reserve_bytes // 2, set(model.layer_devices.values())
+    least_bytes, used = least_left_bytes(plan), set(model.layer_devices.values())
     for device in probe_devices():
         if device.name in used and not device.shares_ram and device.free_bytes < least_bytes:
             raise NoRoomToLoad(

@@ -18,7 +18,6 @@ from engine.generation.in_force import InForce
 from engine.generation.load_planner import LoadPlanner
 from engine.generation.loaded import LoadedModel
 from engine.generation.standby import Standby
-from engine.memory.hardware import probe_devices
 from engine.memory.placement import Placement
 from engine.phases import Phases
 
@@ -193,4 +192,4 @@ class ModelInstance:
         self._in_force.note_placed(applied.loaded.plan, settings)
         self.pending = self._in_force.pending(self._planner.settings())
         if applied.change.moves_answers:
-            self._planner.premises.devices = probe_devices()
+            self._planner.premises.look_at_devices()

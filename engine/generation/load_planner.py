@@ -15,7 +15,6 @@ from engine.generation.kv_room import disk_room
 from engine.generation.load_plan import LoadPlan, Planning, plan_load, unmeasured
 from engine.generation.premises import Premises
 from engine.memory.demand import SPARE_OWNER, Budgets, Demand, losing_nothing, undecided
-from engine.memory.devices import probe_devices
 from engine.memory.hardware import Hardware, probe
 from engine.memory.ladder import Rung, constrained
 from engine.memory.room import headroom_bytes, left_bytes
@@ -60,7 +59,7 @@ class LoadPlanner:
 
     def hardware_now(self) -> Hardware:
         """The same with its devices as they are: what others have taken meanwhile shows in what one had no room for."""
-        self.premises.devices = probe_devices()
+        self.premises.look_at_devices()
         return self.hardware()
 
     def plan(self, path: Path, n_gpu_layers: int | None) -> LoadPlan:

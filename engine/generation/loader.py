@@ -29,7 +29,7 @@ from engine.generation.loading import Attempts, load
 from engine.generation.model import start_backend
 from engine.generation.model_leases import ModelLeases
 from engine.memory.demand import Demand
-from engine.memory.hardware import Device, probe_devices
+from engine.memory.hardware import Device
 from engine.memory.ledger_share import LedgerShare
 from engine.memory.placement import Placement
 from engine.phases import Phases
@@ -128,7 +128,7 @@ class ModelLoader:
     def look_at_devices(self) -> None:
         """Asks ggml which GPUs there are and how much of them is free."""
         start_backend()
-        self._premises.devices = probe_devices()
+        self._premises.look_at_devices()
 
     def load(self, path: Path, n_gpu_layers: int | None) -> None:
         """Makes `path` the model that answers; the one before is freed first.
@@ -314,7 +314,7 @@ class ModelLoader:
             premises.not_packed.add(path)
         if loaded.copied is None and not loaded.plan.placement.is_packed:
             premises.left_in_order.add(path)
-        premises.devices = probe_devices()
+        premises.look_at_devices()
         means = Means(
             self.share,
             self._leases,
@@ -358,4 +358,4 @@ class ModelLoader:
             self.instance = None
         self._leases.release()
         self._attempted = None
-        self._premises.devices = probe_devices()
+        self._premises.look_at_devices()

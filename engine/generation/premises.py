@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine.generation.cache_files import CacheFiles
 from engine.generation.load_trials import LoadTrials
-from engine.memory.hardware import Device
+from engine.memory.hardware import Device, probe_devices
 from engine.memory.ledger import Ledger
 
 log = logging.getLogger(__name__)
@@ -41,6 +41,10 @@ class Premises:
     tell_when_scanned: Callable[[], None] = field(default=lambda: None)
     measure_card: Callable[[Device, Callable[[], bool]], None] = field(default=lambda card, is_wanted: None)
     _files: CacheFiles | None = None
+
+    def look_at_devices(self) -> None:
+        """Asks ggml which GPUs there are and how much of them is free; on the generation thread."""
+        self.devices = probe_devices()
 
     @property
     def has_files(self) -> bool:

@@ -29,7 +29,7 @@ from engine.library.turns import MoveTurns
 
 __all__ = ["CANCELLED", "IndexJob", "IndexWorker"]
 
-
+# What ended at a full disk although there seemed to be room is tried again so much later, twice as long each time.
 LEAST_PATIENCE_SECONDS, MOST_PATIENCE_SECONDS = 10.0, 640.0
 
 

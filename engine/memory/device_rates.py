@@ -4,8 +4,8 @@
 
 Weights of 4 bits are multiplied by one token, which reads them as writing an answer does, and by many, as reading a
 prompt does; and they are copied there from where layers are in memory beside a device: page-locked, where the driver
-has that. It takes a second or two, most of it for the driver to
-start. A driver that runs out of memory while it computes ends its process, which must not be ours.
+has that. It takes a second or two, most of it for the driver to start. A driver that runs out of memory while it
+computes ends its process, which must not be ours.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """GPUs and what of their memory is free, asked of the libraries that will use them: ggml, and torch where it sees one.
 
-ggml is asked by ctypes (ggml.py). Its CPU device reports on Linux that all memory is
-free, so only GPUs are asked. Which of these get layers is llama.cpp's rule (`llama_prepare_model_devices`): a card that
-two of its backends see counts once, and a GPU inside the processor only where there is no other.
+ggml is asked by ctypes (ggml.py). Its CPU device reports on Linux that all memory is free, so only GPUs are asked.
+Which of these get layers is llama.cpp's rule (`llama_prepare_model_devices`): a card that two of its backends see
+counts once, and a GPU inside the processor only where there is no other.
 """
 
 from __future__ import annotations

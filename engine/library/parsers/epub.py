@@ -162,9 +162,8 @@ def _body(data: bytes | None) -> html.HtmlElement | None:
     if not data:
         return None
     declared = _DECLARED.match(data)
-    text = decode(
-        data[declared.end() :] if declared else data, declared[1].decode() if declared and declared[1] else ""
-    )
+    encoding = (declared[1] or b"").decode() if declared else ""
+    text = decode(data[declared.end() :] if declared else data, encoding)
     text = _NAMED_ENTITY.sub(lambda match: html5.get(match.group(1), match.group()), text)
     parser = html.XHTMLParser(resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True)
     try:

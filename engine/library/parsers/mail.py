@@ -68,8 +68,9 @@ def _mailbox(path: Path, limits: Limits) -> ParsedDocument:
     if letter is None and refusal is not None:
         raise refusal
     # Some programs save a single message like that.
-    is_single = letter is not None and number == 1
-    return letters.document("mail" if is_single else "mailbox", letter.subject if letter and is_single else "")
+    if letter is not None and number == 1:
+        return letters.document("mail", letter.subject)
+    return letters.document("mailbox", "")
 
 
 def _messages(path: Path) -> Iterator[bytes]:

@@ -123,7 +123,7 @@ def _words(page: PageLayout, paragraph: Paragraph) -> str:
 
 def _value(number: str) -> int:
     """Of digits, or of Roman ones: a smaller one before a larger one is taken off."""
-    if number not in _ROMAN and not set(number) <= _ROMAN.keys():
+    if number[0] not in _ROMAN:
         return int(number)
     values = [_ROMAN[digit] for digit in number]
     return sum(-one if one < following else one for one, following in zip(values, [*values[1:], 0], strict=True))
