@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QEvent, QObject, Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QPlainTextEdit, QSpinBox, QWidget
 
 from app.widgets import bits
@@ -144,19 +144,28 @@ class Choice(Control):
         self._box.setCurrentIndex(self._values.index(value) if value in self._values else 0)
 
 
+class _Lines(QPlainTextEdit):
+    """A few lines high, however large the letters are."""
+
+    _LINES, _PADDING_PX = 4, 20
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self.setFixedHeight(self.fontMetrics().lineSpacing() * self._LINES + self._PADDING_PX)
+
+
 class Paragraph(Control):
     """Some lines of text; `nothing` stands there while there is none."""
 
     is_typed = keeps_refused = True
-    _LINES = 4
 
     def __init__(self, nothing: str) -> None:
-        self._field = QPlainTextEdit()
+        self._field = _Lines()
         self._field.setPlaceholderText(nothing)
         self._field.setProperty("kind", "field")
         self._field.setTabChangesFocus(True)
         self._field.setAcceptDrops(False)
-        self._field.setFixedHeight(self._field.fontMetrics().lineSpacing() * self._LINES + 20)
         super().__init__(self._field, self._value, self._put)
         self._field.textChanged.connect(lambda: self.changed.emit())
 

@@ -54,3 +54,16 @@ def test_a_paragraph_that_is_shown_as_it_stands_leaves_the_cursor_where_it_is(qt
     assert control.widget.textCursor().atEnd()
     control.show_value("")
     assert (control.value(), told) == ("", ["Answer in verse."])
+
+
+def test_a_paragraph_is_as_many_lines_high_however_large_its_letters_are(qtbot):
+    control = Paragraph("nothing")
+    qtbot.addWidget(control.widget)
+    heights = []
+    for points in (10, 30):
+        font = control.widget.font()
+        font.setPointSize(points)
+        control.widget.setFont(font)
+        heights.append(control.widget.height())
+        assert control.widget.height() >= 4 * control.widget.fontMetrics().lineSpacing()
+    assert heights[1] > 2 * heights[0]
