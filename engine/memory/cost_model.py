@@ -10,6 +10,7 @@ them).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from engine.memory.demand import Backlog
 from engine.memory.gangs import mean_latency
@@ -120,7 +121,8 @@ class Passes:
 class Course:
     """How questions go, whatever is streamed: the same for all ways to fill main memory.
 
-    `at_once` of `wanted` answers are written in a step, and the prompt of each is `reading`.
+    `at_once` of `wanted` answers are written in a step, and the prompt of each is `reading`. A question takes `gangs`
+    times as long as a gang, on the average.
     """
 
     wanted: int
@@ -130,7 +132,7 @@ class Course:
     writing: Passes
     reading: tuple[Passes, ...]
     overhead_s: float
-    refill: float = 0.0
+    gangs: float = 1.0
 
     @classmethod
     def of(
@@ -156,19 +158,19 @@ class Course:
             writing=Passes(1, slower * profile.computing_seconds(step), homes.touched(at_once)),
             reading=_reading(homes, profile, new_tokens, n_ubatch, cached, corrections),
             overhead_s=profile.step_s,
-            refill=backlog.refill,
+            gangs=mean_latency(backlog.num_answers / at_once, 1.0, backlog.refill),
         )
 
     def latency(self, disk: Disk, retrieval_s: float) -> float:
         """The mean over the questions: searched together, then answered `at_once`, each after the pass under way."""
-        reading, longest = disk.restoring, 0.0
+        overhead, reading, longest = self.overhead_s, disk.restoring, 0.0
         for passes in self.reading:
             seconds = disk.beside(passes)
-            reading += passes.count * (self.overhead_s + seconds)
+            reading += passes.count * (overhead + seconds)
             if seconds > longest:
                 longest = seconds
-        gang = self.at_once * reading + self.answer_tokens * self.step_seconds(disk)
-        return retrieval_s + mean_latency(self.wanted / self.at_once, gang, self.refill) + WAITED_SHARE * longest
+        gang = self.at_once * reading + self.answer_tokens * (overhead + disk.beside(self.writing))
+        return retrieval_s + self.gangs * gang + WAITED_SHARE * longest
 
     def prediction(self, disk: Disk, retrieval_s: float) -> Prediction:
         """The same in all figures."""
@@ -191,11 +193,10 @@ class Course:
         return sum([passes.count * (self.overhead_s + disk.beside(passes)) for passes in self.reading])
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(NamedTuple):
     """What each pass waits for, in seconds: layers streamed through a ring, or pages mapped; `restoring` is of kept KV.
 
-    Made for one way to fill main memory.
+    Made for one way to fill main memory; of all values of a plan, most are of this type.
     """
 
     streaming: float = 0.0

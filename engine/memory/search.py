@@ -8,15 +8,18 @@ afterwards (leftover.py).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from itertools import product
+from typing import NamedTuple, TypeAlias
 
+from engine.core import KVType
 from engine.memory.cost_model import Course, Disk, Homes
 from engine.memory.demand import Backlog, Demand
 from engine.memory.frames import frames
-from engine.memory.measured import Corrections, table_key
+from engine.memory.measured import table_key
 from engine.memory.placement import Prediction
 from engine.memory.profile import MAPPED_SHARE, Profile
 from engine.memory.room import Room
@@ -51,11 +54,8 @@ _Key: TypeAlias = tuple[float, ...]
 
 def search(terms: Terms, room: Room, profile: Profile, backlog: Backlog, *, has_device: bool) -> Found:
     """The placement with the least expected latency; where nothing fits, the one that asks for least."""
-    corrections = profile.corrections(table_key(terms.shape))
-    prospects = [
-        _Prospect(terms, room, profile, backlog, frame, corrections)
-        for frame in frames(terms, room, profile, backlog, has_device=has_device)
-    ]
+    task = _Task(terms, room, profile, backlog)
+    prospects = [_Prospect(task, frame) for frame in frames(terms, room, profile, backlog, has_device=has_device)]
     hopes = sorted((one.hope(), number) for number, one in enumerate(prospects) if one.left >= 0)
     best: tuple[_Key, _Prospect, Filling] | None = None
     for hope, number in hopes:
@@ -80,99 +80,41 @@ def _least(prospects: list[_Prospect], evaluated: int) -> Found:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """What memory holds besides weights, and the seconds of a search and of restoring what is kept with that."""
+    """What memory holds besides weights, its bytes, and the seconds of a search and of restoring what is kept."""
 
     empty: Filling
+    num_bytes: int
     retrieval_s: float
     restoring_s: float
 
 
-class _Prospect:
-    """A frame, and what it could come to."""
+class _Task:
+    """What is the same for all frames."""
 
-    def __init__(
-        self, terms: Terms, room: Room, profile: Profile, backlog: Backlog, frame: Frame, corrections: Corrections
-    ) -> None:
-        self.frame, self.evaluated, self._corrections = frame, 0, corrections
-        self._terms, self._demand, self._profile, self._backlog = terms, terms.demand, profile, backlog
-        # Bytes of memory for weights, resident partitions and kept KV.
-        self.left = room.ram_bytes - terms.framed_ram_bytes(frame)
-        self._layers = terms.ram_layer_bytes(frame)
-        self._whole = self._layers + terms.edge_bytes(frame, is_streaming=False)
-        self._edges = terms.edge_bytes(frame, is_streaming=True)
-        self._homes = terms.homes(frame, EMPTY)
-        self._course = self._course_of(self._homes)
-        # Where weights are not repacked, as those that the system reads are not.
-        self._slower: Course | None = None
-        self._rate = profile.stream_bytes_per_s
-        self._at_best = profile.retrieval_seconds(0, backlog.num_answers)
+    def __init__(self, terms: Terms, room: Room, profile: Profile, backlog: Backlog) -> None:
+        self.terms, self.room, self.profile, self.backlog = terms, room, profile, backlog
+        self.demand, self.rate = terms.demand, profile.stream_bytes_per_s
+        self.corrections = profile.corrections(table_key(terms.shape))
+        # A search that reads no partition.
+        self.retrieval_at_best_s = profile.retrieval_seconds(0, backlog.num_answers)
+        self._levels: dict[KVType, tuple[_Level, ...]] = {}
 
-    # --- the least it could take ---
+    def levels(self, kv_type: KVType) -> tuple[_Level, ...]:
+        """The fullest first; the last one is as little as can be."""
+        if kv_type not in self._levels:
+            fillings = product(self._index_levels(), self._tree_levels(kv_type))
+            self._levels[kv_type] = tuple(self.level(kv_type, Filling(*index, tree)) for index, tree in fillings)
+        return self._levels[kv_type]
 
-    def hope(self) -> float:
-        """A latency that no filling beats: as if all but weights took no room, and nothing had to be searched for."""
-        return self._hope(self.left - self.smallest.index_bytes, self._at_best, 0.0)
-
-    def _hope(self, room_bytes: int, retrieval_s: float, restoring: float) -> float:
-        """The same with so much room for weights: as if a ring took no room of its own."""
-        self.evaluated += 1
-        if self._whole <= room_bytes:
-            return self._course.latency(Disk(restoring=restoring), retrieval_s)
-        mapped = Disk(mapped=self._mapped_seconds(room_bytes), restoring=restoring)
-        hope = self._partial.latency(mapped, retrieval_s)
-        if not self._demand.is_streamable:
-            return hope
-        streamed = max(1, self._edges + self._layers - room_bytes) / self._rate
-        course = self._course if self._can_pack else self._partial
-        return min(hope, course.latency(Disk(streamed, max(RING_SLOTS), 0.0, restoring), retrieval_s))
-
-    # --- fillings ---
-
-    def best_filling(self, to_beat: _Key | None) -> tuple[_Key, Filling] | None:
-        """The best way to fill memory beside the frame, if it comes before `to_beat`."""
-        best: tuple[_Key, Filling] | None = None
-        for hope, _, level, left in sorted(self._levels()):
-            if to_beat is not None and hope > to_beat[0]:
-                break
-            for filling in self._weights(level.empty, left):
-                latency = self._latency(filling, level)
-                # Most are not even near: what decides between equals is asked of few.
-                if to_beat is None or latency <= to_beat[0]:
-                    key = self.key(latency, filling)
-                    if to_beat is None or key < to_beat:
-                        to_beat, best = key, (key, filling)
-        return best
-
-    def _levels(self) -> Iterator[tuple[float, int, _Level, int]]:
-        """What memory holds besides weights, with a latency that no weights beside it beat, and the room they have."""
-        number = 0
-        for index_bytes, loads in self._index_levels():
-            for tree_bytes in self._tree_levels():
-                level, number = self._level(Filling(index_bytes, loads, tree_bytes)), number + 1
-                left = self.left - index_bytes - tree_bytes
-                if left >= 0:
-                    yield self._hope(left, level.retrieval_s, level.restoring_s), number, level, left
-
-    def _weights(self, empty: Filling, left: int) -> Iterator[Filling]:
-        if self._whole <= left:
-            yield empty
-            return
-        if self._demand.is_streamable:
-            yield from self._rings(empty, left)
-        index = empty.index_bytes, empty.loads, empty.tree_bytes
-        yield Filling(*index, is_mapped=True, mapped_room_bytes=left)
-
-    def _rings(self, empty: Filling, left: int) -> Iterator[Filling]:
-        spread, room_bytes = self._spread, left - self._edges
-        for slots in RING_SLOTS:
-            count = spread.fewest_streamed(room_bytes, slots)
-            if count is not None:
-                part = spread.stages_beside(count, room_bytes, slots)
-                yield Filling(empty.index_bytes, empty.loads, empty.tree_bytes, count, slots, part)
+    def level(self, kv_type: KVType, filling: Filling) -> _Level:
+        """What is the same for all weights beside what else is in memory."""
+        restored_bytes = self.terms.restored_bytes(kv_type, filling.tree_bytes, self.backlog.cached_tokens)
+        retrieval_s = self.profile.retrieval_seconds(filling.loads, self.backlog.num_answers)
+        return _Level(filling, filling.index_bytes + filling.tree_bytes, retrieval_s, restored_bytes / self.rate)
 
     def _index_levels(self) -> tuple[tuple[int, float], ...]:
         """Bytes of resident partitions, and how many a sweep must read. Room for one is needed in any case."""
-        demand = self._demand
+        demand = self.demand
         if demand.mode == "on_disk" or not demand.num_partitions:
             return ((0, 0.0),)
         most = demand.index_bytes if demand.wishes.index_bytes is None else demand.wishes.index_bytes
@@ -180,35 +122,127 @@ class _Prospect:
         levels = {max(least, min(most, int(demand.index_bytes * share))) for share in INDEX_SHARES}
         return tuple((level, loads_of(demand, level)) for level in sorted(levels, reverse=True))
 
-    def _tree_levels(self) -> tuple[int, ...]:
+    def _tree_levels(self, kv_type: KVType) -> tuple[int, ...]:
         """What of a context's KV stays in memory; nothing is kept room for that is never asked for again."""
-        if not self._backlog.cached_share:
+        if not self.backlog.cached_share:
             return (0,)
-        whole = self._terms.worthwhile_tree_bytes(self.frame.kv_type)
+        whole = self.terms.worthwhile_tree_bytes(kv_type)
         return tuple(dict.fromkeys(int(whole * share) for share in TREE_SHARES))
+
+
+class _Weights(NamedTuple):
+    """One way to have the weights beside a level: all of them, most of them and a ring, or as the system keeps them."""
+
+    num_streamed: int = 0
+    ring_slots: int = 0
+    part_stages: int = 0
+    is_mapped: bool = False
+
+
+_WHOLE, _MAPPED = _Weights(), _Weights(is_mapped=True)
+_STREAMED = replace(EMPTY, num_streamed=1)
+
+
+class _Prospect:
+    """A frame, and what it could come to."""
+
+    def __init__(self, task: _Task, frame: Frame) -> None:
+        terms = task.terms
+        self.frame, self.evaluated = frame, 0
+        self._task, self._terms, self._levels = task, terms, task.levels(frame.kv_type)
+        # Bytes of memory for weights, resident partitions and kept KV.
+        self.left = task.room.ram_bytes - terms.framed_ram_bytes(frame)
+        self._layers = terms.ram_layer_bytes(frame)
+        self._whole = self._layers + terms.edge_bytes(frame, is_streaming=False)
+        self._edges = terms.edge_bytes(frame, is_streaming=True)
+        self._homes = terms.homes(frame, EMPTY)
+        self._course = self._course_of(self._homes)
+        self._rate = task.rate
+
+    # --- the least it could take ---
+
+    def hope(self) -> float:
+        """A latency that no filling beats: as if all but weights took no room, and nothing had to be searched for."""
+        return self._hope(self.left - self._levels[-1].empty.index_bytes, self._task.retrieval_at_best_s, 0.0)[0]
+
+    def _hope(self, room_bytes: int, retrieval_s: float, restoring_s: float) -> tuple[float, float]:
+        """The same with so much room for weights: as if a ring took no room of its own.
+
+        With it goes the latency where the system keeps of them what it can; infinite where all of them have room.
+        """
+        self.evaluated += 1
+        if self._whole <= room_bytes:
+            return self._resident.latency(Disk(restoring=restoring_s), retrieval_s), math.inf
+        mapped = self._partial.latency(self._mapped(room_bytes, restoring_s), retrieval_s)
+        if not self._task.demand.is_streamable:
+            return mapped, mapped
+        streamed = max(1, self._edges + self._layers - room_bytes) / self._rate
+        ring = Disk(streamed, max(RING_SLOTS), 0.0, restoring_s)
+        return min(mapped, self._streaming.latency(ring, retrieval_s)), mapped
+
+    # --- fillings ---
+
+    def best_filling(self, to_beat: _Key | None) -> tuple[_Key, Filling] | None:
+        """The best way to fill memory beside the frame, if it comes before `to_beat`."""
+        best: tuple[_Key, Filling] | None = None
+        for hope, number, left, mapped in sorted(self._hopes()):
+            if to_beat is not None and hope > to_beat[0]:
+                break
+            level = self._levels[number]
+            ways = ((hope, _WHOLE),) if self._whole <= left else (*self._streamed(level, left), (mapped, _MAPPED))
+            for latency, weights in ways:
+                # Most are not even near: what decides between equals is asked of few.
+                if to_beat is None or latency <= to_beat[0]:
+                    filling = _filled(level.empty, weights, left)
+                    key = self.key(latency, filling)
+                    if to_beat is None or key < to_beat:
+                        to_beat, best = key, (key, filling)
+        return best
+
+    def _hopes(self) -> Iterator[tuple[float, int, int, float]]:
+        """A latency that no weights beside a level beat, its number, their room, and the latency if they are mapped."""
+        for number, level in enumerate(self._levels):
+            left = self.left - level.num_bytes
+            if left >= 0:
+                hope, mapped = self._hope(left, level.retrieval_s, level.restoring_s)
+                yield hope, number, left, mapped
+
+    def _streamed(self, level: _Level, left: int) -> Iterator[tuple[float, _Weights]]:
+        """Each ring that has room, and the latency with it."""
+        if self._task.demand.is_streamable:
+            spread, course, rate = self._spread, self._streaming, self._rate
+            for weights in self._rings(left):
+                self.evaluated += 1
+                streaming = spread.bytes_streamed(weights.num_streamed, weights.part_stages) / rate
+                disk = Disk(streaming, weights.ring_slots, 0.0, level.restoring_s)
+                yield course.latency(disk, level.retrieval_s), weights
+
+    def _rings(self, left: int) -> Iterator[_Weights]:
+        spread, room_bytes = self._spread, left - self._edges
+        for slots in RING_SLOTS:
+            count = spread.fewest_streamed(room_bytes, slots)
+            if count is not None:
+                yield _Weights(count, slots, spread.stages_beside(count, room_bytes, slots))
 
     @property
     def smallest(self) -> Filling:
         """As little as can be, of which the system keeps in memory what it can."""
-        index_bytes, loads = self._index_levels()[-1]
-        return Filling(index_bytes, loads, 0, is_mapped=True, mapped_room_bytes=max(0, self.left - index_bytes))
+        least = self._levels[-1].empty
+        return replace(least, is_mapped=True, mapped_room_bytes=max(0, self.left - least.index_bytes))
 
     @property
     def shortage(self) -> int:
         """Bytes that even the smallest filling is too large by."""
-        return max(0, self._index_levels()[-1][0] - self.left)
+        return max(0, self._levels[-1].empty.index_bytes - self.left)
 
     # --- what they take ---
 
     def latency(self, filling: Filling) -> float:
-        return self._latency(filling, self._level(filling))
-
-    def _latency(self, filling: Filling, level: _Level) -> float:
-        self.evaluated += 1
+        level = self._task.level(self.frame.kv_type, filling)
         return self._course_with(filling).latency(self._disk(filling, level.restoring_s), level.retrieval_s)
 
     def found(self, filling: Filling, evaluated: int) -> Found:
-        level = self._level(filling)
+        level = self._task.level(self.frame.kv_type, filling)
         prediction = self._course_with(filling).prediction(self._disk(filling, level.restoring_s), level.retrieval_s)
         course = self._course
         serves_all = course.at_once == course.wanted
@@ -228,44 +262,48 @@ class _Prospect:
             -filling.tree_bytes,
         )
 
-    def _level(self, filling: Filling) -> _Level:
-        """What is the same for all weights beside what else is in memory."""
-        terms, backlog = self._terms, self._backlog
-        restored_bytes = terms.restored_bytes(self.frame.kv_type, filling.tree_bytes, backlog.cached_tokens)
-        retrieval_s = self._profile.retrieval_seconds(filling.loads, backlog.num_answers)
-        return _Level(filling, retrieval_s, restored_bytes / self._rate)
-
     @cached_property
     def _spread(self) -> Spread:
         return self._terms.spread(self.frame)
 
-    @cached_property
-    def _can_pack(self) -> bool:
-        return self._terms.can_pack(self.frame)
-
-    def _disk(self, filling: Filling, restoring: float) -> Disk:
-        streaming = 0.0
+    def _disk(self, filling: Filling, restoring_s: float) -> Disk:
         if filling.is_mapped:
-            return Disk(mapped=self._mapped_seconds(filling.mapped_room_bytes), restoring=restoring)
+            return self._mapped(filling.mapped_room_bytes, restoring_s)
+        streaming = 0.0
         if filling.num_streamed:
             streaming = self._spread.bytes_streamed(filling.num_streamed, filling.part_stages) / self._rate
-        return Disk(streaming, filling.ring_slots, 0.0, restoring)
+        return Disk(streaming, filling.ring_slots, 0.0, restoring_s)
 
-    def _mapped_seconds(self, room_bytes: int) -> float:
-        return self._terms.mapped_bytes(self.frame, room_bytes) / (self._rate * MAPPED_SHARE)
+    def _mapped(self, room_bytes: int, restoring_s: float) -> Disk:
+        seconds = self._terms.mapped_bytes(self.frame, room_bytes) / (self._rate * MAPPED_SHARE)
+        return Disk(mapped=seconds, restoring=restoring_s)
 
     def _course_with(self, filling: Filling) -> Course:
         return self._course if self._terms.is_repacked(self.frame, filling) else self._partial
 
-    @property
+    @cached_property
+    def _resident(self) -> Course:
+        """Where all weights lie in memory."""
+        return self._course_with(EMPTY)
+
+    @cached_property
+    def _streaming(self) -> Course:
+        """Where some of them are streamed."""
+        return self._course_with(_STREAMED)
+
+    @cached_property
     def _partial(self) -> Course:
-        if self._slower is None:
-            self._slower = self._course_of(replace(self._homes, is_repacked=False))
-        return self._slower
+        """Where weights are not repacked, as those that the system reads are not."""
+        return self._course_of(replace(self._homes, is_repacked=False))
 
     def _course_of(self, homes: Homes) -> Course:
-        frame = self.frame
-        return Course.of(homes, self._profile, self._backlog, frame.num_slots, frame.n_ubatch, self._corrections)
+        frame, task = self.frame, self._task
+        return Course.of(homes, task.profile, task.backlog, frame.num_slots, frame.n_ubatch, task.corrections)
+
+
+def _filled(empty: Filling, weights: _Weights, left: int) -> Filling:
+    mapped_room_bytes = left if weights.is_mapped else 0
+    return Filling(empty.index_bytes, empty.loads, empty.tree_bytes, *weights, mapped_room_bytes=mapped_room_bytes)
 
 
 def loads_of(demand: Demand, index_bytes: int) -> float:
