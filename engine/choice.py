@@ -62,11 +62,21 @@ class ModelChoice:
                 self.use(None)
             self._change_settings({"models.known": shelf.without_model(self._settings().models.known, path)})
 
-    def use(self, path: Path | None, n_gpu_layers: int | None = None, *, remember: bool = True) -> None:
+    def use(
+        self,
+        path: Path | None,
+        n_gpu_layers: int | None = None,
+        *,
+        remember: bool = True,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
         if path is not None:
             path = path.expanduser().absolute()
+            # On a share that hangs that takes minutes, in which another may be chosen.
             read_shape(path)
         with self._lock:
+            if not is_wanted():
+                return
             if remember:
                 known = self._settings().models.known
                 known = known if path is None else shelf.with_model(known, path)

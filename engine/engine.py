@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -37,7 +38,15 @@ from engine.core import (
 from engine.each_file import FileAnswer, ask_each, confined_to
 from engine.embedder import resolve
 from engine.errors import BadRequest, NothingThere, RagdollError
-from engine.events import AnswerEnded, AnswerFailed, AnswerFinished, IndexFinished, MeasuringProgressed, Publish
+from engine.events import (
+    AnswerCancelled,
+    AnswerEnded,
+    AnswerFailed,
+    AnswerFinished,
+    IndexFinished,
+    MeasuringProgressed,
+    Publish,
+)
 from engine.generation.sampling import check_sampling
 from engine.inflight import QuestionInFlight
 from engine.library.reserve import Reserve
@@ -147,8 +156,8 @@ class Engine:
             BadRequest: A name or a value is none; then nothing has changed.
             EmbedderUnavailable: The embedding model is not on this computer; likewise.
         """
-        if "embedder.model" in changes:
-            resolve(EmbedderSettings(model=str(changes["embedder.model"])))
+        if isinstance(model := changes.get("embedder.model"), str):
+            resolve(EmbedderSettings(model=model))
         settings = self._settings.change(changes)
         self._parts.stores.apply_settings()
         self._parts.generation.apply_settings()
@@ -314,21 +323,44 @@ class Engine:
             NothingThere: There is no such collection.
             ModelError: The question names a model that cannot be used.
         """
-        _check_question(question.text, question.sampling)
-        self._check_scope(question.collection, question.filters)
-        in_flight = QuestionInFlight(replace(question, model=self._choice.asked_for(question.model)))
+        self.take(question)()
+
+    def take(self, question: Question) -> Callable[[], None]:
+        """Registers a question, which can be cancelled from now on, and waits for nothing.
+
+        Returns:
+            What does all else that `submit` does, and raises as it does: looking at a file may take minutes.
+
+        Raises:
+            BadRequest: The id is that of a question still open.
+        """
+        in_flight = QuestionInFlight(question)
         self._questions.add(in_flight)
-        self._parts.goodput.asked(in_flight.question)
-        self._parts.retrieval.submit(in_flight)
+        return partial(self._hand_over, in_flight)
+
+    def _hand_over(self, in_flight: QuestionInFlight) -> None:
+        question = in_flight.question
+        try:
+            _check_question(question.text, question.sampling)
+            self._check_scope(question.collection, question.filters)
+            in_flight.question = replace(question, model=self._choice.asked_for(question.model))
+        except BaseException:
+            if self._questions.withdraw(in_flight):
+                raise
+            return
+        if self._questions.hand_over(in_flight):
+            self._parts.goodput.asked(in_flight.question)
+            self._parts.retrieval.submit(in_flight)
 
     def cancel(self, question_id: str) -> None:
-        """Stops a question soon; harmless when it has ended."""
-        self._questions.cancel(question_id)
+        """Stops a question soon, and waits for nothing; harmless when it has ended."""
+        if self._questions.cancel(question_id):
+            self._listeners.publish(AnswerCancelled(question_id))
 
     def cancel_all(self) -> None:
         """Stops all questions soon."""
         for in_flight in self._questions.all():
-            in_flight.cancelled.set()
+            self.cancel(in_flight.question.question_id)
 
     def ask(self, text: str, **options: Any) -> Answer:
         """Asks and waits. `options` are fields of Question (collection, transcript, sampling …).
@@ -419,13 +451,22 @@ class Engine:
         """Takes it off the shelf; the file stays where it is."""
         self._choice.forget(path)
 
-    def use_model(self, path: Path | None, n_gpu_layers: int | None = None, *, remember: bool = True) -> None:
+    def use_model(
+        self,
+        path: Path | None,
+        n_gpu_layers: int | None = None,
+        *,
+        remember: bool = True,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Answers with this model from the next question on; None means with quotes only.
+
+        Nothing changes where it `is_wanted` no more once its file was looked at.
 
         Raises:
             ModelError: The file cannot be used (that it also loads comes as ModelStateChanged).
         """
-        self._choice.use(path, n_gpu_layers, remember=remember)
+        self._choice.use(path, n_gpu_layers, remember=remember, is_wanted=is_wanted)
 
     def choose_model(self, name: str) -> None:
         """Uses a model by its file, its name among the known ones, or "none". Raises ModelError."""

@@ -2,9 +2,9 @@
 
 The main thread only reads and dispatches, so a ping is answered whatever the engine is busy with; requests
 that touch the disk run on a small pool. What changes anything is carried out in the order it was asked for, also
-when the window closes right after it: questions, settings, models and the library each in a lane of its own.
-A file on a share that hangs takes minutes, and whoever clicks on three of its citations, or asks a model that lies
-there, can still pause and change settings.
+when the window closes right after it: settings, the library, and what concerns one model each in a lane of its own.
+A file on a share that hangs takes minutes, and whoever clicks on three of its citations, adds it, or asks a model that
+lies there, can still pause, stop, ask another model and change settings.
 """
 
 from __future__ import annotations
@@ -27,25 +27,27 @@ from engine.events import AnswerCancelled, AnswerFailed, Event, PhaseChanged
 from engine.lane import Lane, end_all
 from engine.notices import notice_of
 from engine.outlet import Outlet
-from engine.protocol import Message, Nothing
+from engine.protocol import Message, Method, Nothing
 from engine.wire import MAX_LINE_BYTES, Request, RequestRefused
 
 log = logging.getLogger(__name__)
 MAX_GARBAGE_LINES = 20
 # The window gives the process three seconds to end.
 LANE_SECONDS = 1.0
-_IN_ORDER = {
-    "questions": (protocol.ASK, protocol.CANCEL),
-    "settings": (protocol.SETTINGS_SET,),
-    "library": (protocol.ADD, protocol.PAUSE, protocol.RESUME, protocol.CANCEL_INDEXING),
-    "models": (
-        protocol.MODELS_ADD,
-        protocol.MODELS_FORGET,
-        protocol.MODELS_USE,
-        protocol.MODELS_UNLOAD,
-    ),
-}
-Handler = Callable[[Any], Message]
+# The lanes, by what is asked for, and what is carried out in them.
+_IN_ORDER: tuple[tuple[Callable[[Any], str], tuple[Method[Any, Any], ...]], ...] = (
+    (lambda _: "settings", (protocol.SETTINGS_SET,)),
+    (lambda _: "pace", (protocol.PAUSE, protocol.RESUME, protocol.CANCEL_INDEXING)),
+    (lambda _: "additions", (protocol.ADD,)),
+    # These wait for a step of what is being read.
+    (lambda _: "removals", (protocol.REMOVE, protocol.SETTLE_GONE)),
+    (lambda _: "library", (protocol.UNLOCK, protocol.REINDEX, protocol.PRIORITISE)),
+    (lambda params: f"questions to {params.model}", (protocol.ASK,)),
+    (lambda params: f"model {params.path}", (protocol.MODELS_ADD, protocol.MODELS_FORGET, protocol.MODELS_USE)),
+    (lambda _: "no model", (protocol.MODELS_UNLOAD,)),
+)
+_LANE_OF = {method.name: lane for lane, methods in _IN_ORDER for method in methods}
+Work = Callable[[Request], Message]
 
 
 class Host:
@@ -59,8 +61,9 @@ class Host:
         self._is_stopping = threading.Event()
         self._tells_ends = True
         self._pool = ThreadPoolExecutor(max_workers=3, thread_name_prefix="request")
-        self._lanes = {name: Lane(name) for name in _IN_ORDER}
-        self._lane_of = {one.name: lane for name, lane in self._lanes.items() for one in _IN_ORDER[name]}
+        self._lanes: dict[str, Lane] = {}
+        # The last request for a model to answer, or none: what is read of another's file by then is too late.
+        self._choice: Request | None = None
         self._viewer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="page")
         self._next_page: tuple[Request, Future[None]] | None = None
 
@@ -127,10 +130,23 @@ class Host:
             self._is_stopping.set()
         elif request.method is protocol.PAGE:
             self._turn_to(request)
-        elif (lane := self._lane_of.get(request.method.name)) is not None:
-            lane.submit(partial(self._reply, request))
+        elif request.method is protocol.CANCEL:
+            self._reply(request, self._carried_out)
+        elif (lane_of := _LANE_OF.get(request.method.name)) is not None:
+            if request.method is protocol.ASK:
+                work = self._taken(request)
+            elif request.method in (protocol.MODELS_USE, protocol.MODELS_UNLOAD):
+                work, self._choice = partial(self._chosen, self._choice), request
+            else:
+                work = self._carried_out
+            self._lane(lane_of(request.params)).submit(partial(self._reply, request, work))
         else:
-            self._pool.submit(self._reply, request)
+            self._pool.submit(self._reply, request, self._carried_out)
+
+    def _lane(self, name: str) -> Lane:
+        if name not in self._lanes:
+            self._lanes[name] = Lane(name)
+        return self._lanes[name]
 
     def _turn_to(self, request: Request) -> None:
         """Shows a page after the one that is being read; of those that wait only the newest is wanted."""
@@ -139,11 +155,21 @@ class Host:
             if waiting.cancel():
                 superseded = RagdollError("Another page was asked for.")
                 self._outlet.send(wire.encode_error(earlier.id, superseded))
-        self._next_page = request, self._viewer.submit(self._reply, request)
+        self._next_page = request, self._viewer.submit(self._reply, request, self._carried_out)
 
-    def _reply(self, request: Request) -> None:
+    def _taken(self, request: Request) -> Work:
+        """A question that can be stopped from now on, whatever is looked at for it."""
         try:
-            line = wire.encode_result(request.id, self._handle(request))
+            engine, params = self._opened(), request.params
+            assert isinstance(params, protocol.Ask)
+            hand_over = engine.take(_question(engine, params))
+        except Exception as error:  # noqa: BLE001 - this is the thread that reads; told where it is carried out
+            return partial(_refuse, error)
+        return lambda _: _done(hand_over)
+
+    def _reply(self, request: Request, work: Work) -> None:
+        try:
+            line = wire.encode_result(request.id, work(request))
             if len(line) > MAX_LINE_BYTES:
                 raise RagdollError("There is too much of this to be shown at once.")
         except RagdollError as error:
@@ -154,19 +180,47 @@ class Host:
             line = wire.encode_error(request.id, failure)
         self._outlet.send(line)
 
-    def _handle(self, request: Request) -> Message:
+    def _chosen(self, before: Request | None, request: Request) -> Message:
+        """A model answers from now on, unless another was chosen while this one's file was looked at."""
+        try:
+            _choose(self._opened(), request.params, lambda: self._choice is request)
+        except BaseException:
+            if self._choice is request:
+                self._choice = before
+            raise
+        return Nothing()
+
+    def _carried_out(self, request: Request) -> Message:
+        return _HANDLERS[request.method.name](self._opened(), request.params) or Nothing()
+
+    def _opened(self) -> Engine:
         if self._engine is None:
             raise self._refusal or RagdollError("The engine is closed.")
-        handler = _HANDLERS[request.method.name]
-        return handler(self._engine, request.params) or Nothing()
+        return self._engine
 
 
-def _ask(engine: Engine, params: protocol.Ask) -> None:
+def _refuse(error: Exception, request: Request) -> Message:
+    raise error
+
+
+def _done(work: Callable[[], None]) -> Message:
+    work()
+    return Nothing()
+
+
+def _choose(engine: Engine, params: Message, is_wanted: Callable[[], bool]) -> None:
+    if isinstance(params, protocol.ModelFile):
+        engine.use_model(Path(params.path), params.n_gpu_layers, is_wanted=is_wanted)
+    else:
+        engine.use_model(None, is_wanted=is_wanted)
+
+
+def _question(engine: Engine, params: protocol.Ask) -> Question:
     settings = engine.settings.generation
     sampling = params.sampling or settings.sampling()
     if params.num_answers is not None:
         sampling = replace(sampling, num_answers=params.num_answers)
-    question = Question(
+    return Question(
         question_id=params.question_id,
         text=params.text,
         collection=params.collection,
@@ -179,7 +233,6 @@ def _ask(engine: Engine, params: protocol.Ask) -> None:
         model=params.model,
         instructions=settings.instructions if params.instructions is None else params.instructions,
     )
-    engine.submit(question)
 
 
 def _add(engine: Engine, params: protocol.AddPaths) -> None:
@@ -261,13 +314,10 @@ _HANDLERS: dict[str, Callable[[Engine, Any], Message | None]] = {
     ),
     protocol.DOCUMENTS.name: _documents,
     protocol.PAGE.name: _page,
-    protocol.ASK.name: _ask,
     protocol.CANCEL.name: lambda engine, params: engine.cancel(params.question_id),
     protocol.SEARCH.name: _search,
     protocol.MODELS.name: _models,
     protocol.MODELS_ADD.name: lambda engine, params: engine.add_model(Path(params.path)),
     protocol.MODELS_FORGET.name: lambda engine, params: engine.forget_model(Path(params.path)),
-    protocol.MODELS_USE.name: lambda engine, params: engine.use_model(Path(params.path), params.n_gpu_layers),
-    protocol.MODELS_UNLOAD.name: lambda engine, _: engine.use_model(None),
     protocol.MEMORY.name: lambda engine, _: engine.memory(),
 }

@@ -14,10 +14,12 @@ class OpenQuestions:
 
     def __init__(self) -> None:
         self._open: dict[str, QuestionInFlight] = {}
+        # Those that whoever asks still has in hand: looking at what they name may take minutes, on a share that hangs.
+        self._in_hand: set[str] = set()
         self._lock = threading.Lock()
 
     def add(self, in_flight: QuestionInFlight) -> None:
-        """Registers a question.
+        """Registers a question, which is then to be handed over, or withdrawn.
 
         Raises:
             BadRequest: One with this id is still open.
@@ -27,18 +29,43 @@ class OpenQuestions:
             if question_id in self._open:
                 raise BadRequest(f"A question with the id {question_id!r} is being answered already.")
             self._open[question_id] = in_flight
+            self._in_hand.add(question_id)
+
+    def hand_over(self, in_flight: QuestionInFlight) -> bool:
+        """Whether it goes to whoever answers, who will end it; False where it has been cancelled by then."""
+        question_id = in_flight.question.question_id
+        with self._lock:
+            if self._open.get(question_id) is not in_flight or in_flight.cancelled.is_set():
+                return False
+            self._in_hand.discard(question_id)
+            return True
+
+    def withdraw(self, in_flight: QuestionInFlight) -> bool:
+        """It was refused, and has never been asked; False where it has ended as cancelled by then."""
+        question_id = in_flight.question.question_id
+        with self._lock:
+            return self._open.get(question_id) is in_flight and self._remove(question_id)
 
     def end(self, event: AnswerEnded) -> bool:
         """Closes the question; False when it had ended before, and the event must not be told."""
         with self._lock:
-            return self._open.pop(event.question_id, None) is not None
+            return self._remove(event.question_id)
 
-    def cancel(self, question_id: str) -> None:
-        """Sets the flag; harmless when the question has ended or never was."""
+    def cancel(self, question_id: str) -> bool:
+        """Sets the flag; harmless when the question has ended or never was.
+
+        Returns:
+            Whether nobody has it yet who would end it.
+        """
         with self._lock:
-            in_flight = self._open.get(question_id)
-        if in_flight is not None:
+            if (in_flight := self._open.get(question_id)) is None:
+                return False
             in_flight.cancelled.set()
+            return question_id in self._in_hand
+
+    def _remove(self, question_id: str) -> bool:
+        self._in_hand.discard(question_id)
+        return self._open.pop(question_id, None) is not None
 
     @property
     def has_somebody_waiting(self) -> bool:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine import protocol, wire
 from engine.config import Settings
-from engine.core import PageView
+from engine.core import PageView, Question
 from engine.errors import RagdollError
 from engine.events import AnswerCancelled, AnswerFailed
 from engine.host import Host
@@ -54,6 +55,9 @@ class SlowPages:
     def __init__(self) -> None:
         self.shown: list[int | None] = []
         self.changed: list[dict[str, Any]] = []
+        self.asked: list[str] = []
+        self.cancelled: list[str] = []
+        self.chosen: list[Path | None] = []
         self.begun, self.go_on = threading.Event(), threading.Event()
 
     def start_ticker(self, publish: object) -> None: ...
@@ -75,8 +79,23 @@ class SlowPages:
         self.changed.append(dict(changes))
         return Settings()
 
-    def submit(self, question: object) -> None:
+    def take(self, question: Question) -> Callable[[], None]:
+        def look() -> None:
+            assert question.model == "" or self.go_on.wait(PATIENCE_S)
+            self.asked.append(question.question_id)
+
+        return look
+
+    def cancel(self, question_id: str) -> None:
+        self.cancelled.append(question_id)
+
+    def start_adding(self, paths: object, collection: str) -> None:
         assert self.go_on.wait(PATIENCE_S)
+
+    def use_model(self, path: Path | None, n_gpu_layers: int | None = None, *, is_wanted: Callable[[], bool]) -> None:
+        assert path is None or self.go_on.wait(PATIENCE_S)
+        if is_wanted():
+            self.chosen.append(path)
 
     def models(self) -> tuple[()]:
         assert self.go_on.wait(PATIENCE_S)
@@ -135,11 +154,11 @@ def test_what_changes_anything_is_done_in_order_and_done_before_the_engine_close
     host: Host, engine: SlowPages, lines: Lines
 ) -> None:
     engine.go_on.set()
-    wanted = [protocol.SetSettings(changes={"generation.seed": number}) for number in range(50)]
+    wanted = [protocol.SetSettings(changes={"generation.seed": number}) for number in range(20)]
     asked(host, *((protocol.SETTINGS_SET, one) for one in wanted), (protocol.SHUTDOWN, Nothing()))
     host.close()
-    assert engine.changed == [{"generation.seed": number} for number in range(50)]
-    assert set(range(1, 52)) <= set(lines.replies)
+    assert engine.changed == [{"generation.seed": number} for number in range(20)]
+    assert set(range(1, 22)) <= set(lines.replies)
 
 
 def test_a_model_that_hangs_holds_up_no_ping_and_no_setting(host: Host, engine: SlowPages, lines: Lines) -> None:
@@ -150,6 +169,34 @@ def test_a_model_that_hangs_holds_up_no_ping_and_no_setting(host: Host, engine: 
     assert set(lines.replies) == {3, 4}
     engine.go_on.set()
     lines.wait_for(1, 2)
+
+
+def test_a_question_to_a_model_that_hangs_can_be_stopped_and_another_model_asked(
+    host: Host, engine: SlowPages, lines: Lines
+) -> None:
+    hanging = protocol.Ask(question_id="q", text="Who?", model="/share/m.gguf")
+    asked(host, (protocol.ASK, hanging), (protocol.CANCEL, protocol.CancelQuestion(question_id="q")))
+    asked(host, (protocol.ASK, protocol.Ask(question_id="other", text="Who?")), first_id=3)
+    lines.wait_for(2, 3)
+    assert (engine.asked, engine.cancelled) == (["other"], ["q"])
+
+
+def test_a_folder_or_a_model_on_a_share_that_hangs_holds_up_no_pause_and_no_other_choice(
+    host: Host, engine: SlowPages, lines: Lines
+) -> None:
+    asked(
+        host,
+        (protocol.ADD, protocol.AddPaths(paths=("/share/folder",))),
+        (protocol.PAUSE, Nothing()),
+        (protocol.MODELS_USE, protocol.ModelFile(path="/share/m.gguf")),
+        (protocol.MODELS_UNLOAD, Nothing()),
+    )
+    lines.wait_for(2, 4)
+    assert set(lines.replies) == {2, 4}
+    engine.go_on.set()
+    lines.wait_for(1, 3)
+    # What was chosen last is what counts.
+    assert engine.chosen == [None]
 
 
 def test_what_would_be_too_long_a_line_is_an_error(host: Host, engine: SlowPages, lines: Lines, monkeypatch) -> None:

@@ -49,6 +49,25 @@ def test_cancelling_sets_the_flag_and_is_harmless_too_late():
     assert in_flight.cancelled.is_set()
 
 
+def test_what_is_cancelled_before_it_is_handed_over_is_not_handed_over():
+    questions = OpenQuestions()
+    stopped, asked, refused = (QuestionInFlight(Question(name, "Why?")) for name in ("stopped", "asked", "refused"))
+    for one in (stopped, asked, refused):
+        questions.add(one)
+    assert questions.cancel("stopped")
+    assert not questions.hand_over(stopped)
+    assert questions.end(AnswerCancelled("stopped"))
+    again = QuestionInFlight(Question("stopped", "Once more?"))
+    questions.add(again)
+    assert not questions.hand_over(stopped)
+    assert not questions.withdraw(stopped)
+    assert questions.hand_over(again)
+    assert questions.hand_over(asked)
+    assert not questions.cancel("asked")
+    assert questions.withdraw(refused)
+    assert {one.question.question_id for one in questions.all()} == {"stopped", "asked"}
+
+
 def test_a_timeline_adds_up():
     timeline = Timeline({"asked": 1.0, "retrieval_started": 1.5, "retrieval_ended": 2.0, "prefill_started": 2.25})
     timeline.marks |= {"first_token": 3.25, "ended": 5.25}
