@@ -19,9 +19,11 @@ from engine.errors import BadRequest, NothingThere
 
 # Written as the partial index `documents_found` has it; who has no chunks stored has nothing to find.
 _STORED = "d.num_chunks > 0"
-_ASCII_RUN = re.compile(r"[\x21-\x7e]+")
+_ASCII_RUN = re.compile(r"(?:[\x21-\x7e](?![\u0300-\u036f]))+")
 # What ß and ligatures become.
 _FOLDED_TO = re.compile(r"ss|ffi|ffl|ff|fi|fl|st")
+# Of more names than these it takes less time to compare all paths in Python.
+_MOST_PATTERNS = 16
 _NS_PER_SECOND = 1_000_000_000
 
 
@@ -94,8 +96,9 @@ class ScopeReader(CatalogReader):
         if not wanted:
             return Named()
         # LIKE folds ASCII only, so it narrows down by that, and Python compares the few that are left.
-        like = any_of(["CAST(d.path AS TEXT) LIKE ?"] * len(wanted))
-        rows = self._database.rows(f"SELECT d.path FROM documents d WHERE {like}", [_pattern(name) for name in wanted])
+        patterns = {_pattern(name) for name in wanted} if len(wanted) <= _MOST_PATTERNS else {"%"}
+        like = any_of(["CAST(d.path AS TEXT) LIKE ?"] * len(patterns))
+        rows = self._database.rows(f"SELECT d.path FROM documents d WHERE {like}", list(patterns))
         paths = [os.fsdecode(row[0]) for row in rows]
         return Named(
             frozenset(path for path in paths if wanted & file_names(path)),
@@ -166,13 +169,13 @@ def _folders_above(path: str, wanted: Collection[str]) -> Iterator[str]:
 def _pattern(name: str) -> str:
     """What LIKE looks for: the ASCII parts of a folded name that stand in the name as it is written, too.
 
-    Folding makes such letters of others as well ("ss" of ß). Where nothing is left, letters without case are looked
-    for as they are, and all others anywhere.
+    Folding makes such letters of others as well ("ss" of ß, "i" and a dot of İ). Where nothing is left, letters
+    without case, and of one composition, are looked for as they are, and all others anywhere.
     """
     parts = [part for run in _ASCII_RUN.findall(name) for part in _FOLDED_TO.split(run) if part]
     if parts:
         return f"%{'%'.join(parts)}%"
-    return f"%{name}%" if name.upper() == name.lower() else "%"
+    return f"%{name}%" if name.upper() == name.lower() and unicodedata.normalize("NFD", name) == name else "%"
 
 
 def _midnight_ns(day: str, days_later: int) -> int:

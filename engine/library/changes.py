@@ -6,7 +6,7 @@ A folder that cannot be seen is not an empty folder: what is out of reach become
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.catalog import GONE_AT_ONCE, KEPT, Root
@@ -62,7 +62,7 @@ def absence(root: Root, scan: Scan, known: Sequence[Document]) -> str:
         return scan.absence
     if scan.is_folder != root.is_folder:
         return f"Where a {'folder' if root.is_folder else 'file'} was, there is something else now."
-    if known and not scan.files and not any(problem.hides_files for problem in scan.problems):
+    if not scan.files and any(not reason for reason in _hidden(known, scan.problems)):
         return "The folder is empty though it had documents; perhaps its drive is not connected."
     if scan.device != root.device and not _is_recognised(scan, known):
         return "Another drive is in this folder's place."
@@ -96,10 +96,8 @@ def judge_missing(
         if document.reason in (GONE_AT_ONCE, KEPT)
     }
     doubted = [document for document in missing if document.document_id not in offline]
-    for problem in problems:
-        for document in doubted if problem.hides_files else ():
-            if is_below(document.path, problem.path):
-                offline.setdefault(document.document_id, (document, problem.reason))
+    hidden = zip(doubted, _hidden(doubted, problems), strict=True)
+    offline.update((document.document_id, (document, reason)) for document, reason in hidden if reason)
     doubted = [document for document in doubted if document.document_id not in offline]
     for root in roots if len(doubted) > _MAX_REMOVED_UNASKED else ():
         below = [document for document in doubted if root.covers(document.path)]
@@ -107,6 +105,20 @@ def judge_missing(
             offline.update((document.document_id, (document, GONE_AT_ONCE)) for document in below)
     gone = tuple(document for document in doubted if document.document_id not in offline)
     return MissingVerdict(gone, tuple(offline.values()))
+
+
+def _hidden(documents: Sequence[Document], problems: Iterable[ScanProblem]) -> list[str]:
+    """Of each document, why it could not be seen whether it is there; "" where it could be."""
+    reasons = {problem.path.rstrip(os.sep): problem.reason for problem in problems if problem.hides_files}
+    return [_reason_above(document.path, reasons) if reasons else "" for document in documents]
+
+
+def _reason_above(path: str, reasons: Mapping[str, str]) -> str:
+    """That of the path itself, or of the nearest folder above it that has one."""
+    # A folder of links that lead nowhere has as many problems as documents.
+    while (reason := reasons.get(path)) is None and path:
+        path = path.rpartition(os.sep)[0]
+    return reason or ""
 
 
 def is_below(path: str, folder: str) -> bool:

@@ -15,7 +15,7 @@ from engine.config import Settings
 from engine.errors import Cancelled, DiskFull, EmbedderUnavailable, RagdollError
 from engine.events import IndexFinished, IndexProgressed
 from engine.library.indexer import Indexer
-from engine.library.jobs import IndexJob, Move, TooMuch
+from engine.library.jobs import IndexJob, Move, Resume, TooMuch
 from engine.library.pace import Clock
 from engine.library.queue import JobQueue, Removal, closing_error
 from engine.library.reserve import Reserve
@@ -232,6 +232,10 @@ class Fulfilment:
             # It knows the tables of before, and from now on no search looks there, even if the others do not open.
             self.indexer = None
             turns.switch()
+            with self._queue.locked:
+                if self._catalog.ids_to_read() and not self._queue.is_stopping:
+                    # The model of before may have been there no longer.
+                    self._queue.put(Resume())
         return turn != "interrupted"
 
     def _told(self, error: Exception) -> RagdollError:

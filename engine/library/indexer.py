@@ -54,6 +54,8 @@ class Indexer:
         self._embedder, self._table = stores.embedder, stores.table
         self._recorder = Recorder(catalog, stores)
         self._runs = Runs(catalog, self._recorder, stores.embedder, parser, settings, clock)
+        # What was read again since OCR is there, and in which languages: it may need more than that.
+        self._reconsidered: set[tuple[int, tuple[str, ...]]] = set()
 
     def reconcile(self) -> None:
         """Makes catalogue and table agree after a kill; to be called once, before the first job."""
@@ -187,9 +189,12 @@ class Indexer:
 
     def _reconsider_pictures(self, roots: Sequence[Root]) -> None:
         """Has documents of these roots that need OCR read again once there is somebody who can."""
+        languages = tuple(self._settings().ocr_languages)
         needing = self._catalog.documents_needing("ocr")
-        waiting = [one.document_id for one in needing if any(root.covers(one.path) for root in roots)]
-        if waiting and self._parser.can_ocr(self._settings().ocr_languages):
+        below = (one.document_id for one in needing if any(root.covers(one.path) for root in roots))
+        waiting = [one for one in below if (one, languages) not in self._reconsidered]
+        if waiting and self._parser.can_ocr(languages):
+            self._reconsidered.update((one, languages) for one in waiting)
             self._catalog.mark_pending(waiting, forget_content=True)
 
     def _survey(

@@ -16,6 +16,8 @@ class Places:
         self._name = page.place or (f"page {page.number}" if page.number is not None else "")
         self._line_word = page.line_word or document.line_word
         self._starts = [block.start for block in page.blocks]
+        # The block and the character that were counted to last, and the line.
+        self._counted = (-1, 0, 0)
 
     def place(self, start: int, end: int) -> str:
         """Where `page.text[start:end]` stands; "" where the format has no places."""
@@ -30,9 +32,11 @@ class Places:
 
     def _first_line(self, start: int, end: int) -> int:
         """The first line in a span; a heading that is no part of the sheet itself may stand before it."""
-        below = self._page.blocks[bisect_right(self._starts, start) :]
-        lines = (block.line for block in takewhile(lambda block: block.start < end, below) if block.line)
-        return self._line(start) or next(lines, 0)
+        if line := self._line(start):
+            return line
+        blocks = self._page.blocks
+        below = (blocks[index] for index in range(bisect_right(self._starts, start), len(blocks)))
+        return next((block.line for block in takewhile(lambda block: block.start < end, below) if block.line), 0)
 
     def _line(self, position: int) -> int:
         """The line that a character stands on: some way into the block that begins last before it, 0 if unknown."""
@@ -42,4 +46,10 @@ class Places:
         if self._line_word != "line":
             # A cell or a row is one, however many lines it is shown on.
             return self._page.blocks[index].line
-        return self._page.blocks[index].line + self._page.text.count("\n", self._starts[index], position)
+        # Spans come from front to back: of a block that is the whole of a file each line is counted once.
+        block, place, line = self._counted
+        if block != index or place > position:
+            place, line = self._starts[index], self._page.blocks[index].line
+        line += self._page.text.count("\n", place, position)
+        self._counted = (index, position, line)
+        return line

@@ -23,6 +23,7 @@ _SENTENCE_END = re.compile(r"[.!?…؟۔।॥።][\"'”’»)\]]*\s+|[。！�
 _LINE_END = re.compile(r"\n+")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n\s*")
 _SPACE = re.compile(r"\s")
+_MOST_ACCENTS = 32
 _SIGN = re.compile(r"\S")
 _CELL_END = re.compile(r"\s\|\s")
 _WORD_START = re.compile(r"(?<=\s)\S|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
@@ -155,10 +156,12 @@ def _near(text: str, piece: Piece, number: int, num_parts: int) -> int:
     spaces = [position for position in (before, after.start() if after else -1) if position > piece.start]
     if spaces:
         return min(spaces, key=lambda position: abs(position - target)) + 1
-    # Not between a letter and its accent.
-    while target > piece.start + 1 and _continues(text[target]):
-        target -= 1
-    return target
+    # Not between a letter and its accent; but what has dozens of them is no letter.
+    least = max(piece.start + 1, target - _MOST_ACCENTS)
+    place = target
+    while place > least and _continues(text[place]):
+        place -= 1
+    return target if _continues(text[place]) else place
 
 
 def _continues(character: str) -> bool:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
 
 _WORD = re.compile(r"[\w'’-]+")
 _ASKS_FOR_NUMBER = re.compile(
@@ -98,9 +99,17 @@ def share_of_names(names: frozenset[str], text: str) -> float:
 
 def lacks_what_is_asked(question: str, names: frozenset[str], sentence: str) -> bool:
     """Whether the question asks for a number or a name, and the sentence has none that the question has not."""
-    words: Sequence[str] = _WORD.findall(sentence)
-    if _ASKS_FOR_NUMBER.search(question):
+    asked, words = _asked_for(question), _WORD.findall(sentence)
+    if asked == "number":
         return not any(word[0].isdigit() and word.casefold() not in names for word in words)
-    if _ASKS_FOR_NAME.search(question):
+    if asked == "name":
         return not any(word[0].isupper() and word.casefold() not in names for word in words[1:])
     return False
+
+
+@lru_cache(maxsize=16)
+def _asked_for(question: str) -> Literal["number", "name", ""]:
+    """Looked at once for hundreds of sentences."""
+    if _ASKS_FOR_NUMBER.search(question):
+        return "number"
+    return "name" if _ASKS_FOR_NAME.search(question) else ""

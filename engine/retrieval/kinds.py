@@ -71,9 +71,9 @@ def _formats(word: str) -> tuple[str, ...]:
 _FORMAT_OF_ENDING = {
     **dict.fromkeys(("md", "mkd", "mdx", "qmd"), ("markdown",)),
     **dict.fromkeys(("txt", "log"), ("text",)),
-    **dict.fromkeys(("htm", "xhtml", "mhtml"), ("html",)),
+    **dict.fromkeys(("htm", "xhtml"), ("html",)),
     **dict.fromkeys(("csv", "tsv", "tab"), ("table",)),
-    **dict.fromkeys(("eml", "emlx", "msg"), ("mail",)),
+    **dict.fromkeys(("eml", "emlx", "msg", "mht", "mhtml"), ("mail",)),
     **dict.fromkeys(("mbox", "mailbox"), ("mailbox", "mail")),
     **dict.fromkeys(("zip", "tar", "gz", "tgz", "bz2", "xz"), ("archive",)),
     **dict.fromkeys(("png", "jpg", "jpeg", "tif", "tiff", "gif", "webp", "bmp", "picture"), ("picture",)),

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator
+import string
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Literal
 
 from engine.catalog.scopes import Named, file_names, folded_name
@@ -20,6 +23,11 @@ from engine.retrieval.everyday import EVERYDAY_WORDS
 MAX_WORDS = 8
 # Who names more than so many at once has not said which one is meant.
 MAX_FILES, MAX_FOLDERS = 50, 8
+MAX_MENTIONS = 64
+# No file system has longer names.
+MAX_CHARACTERS = 255
+
+Kind = Literal["file", "folder"]
 
 _ENDINGS = "pdf|docx?|odt|rtf|xlsx?|ods|pptx?|odp|epub|eml|mbox|msg"
 _FILE_WORD = r"(?:(?P<english>file|document)|datei|dokument|dokuments|archivo|documento|fichero)"
@@ -39,12 +47,12 @@ _BEFORE_FOLDER = re.compile(
     rf"\b(?:in|inside|from|within)\s+(?:the|my|our)\s+(?:{_QUOTED}|(?P<words>\S+(?:\s+\S+){{0,3}}))\s+(?:folder|directory)\b",
     re.IGNORECASE,
 )
-_WITH_ENDING = re.compile(rf"[^\s\"“”„«»]+\.(?:{_ENDINGS})(?!\w)", re.IGNORECASE)
+_WITH_ENDING = re.compile(rf"(?<![^\s\"“”„«»])[^\s\"“”„«»]+\.(?:{_ENDINGS})(?!\w)", re.IGNORECASE)
 _HAS_ENDING = re.compile(r"[^\s.]\.\w{1,8}")
 _MIN_LETTERS = 3
 # So many words that make up a name from its first to its last do not stand there by chance.
 _MANY_WORDS = 3
-_EDGE_MARKS = ".,;:!?()[]{}\"“”„«»‘’'"
+_EDGES = f".,;:!?()[]{{}}\"“”„«»‘’'{string.whitespace}\u00a0\u3000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,7 @@ class Candidate:
 class Mention:
     """One place of a question that may name a file or folder: what it may be called, longest first."""
 
-    kind: Literal["file", "folder"]
+    kind: Kind
     candidates: tuple[Candidate, ...]
 
 
@@ -68,7 +76,7 @@ class Mention:
 class Chosen:
     """What a mention turned out to mean."""
 
-    kind: Literal["file", "folder"]
+    kind: Kind
     name: str
     paths: tuple[str, ...]
     start: int
@@ -76,28 +84,40 @@ class Chosen:
 
 
 def mentions(question: str) -> list[Mention]:
-    """Where a question may name files or folders; mentions do not overlap in what they may take up first."""
-    found = [*_introduced(question), *_folders_before(question), *_with_endings(question)]
-    return [mention for mention in found if mention.candidates]
+    """Where a question may name files or folders; mentions do not overlap in what they may take up first.
+
+    Who pastes a list of files has not asked about each: there are none then.
+    """
+    found = chain(_introduced(question), _folders_before(question), _with_endings(question))
+    some = list(islice((mention for mention in found if mention.candidates), MAX_MENTIONS + 1))
+    return some if len(some) <= MAX_MENTIONS else []
 
 
 def chosen(found: Collection[Mention], named: Named) -> list[Chosen]:
     """What the library has of these: for each mention its longest name that there is, unless too much has it."""
     picked: list[Chosen] = []
+    by_name = _by_name(named)
     for mention in found:
-        one = next(_there(mention, named), None)
+        one = next(_there(mention, by_name), None)
         if one is not None and not any(one.start < other.end and other.start < one.end for other in picked):
             picked.append(one)
     return picked
 
 
-def _there(mention: Mention, named: Named) -> Iterator[Chosen]:
+def _by_name(named: Named) -> dict[tuple[Kind, str], list[str]]:
+    """The paths of files and folders by what they may be called."""
+    found: dict[tuple[Kind, str], list[str]] = {}
+    for path in sorted(named.files):
+        for name in file_names(path):
+            found.setdefault(("file", name), []).append(path)
+    for path in sorted(named.folders):
+        found.setdefault(("folder", folded_name(os.path.basename(path))), []).append(path)
+    return found
+
+
+def _there(mention: Mention, by_name: Mapping[tuple[Kind, str], list[str]]) -> Iterator[Chosen]:
     for candidate in mention.candidates:
-        wanted = folded_name(candidate.name)
-        if mention.kind == "file":
-            paths = sorted(path for path in named.files if wanted in file_names(path))
-        else:
-            paths = sorted(path for path in named.folders if folded_name(os.path.basename(path)) == wanted)
+        paths = by_name.get((mention.kind, folded_name(candidate.name)), [])
         if 0 < len(paths) <= (MAX_FILES if mention.kind == "file" else MAX_FOLDERS):
             shown = os.path.basename(paths[0])
             yield Chosen(mention.kind, shown, tuple(paths), candidate.start, candidate.end)
@@ -138,8 +158,10 @@ def _folders_before(question: str) -> Iterator[Mention]:
 
 def _with_endings(question: str) -> Iterator[Mention]:
     """Names with a document's ending, alone or with the words before it: file names may have spaces."""
+    words = [word.start() for word in re.finditer(r"\S+", question)]
     for match in _WITH_ENDING.finditer(question):
-        starts = [word.start() for word in re.finditer(r"\S+", question[: match.end()])][-MAX_WORDS:]
+        end = bisect_left(words, match.end())
+        starts = words[max(0, end - MAX_WORDS) : end]
         candidates = [_candidate(question, start, match.end(), start, match.end()) for start in starts]
         yield Mention("file", tuple(filter(None, candidates)))
 
@@ -161,5 +183,5 @@ def _may_be_name(name: str, *, must_stand_out: bool) -> bool:
 
 
 def _candidate(question: str, start: int, end: int, whole_start: int, whole_end: int) -> Candidate | None:
-    name = question[start:end].strip(_EDGE_MARKS)
-    return Candidate(name, whole_start, whole_end) if name else None
+    name = question[start:end].strip(_EDGES)
+    return Candidate(name, whole_start, whole_end) if 0 < len(name) <= MAX_CHARACTERS else None

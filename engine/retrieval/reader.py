@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from engine.core import Citation, Passage, Quote
 from engine.embedder import Embedder
@@ -42,7 +43,9 @@ _DEFINITION_BONUS = 0.3
 
 _LINE_BREAK = re.compile(r"\n[ \t>]*")
 
-_WHAT_IS = re.compile(r"(?:what|who)(?:\s+(?:is|are|was|were)|['’]s)\s+(?P<subject>[^?]{1,60}?)\s*\?*", re.IGNORECASE)
+_WHAT_IS = re.compile(
+    r"(?:what|who)(?:\s+(?:is|are|was|were)|['’]s)\s++(?P<subject>[^?\s][^?]{0,59}?)\s*+\?*+", re.IGNORECASE
+)
 _X_IS = re.compile(r"(?P<subject>[^,;:.]{1,60}?)\s+(?:is|are|was|were|means|refers\s+to)\s", re.IGNORECASE)
 
 
@@ -165,9 +168,16 @@ def scored_by_words(question: str, sentences: Sequence[Candidate], passage_score
 
 def defines(question: str, sentence: str) -> bool:
     """Whether the question is "What is X?" and the sentence says "X is …"."""
+    asked = _subject_asked(question)
+    said = _X_IS.match(sentence) if asked is not None else None
+    return said is not None and asked == terms(said["subject"])
+
+
+@lru_cache(maxsize=16)
+def _subject_asked(question: str) -> frozenset[str] | None:
+    """The X of "What is X?", looked for once for hundreds of sentences; None where that is not what is asked."""
     asked = _WHAT_IS.fullmatch(question.strip())
-    said = _X_IS.match(sentence)
-    return asked is not None and said is not None and terms(asked["subject"]) == terms(said["subject"])
+    return terms(asked["subject"]) if asked is not None else None
 
 
 def shortlist(by_words: Sequence[Candidate], limit: int = _MAX_EMBEDDED) -> list[Candidate]:

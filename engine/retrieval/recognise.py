@@ -10,9 +10,11 @@ Pure but for looking names up.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from functools import cached_property
 
 from engine.catalog.scopes import Named
 from engine.retrieval.dates import DATE, RELATIVE_DATE, is_bare, period
@@ -85,7 +87,7 @@ class Recognised:
     dates_told: str = ""
 
 
-@dataclass(slots=True)
+@dataclass
 class _Reading:
     """One question while it is read: what was found, and which spans said it."""
 
@@ -99,9 +101,18 @@ class _Reading:
 
     def is_denied(self, start: int, end: int) -> bool:
         """Whether the sentence around a span denies anything; what the span itself says is a name."""
-        before = _SENTENCE_END.split(self.question[:start])[-1]
-        after = _SENTENCE_END.split(self.question[end:])[0]
-        return _DENIED.search(before) is not None or _DENIED.search(after) is not None
+        ends, denials = self._sentences
+        last, following = bisect_left(ends, start) - 1, bisect_left(ends, end)
+        begin = ends[last] if last >= 0 else 0
+        stop = ends[following] if following < len(ends) else len(self.question)
+        near = denials[bisect_left(denials, (begin, 0)) : bisect_left(denials, (stop, 0))]
+        return any(at >= end or past <= start for at, past in near)
+
+    @cached_property
+    def _sentences(self) -> tuple[list[int], list[tuple[int, int]]]:
+        """Where sentences end, and where something is denied: a long question is looked through once."""
+        ends = [match.start() for match in _SENTENCE_END.finditer(self.question)]
+        return ends, [match.span() for match in _DENIED.finditer(self.question)]
 
     def rest(self) -> str:
         """The question without the spans; all of it where too little would be left."""

@@ -95,7 +95,7 @@ def _is_utf8(data: bytes) -> bool:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
-        sample = data[:_SAMPLE_BYTES].decode("utf-8", errors="replace")
+        sample = _telling(data).decode("utf-8", errors="replace")
         faults = sample.count("\ufffd")
         # Of a text that is plain ASCII as far as it was looked at, this says nothing.
         return faults * 20 < sum(1 for character in sample if character > "\x7f")

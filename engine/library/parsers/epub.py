@@ -25,7 +25,7 @@ from engine.library.parsers.markup import PageBuilder
 _FONT_SCRAMBLING = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _NAMED_ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)(\w+;)")
 # An XML declaration, and the encoding that it names.
-_DECLARED = re.compile(rb"\A\s*<\?xml(?:[^>]*?encoding\s*=\s*[\"']([\w.:-]+)[\"'])?[^>]*\?>")
+_DECLARED = re.compile(rb"\A\s*+<\?xml(?:[^>]*?encoding\s*=\s*[\"']([\w.:-]+)[\"'])?+[^>]*+(?<=\?)>")
 _PAGES = {"application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"}
 
 

@@ -19,7 +19,8 @@ from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import PageBuilder, row
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w:.-]+)""", re.I)
-_XML_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
+# Also one that was not ended as it should be.
+_XML_DECLARATION = re.compile(r"\A\s*<\?xml[\s?][^>]*>")
 _META_BYTES = 4096
 
 _IGNORED = {

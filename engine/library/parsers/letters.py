@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from engine.core import Need, ParsedDocument, ParsedPage
@@ -16,6 +18,7 @@ _MAX_SUBJECT_CHARACTERS = 80
 # A plain part that only says that there is another one is short, and much shorter than that.
 _EXCUSE_CHARACTERS = 200
 _EXCUSE_RATIO = 4
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,8 @@ class Letters:
         if isinstance(attachment.content, DocumentUnreadable):
             raise attachment.content
         if isinstance(attachment.content, Letter):
-            self._add(attachment.content, where, where, nested.deeper(limits))
+            with nested.own_faults():
+                self._add(attachment.content, where, where, nested.deeper(limits))
             return
         document = nested.parse(attachment.content, attachment.name, limits)
         self._pages += nested.placed(document, where)
@@ -113,9 +117,29 @@ def _page(letter: Letter, place: str) -> ParsedPage:
     names = ", ".join(attachment.name for attachment in letter.attachments)
     fields = (*letter.fields, ("Attachments", names))
     builder.add("paragraph", "\n".join(f"{name}: {text}" for name, text in fields if text))
-    for body in letter.bodies:
+    for body in _bodies(letter.bodies):
         _add_body(builder, body)
     return builder.page(0, place)
+
+
+def _bodies(bodies: Sequence[Body]) -> Iterator[Body]:
+    """One after the other; some programs send a text and its HTML as if they were two things to say."""
+    before: Body | None = None
+    for body in bodies:
+        if before is not None and not (before.html or body.text) and _says_the_same(before.text, body.html):
+            yield Body(before.text, body.html)
+            before = None
+        else:
+            if before is not None:
+                yield before
+            before = body
+    if before is not None:
+        yield before
+
+
+def _says_the_same(text: str, source: str) -> bool:
+    words = _WORD.findall(text)
+    return bool(words) and words == _WORD.findall(_shown(source))
 
 
 def _add_body(builder: PageBuilder, body: Body) -> None:
@@ -132,9 +156,14 @@ def _is_excuse(text: str, source: str) -> bool:
     """Whether a plain text only says that there is another form of the message, by being that much shorter."""
     if len(text) >= _EXCUSE_CHARACTERS:
         return False
-    formatted = PageBuilder()
-    _add_html(formatted, source)
-    return len(text) * _EXCUSE_RATIO < len(formatted.page().text)
+    return len(text) * _EXCUSE_RATIO < len(_shown(source))
+
+
+def _shown(source: str) -> str:
+    """What an HTML body says."""
+    builder = PageBuilder()
+    _add_html(builder, source)
+    return builder.page().text
 
 
 def _add_html(builder: PageBuilder, source: str) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from engine.core import ParsedDocument
 from engine.errors import DocumentUnreadable, DocumentUnsupported
+from engine.library.parsers import nested
 from engine.library.parsers.encoding import decode
 from engine.library.parsers.letters import Attachment, Body, Letter, Letters, named
 from engine.library.parsers.limits import Limits
@@ -59,12 +60,14 @@ def _mailbox(path: Path, limits: Limits) -> ParsedDocument:
     for number, source in enumerate(_messages(path), start=1):
         where = f"message {number}"
         try:
-            letter = _letter(_message(source))
+            with nested.own_faults():
+                read = _letter(_message(source))
+                letters.add(read, ", ".join(filter(None, (where, named(read)))), inside=where)
         except DocumentUnreadable as error:
             refusal = error
             letters.note_unread(where, error)
-            continue
-        letters.add(letter, ", ".join(filter(None, (where, named(letter)))), inside=where)
+        else:
+            letter = read
     if letter is None and refusal is not None:
         raise refusal
     # Some programs save a single message like that.
@@ -113,7 +116,8 @@ class _Parts:
 
     def walk(self, part: Message) -> None:
         kind = part.get_content_type()
-        content: Any = part.get_payload()
+        # Of any other part it would be decoded, by a name that may be none.
+        content: Any = part.get_payload() if part.is_multipart() else None
         if kind in _ENCRYPTED and "sign" not in str(part.get_param("smime-type")):
             self.is_encrypted = True
         elif kind == "message/rfc822" and isinstance(content, list) and content:
@@ -157,7 +161,8 @@ def _attached(part: Message, content: Message) -> Attachment:
     """A letter in a letter; one that cannot be read takes no other with it."""
     name = _file_name(part)
     try:
-        inner = _letter(content)
+        with nested.own_faults():
+            inner = _letter(content)
     except DocumentUnreadable as error:
         return Attachment(name or _header(content, "Subject") or "message", error)
     return Attachment(name or inner.subject or "message", inner)

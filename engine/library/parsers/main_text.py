@@ -7,7 +7,7 @@ taken away. (trafilatura would bring a dozen packages for this.)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lxml import etree, html
@@ -61,8 +61,27 @@ def strip(whole: html.HtmlElement) -> None:
     around = [*_outermost(whole, counts, total)]
     kept = total - sum(counts[element].words for element in around)
     if kept >= _MIN_KEPT_SHARE * total:
-        for element in around:
-            element.drop_tree()
+        _drop(around)
+
+
+def _drop(elements: Sequence[html.HtmlElement]) -> None:
+    """Takes elements off their tree, but not what stands behind each; where many stand side by side, that at once."""
+    dropped = set(elements)
+    for element in elements:
+        parent, previous = element.getparent(), element.getprevious()
+        if parent is None or (previous is not None and previous in dropped):
+            continue
+        row, following = [element], element.getnext()
+        while following is not None and following in dropped:
+            row.append(following)
+            following = following.getnext()
+        tail = "".join(one.tail or "" for one in row)
+        if previous is not None:
+            previous.tail = (previous.tail or "") + tail
+        else:
+            parent.text = (parent.text or "") + tail
+        for one in row:
+            parent.remove(one)
 
 
 def _counts(whole: html.HtmlElement) -> dict[html.HtmlElement, _Count]:

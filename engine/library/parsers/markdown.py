@@ -17,11 +17,12 @@ from engine.library.parsers.limits import Limits
 from engine.library.parsers.text import by_lines, trimmed
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.S)
-_TITLE = re.compile(r"^title[ \t]*:[ \t]*(.+?)[ \t]*$", re.M)
-# Rules, table delimiters, link definitions (but not footnotes), comments and lone tags: shown to nobody.
+_TITLE = re.compile(r"^title[ \t]*:[ \t]*(.*[^ \t\n]|[ \t])[ \t]*$", re.M)
+# Rules, table delimiters, link definitions (but not footnotes), comments and lone tags: shown to nobody. Nothing is
+# tried in two ways, of which there would be as many as there are subsets of its signs.
 _UNSHOWN = re.compile(
-    r"(?:[\s*_|:=-]+|\[(?!\^)[^\]\n]+\]:[ \t]*\S+(?:[ \t]+[\"'(][^\n]*)?[ \t]*(?:\n|\Z)|<!--.*?-->"
-    r"|</?[a-zA-Z][^<>]*>)*",
+    r"(?:[\s*_|:=-]++|(?>\[(?!\^)[^\]\n]+\]:[ \t]*\S+(?:[ \t]+[\"'(][^\n]*)?[ \t]*(?:\n|\Z))|(?><!--.*?-->)"
+    r"|</?[a-zA-Z][^<>]*+>)*+",
     re.S,
 )
 _LEAVES: dict[str, BlockKind] = {

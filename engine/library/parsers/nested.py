@@ -32,9 +32,21 @@ def parse(data: bytes, name: str, limits: Limits) -> ParsedDocument:
         MemoryError: It is too much, for what it lies in as well.
     """
     inner = deeper(limits)
+    with own_faults(), _on_disk(data, name) as path:
+        return families.parse(path, inner, PurePath(name).name)
+
+
+@contextmanager
+def own_faults() -> Iterator[None]:
+    """Whatever goes wrong in the block with one document of several is its own fault, and takes no other with it.
+
+    Raises:
+        DocumentUnreadable: Or one of its kinds.
+        OSError: The disk is full, for the others as well.
+        MemoryError: Likewise.
+    """
     try:
-        with _on_disk(data, name) as path:
-            return families.parse(path, inner, PurePath(name).name)
+        yield
     except (DocumentUnreadable, MemoryError):
         raise
     except RecursionError as error:

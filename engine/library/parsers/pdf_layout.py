@@ -240,7 +240,7 @@ class _Builder:
 
 def _hyphenated_words(text_lines: Sequence[TextLine]) -> set[str]:
     """Words that the page writes with a hyphen inside a line, so the hyphen at a line's end may be theirs."""
-    return {word.lower() for line in text_lines for word in re.findall(r"\w+-\w+", line.text)}
+    return {word.lower() for line in text_lines for word in re.findall(r"(?<!\w)\w++-\w+", line.text)}
 
 
 def _last_word(text: str) -> str:

@@ -31,6 +31,14 @@ _MAX_RUNNING_CHARACTERS = 150
 _MIN_RUNNING_PAGES = 4
 _RUNNING_SHARE = 0.4
 _DIGITS = re.compile(r"\d+|\b[ivxlc]+\b")
+_WORD = re.compile(r"\w+|[#№]")
+# What stands before the number of a page, and before one that names something else.
+_PAGE_WORDS = {
+    "page", "pages", "p", "pp", "pg", "slide", "sheet", "seite", "s", "folie", "blatt", "sida", "side", "pagina",
+    "página", "pág", "hoja", "diapositiva", "strona",
+}  # fmt: skip
+_BARS = tuple("|–—·•")
+_NUMBER_WORDS = {"no", "nr", "number", "nummer", "num", "numero", "número", "n", "id", "#", "№", "invoice", "rechnung"}
 _ROMAN = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 
 
@@ -65,9 +73,9 @@ def _running(layouts: Sequence[PageLayout], levels: dict[float, int]) -> set[str
     for number, page in enumerate(layouts):
         # The titles of slides are numbered as well, but set large.
         small = [paragraph for paragraph in _at_edges(page) if _rounded(paragraph.size) not in levels]
-        edges = {_key(page, paragraph): _numbers(page, paragraph) for paragraph in small}
+        edges = {_key(page, paragraph): _Edge(number, *_numbers(page, paragraph)) for paragraph in small}
         for key in edges.keys() - {""}:
-            pages.setdefault(key, []).append(_Edge(number, edges[key]))
+            pages.setdefault(key, []).append(edges[key])
     least = max(_MIN_RUNNING_PAGES, _RUNNING_SHARE * sum(bool(page.paragraphs) for page in layouts))
     return {
         key
@@ -78,10 +86,11 @@ def _running(layouts: Sequence[PageLayout], levels: dict[float, int]) -> set[str
 
 @dataclass(frozen=True, slots=True)
 class _Edge:
-    """What stands at the edge of a page has these numbers in it."""
+    """What stands at the edge of a page has these numbers in it, each where that of a page may stand, or not."""
 
     page: int
     numbers: tuple[int, ...]
+    may_count: tuple[bool, ...]
 
 
 def _counts_pages(edges: Sequence[_Edge]) -> bool:
@@ -89,12 +98,14 @@ def _counts_pages(edges: Sequence[_Edge]) -> bool:
 
     Those of bills and payslips, one a page, tell each something of its own.
     """
-    steps = [
-        (after.page - before.page, [new - old for old, new in zip(before.numbers, after.numbers, strict=True)])
-        for before, after in itertools.pairwise(edges)
-    ]
-    counting = sum(all(0 <= grown <= passed for grown in growth) for passed, growth in steps)
-    return 2 * counting >= len(steps)
+    pairs = list(itertools.pairwise(edges))
+    return 2 * sum(_goes_on(before, after) for before, after in pairs) >= len(pairs)
+
+
+def _goes_on(before: _Edge, after: _Edge) -> bool:
+    passed = after.page - before.page
+    numbers = zip(before.numbers, after.numbers, after.may_count, strict=True)
+    return all(0 <= new - old <= (passed if may_count else 0) for old, new, may_count in numbers)
 
 
 def _is_row(numbers: Sequence[int]) -> bool:
@@ -113,8 +124,22 @@ def _key(page: PageLayout, paragraph: Paragraph) -> str:
     return _DIGITS.sub("\0", _words(page, paragraph))
 
 
-def _numbers(page: PageLayout, paragraph: Paragraph) -> tuple[int, ...]:
-    return tuple(map(_value, _DIGITS.findall(_words(page, paragraph))))
+def _numbers(page: PageLayout, paragraph: Paragraph) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+    """The numbers in a line, and of each whether that of a page may stand there: at an end, by itself, after a word."""
+    line = _words(page, paragraph)
+    words = [match.span() for match in _WORD.finditer(line)]
+    found = list(_DIGITS.finditer(line))
+    return tuple(_value(match[0]) for match in found), tuple(_may_count(line, words, match) for match in found)
+
+
+def _may_count(line: str, words: Sequence[tuple[int, int]], number: re.Match[str]) -> bool:
+    before = [line[start:end] for start, end in words if end <= number.start()]
+    if before and before[-1] in _NUMBER_WORDS:
+        return False
+    is_last = all(end <= number.end() for _, end in words)
+    left, right = line[: number.start()].rstrip(), line[number.end() :].lstrip()
+    stands_alone = left[-1:] in _BARS and right[:1] in _BARS
+    return not before or is_last or stands_alone or before[-1] in _PAGE_WORDS
 
 
 def _words(page: PageLayout, paragraph: Paragraph) -> str:

@@ -31,7 +31,7 @@ _MAX_SIDE_PX = 3500
 _MIN_SIDE_PX = 64
 # The others' frames are moments of one picture.
 _PAGED_FORMATS = ("TIFF", "MPO")
-_PILLOW = "Install Ragdoll's extra “ocr”; it is read at the next look at the folder."
+_PILLOW = "Install Ragdoll's extra “ocr”, then start Ragdoll again."
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:

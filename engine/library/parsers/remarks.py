@@ -12,10 +12,10 @@ from engine.library.parsers.elements import attribute
 _FILE_NAME = re.compile(r".*\.(?:png|jpe?g|jfif|gif|bmp|tiff?|emf|wmf|svg|webp|heic)", re.I | re.S)
 _NUMBERED = re.compile(r"(?:picture|image|graphic|photo|grafik|bild|abbildung|imagen|imagem|immagine)?\s*\d*", re.I)
 _GENERATED = re.compile(
-    r"\s*(?:Description )?automatically generated(?: with \w+ confidence)?\.?"
-    r"|\s*AI-generated content may be incorrect\.?"
-    r"|\s*Automatisch generierte Beschreibung\.?|\s*KI-generierte Inhalte können fehlerhaft sein\.?"
-    r"|\s*AI ?生成的内容可能不正确。?|\s*描述已自动生成",
+    r"(?<!\s)\s*+(?:(?:Description )?automatically generated(?: with \w+ confidence)?\.?"
+    r"|AI-generated content may be incorrect\.?"
+    r"|Automatisch generierte Beschreibung\.?|KI-generierte Inhalte können fehlerhaft sein\.?"
+    r"|AI ?生成的内容可能不正确。?|描述已自动生成)",
     re.I,
 )
 # Who wrote it where Office does not know, or must not tell.

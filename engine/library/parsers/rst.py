@@ -14,13 +14,13 @@ from engine.library.parsers.text import by_lines, paragraphs
 
 _SIGN = r"[!-/:-@\[-`{-~]"
 _TITLE = re.compile(
-    rf"^(?:(?P<over>(?P<o>{_SIGN})(?P=o){{2,}})[ \t]*\n[ \t]*)?(?P<label>\w[^\n]*|[^\w\s][^\n]*\w[^\n]*)\n"
+    rf"^(?:(?P<over>(?P<o>{_SIGN})(?P=o){{2,}})[ \t]*\n[ \t]*)?(?P<label>\w[^\n]*+|[^\w\s][^\w\n]*+\w[^\n]*+)\n"
     rf"(?P<under>(?P<u>{_SIGN})(?P=u){{2,}})[ \t]*$",
     re.M,
 )
 # Link targets, comments and substitutions are read by programs; footnotes and directives are not.
 _UNSHOWN = re.compile(
-    r"\.\.[ \t]+(?:_[^\n]*:|\|[^\n]*|(?!\[|(?:[\w-]+:)*[\w-]+::)[^\n]*)(?:\n[ \t]+[^\n]*)*\s*|:\w+:[^\n]*"
+    r"\.\.[ \t]++(?:_[^\n]*:|\|[^\n]*+|(?!\[|(?:[\w-]+:)*[\w-]+::)[^\n]*+)(?:\n[ \t]++[^\n]*+)*+\s*+|:\w+:[^\n]*"
 )
 _ROLE = re.compile(r":[\w:+.-]+:`([^`<]*?)(?:\s*<[^`]*>)?`")
 _MARKS = re.compile(r"\*\*|``|(?<!\w)[*`]|[*`](?!\w)")

@@ -200,7 +200,10 @@ _CODE_NAMES = {
 }  # fmt: skip
 _CODE_FILES = {"makefile", "dockerfile", "cmakelists.txt", "jenkinsfile", "vagrantfile", "gemfile", "rakefile"}
 
-_MARKUP_START = re.compile(r"\s*(?:<\?xml[^>]*\?>\s*|<!--.*?-->\s*)*<(!doctype\s+)?([a-z][\w:.-]*)", re.I | re.S)
+# No comment takes in what follows it: there would be as many ways to read some as there are subsets of them.
+_MARKUP_START = re.compile(
+    r"\s*+(?:<\?xml[^>]*+(?<=\?)>\s*+|(?><!--.*?-->)\s*+)*+<(!doctype\s+)?([a-z][\w:.-]*)", re.I | re.S
+)
 _XML_DECLARATION = re.compile(r"\s*<\?xml\s")
 _JSON_START = re.compile(r"\s*(?:\{\s*\"(?:[^\"\\]|\\.)*\"\s*:|\[\s*\{\s*\"(?:[^\"\\]|\\.)*\"\s*:)")
 # Names that say nothing of a text's kind.
@@ -210,7 +213,7 @@ _MAIL_HEADER = re.compile(r"(?:[A-Za-z][\w-]*:[^\n]*\n(?:[ \t][^\n]*\n)*){3,}")
 _MAIL_FIELDS = re.compile(r"^(received|return-path|mime-version|message-id|from|date):", re.I | re.M)
 _MAIL_FIELD = re.compile(r"[A-Za-z][\w-]*:[ \t]")
 _MAILBOX_START = re.compile(
-    r"From \S+[^\n]*\d{2}[^\n]*\n(?:>[^\n]*\n)?(?:[A-Za-z][\w-]*:[^\n]*\n(?:[ \t][^\n]*\n)*){2,}"
+    r"From \S(?=[^\n]*?\d{2})[^\n]*+\n(?:>[^\n]*+\n)?+(?:[A-Za-z][\w-]*+:[^\n]*+\n(?:[ \t][^\n]*+\n)*+){2,}"
 )
 _LENGTH_LINE = re.compile(r"\A\d+\s*\n")
 _MAIL_HEAD_BYTES = 16 * 2**10
@@ -233,7 +236,7 @@ def _zipped(head: bytes, tail: bytes) -> Kind:
     """Archive members are named in the first entry and in the directory at the end."""
     names = _names_in_zip(tail)
     # A document of such a kind says so in its first file, or near; an archive of documents may begin with one.
-    says_its_kind = head.startswith(b"mimetype", 30) or b"mimetype" in (names or ())
+    says_its_kind = head.startswith(b"mimetype", 30) or b"mimetype" in (head[:256] if names is None else names)
     for mimetype, kind in _OPEN_DOCUMENTS if says_its_kind else ():
         if mimetype in head[:256]:
             return kind

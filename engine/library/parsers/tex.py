@@ -11,19 +11,19 @@ from engine.core import ParsedDocument
 from engine.library.parsers.encoding import decode
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import PageBuilder
-from engine.library.parsers.tex_words import readable
-from engine.library.parsers.text import paragraphs
+from engine.library.parsers.tex_words import closed, readable
+from engine.library.parsers.text import numbered, paragraphs
 
 _LEVELS = {
     "part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5, "subparagraph": 6,
     "frametitle": 3,
 }  # fmt: skip
-_SECTION = re.compile(rf"\\({'|'.join(_LEVELS)})\*?\s*(?:\[[^\]]*\])?\s*(?=\{{)")
-_VERBATIM = re.compile(
-    r"\\begin\{(verbatim|lstlisting|minted|Verbatim|alltt)\*?\}(?:\[[^\]]*\])?(?:\{[^}]*\})?(.*?)\\end\{\1\*?\}", re.S
-)
+_SECTION = re.compile(rf"\\({'|'.join(_LEVELS)})\*?\s*+(?:\[[^\]]*+\]\s*+)?+(?=\{{)")
+_VERBATIM_BEGIN = re.compile(r"\\begin\{(verbatim|lstlisting|minted|Verbatim|alltt)\*?\}")
+_VERBATIM = re.compile(_VERBATIM_BEGIN.pattern + r"(?:\[[^\]]*\])?(?:\{[^}]*\})?(.*?)\\end\{\1\*?\}", re.S)
 _COMMENT = re.compile(r"(?<!\\)%[^\n]*")
-_TITLE = re.compile(r"\\title\s*(?:\[[^\]]*\])?\s*(?=\{)")
+_TITLE = re.compile(r"\\title\s*+(?:\[[^\]]*+\]\s*+)?+(?=\{)")
+_DOCUMENT = re.compile(r"\\begin\s*\{document\}")
 _BODY = re.compile(r"\\begin\s*\{document\}|\\end\s*\{document\}.*", re.S)
 
 
@@ -54,43 +54,51 @@ def _add(builder: PageBuilder, piece: _Piece) -> None:
         builder.add("heading", " ".join(readable(piece.text).split()), piece.level, piece.line)
     else:
         text = readable(piece.text)
-        for block in paragraphs(text):
-            line = piece.line + text.count("\n", 0, block.start)
-            builder.add(
-                "paragraph" if block.kind == "heading" else block.kind, text[block.start : block.end], line=line
-            )
+        for block in numbered(text, paragraphs(text)):
+            kind = "paragraph" if block.kind == "heading" else block.kind
+            builder.add(kind, text[block.start : block.end], line=piece.line + block.line - 1)
 
 
 def _leading_lines(text: str) -> int:
     return len(text) - len(text.lstrip("\n"))
 
 
+class _Lines:
+    """On which line of a source a place is; places are mostly asked for from front to back."""
+
+    def __init__(self, source: str) -> None:
+        self._source, self._place, self._line = source, 0, 1
+
+    def of(self, place: int) -> int:
+        if place < self._place:
+            self._place, self._line = 0, 1
+        self._line += self._source.count("\n", self._place, place)
+        self._place = place
+        return self._line
+
+
 def _pieces(source: str) -> Iterator[_Piece]:
     """Code, headings, and what stands between them."""
-    start = 0
-    for verbatim in _VERBATIM.finditer(source):
-        yield from _prose(source, start, verbatim.start())
-        yield _Piece(verbatim[2], _line(source, verbatim.start(2)), is_code=True)
+    body, lines = _DOCUMENT.search(source), _Lines(source)
+    preamble, start = body.end() if body else 0, 0
+    for verbatim in closed(_VERBATIM, _VERBATIM_BEGIN, source):
+        yield from _prose(source, start, verbatim.start(), preamble, lines)
+        yield _Piece(verbatim[2], lines.of(verbatim.start(2)), is_code=True)
         start = verbatim.end()
-    yield from _prose(source, start, len(source))
+    yield from _prose(source, start, len(source), preamble, lines)
 
 
-def _prose(source: str, start: int, end: int) -> Iterator[_Piece]:
+def _prose(source: str, start: int, end: int, preamble: int, lines: _Lines) -> Iterator[_Piece]:
+    """Of `source[start:end]` what stands behind the preamble."""
     # Without comments; a blank for each sign of them, so that places stay.
     part = _COMMENT.sub(lambda match: " " * len(match[0]), source[start:end])
-    body = re.search(r"\\begin\s*\{document\}", source)
-    preamble = body.end() - start if body else 0
-    at = max(0, min(preamble, len(part)))
+    at = max(0, min(preamble - start, len(part)))
     for section in _SECTION.finditer(part, at):
-        yield _Piece(part[at : section.start()], _line(source, start + at))
+        yield _Piece(part[at : section.start()], lines.of(start + at))
         label, after = argument(part, section.end())
-        yield _Piece(label, _line(source, start + section.start()), level=_LEVELS[section[1]])
+        yield _Piece(label, lines.of(start + section.start()), level=_LEVELS[section[1]])
         at = max(after, section.end())
-    yield _Piece(_BODY.sub("", part[at:]), _line(source, start + at))
-
-
-def _line(source: str, position: int) -> int:
-    return source.count("\n", 0, position) + 1
+    yield _Piece(_BODY.sub("", part[at:]), lines.of(start + at))
 
 
 def argument(text: str, start: int) -> tuple[str, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Iterable, Iterator
 
 # Their arguments are for programs.
 _DROPPED = re.compile(
@@ -17,7 +18,7 @@ _DROPPED = re.compile(
 )
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}(?:\[[^\[\]]*\])?(?:\{[lcrp|@!<>*\d.\s{}\\a-z]*?\}(?=\s*\n))?")
 _LINKED = re.compile(r"\\href\s*\{[^{}]*\}\s*\{([^{}]*)\}|\\textcolor\s*\{[^{}]*\}\s*\{([^{}]*)\}")
-_HOLDING = re.compile(r"\\[a-zA-Z]+\*?\s*(?:\[[^\[\]\n]*\])?\s*\{([^{}]*)\}")
+_HOLDING = re.compile(r"\\[a-zA-Z]++\*?+\s*+(?:\[[^\[\]\n]*+\]\s*+)?+\{([^{}]*+)\}")
 _ITEM = re.compile(r"\\item\b[ \t]*(?:\[([^\]]*)\])?")
 _BARE = re.compile(r"\\(?:[a-zA-Z]+\*?[ \t]*|[,;:!/ ]|\\(?:\[[^\]\n]*\])?)")
 _ESCAPED = re.compile(r"\\([#$%&_{}])")
@@ -36,6 +37,8 @@ _LETTER = re.compile(
 )
 _MATH = re.compile(r"\$\$.*?\$\$|(?<!\\)\$[^$]*?(?<!\\)\$|\\\[.*?\\\]|\\\(.*?\\\)|"
                    r"\\begin\{(equation|align|gather|multline|eqnarray)\*?\}.*?\\end\{\1\*?\}", re.S)  # fmt: skip
+_MATH_BEGIN = re.compile(r"\$|\\\[|\\\(|\\begin\{(equation|align|gather|multline|eqnarray)\*?\}")
+_ENDS = {r"\[": (r"\]",), r"\(": (r"\)",)}
 # Nested braces come off from the inside, one layer each time.
 _MAX_LAYERS = 12
 _PRINTED = {"{": "", "}": "", "~": " ", "``": "“", "''": "”", "---": "—", "--": "–", "&": "|"}
@@ -53,7 +56,7 @@ def readable(text: str) -> str:
         formulas.append(match[0])
         return f"\ue000{len(formulas) - 1}\ue001"
 
-    text = _MATH.sub(put_aside, text)
+    text = _replaced(text, closed(_MATH, _MATH_BEGIN, text), put_aside)
     # Escaped signs (\\%) out of the way of what takes commands and braces off.
     text = _ESCAPED.sub(lambda match: chr(_ASIDE + ord(match[1])), text)
     text = _LETTER.sub(lambda match: _LETTERS[match[0].rstrip("{} \t")], text)
@@ -73,6 +76,32 @@ def readable(text: str) -> str:
     text = _SET_ASIDE.sub(lambda match: chr(ord(match[0]) - _ASIDE), text)
     text = _FORMULA.sub(lambda match: formulas[int(match[1])], text)
     return re.sub(r"[ \t]+", " ", text)
+
+
+def closed(whole: re.Pattern[str], begin: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    r"""What `whole` finds, each beginning as `begin` does, whose first group is the name of an environment.
+
+    The end of what is closed nowhere behind it is not looked for: `\\[2pt]` ends a line, and begins no formula.
+    """
+    last: dict[str, int] = {}
+    at = 0
+    while (begun := begin.search(text, at)) is not None:
+        sign = begun[1] or begun[0]
+        if sign not in last:
+            ends = _ENDS.get(sign, (f"\\end{{{sign}}}", f"\\end{{{sign}*}}") if begun[1] else ())
+            last[sign] = max(map(text.rfind, ends), default=len(text))
+        match = whole.match(text, begun.start()) if begun.end() <= last[sign] else None
+        if match is not None:
+            yield match
+        at = match.end() if match is not None else begun.start() + 1
+
+
+def _replaced(text: str, matches: Iterable[re.Match[str]], by: Callable[[re.Match[str]], str]) -> str:
+    pieces, at = list[str](), 0
+    for match in matches:
+        pieces += [text[at : match.start()], by(match)]
+        at = match.end()
+    return "".join((*pieces, text[at:]))
 
 
 def _line_ends(match: re.Match[str]) -> str:

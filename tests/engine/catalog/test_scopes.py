@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -144,6 +145,8 @@ def test_files_and_folders_are_found_by_their_names(catalog: Catalog, name: str,
         ("/home/work/Договоры", "договоры"),
         ("/home/work/租赁合同", "租赁合同"),
         ("/home/work/Eﬃzienz.txt", "effizienz"),
+        ("/home/work/İstanbul.pdf", "İSTANBUL"),
+        (f"/home/work/{unicodedata.normalize('NFD', '계약서')}.pdf", "계약서"),
     ],
 )
 def test_names_in_any_letters_are_found_in_whatever_case(catalog: Catalog, path: str, name: str) -> None:

@@ -49,6 +49,14 @@ def test_an_empty_mount_point_is_absent_but_a_folder_that_never_had_documents_is
     assert absence(ROOT, empty, []) == ""
 
 
+def test_an_empty_mount_point_is_absent_whatever_else_hides_files() -> None:
+    problems = (ScanProblem("/d/link", "This link leads nowhere.", hides_files=True),)
+    known = [document(1, "/d/link/a"), document(2, "/d/usb/b")]
+
+    assert "drive" in absence(ROOT, Scan("/d", problems=problems, device=7), known)
+    assert absence(ROOT, Scan("/d", problems=problems, device=7), known[:1]) == ""
+
+
 def test_another_drive_in_its_place_is_absence() -> None:
     stranger = Scan("/d", (file("/d/other"),), device=8)
 
@@ -101,6 +109,16 @@ def test_what_lies_below_an_unreadable_folder_is_kept() -> None:
 
     assert verdict.gone == (known[2],)
     assert [doc for doc, _ in verdict.offline] == known[:2]
+
+
+def test_a_folder_of_links_that_lead_nowhere_is_judged_at_once() -> None:
+    known = documents(20_000)
+    problems = [ScanProblem(one.path, "This link leads nowhere.", hides_files=True) for one in known]
+
+    verdict = judge_missing(known, [ROOT], problems, lambda root: 20_000)
+
+    assert verdict.gone == ()
+    assert len(verdict.offline) == 20_000
 
 
 def test_below_means_below_and_not_merely_alike() -> None:

@@ -710,6 +710,19 @@ def test_scans_are_read_when_ocr_has_come_and_not_before(library: SmallLibrary) 
     assert library.parser.paths_read == []
 
 
+def test_what_needs_more_than_ocr_is_not_read_at_every_look(library: SmallLibrary) -> None:
+    scan = library.write("scan.txt", "SCAN", "The notice period.")
+    library.add()
+    library.parser.can_ocr = lambda languages: True  # type: ignore[method-assign]
+    library.rescan()
+    assert library.known(scan).needs == "ocr"
+    library.parser.paths_read.clear()
+
+    library.rescan()
+
+    assert library.parser.paths_read == []
+
+
 def test_scans_are_read_when_a_language_is_chosen_that_is_installed(library: SmallLibrary) -> None:
     scan = library.write("scan.txt", "SCAN", "Die Kündigungsfrist.")
     library.settings = LibrarySettings(ocr_languages=("deu",))

@@ -79,6 +79,16 @@ def test_names_that_are_no_place_to_look_confine_nothing(question: str):
     assert read(question).paths == ()
 
 
+def test_a_sentence_that_denies_leaves_the_others_alone():
+    found = read("Not Budget.xlsx! What does lease 2024.pdf say of rent? And no more.")
+    assert found.paths_told == "only “lease 2024.pdf”"
+
+
+def test_who_pastes_a_list_of_files_has_not_asked_about_each():
+    names = " ".join(f"x{number}.pdf" for number in range(70))
+    assert read(f"Which of lease 2024.pdf {names} are missing?").paths == ()
+
+
 def test_two_files_are_both_looked_into():
     found = read("Compare lease 2024.pdf with Budget.xlsx on heating costs")
     assert set(found.paths) == {"/home/work/lease 2024.pdf", "/home/work/Budget.xlsx"}
@@ -184,7 +194,21 @@ def test_what_says_where_to_look_is_not_searched_for_unless_nothing_else_is_aske
 
 
 @pytest.mark.parametrize(
-    "question", ["", "?", "“", "in the file", "(((", "in the file " + "x" * 5000, "PDFs from 9999-99-99"]
+    "question",
+    [
+        "",
+        "?",
+        "“",
+        "in the file",
+        "(((",
+        "in the file " + "x" * 5000,
+        "PDFs from 9999-99-99",
+        "What is in the file ... ?",
+        "What was in the document [ ] . . . ?",
+        "a.b" * 30_000,
+        "what about rent in the pdfs and " * 3000,
+        "Sort these: " + " ".join(f"lease {number}.pdf" for number in range(3000)),
+    ],
 )
 def test_any_text_can_be_read(question: str):
     assert read(question).paths == ()

@@ -58,6 +58,12 @@ def test_a_bad_byte_far_behind_the_beginning_does_not_either():
     assert decode(b"plain " * 20_000 + "Größe".encode("cp1252")).endswith("Größe")
 
 
+def test_nor_does_one_in_a_text_whose_first_sign_beyond_ascii_is_far_behind():
+    data = b"All is well here. " * 8000 + "A dash \u2014 and \u201cquotes\u201d. ".encode() * 40
+    text = decode(data + b"\xff" + b" The end.")
+    assert "A dash \u2014 and \u201cquotes\u201d." in text
+
+
 def test_nothing_that_cannot_be_stored_comes_through():
     assert clean("a\0b\ud800c\x01d\ufffe\x7f") == "abcd"
     assert clean("a\r\nb\rc\x85d\x0be") == "a\nb\nc\nd\ne"

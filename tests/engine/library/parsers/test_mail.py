@@ -13,6 +13,7 @@ import pytest
 from engine.core import ParsedDocument
 from engine.errors import DocumentEncrypted, DocumentUnsupported
 from engine.library.parsers import families, nested
+from engine.library.parsers import mail as mail_parser
 from engine.library.parsers.limits import Limits
 from tests.helpers.documents import write_docx
 from tests.helpers.packages import packed
@@ -83,6 +84,33 @@ def test_html_beside_another_text_is_read_with_it(parsed):
     assert texts[3].startswith("A footer of the list.")
 
 
+def test_a_text_and_its_html_say_it_once_however_they_are_put(parsed):
+    message = EmailMessage()
+    message["Subject"], message["From"] = "News", "a@b.c"
+    message.make_mixed()
+    for subtype, text in (("plain", "All is *well* here."), ("html", "<p>All is <b>well</b> here.</p>")):
+        part = EmailMessage()
+        part.set_content(text, subtype=subtype)
+        message.attach(part)
+    texts = [text for _, text in said(parsed("a.eml", message.as_bytes()))]
+    assert texts[2:] == ["All is *well* here."]
+
+
+def test_a_name_of_an_encoding_in_parts_is_no_fault(parsed):
+    source = b"Subject: S\nContent-Type: text/plain; charset*=utf-8''utf-8\n\nGr\xc3\xbc\xc3\x9fe\n"
+    assert said(parsed("a.eml", source))[-1] == ("paragraph", "Grüße")
+
+
+def test_a_message_that_breaks_its_reader_leaves_the_others_of_its_mailbox(parsed, monkeypatch):
+    date = mail_parser._date
+    monkeypatch.setattr(mail_parser, "_date", lambda text: date(text) if text else {}["nothing"])
+    start = b"From ada@example.org Tue Mar  5 14:02:00 2024\n"
+    broken = b"Subject: No date\n\nText.\n"
+    document = parsed("Inbox", start + mail("First.").as_bytes() + b"\n" + start + broken)
+    assert places(document) == [""]
+    assert "message 2 (It seems to be damaged" in document.remark
+
+
 def test_what_only_programs_read_is_no_attachment(parsed):
     message = mail("All that there is to tell. " * 20)
     message.add_alternative("<html amp4email><body>All that there is to tell.</body></html>", subtype="x-amp-html")
@@ -121,12 +149,12 @@ def test_what_attachments_need_is_told(parsed, monkeypatch):
     )
 
 
-def test_an_xml_declaration_before_the_html_of_a_mail_is_no_fault(parsed):
+@pytest.mark.parametrize("end", ["?>", ">"])
+def test_an_xml_declaration_before_the_html_of_a_mail_is_no_fault(parsed, end: str):
+    declared = f'<?xml version="1.0" encoding="utf-8"{end}'
     message = EmailMessage()
     message["Subject"], message["From"] = "Only", "a@b.c"
-    message.set_content(
-        '<?xml version="1.0" encoding="utf-8"?><html><body><p>Only this.</p></body></html>', subtype="html"
-    )
+    message.set_content(f"{declared}<html><body><p>Only this.</p></body></html>", subtype="html")
     assert said(parsed("a.eml", message.as_bytes()))[-1] == ("paragraph", "Only this.")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helpers.parsing import said
 
 
@@ -70,3 +72,17 @@ def test_windows_line_ends_do_not_move_the_blocks(parsed):
 def test_a_heading_knows_the_links_of_its_document(parsed):
     document = parsed("a.md", "# On [this][1] and [that][2]\n\nText\n\n[1]: http://example.org\n")
     assert document.pages[0].blocks[0].label == "On this and [that][2]"
+
+
+# Each of these took longer than the age of the world, once.
+@pytest.mark.parametrize(
+    "source",
+    [
+        "<table>\n\t<tbody>\n\t\t<tr>\n            <td align='center'>\n                <a href='x'>\n"
+        "                    <img src='y' />\n                    <br />\n                    <sub><b>Ada</b></sub>",
+        "_" * 60 + " (signature)",
+        "|" + " " * 80 + "Name" + " " * 80 + "|",
+    ],
+)
+def test_signs_that_are_never_shown_take_no_time_before_words(parsed, source: str):
+    assert len(said(parsed("a.md", f"{source}\n\nText\n"))) == 2

@@ -230,6 +230,24 @@ def test_what_numbers_tell_on_each_page_is_no_running_head(parsed):
     assert texts.count("The bill") == 1
 
 
+@pytest.mark.parametrize(
+    ("line", "is_kept"),
+    [
+        ("Period: {:02}/2024", True),
+        ("Invoice no. 10{}", True),
+        ("Page {} of 6", False),
+        ("The report \u2013 {}", False),
+        ("{} | The report", False),
+        ("The report | {} | Confidential", False),
+        ("Slide {} - The report", False),
+    ],
+)
+def test_a_number_that_grows_counts_pages_only_where_such_numbers_stand(parsed, line: str, is_kept: bool):
+    pages = [Page([Line(line.format(at)), Line(f"Text {NUMBERS[at]}.", gap=60)]) for at in range(1, 7)]
+    texts = [text for page in kept(parsed("a.pdf", pdf(pages))) for text in page]
+    assert len(texts) == (12 if is_kept else 7)
+
+
 def test_a_sign_for_numbers_is_no_number(parsed):
     pages = [Page([Line("#" if at == 3 else str(at)), Line(f"Text {NUMBERS[at]}.", gap=60)]) for at in range(1, 7)]
     assert len(parsed("a.pdf", pdf(pages)).pages) == 6

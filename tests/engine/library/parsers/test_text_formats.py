@@ -45,6 +45,11 @@ def test_rst_titles_are_said_without_their_markup(parsed):
     ]
 
 
+def test_a_long_comment_of_rst_takes_no_time_before_words(parsed):
+    comment = ".. An old remark\n" + "        that goes on and on\n" * 40
+    assert [text for _, text in said(parsed("a.rst", f"{comment}unindented words\n\nText.\n"))][-1] == "Text."
+
+
 def test_rst_tables_and_transitions_are_no_titles(parsed):
     document = parsed("a.rst", "Text.\n\n----\n\n=====  =====\nA      B\n=====  =====\n1      2\n=====  =====\n")
     assert headings(document) == []
@@ -125,6 +130,34 @@ ignored
     assert "ignored" not in text
     assert "usepackage" not in text
     assert dict(zip((entry[1].split()[0] for entry in said(document)), lines(document), strict=True))["Okapis"] == 6
+
+
+def test_what_org_opens_and_never_closes_hides_nothing(parsed):
+    source = ":LOGBOOK:\nhidden\n:END:\n" + ":note:\n" * 3000 + "Words.\n#+BEGIN_SRC python\nprint()\n#+END_SRC\n"
+    texts = [text for _, text in said(parsed("a.org", source + "#+begin_example\nThe end.\n"))]
+    assert texts[0].endswith("Words.")
+    assert texts[1:] == ["print()", "The end."]
+
+
+def test_org_tags_and_blanks_are_no_part_of_a_headline(parsed):
+    source = "* One  two :a:b:  \n** Three : not a tag\n* Four" + " " * 5000 + "five\n"
+    found = [text for _, text in headings(parsed("a.org", source))]
+    assert found == ["One  two", "Three : not a tag", "Four" + " " * 5000 + "five"]
+
+
+def test_tex_that_closes_nothing_is_read_as_soon_and_all_of_it(parsed):
+    source = "\\section{One}\n" + "a & b \\\\[2pt]\n" * 3000 + "\\newpage\n" + "% gone\n" * 3000
+    source += "\\begin{verbatim}\n" * 300 + "The end.\n"
+    text = parsed("a.tex", source).pages[0].text
+    assert text.count("a | b") == 3000
+    assert "gone" not in text
+    assert text.rstrip().endswith("The end.")
+
+
+def test_lines_of_tex_are_those_of_its_source(parsed):
+    source = "One.\n\n\\section{Two}\n\nThree.\n\\begin{verbatim}\ncode\n\\end{verbatim}\n\nFour.\n\nFive.\n"
+    (page,) = parsed("a.tex", source).pages
+    assert [block.line for block in page.blocks] == [1, 3, 5, 7, 10, 12]
 
 
 def test_tex_without_a_document_is_read_all_the_same(parsed):
