@@ -34,9 +34,10 @@ class Tables:
     def active(self) -> tuple[VectorTable, EmbedderSpec]:
         """The table that answers and its model, entered in the catalogue if it is the first.
 
+        A model that is gone can still be moved from, to the one that the settings name.
+
         Raises:
-            EmbedderUnavailable: The model is not on this computer (and that of the settings is not either, where the
-                library is still empty).
+            EmbedderUnavailable: Neither its model nor that of the settings is on this computer.
         """
         table = self._catalog.active_table() or self._first()
         if not self._catalog.stored_identity() and (wanted := self._wanted()) is not None:
@@ -116,10 +117,17 @@ class Tables:
         wanted = self._wanted()
         if wanted is not None and wanted.identity == table.identity:
             return wanted
-        spec = resolve(EmbedderSettings(model=table.model))
-        if spec.identity != table.identity:
-            raise _gone(table.identity)
-        return spec
+        try:
+            spec = resolve(EmbedderSettings(model=table.model))
+        except EmbedderUnavailable:
+            if wanted is None:
+                raise
+        else:
+            if spec.identity == table.identity:
+                return spec
+            if wanted is None:
+                raise _gone(table.identity)
+        return EmbedderSpec(table.name, table.identity, Path(table.model), table.dimensions, None, False, is_gone=True)
 
     def _described(self, spec: EmbedderSpec) -> VectorTable:
         mark = hashlib.sha256(spec.identity.encode()).hexdigest()[:8]

@@ -24,7 +24,7 @@ from engine.embedder import backends, trial
 from engine.embedder.backends import BackendRefused, Model, Place, Vectors
 from engine.embedder.bert_numpy import NumpyBert
 from engine.embedder.setup import Setup, batches
-from engine.embedder.spec import EmbedderSpec
+from engine.embedder.spec import EmbedderSpec, found_again
 from engine.embedder.trial import PutOff
 from engine.embedder.turnstile import Turnstile
 from engine.embedder.windows import parts_of
@@ -181,11 +181,13 @@ class Embedder:
         Where it is no plain BERT, torch is imported and the fastest way to run it is found, which takes seconds.
 
         Raises:
-            EmbedderUnavailable: The files cannot be loaded, or memory is short.
+            EmbedderUnavailable: The files cannot be loaded or are gone, or memory is short.
         """
         if self._models:
             # Nobody waits while torch is loaded in its place.
             return
+        if self.spec.is_gone:
+            self.spec = found_again(self.spec)
         with self._loading:
             if self._models:
                 return
@@ -336,7 +338,7 @@ class Embedder:
         models = self._models
         if not texts or not models or models[0].max_tokens >= MOST_CHUNK_TOKENS:
             return self._embed(texts, is_question=False, is_urgent=is_urgent)
-        parts = parts_of(texts, models[0].lengths(texts), models[0].max_tokens)
+        parts = parts_of(texts, models[0].lengths, models[0].max_tokens)
         return parts.joined(self._embed(parts.texts, is_question=False, is_urgent=is_urgent), len(texts))
 
     def embed_questions(self, texts: Sequence[str]) -> Vectors:

@@ -30,7 +30,8 @@ class EmbedderSpec:
     """A sentence-transformers model on this machine.
 
     `identity` changes with the weights and with nothing else: vectors of one identity may be compared.
-    `tokenizer_file` is a Hugging Face `tokenizer.json`, None where the model has none.
+    `tokenizer_file` is a Hugging Face `tokenizer.json`, None where the model has none. `is_gone`: it is not there, or
+    another in its `folder`; what was embedded with it lies in the library still.
     """
 
     name: str
@@ -39,6 +40,7 @@ class EmbedderSpec:
     dimensions: int
     tokenizer_file: Path | None
     is_english_only: bool
+    is_gone: bool = False
 
 
 def resolve(settings: EmbedderSettings) -> EmbedderSpec:
@@ -66,6 +68,26 @@ def resolve(settings: EmbedderSettings) -> EmbedderSpec:
             f"The folder {name!r} holds no embedding model that is whole: {lack}.",
             _CHOOSE_ANOTHER if settings.model else _REINSTALL,
         ) from error
+
+
+def found_again(spec: EmbedderSpec) -> EmbedderSpec:
+    """A model that was gone, once its drive is back.
+
+    Raises:
+        EmbedderUnavailable: It is not.
+    """
+    model = "" if spec.folder == Path() else spec.folder.as_posix()
+    try:
+        found = resolve(EmbedderSettings(model=model))
+    except EmbedderUnavailable:
+        found = spec
+    if found.identity != spec.identity or found.is_gone:
+        raise EmbedderUnavailable(
+            f"The embedding model {spec.name!r}, with which the library was indexed, is no longer on this computer, or "
+            "not what it was.",
+            "Put it back, or let Ragdoll move the library to the one that the settings name.",
+        )
+    return found
 
 
 def local_folder(model: str) -> Path:

@@ -6,20 +6,22 @@ The mean of the parts' vectors, each by its length, is the text's (as sentence-t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-# Of each part, for the marks that models put around a text and what words are longer than the mean.
+# Of each part, for the marks that models put around a text, and for what of it has more tokens than the mean.
 _SLACK_TOKENS = 8
+# A cut is made between two words where there is such a place within this share of a part.
+_REACH = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """`texts` to be embedded; the n-th is a part of text `owners[n]`, with this share of its words."""
+    """`texts` to be embedded; the n-th is a part of text `owners[n]`, with this share of its tokens."""
 
     texts: tuple[str, ...]
     owners: tuple[int, ...]
@@ -34,23 +36,48 @@ class Parts:
         return unit
 
 
-def parts_of(texts: Sequence[str], lengths: Sequence[int], max_tokens: int) -> Parts:
-    """The texts in parts that a model reads whole, cut between words.
+def parts_of(texts: Sequence[str], lengths_of: Callable[[Sequence[str]], list[int]], max_tokens: int) -> Parts:
+    """The texts in parts that a model reads whole, cut between words where there are any.
 
     Args:
         texts: Of which some may be too long.
-        lengths: Of each, in tokens.
+        lengths_of: Of each text, in tokens.
         max_tokens: What the model reads.
     """
-    found: list[tuple[str, int, float]] = []
-    room = max(1, max_tokens - _SLACK_TOKENS)
-    for owner, (text, num_tokens) in enumerate(zip(texts, lengths, strict=True)):
-        count = 1 if num_tokens <= max_tokens else -(-num_tokens // room)
-        words = text.split() if count > 1 else []
-        if len(words) < 2:
-            found.append((text, owner, 1.0))
-            continue
-        ends = [round(part * len(words) / count) for part in range(count + 1)]
-        spans = [(start, end) for start, end in pairwise(ends) if end > start]
-        found += [(" ".join(words[start:end]), owner, (end - start) / len(words)) for start, end in spans]
-    return Parts(*map(tuple, zip(*found, strict=True))) if found else Parts((), (), ())
+    found = [(text, owner) for owner, text in enumerate(texts)]
+    lengths = lengths_of(texts) if texts else []
+    # Tokens lie unevenly in a text: a part may be too long once more.
+    while any(_is_cut(text, length, max_tokens) for (text, _), length in zip(found, lengths, strict=True)):
+        pieces = [
+            (piece, owner)
+            for (text, owner), length in zip(found, lengths, strict=True)
+            for piece in (_cut(text, length, max_tokens) if _is_cut(text, length, max_tokens) else (text,))
+        ]
+        found, lengths = pieces, lengths_of([text for text, _ in pieces])
+    totals = [0] * len(texts)
+    for (_, owner), length in zip(found, lengths, strict=True):
+        totals[owner] += max(1, length)
+    shares = (max(1, length) / totals[owner] for (_, owner), length in zip(found, lengths, strict=True))
+    return Parts(tuple(text for text, _ in found), tuple(owner for _, owner in found), tuple(shares))
+
+
+def _is_cut(text: str, num_tokens: int, max_tokens: int) -> bool:
+    return num_tokens > max_tokens and len(text) > 1
+
+
+def _cut(text: str, num_tokens: int, max_tokens: int) -> list[str]:
+    """A text that is too long in two parts at least, as many as it takes."""
+    room = max(max_tokens // 2, max_tokens - _SLACK_TOKENS, 1)
+    count = min(len(text), max(2, -(-num_tokens // room)))
+    reach = len(text) // (_REACH * count)
+    places = [0, *(_near(text, len(text) * part // count, reach) for part in range(1, count)), len(text)]
+    return [piece for start, end in pairwise(places) if (piece := text[start:end].strip())] or [text[:1]]
+
+
+def _near(text: str, place: int, reach: int) -> int:
+    """Where there is a space next to that place, or the place itself: some scripts have none between words."""
+    for distance in range(reach + 1):
+        for at in (place - distance, place + distance):
+            if 0 < at < len(text) and text[at].isspace():
+                return at
+    return place

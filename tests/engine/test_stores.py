@@ -346,6 +346,34 @@ def test_a_move_that_was_interrupted_goes_on_at_the_next_start(
     assert library.opener.state().next_name == ""
 
 
+def test_a_library_whose_model_is_gone_moves_to_another_and_reads_what_came_meanwhile(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.close()
+    gone, embed = EmbedderUnavailable("It is gone."), LoadedEmbedder.embed_documents
+
+    def found(settings: EmbedderSettings) -> EmbedderSpec:
+        if settings.model == "a":
+            raise gone
+        return resolved(settings)
+
+    def embedded(self: LoadedEmbedder, texts: object) -> np.ndarray:
+        if self.spec.is_gone:
+            raise gone
+        return embed(self, texts)
+
+    monkeypatch.setattr(tables, "resolve", found)
+    monkeypatch.setattr(LoadedEmbedder, "embed_documents", embedded)
+    library.model = "b"
+    (library.docs / "late").write_text("The rhea came late.")
+    library.open()
+    library.worker.rescan()
+
+    assert library.switched.wait(HANG_SECONDS)
+    wait_for(lambda: library.nearest("The rhea came late.", -1) == "The rhea came late.")
+    assert library.nearest(ZEBRA, -1) == ZEBRA
+
+
 def test_changing_back_drops_what_was_begun(library: Library) -> None:
     library.worker.pause()
     library.model = "b"

@@ -125,13 +125,28 @@ def test_a_model_that_is_not_here_is_told_and_what_was_moved_stays(machine: Mach
     assert machine.catalog.moved() == (1, 1)
 
 
-def test_a_model_that_is_gone_or_was_exchanged_is_told(machine: Machine) -> None:
+@pytest.mark.parametrize("has_gone", [False, True])
+def test_a_model_that_was_exchanged_or_is_gone_can_be_moved_from(machine: Machine, has_gone: bool) -> None:
+    machine.wanted = "minilm"
     machine.index_something("minilm@1")
     machine.tables.active()
-    machine.models |= {"": "minilm@2", "minilm": "minilm@2"}
+    if has_gone:
+        machine.wanted = "two"
+        del machine.models["minilm"]
+    else:
+        machine.models["minilm"] = "minilm@2"
 
-    with pytest.raises(EmbedderUnavailable, match="no longer on this computer"):
-        machine.tables.active()
+    table, spec = machine.tables.active()
+    assert (table.identity, spec.identity, spec.is_gone) == ("minilm@1", "minilm@1", True)
+    following = machine.tables.following()
+    assert following is not None
+    assert following[1].identity == ("two@1" if has_gone else "minilm@2")
+    assert machine.catalog.moved() == (0, 1)
+
+
+def test_a_model_that_is_gone_is_told_where_there_is_no_other(machine: Machine) -> None:
+    machine.index_something("minilm@1")
+    machine.tables.active()
     machine.models.clear()
     with pytest.raises(EmbedderUnavailable):
         machine.tables.active()

@@ -6,13 +6,16 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.config import EmbedderSettings
-from engine.embedder import resolve
+from engine.embedder import Embedder, resolve
+from engine.embedder.spec import found_again
 from engine.errors import EmbedderUnavailable
+from engine.memory.ledger import Ledger
 
 
 @pytest.fixture
@@ -81,6 +84,16 @@ def test_identity_does_not_depend_on_where_the_folder_lies(small_model: Path, tm
 def test_model_card_says_which_languages(small_model: Path, front_matter: str, is_english_only: bool):
     (small_model / "README.md").write_text(f"---\n{front_matter}\n---\n# A model\n")
     assert resolve(EmbedderSettings(model=str(small_model))).is_english_only is is_english_only
+
+
+def test_a_model_that_is_gone_says_so_until_it_is_back(small_model: Path, tmp_path: Path):
+    spec = resolve(EmbedderSettings(model=str(small_model)))
+    gone = replace(spec, tokenizer_file=None, is_gone=True)
+    away = small_model.rename(tmp_path / "away")
+    with pytest.raises(EmbedderUnavailable, match="no longer on this computer"):
+        Embedder(gone, EmbedderSettings(), Ledger()).embed_questions(["How?"])
+    away.rename(small_model)
+    assert found_again(gone) == spec
 
 
 @pytest.mark.parametrize("missing", ["modules.json", "model.safetensors"])

@@ -2,28 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import pytest
 
 from engine.config import EmbedderSettings
 from engine.embedder import Embedder, model, resolve
 from engine.embedder.bert_numpy import NumpyBert
-from engine.embedder.windows import parts_of
+from engine.embedder.windows import Parts, parts_of
 from engine.memory.ledger import Ledger
+
+
+def signs(texts: Sequence[str]) -> list[int]:
+    """As many tokens as characters that are no spaces, and two marks."""
+    return [2 + sum(not sign.isspace() for sign in text) for text in texts]
+
+
+def of(parts: Parts, owner: int) -> list[str]:
+    return [text for text, one in zip(parts.texts, parts.owners, strict=True) if one == owner]
 
 
 def test_texts_that_fit_stay_whole_and_others_are_cut_between_words():
     long = " ".join(f"word{number}" for number in range(100))
-    parts = parts_of(["short", long, "x" * 500], [3, 300, 200], 128)
-    assert parts.texts[0] == "short"
-    assert " ".join(text for text, owner in zip(parts.texts, parts.owners, strict=True) if owner == 1) == long
-    assert parts.owners == (0, 1, 1, 1, 2)
-    assert [sum(share for share, one in zip(parts.shares, parts.owners, strict=True) if one == owner)
-            for owner in range(3)] == [1.0, 1.0, 1.0]  # fmt: skip
-    assert parts_of([], [], 128).texts == ()
+    parts = parts_of(["short", long], signs, 128)
+    assert of(parts, 0) == ["short"]
+    assert " ".join(of(parts, 1)) == long
+    assert max(signs(parts.texts)) <= 128
+    assert len(of(parts, 1)) <= 7
+    for owner in (0, 1):
+        shares = (share for share, one in zip(parts.shares, parts.owners, strict=True) if one == owner)
+        assert sum(shares) == pytest.approx(1.0)
+    assert parts_of([], signs, 128).texts == ()
+
+
+@pytest.mark.parametrize("text", ["读" * 500, "A heading\n" + "读" * 300, "a " * 400 + "x" * 400])
+def test_scripts_without_spaces_and_uneven_texts_are_cut_as_well(text: str):
+    parts = parts_of([text], signs, 128)
+    assert max(signs(parts.texts)) <= 128
+    assert "".join("".join(parts.texts).split()) == "".join(text.split())
+
+
+def test_a_sign_of_many_tokens_is_let_be():
+    assert parts_of(["𝔘", ""], lambda texts: [9 for _ in texts], 4).texts == ("𝔘", "")
 
 
 def test_vectors_of_parts_make_that_of_the_text():
-    parts = parts_of(["a b c d", "e"], [40, 3], 28)
+    parts = parts_of(["a" * 30 + " " + "b" * 30, "e"], signs, 40)
+    assert parts.texts == ("a" * 30, "b" * 30, "e")
     vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], np.float32)
     joined = parts.joined(vectors, 2)
     np.testing.assert_allclose(joined, [[0.5**0.5, 0.5**0.5], [0.6, 0.8]], atol=1e-6)
