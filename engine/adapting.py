@@ -204,10 +204,12 @@ class Adapting:
         # What takes more for having again what was lost is no way out of a shortage.
         shrinks = not regains(in_force.here.placement, wanted)
         must = is_told or (shrinks and (has_moved or self._must_shrink(in_force.here, wanted, over)))
-        # As long as it takes, whatever came between.
-        must |= bool(in_force.here.placement.num_concessions) and not (wanted.num_concessions or self._may_lose)
+        # As long as it takes, whatever came between; but what answers paused for in vain is not tried all the time.
+        insists = bool(in_force.here.placement.num_concessions) and not (wanted.num_concessions or self._may_lose)
+        patience_s = SETTLING_SECONDS if must else self._calm_s
         loses_more = wanted.num_concessions > in_force.here.placement.num_concessions
-        self._aim(in_force, wanted, now, must=must, is_said=has_moved and not loses_more)
+        is_said = has_moved and not loses_more
+        self._aim(in_force, wanted, now, must=must or insists, patience_s=patience_s, is_said=is_said)
         self._hand_over(in_force, now)
         self._limit(in_force)
         if self._observer is not None and not self._is_loading:
@@ -305,7 +307,9 @@ class Adapting:
         unbound = self._plan(hardware, backlog, constrained(demand, others))
         return placement if unbound.is_starved else unbound
 
-    def _aim(self, in_force: InForce, wanted: Placement, now: float, *, must: bool, is_said: bool) -> None:
+    def _aim(
+        self, in_force: InForce, wanted: Placement, now: float, *, must: bool, patience_s: float, is_said: bool
+    ) -> None:
         """Begins to hand `wanted` over, where it must be or is worth it; what is on its way goes on otherwise."""
         if self._over is not None and (self._over.wanted == wanted or not must):
             return
@@ -313,7 +317,7 @@ class Adapting:
         if is_there(here, wanted):
             self._over = None
             self._shortage.pass_trial()
-        elif self._is_worth_it(here, wanted, now, must=must):
+        elif now - self._refused_at >= patience_s and self._is_worth_it(here, wanted, now, must=must):
             self._over, self._how = HandOver(wanted, now, in_force.path), ""
             self._why = None if is_said else self._cause()
 
@@ -321,8 +325,6 @@ class Adapting:
         return reasons.cause(self._made_for, (self._allowance.budgets, self._senses.backlog()))
 
     def _is_worth_it(self, here: Here, wanted: Placement, now: float, *, must: bool) -> bool:
-        if now - self._refused_at < (SETTLING_SECONDS if must else self._calm_s):
-            return False
         if is_free(here, wanted):
             # Nothing pauses for it, and an index that has grown is read from the disk until then.
             is_calm = now - self._changed_at >= CALM_SECONDS

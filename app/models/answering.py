@@ -74,7 +74,7 @@ class Answering(QObject):
         self._open: dict[str, _Open] = {}
         self._unsaved: dict[str, TurnView] = {}
         self._beside: dict[str, str] = {}  # of turns that the store does not have yet: the one whose place they share
-        self._store_is_failing = False
+        self._store_problem: RagdollError | None = None
         self._saving = QTimer(self, singleShot=True)
         self._saving.timeout.connect(self.save)
         client.notice_received.connect(self._on_notice)
@@ -125,9 +125,9 @@ class Answering(QObject):
         self._saving.stop()
 
     @property
-    def has_unsaved(self) -> bool:
-        """Whether there is anything that is not on the disk yet."""
-        return bool(self._unsaved)
+    def store_problem(self) -> RagdollError | None:
+        """Why something that was to be written is not on the disk yet; None where all is."""
+        return self._store_problem if self._unsaved else None
 
     def save(self) -> None:
         """Writes what has changed since the last time; what the disk refuses is tried again later."""
@@ -138,7 +138,7 @@ class Answering(QObject):
                 self._on_store_failed(error)
                 return
             del self._unsaved[turn_id]
-        self._store_is_failing = False
+        self._store_problem = None
 
     # --- what the engine says ---
 
@@ -256,6 +256,6 @@ class Answering(QObject):
 
     def _on_store_failed(self, error: RagdollError) -> None:
         self._saving.start(SAVE_AGAIN_MS)
-        if not self._store_is_failing:
-            self._store_is_failing = True
+        before, self._store_problem = self._store_problem, error
+        if before is None:
             self.store_failed.emit(error.sentence, error.way_out)

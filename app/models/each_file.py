@@ -158,7 +158,7 @@ class EachFileModel(QAbstractTableModel):
 
     def begin(self, question: str, collection: str | None) -> None:
         """Puts a question to all files of a collection that were read; None: of all. What runs is paused."""
-        if not question.strip() or not self._has_engine():
+        if not question.strip() or not (self._has_engine() and self._can_keep()):
             return
         self.pause()
         self._show(None, ())
@@ -291,11 +291,10 @@ class EachFileModel(QAbstractTableModel):
     def _can_keep(self) -> bool:
         """Whether what has been answered is on the disk by now; said where not."""
         self._answering.save()
-        if self._answering.has_unsaved:
-            self.request_failed.emit(
-                self.tr("What was answered last could not be saved yet."), self.tr("Free some space, then go on.")
-            )
-        return not self._answering.has_unsaved
+        if (problem := self._answering.store_problem) is not None:
+            way_out = problem.way_out or self.tr("Free some space, then go on.")
+            self.request_failed.emit(self.tr("What was answered last could not be saved yet."), way_out)
+        return problem is None
 
     def _has_engine(self) -> bool:
         """Whether there is one to ask, now or soon; said where not."""

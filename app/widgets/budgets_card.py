@@ -65,7 +65,7 @@ class BudgetsCard(QFrame):
         row = self.rows[tier] = BudgetRow(tier)
         row.wished.connect(self.wished)
         row.chosen.connect(self._on_chosen)
-        self._column.insertWidget(self._column.count() - 1, row)
+        self._column.insertWidget(self._column.indexOf(self.may_lose), row)
         self._show_row(tier, row)
 
     def _on_chosen(self, tier: str, budget_bytes: Any) -> None:

@@ -223,7 +223,7 @@ class Texts(Words):
 
 
 # A text between commas without the spaces around it; a lone backslash at the end of the line is itself.
-_TEXT = re.compile(r"\s*((?:\\.?|[^,\\])*?)\s*(?:,|$)")
+_TEXT = re.compile(r"\s*+((?:\\.?|[^\s,\\]|\s++(?!,|\Z))*+)\s*+(?:,|$)")
 _ESCAPE = re.compile(r"\\(.)")
 _OUTER_SPACE = re.compile(r"^\s|\s$")
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}

@@ -15,14 +15,15 @@ from engine.errors import BadRequest
 
 def settings(options: argparse.Namespace, out: Output) -> None:
     """Changes those that are given as NAME=VALUE, all or none; then tells those that were named, or all."""
+    all_names = list(by_name(Settings()))
+    names = [text.partition("=")[0] for text in options.names] or all_names
+    if unknown := [name for name in names if name not in all_names]:
+        raise BadRequest(f"There is no setting named {unknown[0]!r}.", "ragdoll settings lists them all.")
     changes = dict(read_pair(text) for text in options.names if "=" in text)
     with Engine.open() as engine:
         if changes:
             engine.change_settings(changes)
         known = by_name(engine.settings)
-    names = [text.partition("=")[0] for text in options.names] or list(known)
-    if unknown := [name for name in names if name not in known]:
-        raise BadRequest(f"There is no setting named {unknown[0]!r}.", "ragdoll settings lists them all.")
     told = {name: known[name] for name in names}
     if out.is_json:
         out.json({"settings": told})

@@ -15,6 +15,8 @@ _MARKER = re.compile(r"(?<![0-9_`])(?:\[|【)\s*\d{1,3}(?:\s*[,;]\s*\d{1,3})*\s*
 # A marker, or the beginning of one, that what comes next could still change.
 _OPEN_MARKER = re.compile(r"(?:\[|【)[\d\s,;]*(?:\]|】)?\Z")
 _NUMBER = re.compile(r"\d+")
+# Looked at again for each token that follows.
+_LINES_CHARACTERS = 2000
 _FENCE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
 
@@ -53,6 +55,7 @@ class Renumbering:
     def __init__(self, order: Sequence[int]) -> None:
         self._order = order
         self._changes = tuple(order) != tuple(range(len(order)))
+        # Behind the last line that is told for good, and how much of it is told as well.
         self._text = ""
         self._told = 0
 
@@ -61,7 +64,9 @@ class Renumbering:
         if not self._changes:
             return text
         self._text += text
-        return self._tell(renumbered(self._text[: _settled(self._text)], self._order))
+        told = self._tell(renumbered(self._text[: _settled(self._text)], self._order))
+        self._leave_lines()
+        return told
 
     def finish(self) -> str:
         """What was held back."""
@@ -71,18 +76,32 @@ class Renumbering:
         told, self._told = self._told, len(whole)
         return whole[told:]
 
+    def _leave_lines(self) -> None:
+        """Whole lines outside of code are not looked at again at each token."""
+        end = self._text.rfind("\n") + 1
+        is_settled = end <= _settled(self._text) and _settled(self._text[:end]) == end
+        if end >= _LINES_CHARACTERS and is_settled and "```" not in self._text:
+            self._told -= len(renumbered(self._text[:end], self._order))
+            self._text = self._text[end:]
+
 
 def _markers(text: str) -> Iterator[re.Match[str]]:
     """Markers outside code."""
-    code = [match.span() for match in _FENCE.finditer(text)]
+    code = _FENCE.finditer(text)
+    span = next(code, None)
     for match in _MARKER.finditer(text):
-        if not any(start <= match.start() < end for start, end in code):
+        while span is not None and span.end() <= match.start():
+            span = next(code, None)
+        if span is None or match.start() < span.start():
             yield match
 
 
 def _renumbered(number: str, order: Sequence[int]) -> str:
     place = int(number) - 1
-    return str(order[place] + 1) if 0 <= place < len(order) else number
+    if 0 <= place < len(order):
+        return str(order[place] + 1)
+    # Whatever was invented must not come to point to a passage that people know by that number.
+    return "0" if place in order else number
 
 
 def _settled(text: str) -> int:
@@ -90,5 +109,5 @@ def _settled(text: str) -> int:
     line = text.rfind("\n") + 1
     if text.count("`", line) % 2:
         return text.rfind("`")
-    match = _OPEN_MARKER.search(text)
-    return match.start() if match else len(text)
+    last = max(text.rfind("["), text.rfind("【"))
+    return last if last >= 0 and _OPEN_MARKER.match(text, last) else len(text)

@@ -25,19 +25,24 @@ KEPT_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class EvidencePassage:
-    """A passage as the model reads it; `text` may be cut to fit. `title` is the file's name, never its folder."""
+    """A passage as the model reads it; `text` may be cut to fit. `title` is the file's name, never its folder.
+
+    `number` is that under which its turn's answer cites it, where others before it have left the library since.
+    """
 
     document_id: int
     title: str
     page: int | None
     text: str
+    number: int | None = None
 
     @classmethod
     def of(cls, passage: Passage) -> EvidencePassage:
         return cls(passage.document_id, PurePath(passage.document).name, passage.page, passage.text)
 
     def block(self, number: int) -> PromptPart:
-        """What stands in the prompt, under its number."""
+        """What stands in the prompt, under its number: this one, where it has none of its own."""
+        number = self.number or number
         where = self.title if self.page is None else f"{self.title}, page {self.page}"
         text = f"[{number}] {where}\n{self.text}\n\n"
         return PromptPart(text, kind="passage", documents=frozenset((self.document_id,)), stands_alone=True)
@@ -142,10 +147,13 @@ def turns_of_transcript(transcript: Sequence[Mapping[str, Any]], known_ids: Coll
         BadRequest: This is no transcript of ours.
     """
     try:
-        turns: list[Turn] = []
+        turns, num_read, num_known = list[Turn](), 0, 0
         for user, assistant in zip(transcript[::2], transcript[1::2], strict=True):
-            turn = _turn(user, assistant, known_ids)
-            if user.get("goes_on") and turns:
+            goes_on = bool(user.get("goes_on") and turns)
+            num_read, num_known = (num_read, num_known) if goes_on else (0, 0)
+            turn = _turn(user, assistant, known_ids, num_read, num_known)
+            num_read, num_known = num_read + len(user["passages"]), num_known + len(turn.passages)
+            if goes_on:
                 more = Continuation(turn.passages, turn.question, turn.answer, turn.tokens)
                 turns[-1] = replace(turns[-1], continuations=(*turns[-1].continuations, more))
             else:
@@ -177,14 +185,18 @@ def _written(text: str, tokens: Sequence[int], fingerprint: str) -> dict[str, An
     return {"role": "assistant", "text": text, **written}
 
 
-def _turn(user: Mapping[str, Any], assistant: Mapping[str, Any], known_ids: Collection[int]) -> Turn:
+def _turn(
+    user: Mapping[str, Any], assistant: Mapping[str, Any], known_ids: Collection[int], num_read: int, num_known: int
+) -> Turn:
+    """A turn, or how it went on, after so many passages of it that were read, of which these are still known."""
+    passages: list[EvidencePassage] = []
+    for number, p in enumerate(user["passages"], start=num_read + 1):
+        if int(p["document_id"]) in known_ids:
+            own = number if number != num_known + len(passages) + 1 else None
+            passages.append(EvidencePassage(int(p["document_id"]), str(p["title"]), p["page"], str(p["text"]), own))
     return Turn(
         question=str(user["question"]),
-        passages=tuple(
-            EvidencePassage(int(p["document_id"]), str(p["title"]), p["page"], str(p["text"]))
-            for p in user["passages"]
-            if int(p["document_id"]) in known_ids
-        ),
+        passages=tuple(passages),
         answer=str(assistant["text"]),
         tokens=tuple(int(token) for token in assistant.get("tokens", ())),
         fingerprint=str(assistant.get("model", "")),

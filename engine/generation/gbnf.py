@@ -204,17 +204,22 @@ class _Parser:
         if not match:
             self._refuse("a repetition such as {2} or {2,5}")
         self._at = match.end()
-        numbers = [text[:9] for text in (match[1], match[3] or "") if text]
-        if any(int(number) > MAX_REPETITIONS for number in numbers):
-            raise BadRequest(f"The grammar repeats something more than {MAX_REPETITIONS:,} times.", _WAY_OUT)
-        return self._bounds(int(match[1]), match[3] if match[2] else match[1])
+        least = self._times(match[1])
+        if not match[2]:
+            return least, least
+        return self._bounds(least, self._times(match[3]) if match[3] else None)
 
-    def _bounds(self, least: int, most: str | None) -> tuple[int, int | None]:
-        if not most:
-            return least, None
-        if int(most) < least:
+    def _times(self, digits: str) -> int:
+        digits = digits.lstrip("0") or "0"
+        # Python refuses to read a number of thousands of digits.
+        if len(digits) > len(str(MAX_REPETITIONS)) or int(digits) > MAX_REPETITIONS:
+            raise BadRequest(f"The grammar repeats something more than {MAX_REPETITIONS:,} times.", _WAY_OUT)
+        return int(digits)
+
+    def _bounds(self, least: int, most: int | None) -> tuple[int, int | None]:
+        if most is not None and most < least:
             raise BadRequest(f"The grammar repeats something at least {least} and at most {most} times.", _WAY_OUT)
-        return least, int(most)
+        return least, most
 
     def _repeated(self, item: tuple[Symbol, ...], least: int, most: int | None, name: str) -> tuple[Symbol, ...]:
         """Written out like llama.cpp does: copies, then rules that each may be followed by the next, or end."""

@@ -41,7 +41,7 @@ class IdleTime:
 
     def use(self) -> None:
         """Does a small portion; call it when there is nothing to compute."""
-        open_models = [member for member in self._models.members if member.loaded is not None and not member.is_folded]
+        open_models = [member for member in self._models.members if member.loaded is not None]
         if not open_models:
             self.seconds = None
             return

@@ -297,7 +297,7 @@ class ModelLoader:
             raise ModelLoadFailed(f"{path.name} was not loaded: it is not wanted any more.")
         planner, premises = self.planner, self._premises
         if premises.devices:
-            premises.measure_card(premises.devices[0], lambda: not self._is_given_up)
+            premises.measure_card(premises.devices[0], self._goes_on)
         loaded = load(
             planner.plan(path, n_gpu_layers),
             Attempts(
@@ -337,18 +337,22 @@ class ModelLoader:
     def _cache_files(self) -> CacheFiles:
         return self._premises.files(self.planner.disk_room)
 
+    def _goes_on(self) -> bool:
+        """Asked now and then while a load takes its time."""
+        self.while_loading()
+        return not self._is_given_up
+
     def _progress(self, plan: LoadPlan) -> Callable[[float], bool]:
         shown, sentence = 0.0, plan.sentence
 
         def on_progress(fraction: float) -> bool:
             nonlocal shown
-            self.while_loading()
             # Where it could not be had as planned, it is loaded once more.
             shown = min(shown, fraction)
             if fraction - shown >= MIN_PROGRESS_STEP:
                 shown = fraction
                 self._publish(ModelStateChanged("loading", str(plan.path), plan.shape.name, fraction, sentence))
-            return not self._is_given_up
+            return self._goes_on()
 
         return on_progress
 

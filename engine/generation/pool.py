@@ -310,8 +310,12 @@ class ModelPool:
         return has_made
 
     def look_after(self) -> None:
-        """Has weights of models that wait leave memory where their room is wanted; call it now and then."""
+        """Has what others have no room for leave memory, of models that wait; call it now and then."""
         self._way.for_others(self._principal)
+        for member in self.members:
+            if member.loaded is not None and member.is_folded and not member.wants_turn:
+                # What it has read leaves as it is written.
+                member.loaded.flush()
 
     def bring_home(self) -> None:
         """Has the chosen model loaded and in memory, before anybody asks. Raises as `take_turn` does."""

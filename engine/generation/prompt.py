@@ -6,11 +6,12 @@ two prompts share, they begin with. Passages are numbered anew in each turn, in 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
-from itertools import chain, product
+from itertools import chain
 
 import resources
 from engine.core import Passage
@@ -26,6 +27,9 @@ MIN_PASSAGE_TOKENS = 24
 # Earlier turns get at most this share of the context, and never so much that the evidence gets less than its own.
 HISTORY_SHARE = 0.5
 EVIDENCE_SHARE = 0.25
+# And what the user wants of every answer, with our own words, at most this share.
+WISHES_SHARE = 1 / 3
+_FULL, _SHORT = "prompts/answer.txt", "prompts/answer_short.txt"
 
 Peek = Callable[[Sequence[Segment]], int]
 
@@ -153,18 +157,35 @@ def _order(prompt: Prompt, scores: Sequence[float], speaker: Speaker, reordering
 
 
 def _instructions(wishes: str, question: Message, speaker: Speaker, budget: int) -> list[Message]:
-    """The fullest instructions that leave most of the context to question and passages; wishes rather than words."""
+    """The fullest instructions that leave most of the context to question and passages; wishes rather than words.
+
+    Of wishes that are too long for this model their beginning, which is the same for every question.
+    """
     bare = _count([question], speaker)
     if bare > budget:
         raise PromptTooLong(
             f"The question is too long for this model, which reads {speaker.context_tokens:,} tokens at a time.",
             "Shorten the question or choose a model with a larger context.",
         )
-    for wanted, name in product(dict.fromkeys((wishes, "")), ("prompts/answer.txt", "prompts/answer_short.txt")):
-        text = f"{resources.text(name).strip()}\n\n{wanted}".strip()
-        message = Message("system", (PromptPart(text, kind="instructions"),))
-        if _count([message, question], speaker) - bare <= (budget - bare) // 4:
-            return [message]
+
+    def message(wanted: str, words: str) -> Message:
+        text = f"{resources.text(words).strip()}\n\n{wanted}".strip()
+        return Message("system", (PromptPart(text, kind="instructions"),))
+
+    def fits(message: Message, most: int) -> bool:
+        return _count([message, question], speaker) - bare <= most
+
+    if wishes:
+        most = min(int(budget * WISHES_SHARE), (budget - bare) // 2)
+        for words in (_FULL, _SHORT):
+            if fits(message(wishes, words), most):
+                return [message(wishes, words)]
+        length = bisect_left(range(len(wishes)), True, key=lambda end: not fits(message(wishes[:end], _SHORT), most))
+        if begun := _whole_words(wishes[: max(0, length - 1)]):
+            return [message(begun, _SHORT)]
+    for words in (_FULL, _SHORT):
+        if fits(message("", words), (budget - bare) // 4):
+            return [message("", words)]
     return []
 
 

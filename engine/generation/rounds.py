@@ -158,11 +158,13 @@ def is_over(current: Waiting | None, others: Sequence[Waiting], used: Used, now:
     """
     if not others:
         return False
-    if current is not None and used.rank is not None:
-        current = replace(current, rank=min(current.rank, used.rank))
-    if current is None or min(model.rank for model in others) < current.rank:
+    if current is None:
         return True
-    equals = [model for model in others if model.rank == current.rank]
+    # Who is as urgent for having waited is overtaken by nobody who was less so; beside its equals it is one of them.
+    rank = current.rank if used.rank is None else min(current.rank, used.rank)
+    if min(model.rank for model in others) < rank:
+        return True
+    equals = [model for model in others if model.rank <= current.rank]
     if not equals or not used.num_steps:
         # Less urgent ones wait until it has nothing to do; waiting makes anybody urgent in the end.
         return False

@@ -30,7 +30,7 @@ Measure: TypeAlias = Callable[[Profile, Path, Callable[[], bool]], Profile]
 MeasureCard: TypeAlias = Callable[[Callable[[], bool]], Mapping[str, Any]]
 # A driver takes as much for itself at times.
 CARD_ROOM_BYTES = 2 * NEEDED_BYTES
-_OF_CARD = ("card", "host_to_device_bytes_per_s", "device_bytes_per_s", "device_rate")
+_OF_CARD = ("card", "unmeasurable", "host_to_device_bytes_per_s", "device_bytes_per_s", "device_rate")
 
 
 def measuring(sample: Callable[[], Path | None] = lambda: None) -> Measure:
@@ -80,26 +80,36 @@ class KnownProfile:
     def start(self, card: Device | None = None) -> None:
         """Has measured what has not been, the first graphics card with it, a little later on a thread of its own."""
         is_new = not (self._profile.is_measured or self._has_failed)
-        if self.is_measuring or not (is_new or (card is not None and self._can_measure(card))):
+        if self.is_measuring or not (is_new or (card is not None and self._can_measure(card, is_again=True))):
             return
         self._thread = threading.Thread(target=self._measure_now, args=(is_new, card), name="bandwidth", daemon=True)
         self._thread.start()
 
-    def measure_card(self, card: Device, is_wanted: Callable[[], bool] = lambda: True) -> None:
+    def measure_card(
+        self, card: Device, is_wanted: Callable[[], bool] = lambda: True, *, is_again: bool = False
+    ) -> None:
         """Measures the first graphics card, unless it has been or has no room for that now; waits for it.
 
-        `is_wanted` is asked all the time: what is not wanted any more is given up.
+        Args:
+            card: That one.
+            is_wanted: Asked all the time; what is not wanted any more is given up.
+            is_again: Also one that could not be measured at another start, which may take long and be in vain.
         """
+        # Whoever loads a model does not wait for a try that is none of his.
+        if not self._can_measure(card, is_again=is_again):
+            return
         with self._card_lock:
-            if not self._can_measure(card):
+            if not self._can_measure(card, is_again=is_again):
                 return
             rates = self._measure_card(lambda: is_wanted() and not self._closed.is_set())
-            if not rates:
-                if is_wanted():
-                    self._unmeasurable.add(_name(card))
+            if not rates and (self._closed.is_set() or not is_wanted()):
                 return
             with self._lock:
-                self._profile = replace(self._profile, card=_name(card), **rates)
+                if rates:
+                    self._profile = replace(self._profile, card=_name(card), unmeasurable="", **rates)
+                else:
+                    self._unmeasurable.add(_name(card))
+                    self._profile = replace(self._profile, unmeasurable=_name(card))
         self._save()
 
     def note(self, observation: Observation) -> None:
@@ -124,8 +134,10 @@ class KnownProfile:
             self._thread = None
         self._save()
 
-    def _can_measure(self, card: Device) -> bool:
-        is_known = _name(card) == self._profile.card or _name(card) in self._unmeasurable
+    def _can_measure(self, card: Device, *, is_again: bool) -> bool:
+        name, profile = _name(card), self._profile
+        is_known = name == profile.card or name in self._unmeasurable
+        is_known = is_known or (name == profile.unmeasurable and not is_again)
         return not is_known and card.free_bytes >= CARD_ROOM_BYTES and not self._closed.is_set()
 
     def _measure_now(self, is_new: bool, card: Device | None) -> None:
@@ -134,7 +146,7 @@ class KnownProfile:
         if is_new:
             self._measure_machine()
         if card is not None:
-            self.measure_card(card)
+            self.measure_card(card, is_again=True)
 
     def _measure_machine(self) -> None:
         try:

@@ -44,8 +44,9 @@ class Profile:
     are less by the two gains. Rates are tokens times bytes of weights in a second. `disk_bytes_per_s` are direct reads
     at a depth of 1, 2 and 4. A search takes `retrieval_s` and more for each partition read and each query.
     `context_change_s` is a pause for a new context, `load_bytes_per_s` how fast a model comes from the page cache.
-    `card` is the graphics card that the rates of a device were measured of, "" while they are guessed. `tables` are of
-    models that were measured, the newest last, each under its key (`measured.table_key`).
+    `card` is the graphics card that the rates of a device were measured of, "" while they are guessed, and
+    `unmeasurable` one that could not be measured. `tables` are of models that were measured, the newest last, each
+    under its key (`measured.table_key`).
     """
 
     ram_bytes_per_s: float = 12e9
@@ -65,6 +66,7 @@ class Profile:
     load_bytes_per_s: float = 1e9
     is_measured: bool = False
     card: str = ""
+    unmeasurable: str = ""
     tables: tuple[tuple[str, Measured], ...] = ()
 
     @property

@@ -16,7 +16,6 @@ from typing import Any, TypeVar, cast
 import psutil
 
 from engine.config import write_atomically
-from engine.memory.hardware import Device
 from engine.memory.measured import Beside, Kind, Measured, Point, Split
 from engine.memory.profile import Profile
 from engine.memory.work import Work
@@ -27,15 +26,9 @@ Number = TypeVar("Number", int, float)
 _MAY_BE_ZERO = frozenset({"retrieval_s", "retrieval_load_s", "retrieval_query_s", "hop_s"})
 
 
-def profile_file(folder: Path, devices: Iterable[Device] = ()) -> Path:
-    """Where the profile of this machine lies in `folder`: another processor, device or llama.cpp has another."""
-    machine = (
-        platform.machine(),
-        platform.processor(),
-        str(psutil.cpu_count()),
-        *(device.description or device.name for device in devices),
-        _llama_version(),
-    )
+def profile_file(folder: Path) -> Path:
+    """Where the profile of this machine lies in `folder`: another processor or llama.cpp has another."""
+    machine = (platform.machine(), platform.processor(), str(psutil.cpu_count()), _llama_version())
     return folder / f"profile-{hashlib.sha256(chr(0).join(machine).encode()).hexdigest()[:16]}.json"
 
 
@@ -61,7 +54,8 @@ def _profile(content: object) -> Profile:
         raise TypeError("a profile is an object")
     known = {field.name: content[field.name] for field in fields(Profile) if field.name in content}
     rates = known.pop("disk_bytes_per_s", Profile().disk_bytes_per_s)
-    is_measured, card = bool(known.pop("is_measured", False)), str(known.pop("card", ""))
+    is_measured = bool(known.pop("is_measured", False))
+    card, unmeasurable = str(known.pop("card", "")), str(known.pop("unmeasurable", ""))
     tables = tuple(_tables(known.pop("tables", ())))
     numbers = {name: float(value) for name, value in known.items()}
     depth1, depth2, depth4 = (float(rate) for rate in rates)
@@ -69,7 +63,14 @@ def _profile(content: object) -> Profile:
         if not isfinite(value) or value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
             raise ValueError(f"{name} cannot be {value}")
     disk_bytes_per_s = depth1, depth2, depth4
-    return Profile(**numbers, disk_bytes_per_s=disk_bytes_per_s, is_measured=is_measured, card=card, tables=tables)
+    return Profile(
+        **numbers,
+        disk_bytes_per_s=disk_bytes_per_s,
+        is_measured=is_measured,
+        card=card,
+        unmeasurable=unmeasurable,
+        tables=tables,
+    )
 
 
 def _tables(content: Iterable[Any]) -> Iterator[tuple[str, Measured]]:

@@ -322,18 +322,25 @@ def test_a_pause_in_which_the_last_file_answers_is_an_end(desk: Desk) -> None:
 def test_an_answer_that_the_disk_refused_is_shown_when_its_run_is_opened_again(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    desk.begin(1, "Another?")
+    desk.finish(0)
     desk.begin(1)
 
     def full(*_: object) -> None:
         raise protocol.RagdollError("The disk is full.", "Free some space.")
 
-    with monkeypatch.context() as context:
-        context.setattr(desk.store.runs, "record", full)
-        desk.finish(0)
-    desk.begin(1, "Another?")
-    desk.model.open(desk.model.runs[1].run_id)
+    monkeypatch.setattr(desk.store.runs, "record", full)
+    desk.finish(1)
+    newest, earlier = desk.model.runs
+    desk.model.open(earlier.run_id)
+    desk.model.open(newest.run_id)
     assert desk.states() == ["answered"]
-    assert desk.cells(0)[2] == "page 1"
+    assert desk.cells(0)[2] == "page 2"
+    # A run that could not be saved is not begun.
+    desk.told.clear()
+    desk.model.begin("And another?", "Contracts")
+    assert desk.told == ["What was answered last could not be saved yet."]
+    assert [run.question for run in desk.model.runs] == [QUESTION, "Another?"]
 
 
 def test_a_list_that_is_refused_is_told(desk: Desk) -> None:

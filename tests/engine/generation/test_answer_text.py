@@ -23,6 +23,14 @@ def test_what_came_later_is_cited_only_behind_it():
     assert all(told.startswith(citation.marker, citation.offset) for citation in text.citations())
 
 
+def test_an_invented_number_does_not_become_one_that_people_know():
+    text = AnswerText((0, 1))
+    text.go_on((0, 1, 6))
+    told = text.feed("See [7], [3] and [2, 7].") + text.finish()
+    assert told == "See [0], [7] and [2, 0]."
+    assert [citation.passage for citation in text.citations()] == [6, 1]
+
+
 def test_what_was_held_back_is_told_before_the_next_piece():
     text = AnswerText((1, 0))
     assert text.feed("So [1") == "So "

@@ -78,6 +78,22 @@ def test_a_stream_says_the_same_as_the_whole(text: str, size: int):
     assert "".join((*told, stream.finish())) == renumbered(text, order)
 
 
+def test_a_long_stream_leaves_its_lines_behind_and_says_the_same():
+    lines = [f"Line {number} says [1] and `a[{number % 3}]` of [2, 3].\n" for number in range(200)]
+    text = "".join((*lines, "```\nb[1]\n", *lines[:60], "```\n", *lines))
+    order = (10, 0, 1)
+    stream = Renumbering(order)
+    told = [stream.feed(text[at : at + 7]) for at in range(0, len(text), 7)]
+    assert "".join((*told, stream.finish())) == renumbered(text, order)
+    torn = "x" * 2100 + " [1,\n2] so, and goes on.\n" + "y" * 2100 + "\n[3]"
+    stream = Renumbering((9, 0, 1))
+    assert "".join((*map(stream.feed, torn), stream.finish())) == renumbered(torn, (9, 0, 1))
+    lines_only = Renumbering(order)
+    for line in lines:
+        lines_only.feed(line)
+        assert len(lines_only._text) < 3000
+
+
 def test_a_stream_waits_only_for_what_could_change():
     stream = Renumbering((1, 0))
     assert [stream.feed(piece) for piece in ("A mutex", " [", "1", "]", ".")] == ["A mutex", " ", "", "", "[2]."]

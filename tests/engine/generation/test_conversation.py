@@ -46,10 +46,21 @@ def test_a_turn_that_went_on_from_more_is_one_turn():
     assert REFRESHED.all_tokens == (5, 6, 7, 8, 9)
 
 
-def test_its_passages_are_numbered_on_also_when_one_was_removed():
-    (turn,) = turns_of_transcript(transcript_of(REFRESHED), {1, 3, 4})
+@pytest.mark.parametrize(
+    ("known", "heads"),
+    [
+        ({1, 3, 4}, ["[1] one.md", "[3] three.md", "[4] four.md"]),
+        ({2, 4}, ["[2] two.md, page 3", "[4] four.md"]),
+        ({1, 2, 3, 4}, ["[1] one.md", "[2] two.md, page 3", "[3] three.md", "[4] four.md"]),
+    ],
+)
+def test_its_passages_keep_the_numbers_that_its_answer_cites_when_one_was_removed(known, heads):
+    transcript = (*transcript_of(REFRESHED), *transcript_of(Turn("Two?", EVIDENCE, "So [2].")))
+    turn, later = turns_of_transcript(transcript, known)
     read = [part.text for message in turn.messages() for part in message.parts if part.kind == "passage"]
-    assert [block.split("\n", maxsplit=1)[0] for block in read] == ["[1] one.md", "[2] three.md", "[3] four.md"]
+    assert [block.split("\n", maxsplit=1)[0] for block in read] == heads
+    own = [part.text[:3] for part in later.messages()[0].parts if part.kind == "passage"]
+    assert own == [head[:3] for head in heads if head[1] in "12"]
 
 
 def test_its_tokens_are_read_where_the_model_wrote_them():

@@ -58,6 +58,8 @@ def test_groups_may_span_lines_and_rules_may_not():
         ('root ::= "a"{3', "wants a repetition"),
         ('root ::= "a"{3,2}', "at least 3 and at most 2"),
         ('root ::= "a"{2001}', "more than 2,000 times"),
+        ('root ::= "a"{0000000009999}', "more than 2,000 times"),
+        (f'root ::= "a"{{{"9" * 5000}}}', "more than 2,000 times"),
         ('root ::= "a"{1,99999999999999999999999999}', "more than 2,000 times"),
         ('root ::= "a"{2000}{2000}', "longer than 100,000 symbols"),
         ("root ::= <", "wants a token"),

@@ -400,6 +400,19 @@ def test_a_removed_document_is_forgotten_by_models_that_wait_as_well(models, poo
     desk.wait_until(lambda: not any(member.loaded.documents() for member in desk.members.values()))
 
 
+def test_what_a_model_has_read_leaves_memory_with_its_context(models, pool_desk, monkeypatch):
+    # Nothing is written before it has to be.
+    monkeypatch.setattr("engine.generation.idle_time.IDLE_SECONDS", 60.0)
+    desk = pool_desk(FOR_ONE)
+    desk.worker.use(UseModel(models[0]))
+    take_turns(desk, models)
+    waiting = desk.members["a"]
+    desk.ask_of(models[1], "long", max_tokens=250)
+    desk.wait_until(lambda: waiting.loaded.keeper.figures().ram.num_bytes == 0)
+    assert waiting.is_folded
+    assert waiting.loaded.documents()
+
+
 def test_the_plan_is_about_the_chosen_model_while_it_is_in_memory(models, pool_desk):
     desk = pool_desk(FOR_WEIGHTS_OF_ONE)
     desk.worker.use(UseModel(models[0]))

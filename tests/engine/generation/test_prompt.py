@@ -96,7 +96,10 @@ def test_what_the_user_wants_of_every_answer_ends_the_instructions(speaker, word
 def test_of_a_small_context_our_words_leave_before_the_users(speaker, words):
     text = words.text(compose("Why?", PASSAGES[:1], (), speaker(200), 20, wishes="Answer in verse."))
     assert "Answer from the passages. Cite them like [1]. \n \n Answer in verse." in text
-    assert "verse" not in words.text(compose("Why?", PASSAGES[:1], (), speaker(200), 20, wishes="verse " * 100))
+    # Of what is too long for a model, the beginning.
+    text = words.text(compose("Why?", PASSAGES[:1], (), speaker(200), 20, wishes="verse " * 100))
+    assert 5 < text.count("verse") < 60
+    assert "First" in text or PASSAGES[0].text[:20] in text
 
 
 @pytest.mark.parametrize("context_tokens", [60, 120, 250, 400, 700, 2000])

@@ -133,6 +133,8 @@ def test_who_has_its_turn_for_having_waited_long_has_all_of_it():
     assert not is_over(waiting("a", rank=1), [waiting("b")], replace(turn, num_steps=1), 0.0)
     written = replace(turn, num_steps=9, wrote_seconds=turn.quota_seconds)
     assert is_over(waiting("a", rank=1, since=1.0), [waiting("b")], written, 0.0)
+    # Beside its equals it is one of them again.
+    assert is_over(waiting("a", rank=1, since=1.0), [waiting("b", rank=1)], written, 0.0)
     # Whoever was as urgent all along gives way at once to who is more so.
     other = begun(waiting("a", rank=1), [waiting("a", rank=1)], TARGETS, is_free=False)
     assert is_over(waiting("a", rank=1), [waiting("b")], other, 0.0)

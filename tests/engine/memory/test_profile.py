@@ -146,10 +146,11 @@ def test_what_an_older_version_did_not_know_has_its_default(tmp_path: Path):
     assert load_profile(file) == Profile(step_s=0.5)
 
 
-def test_another_device_has_another_profile(tmp_path: Path):
-    without, with_one = profile_file(tmp_path), profile_file(tmp_path, [Device("GPU0", "A card", 1, 1)])
-    assert without != with_one
-    assert without == profile_file(tmp_path)
+def test_another_version_of_llama_has_another_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    before = profile_file(tmp_path)
+    assert before == profile_file(tmp_path)
+    monkeypatch.setattr("engine.memory.profile_file._llama_version", lambda: "another")
+    assert before != profile_file(tmp_path)
 
 
 # --- in force ---
@@ -216,12 +217,23 @@ def test_a_card_without_room_is_measured_when_it_has_some(tmp_path: Path):
     assert known().card == "A card"
 
 
-def test_a_card_that_cannot_be_measured_is_tried_at_the_next_start(tmp_path: Path):
-    asked = list[bool]()
-    known = KnownProfile(tmp_path / "p.json", measure_card=counting({}, asked))
+def test_nobody_waits_twice_for_a_card_that_cannot_be_measured(tmp_path: Path):
+    file, asked = tmp_path / "p.json", list[bool]()
+    known = KnownProfile(file, measure_card=counting({}, asked))
     known.measure_card(CARD)
     known.measure_card(CARD)
-    assert (known(), len(asked)) == (Profile(), 1)
+    assert (known(), len(asked)) == (Profile(unmeasurable="A card"), 1)
+    known.close()
+    assert load_profile(file) == known()
+
+    again = KnownProfile(file, lambda profile, *_: profile, delay_seconds=0.0, measure_card=counting(RATES, asked))
+    again.measure_card(CARD)
+    assert len(asked) == 1
+    # In the background it may take its time, for which nobody waits who loads a model.
+    again.start(CARD)
+    while again.is_measuring:
+        pass
+    assert (again().card, again().unmeasurable, len(asked)) == ("A card", "", 2)
 
 
 def test_the_machine_is_measured_without_forgetting_its_card(tmp_path: Path):
