@@ -11,9 +11,10 @@ def branch(turns: Sequence[Turn], leaf_id: str | None) -> tuple[Turn, ...]:
     """The turns from the first to `leaf_id`; of an unknown leaf, the newest turn's branch."""
     by_id = {turn.turn_id: turn for turn in turns}
     turn = by_id.get(leaf_id or "") or (turns[-1] if turns else None)
-    path: list[Turn] = []
-    while turn is not None and turn not in path:
+    path, seen = list[Turn](), set[str]()
+    while turn is not None and turn.turn_id not in seen:
         path.append(turn)
+        seen.add(turn.turn_id)
         turn = by_id.get(turn.parent_id or "")
     return tuple(reversed(path))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from app.engine_client.lines import LineBuffer
 from app.engine_client.log_file import RotatedLog
 from engine.wire import MAX_LINE_BYTES
 
+log = logging.getLogger(__name__)
 # A flood of messages is worked off in slices, so that the window stays alive between them.
 SLICE_S = 0.008
 
@@ -28,6 +30,9 @@ class EngineProcess(QObject):
         super().__init__(parent)
         self._log = log
         self._lines = LineBuffer(MAX_LINE_BYTES)
+        # One for all: in a burst, slices of each delivery would add up.
+        self._more = QTimer(self, singleShot=True, interval=0)
+        self._more.timeout.connect(lambda: self._deliver(time.monotonic() + SLICE_S))
         self._death: Death | None = None
         self._has_told = False
         self._process = QProcess(self)
@@ -65,14 +70,17 @@ class EngineProcess(QObject):
                 self._process.terminate()
                 if not self._process.waitForFinished(_ms(terminate_s)):
                     self._process.kill()
-                    self._process.waitForFinished(-1)
+                    if not self._process.waitForFinished(_ms(terminate_s)):
+                        # A disk or a driver that hangs holds it in the kernel; the window need not wait for that.
+                        log.error("the engine (process %d) cannot be ended", self.pid)
         self._deliver(until=None)
 
     # --- inside ---
 
     def _on_output(self) -> None:
         self._lines.feed(bytes(self._process.readAllStandardOutput().data()))
-        self._deliver(time.monotonic() + SLICE_S)
+        if not self._more.isActive():
+            self._deliver(time.monotonic() + SLICE_S)
 
     def _on_error_output(self) -> None:
         self._log.write(bytes(self._process.readAllStandardError().data()))
@@ -95,7 +103,7 @@ class EngineProcess(QObject):
         while (line := self._lines.next()) is not None:
             self.line_received.emit(line)
             if until is not None and time.monotonic() > until:
-                QTimer.singleShot(0, self, lambda: self._deliver(time.monotonic() + SLICE_S))
+                self._more.start()
                 return
         if self._death is not None and not self._has_told:
             self._has_told = True

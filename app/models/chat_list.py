@@ -49,6 +49,8 @@ class ChatListModel(QAbstractListModel):
 
     def title_of(self, conversation_id: str) -> str:
         """What a chat is called; "" where the list does not show it."""
+        if not conversation_id:
+            return ""
         return next((row.title for row in self._rows if row.conversation_id == conversation_id), "")
 
     def set_filter(self, text: str) -> None:

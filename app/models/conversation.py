@@ -229,10 +229,11 @@ class ConversationModel(QObject):
         return turn if live is None or not live.has_ended else replace(turn, outcome=outcome_of(live))
 
     def _show(self, leaf_id: str | None) -> None:
-        self._views = {turn.turn_id: self._view(turn) for turn in self._tree.branch(leaf_id)}
+        places = self._tree.places()
+        self._views = {turn.turn_id: self._view(turn, places[turn.turn_id]) for turn in self._tree.branch(leaf_id)}
 
-    def _view(self, turn: Turn) -> TurnView:
-        stored = view_of(turn, *self._tree.place(turn))
+    def _view(self, turn: Turn, place: tuple[int, int]) -> TurnView:
+        stored = view_of(turn, *place)
         live = self._answering.view(turn.turn_id)
         return stored if live is None else _numbered(live, stored)
 
@@ -330,10 +331,11 @@ class ConversationModel(QObject):
         if turn is None:
             return
         self._tree = self._tree.with_added(*(_ended(replace(turn, turn_id=view.turn_id), view) for view in views))
+        places = self._tree.places()
         for shown_id, shown in list(self._views.items()):
             beside = self._tree.find(shown_id)
             if beside is not None and beside.parent_id == turn.parent_id:
-                index, number = self._tree.place(beside)
+                index, number = places[shown_id]
                 self._views[shown_id] = replace(shown, branch_index=index, num_branches=number)
                 self.turn_changed.emit(shown_id)
 

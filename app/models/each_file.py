@@ -83,6 +83,7 @@ class EachFileModel(QAbstractTableModel):
         self._answering.refused.connect(self._on_refused)
         self._files: list[RunFile] = []
         self._views: list[TurnView] = []
+        self._num_answered = self._num_failed = 0
         self._places: dict[str, int] = {}
         self._found_at: dict[str, tuple[str, ...]] = {}
         self._open: dict[str, None] = {}  # in the order they were asked
@@ -107,11 +108,11 @@ class EachFileModel(QAbstractTableModel):
     @property
     def num_answered(self) -> int:
         """Files that have answered, or that cannot."""
-        return sum(view.state in _HAS_ANSWERED for view in self._views)
+        return self._num_answered
 
     @property
     def num_failed(self) -> int:
-        return sum(view.state == "failed" for view in self._views)
+        return self._num_failed
 
     @property
     def seconds_left(self) -> float | None:
@@ -314,10 +315,12 @@ class EachFileModel(QAbstractTableModel):
         question = run.question if run is not None else ""
         self._found_at = {file.file_id: file.places for file in self._files if file.places}
         self._views = [self._newest(file, question) for file in self._files]
+        self._num_answered = sum(view.state in _HAS_ANSWERED for view in self._views)
+        self._num_failed = sum(view.state == "failed" for view in self._views)
         self._places = {file.file_id: row for row, file in enumerate(self._files)}
         self._waiting.clear()
         self.endResetModel()
-        is_finished = all(view.state in _HAS_ANSWERED for view in self._views)
+        is_finished = self._num_answered == len(self._views)
         self._set_state("none" if run is None else "finished" if is_finished else "paused")
         self.progress_changed.emit()
 
@@ -393,7 +396,9 @@ class EachFileModel(QAbstractTableModel):
         if view.has_ended:
             self._found_at[view.turn_id] = tuple(places_of(view))
             view = _as_shown(view)
-        if self._views[row] != view:
+        if (was := self._views[row]) != view:
+            self._num_answered += (view.state in _HAS_ANSWERED) - (was.state in _HAS_ANSWERED)
+            self._num_failed += (view.state == "failed") - (was.state == "failed")
             self._views[row] = view
             self._on_row_changed(row)
 
@@ -458,6 +463,8 @@ def places_of(view: TurnView) -> list[str]:
 
 
 def _view(file_id: str, question: str, outcome: Outcome) -> TurnView:
+    if outcome.state not in _HAS_ANSWERED:
+        return TurnView(file_id, question)
     view = view_of(Turn(file_id, "", None, question, 0.0, outcome))
     return view if view.state in _HAS_ANSWERED else TurnView(file_id, question)
 

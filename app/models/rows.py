@@ -39,7 +39,13 @@ def replace_rows(
         key: A row's identity; identities are unique.
         changed: Told the index of each row that stays but whose value differs.
     """
-    if _num_steps(rows, new, key) > MAX_STEPS:
+    first = len(rows)
+    if 0 < first < len(new) and all(key(old) == key(row) for old, row in zip(rows, new, strict=False)):
+        # Another page of the same list.
+        model.beginInsertRows(QModelIndex(), first, len(new) - 1)
+        rows.extend(new[first:])
+        model.endInsertRows()
+    elif _num_steps(rows, new, key) > MAX_STEPS:
         model.beginResetModel()
         rows[:] = new
         model.endResetModel()

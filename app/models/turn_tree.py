@@ -22,10 +22,12 @@ class TurnTree:
         """From the first turn to `leaf_id`; of an unknown leaf, the newest turn's branch."""
         return branch(self.turns, leaf_id)
 
-    def place(self, turn: Turn) -> tuple[int, int]:
-        """Its index among those in its place, and how many they are."""
-        others = variants(self.turns, turn)
-        return others.index(turn), len(others)
+    def places(self) -> dict[str, tuple[int, int]]:
+        """Of each turn its index among those in its place, and how many they are."""
+        beside: dict[str | None, list[str]] = {}
+        for turn in self.turns:
+            beside.setdefault(turn.parent_id, []).append(turn.turn_id)
+        return {one: (index, len(ids)) for ids in beside.values() for index, one in enumerate(ids)}
 
     def leaf_beside(self, turn: Turn, step: int) -> str | None:
         """The end of the branch through the turn that stands `step` further in its place; None where there is none."""

@@ -25,6 +25,7 @@ class CollectionPicker(QPushButton):
         self.setAutoDefault(False)
         theme.dress(self, "library")
         self._menu = QMenu(self)
+        self._group = QActionGroup(self)
         self.setMenu(self._menu)
         bits.opens_popup(self, self._menu)
         self.show_collections((), None)
@@ -34,6 +35,9 @@ class CollectionPicker(QPushButton):
         return self._current
 
     def show_collections(self, names: Sequence[str], current: str | None) -> None:
+        if (tuple(names), current) == (self._names, self._current) and self._menu.actions():
+            # Somebody may be pointing at it.
+            return
         self._names, self._current = tuple(names), current
         text = current if current is not None else self.tr("All files")
         self.setText(f" {text}")
@@ -43,12 +47,11 @@ class CollectionPicker(QPushButton):
 
     def _rebuild(self) -> None:
         self._menu.clear()
-        group = QActionGroup(self._menu)
         for name, text in [(None, self.tr("All files")), *((name, name) for name in self._names)]:
             action = self._menu.addAction(text)
             action.setCheckable(True)
             action.setChecked(name == self._current)
-            action.setActionGroup(group)
+            action.setActionGroup(self._group)
             action.triggered.connect(lambda _checked, name=name: self._on_chosen(name))
 
     def _on_chosen(self, name: str | None) -> None:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from engine.protocol import Passage
 
 MAX_TURN_WIDGETS = 40
-# Few at a time, and few at first: each costs some milliseconds of the one thread there is.
-_STEP = 5
-_NUM_AT_FIRST = 8
+# Few at a time, and few at first, until the view is full: each costs some 40 ms of the one thread there is.
+_STEP = 3
+_NUM_AT_FIRST = 3
 _COLUMN_PX = 760
 _NEAR_EDGE_PX = 120
 _AT_END_PX = 24

@@ -5,7 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QAbstractItemModel, QEvent, QModelIndex, QPersistentModelIndex, QPoint, QRect, Qt, Signal
+from PySide6.QtCore import (
+    QAbstractItemModel,
+    QEvent,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPoint,
+    QRect,
+    Qt,
+    QTimer,
+    Signal,
+)
 from PySide6.QtGui import QColor, QFont, QKeyEvent, QMouseEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -141,6 +151,8 @@ class LibraryTable(QTableView):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._documents: DocumentsTable | None = None
+        self._told = QTimer(self, singleShot=True, interval=0)
+        self._told.timeout.connect(self.selection_changed)
         self.hovered_row = -1
         self.setItemDelegate(_Cells(self))
         self.setAccessibleName(self.tr("Documents"))
@@ -170,7 +182,8 @@ class LibraryTable(QTableView):
         self.selectionModel().selectionChanged.connect(lambda: self.selection_changed.emit())
         # A reset clears the selection without saying so.
         documents.modelReset.connect(self.selection_changed)
-        documents.dataChanged.connect(self.selection_changed)
+        # Rows change one by one, hundreds at a time while files are indexed.
+        documents.dataChanged.connect(lambda *_: self._told.start())
 
     def document_at(self, row: int) -> Document | None:
         return self._documents.document(row) if self._documents is not None else None

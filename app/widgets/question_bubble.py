@@ -10,6 +10,8 @@ from app.widgets import bits
 from app.widgets.prompt_edit import PromptEdit
 
 _WIDEST_SHARE = 0.82
+# Characters; all of it is copied, edited and asked.
+_MOST_SHOWN = 4000
 
 
 class QuestionBubble(QWidget):
@@ -20,7 +22,9 @@ class QuestionBubble(QWidget):
     def __init__(self, question: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._question = question
-        self._text = bits.label(question, wraps=True, selectable=True)
+        # A log that was pasted would be measured and wrapped at each step of a window that is resized.
+        self._shown = question if len(question) <= _MOST_SHOWN else f"{question[:_MOST_SHOWN]}…"
+        self._text = bits.label(self._shown, wraps=True, selectable=True)
         self._bubble = QFrame()
         self._bubble.setProperty("card", "bubble")
         inner = QVBoxLayout(self._bubble)
@@ -62,7 +66,7 @@ class QuestionBubble(QWidget):
     def _fit(self) -> None:
         # A wrapping label takes any width it is given: give it no more than its longest line needs.
         widest = int(self.width() * _WIDEST_SHARE)
-        lines = self._question.splitlines() or [""]
+        lines = self._shown.splitlines() or [""]
         natural = max(self._text.fontMetrics().horizontalAdvance(line) for line in lines) + 36
         width = min(widest, natural)
         self._bubble.setFixedWidth(max(48, width))

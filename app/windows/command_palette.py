@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, QSize, Qt
 from PySide6.QtGui import QColor, QKeyEvent, QPainter
@@ -23,6 +24,8 @@ from app import theme
 from app.widgets import bits
 
 _WIDTH_PX, _HEIGHT_PX, _ROW_PX = 560, 400, 38
+# Thousands of chats are commands as well; whoever wants another types more of its name.
+_MOST_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ class CommandPalette(QDialog):
 
     def _show_matches(self, typed: str) -> None:
         self.list.clear()
-        for command in matching(self._commands, typed):
+        for command in islice(matching(self._commands, typed), _MOST_SHOWN):
             item = QListWidgetItem(theme.icon(command.icon, theme.current().muted), command.title)
             item.setData(Qt.ItemDataRole.AccessibleDescriptionRole, command.hint)
             item.setSizeHint(QSize(0, _ROW_PX))

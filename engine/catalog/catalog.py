@@ -76,7 +76,7 @@ class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader, IndexReader
                 (collection_id, raw, first, last, is_folder, device),
             )
             writer.execute("DELETE FROM exclusions WHERE path = ? OR (path >= ? AND path < ?)", (raw, first, last))
-            return next(root for root in self.roots(collection) if root.path == path)
+            return self.root(collection_id, path)
 
     def mark_surveyed(self, root: Root, device: int | None = None) -> None:
         """The root's files have been entered; `device` is where the root is now, if that has changed."""

@@ -23,9 +23,10 @@ _SELECT = f"""
         d.size_bytes, d.mtime_ns, d.content_hash, d.format, d.num_chunks, d.title, d.num_pages, d.embedder,
         {_SHOWN_NEEDS} AS needs
     FROM documents d"""
-_IN_COLLECTION = (
-    """EXISTS (SELECT 1 FROM roots r WHERE r.collection_id = ? AND d.path >= r.first AND d.path < r.last)"""
-)
+# From each root to what lies below it: the other way round, every document would be held against every root.
+_IN_COLLECTION = """d.document_id IN (
+    SELECT c.document_id FROM roots r CROSS JOIN documents c
+    WHERE r.collection_id = ? AND c.path >= r.first AND c.path < r.last)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,16 @@ class CatalogReader:
             )
             for name in self.collection_names()
         )
+
+    def root(self, collection_id: int, path: str) -> Root:
+        """The root at a path, which its collection has."""
+        row = self._database.row(
+            "SELECT r.*, c.name FROM roots r JOIN collections c USING (collection_id)"
+            " WHERE r.collection_id = ? AND r.path = ?",
+            (collection_id, os.fsencode(path)),
+        )
+        assert row is not None
+        return _root(row)
 
     def roots(self, collection: str | None = None) -> tuple[Root, ...]:
         """What the user added, ordered by collection and path."""
@@ -170,6 +181,11 @@ class CatalogReader:
     def documents_of_size(self, size_bytes: int) -> tuple[Document, ...]:
         """Documents whose content, when it was read, was so long."""
         return self._select("WHERE d.size_bytes = ? AND d.content_hash != ''", (size_bytes,))
+
+    def has_read_size(self, size_bytes: int) -> bool:
+        """Whether `sizes_read` has this one."""
+        found = "SELECT 1 FROM documents d WHERE d.size_bytes = ? AND d.content_hash != '' LIMIT 1"
+        return self._database.row(found, (size_bytes,)) is not None
 
     def sizes_read(self) -> frozenset[int]:
         """The sizes in bytes of all contents that were ever read: a file of another size is surely new."""

@@ -79,8 +79,10 @@ class ScopeReader(CatalogReader):
     def extent(self, collection: str | None, filters: Filters) -> Extent:
         """How much of what is stored `ids_in_scope` leaves. Raises as that does."""
         where, parameters = self._scope(collection, filters)
+        # With places among the conditions the index of paths is the one to go by, not that of what is stored.
+        stored = f"+{_STORED}" if where else _STORED
         row = self._database.row(
-            f"SELECT count(*), coalesce(sum(d.num_chunks), 0) FROM documents d WHERE {' AND '.join([_STORED, *where])}",
+            f"SELECT count(*), coalesce(sum(d.num_chunks), 0) FROM documents d WHERE {' AND '.join([stored, *where])}",
             parameters,
         )
         return Extent(*row) if row is not None else Extent(0, 0)

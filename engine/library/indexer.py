@@ -100,7 +100,9 @@ class Indexer:
             except Exception:
                 log.exception("rows of documents that are gone could not be deleted yet")
             return tally.finished(self._clock() - started, was_cancelled=True)
-        if (tally.indexed or tally.removed) and not cuts_in:
+        # What was only noticed waits until there is more of it: tidying up writes all of a table anew.
+        is_asked = not (isinstance(job, Refresh) or (isinstance(job, IndexRoots) and job.is_unasked))
+        if (tally.indexed or tally.removed) and not cuts_in and (is_asked or self._table.is_optimize_due()):
             self._lent(self._table.optimize)
         return tally.finished(self._clock() - started)
 

@@ -11,6 +11,8 @@ from engine.library.changes import choose_moved
 from engine.library.scanner import content_hash, has_its_name
 
 Move = tuple[Document, FoundFile]
+# Of more files than these the sizes of all contents that were read are had at once.
+_MUCH = 1000
 
 
 def find_moves(
@@ -32,7 +34,14 @@ def find_moves(
         known: The documents where was looked.
         missing: Those of them whose files were not found.
     """
-    search = _Search(catalog, {one.document_id for one in known}, {one.document_id for one in missing}, changed)
+    new = tuple(new)
+    search = _Search(
+        catalog,
+        {one.document_id for one in known},
+        {one.document_id for one in missing},
+        changed,
+        is_much=len(new) + len(changed) > _MUCH,
+    )
     for file in new:
         if search.may_be_known(file):
             yield file.path
@@ -48,10 +57,17 @@ class _Search:
     """What has been found so far."""
 
     def __init__(
-        self, catalog: Catalog, known: Collection[int], missing: Collection[int], changed: Sequence[Move]
+        self,
+        catalog: Catalog,
+        known: Collection[int],
+        missing: Collection[int],
+        changed: Sequence[Move],
+        *,
+        is_much: bool,
     ) -> None:
+        """`is_much`: there are so many files to look for that it is quicker to have the sizes of all."""
         self._catalog, self._known, self._missing = catalog, known, missing
-        self._sizes, self._roots = catalog.sizes_read(), catalog.roots()
+        self._sizes, self._roots = catalog.sizes_read() if is_much else None, catalog.roots()
         self._in_place = {document.document_id: file for document, file in changed}
         self._hashes: dict[str, str] = {}
         self._can_tell: dict[int, bool] = {}
@@ -59,7 +75,8 @@ class _Search:
         self.moves: list[Move] = []
 
     def may_be_known(self, file: FoundFile) -> bool:
-        return file.size_bytes in self._sizes
+        size_bytes = file.size_bytes
+        return self._catalog.has_read_size(size_bytes) if self._sizes is None else size_bytes in self._sizes
 
     def look_for(self, file: FoundFile) -> None:
         gone = self._gone_of_size(file.size_bytes)

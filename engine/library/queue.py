@@ -59,7 +59,8 @@ class JobQueue:
         """A look that waits becomes one with this, or a new one."""
         with self.locked:
             for place, job in enumerate(self._jobs):
-                if isinstance(job.job, Refresh):
+                # One that was too long to cut in would cut in again as another job.
+                if isinstance(job.job, Refresh) and job not in self._too_long:
                     self._jobs[place] = replace(job, job=job.job | wish)
                     return job
             return self.put(wish)

@@ -102,10 +102,12 @@ class IndexWorker:
         for path in absolute:
             if not os.path.exists(path):
                 raise NothingThere(f"There is nothing at {_shown(path)}.", "Check the spelling, or connect the drive.")
+        # Before anybody has to wait for it: a share that hangs takes minutes.
+        looked_at = [(path, os.path.isdir(path), os.stat(path).st_dev) for path in absolute]
         with self._queue.locked:
             with self._catalog.transaction():
-                for path in absolute:
-                    self._catalog.add_root(collection, path, os.path.isdir(path), os.stat(path).st_dev)
+                for path, is_folder, device in looked_at:
+                    self._catalog.add_root(collection, path, is_folder, device)
             job = self._queue.put(IndexRoots(tuple(absolute), retry=True))
         self._teller.changed()
         return job

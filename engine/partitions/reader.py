@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _MAX_QUERY_CHARACTERS = 8000
 _KEYS_PER_LOOKUP = 500
+_LEAST_RUN, _MOST_RUNS = 3, 1000
 _LEDGER_STEP_BYTES = 2**20
 # Of the vector index: recall@10 is .98 at 200,000 vectors even for queries whose neighbours are far (cosines .46 to
 # .32), and 1.00 for those with near ones.
@@ -264,7 +266,18 @@ def _refined(query: Any, limit: int) -> Any:
 
 
 def in_documents(document_ids: Collection[int]) -> str:
-    return f"document_id IN ({', '.join(str(int(id_)) for id_ in sorted(document_ids))})"
+    """A condition; ids that follow each other, as those of a folder do, are told as a run."""
+    runs, others = list[tuple[int, int]](), list[int]()
+    for _, group in groupby(enumerate(sorted(set(map(int, document_ids)))), key=lambda one: one[1] - one[0]):
+        ids = [id_ for _, id_ in group]
+        if len(ids) >= _LEAST_RUN and len(runs) < _MOST_RUNS:
+            runs.append((ids[0], ids[-1]))
+        else:
+            others += ids
+    found = [f"(document_id >= {first} AND document_id <= {last})" for first, last in runs]
+    if others or not found:
+        found.append(f"document_id IN ({', '.join(map(str, others))})")
+    return found[0] if len(found) == 1 else f"({' OR '.join(found)})"
 
 
 def _in_shards(shards: Collection[int]) -> str:

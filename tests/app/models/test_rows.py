@@ -52,6 +52,17 @@ def test_only_rows_that_differ_are_told_as_changed(qapp):
     assert Letters("a1 b1 c1").take("a1 b2 c1") == [1]
 
 
+def test_another_page_of_a_list_is_no_reset(qtbot):
+    rows = " ".join(chr(0x4E00 + number) for number in range(3 * MAX_STEPS))
+    model = Letters(rows[: 2 * MAX_STEPS - 1])
+    before = len(model.rows)
+    selected = QPersistentModelIndex(model.index(before - 1))
+    with qtbot.assertNotEmitted(model.modelReset), qtbot.waitSignal(model.rowsInserted) as told:
+        model.take(rows)
+    assert told.args[1:] == [before, 3 * MAX_STEPS - 1]
+    assert (model.rows, selected.row()) == (rows.split(), before - 1)
+
+
 def test_many_differences_are_one_reset(qtbot):
     model = Letters("a")
     many = [chr(0x4E00 + number) for number in range(MAX_STEPS + 2)]

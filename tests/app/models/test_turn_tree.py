@@ -24,7 +24,7 @@ TREE = TurnTree(TURNS)
 
 
 def test_turns_beside_each_other_are_counted():
-    assert [TREE.place(one) for one in (A, B, B3)] == [(0, 1), (0, 3), (2, 3)]
+    assert [TREE.places()[one.turn_id] for one in (A, B, B3)] == [(0, 1), (0, 3), (2, 3)]
 
 
 @pytest.mark.parametrize(

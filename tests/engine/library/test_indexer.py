@@ -710,6 +710,16 @@ def test_scans_are_read_when_ocr_has_come_and_not_before(library: SmallLibrary) 
     assert library.parser.paths_read == []
 
 
+def test_what_was_only_noticed_is_not_worth_tidying_up_for(library: SmallLibrary) -> None:
+    library.add()
+    tidied = library.stores.table.num_optimized
+    library.refresh(library.write("new.md", "New."))
+    assert library.stores.table.num_optimized == tidied
+    library.write("newer.md", "Newer.")
+    library.rescan()
+    assert library.stores.table.num_optimized == tidied + 1
+
+
 def test_what_needs_more_than_ocr_is_not_read_at_every_look(library: SmallLibrary) -> None:
     scan = library.write("scan.txt", "SCAN", "The notice period.")
     library.add()

@@ -22,6 +22,7 @@ from engine.memory.ledger import Ledger
 from engine.partitions import reader as reader_module
 from engine.partitions import table as table_module
 from engine.partitions.faults import as_library_error
+from engine.partitions.reader import in_documents
 from engine.partitions.rows import ChunkRow, Found, Hit
 from engine.partitions.schema import LAYOUT_KEY, chunk_schema, to_arrow
 from engine.partitions.table import ChunkTable
@@ -100,6 +101,33 @@ def test_a_vector_of_wrong_length_is_refused(table: ChunkTable):
     wrong = ChunkRow(**{name: getattr(row, name) for name in row.__slots__} | {"vector": np.ones(3, np.float32)})
     with pytest.raises(ValueError, match="no vector of 16"):
         table.put_document(1, [wrong])
+
+
+def test_documents_that_follow_each_other_are_told_as_runs(table: ChunkTable):
+    table.put_documents({number: [chunk_row(number, 0, f"text {number}")] for number in range(1, 13)})
+    wanted = {1, 2, 3, 7, 9, 10, 11, 12, 40}
+    assert in_documents(wanted) == (
+        "((document_id >= 1 AND document_id <= 3) OR (document_id >= 9 AND document_id <= 12)"
+        " OR document_id IN (7, 40))"
+    )
+    assert [in_documents(ids) for ids in ([5], [4, 5, 6, 6], [])] == [
+        "document_id IN (5)",
+        "(document_id >= 4 AND document_id <= 6)",
+        "document_id IN ()",
+    ]
+    table.delete_documents(wanted)
+    assert table.document_ids() == {4, 5, 6, 8}
+
+
+def test_of_a_large_table_more_may_be_without_an_index(table: ChunkTable, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(table_module, "UNINDEXED_ROWS_LIMIT", 4)
+    monkeypatch.setattr(table_module, "UNINDEXED_SHARE", 1 / 2)
+    table.put_documents({number: [chunk_row(number, 0, f"text {number}")] for number in range(1, 21)})
+    table.optimize()
+    table.put_documents({number: [chunk_row(number, 0, f"text {number}")] for number in range(21, 30)})
+    assert not table.is_optimize_due()
+    table.put_documents({30: [chunk_row(30, 0, "text 30")]})
+    assert table.is_optimize_due()
 
 
 def test_deleted_documents_leave_no_row(filled: ChunkTable):
