@@ -9,6 +9,7 @@ One engine holds a data folder at a time. Calls are safe from any thread; events
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -62,6 +63,8 @@ from engine.protocol import EmbedderState, Folder, MemoryReply, ModelEntry
 from engine.questions import OpenQuestions
 from engine.retrieval.search import ANYWHERE
 from engine.waiting import Waiting, finished
+
+log = logging.getLogger(__name__)
 
 
 class Engine:
@@ -344,9 +347,11 @@ class Engine:
             _check_question(question.text, question.sampling)
             self._check_scope(question.collection, question.filters)
             in_flight.question = replace(question, model=self._choice.asked_for(question.model))
-        except BaseException:
-            if self._questions.withdraw(in_flight):
+        except BaseException as error:
+            if self._questions.withdraw(in_flight) or not isinstance(error, Exception):
                 raise
+            # It has ended as cancelled: nobody waits for a refusal.
+            log.info("question %s was cancelled before it was refused: %s", question.question_id, error)
             return
         if self._questions.hand_over(in_flight):
             self._parts.goodput.asked(in_flight.question)

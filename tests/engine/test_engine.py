@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.core import Question
 from engine.engine import Engine
-from engine.events import Event, LibraryChanged
+from engine.errors import BadRequest, ModelError
+from engine.events import AnswerCancelled, Event, LibraryChanged
 from engine.generation.worker import GenerationWorker
 from tests.helpers.tiny_gguf import write_tiny_model
 
@@ -28,6 +30,32 @@ def test_asking_nothing_waits_for_nothing(engine: Engine):
     asking.start()
     asking.join(30)
     assert answers == [[]]
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_question_that_is_stopped_while_its_model_is_looked_at_ends_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, is_refused: bool
+):
+    heard: list[Event] = []
+    engine.subscribe(heard.append)
+
+    def stopped_meanwhile(name: str) -> str:
+        engine.cancel("q")
+        if is_refused:
+            raise ModelError("The share does not answer.")
+        return name
+
+    monkeypatch.setattr(engine._choice, "asked_for", stopped_meanwhile)
+    engine.submit(Question("q", "Why?"))
+    assert heard == [AnswerCancelled("q")]
+    assert engine._questions.all() == ()
+
+
+def test_a_question_that_is_refused_can_be_asked_again(engine: Engine):
+    for _ in range(2):
+        with pytest.raises(BadRequest, match="empty"):
+            engine.submit(Question("q", " "))
+    assert engine._questions.all() == ()
 
 
 @pytest.mark.expects_warnings
