@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -77,17 +78,15 @@ def found_again(spec: EmbedderSpec) -> EmbedderSpec:
         EmbedderUnavailable: It is not.
     """
     model = "" if spec.folder == Path() else spec.folder.as_posix()
-    try:
+    with suppress(EmbedderUnavailable):
         found = resolve(EmbedderSettings(model=model))
-    except EmbedderUnavailable:
-        found = spec
-    if found.identity != spec.identity or found.is_gone:
-        raise EmbedderUnavailable(
-            f"The embedding model {spec.name!r}, with which the library was indexed, is no longer on this computer, or "
-            "not what it was.",
-            "Put it back, or let Ragdoll move the library to the one that the settings name.",
-        )
-    return found
+        if found.identity == spec.identity:
+            return found
+    raise EmbedderUnavailable(
+        f"The embedding model {spec.name!r}, with which the library was indexed, is no longer on this computer, or "
+        "not what it was.",
+        "Put it back, or let Ragdoll move the library to the one that the settings name.",
+    )
 
 
 def local_folder(model: str) -> Path:

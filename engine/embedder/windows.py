@@ -47,13 +47,13 @@ def parts_of(texts: Sequence[str], lengths_of: Callable[[Sequence[str]], list[in
     found = [(text, owner) for owner, text in enumerate(texts)]
     lengths = lengths_of(texts) if texts else []
     # Tokens lie unevenly in a text: a part may be too long once more.
-    while any(_is_cut(text, length, max_tokens) for (text, _), length in zip(found, lengths, strict=True)):
-        pieces = [
+    while any(length > max_tokens and len(text) > 1 for (text, _), length in zip(found, lengths, strict=True)):
+        found = [
             (piece, owner)
             for (text, owner), length in zip(found, lengths, strict=True)
-            for piece in (_cut(text, length, max_tokens) if _is_cut(text, length, max_tokens) else (text,))
+            for piece in _cut(text, length, max_tokens)
         ]
-        found, lengths = pieces, lengths_of([text for text, _ in pieces])
+        lengths = lengths_of([text for text, _ in found])
     totals = [0] * len(texts)
     for (_, owner), length in zip(found, lengths, strict=True):
         totals[owner] += max(1, length)
@@ -61,12 +61,10 @@ def parts_of(texts: Sequence[str], lengths_of: Callable[[Sequence[str]], list[in
     return Parts(tuple(text for text, _ in found), tuple(owner for _, owner in found), tuple(shares))
 
 
-def _is_cut(text: str, num_tokens: int, max_tokens: int) -> bool:
-    return num_tokens > max_tokens and len(text) > 1
-
-
 def _cut(text: str, num_tokens: int, max_tokens: int) -> list[str]:
-    """A text that is too long in two parts at least, as many as it takes."""
+    """A text that is too long in two parts at least, as many as it takes; any other whole."""
+    if num_tokens <= max_tokens or len(text) < 2:
+        return [text]
     room = max(max_tokens // 2, max_tokens - _SLACK_TOKENS, 1)
     count = min(len(text), max(2, -(-num_tokens // room)))
     reach = len(text) // (_REACH * count)
