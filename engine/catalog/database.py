@@ -1,17 +1,18 @@
-"""The catalogue's file: one connection that writes, one that reads, each behind its own lock.
+"""The catalogue's file: one connection that writes, and a few that read, each lent to one thread at a time.
 
-With write-ahead logging the reader never waits for the writer's fsync, so a question is not held up by a
-document that is just being recorded. SQLite's errors leave here as ours.
+With write-ahead logging readers never wait for the writer's fsync, so a question is not held up by a document that is
+just being recorded; nor is it by a window that counts and searches a large library. SQLite's errors leave here as ours.
 """
 
 from __future__ import annotations
 
+import queue
 import shutil
 import sqlite3
 import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from engine.catalog.migrations import migrate
 from engine.errors import CatalogBroken, DiskFull, RagdollError, is_disk_full
 
 _BUSY_SECONDS = 30.0
+# The window, a question, the indexer and somebody else.
+_READERS = 4
 # SQLite's side files take so much when they are made.
 _LEAST_ROOM_BYTES = 2**16
 
@@ -34,7 +37,9 @@ class Database:
             DiskFull: There is no room to create it.
         """
         self._file = file
-        self._write_lock, self._read_lock = threading.RLock(), threading.Lock()
+        self._write_lock = threading.RLock()
+        # Whose pages are warm is lent first.
+        self._readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
         self._writing_thread: int | None = None
         with self._errors_told():
             _make_private(file)
@@ -42,16 +47,22 @@ class Database:
             try:
                 _configure(self._writer)
                 migrate(self._writer, file)
-                self._reader = _connect(file)
+                for _ in range(_READERS):
+                    self._readers.put(_connect(file))
+                    with self._reader() as reader:
+                        reader.execute("PRAGMA query_only = ON")
             except BaseException:
-                self._writer.close()
+                self._close(self._readers.qsize())
                 raise
-            self._reader.execute("PRAGMA query_only = ON")
 
     def close(self) -> None:
         """Closes both connections, once nobody uses them. A second call does nothing."""
-        with self._write_lock, self._read_lock:
-            self._reader.close()
+        self._close(_READERS)
+
+    def _close(self, num_readers: int) -> None:
+        with self._write_lock, ExitStack() as lent:
+            for reader in [lent.enter_context(self._reader()) for _ in range(num_readers)]:
+                reader.close()
             self._writer.close()
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
@@ -59,8 +70,8 @@ class Database:
         with self._errors_told():
             if self._writing_thread == threading.get_ident():
                 return self._writer.execute(sql, parameters).fetchall()
-            with self._read_lock:
-                return self._reader.execute(sql, parameters).fetchall()
+            with self._reader() as reader:
+                return reader.execute(sql, parameters).fetchall()
 
     def row(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Row | None:
         rows = self.rows(sql, parameters)
@@ -85,6 +96,14 @@ class Database:
                 raise
             finally:
                 self._writing_thread = None
+
+    @contextmanager
+    def _reader(self) -> Iterator[sqlite3.Connection]:
+        reader = self._readers.get()
+        try:
+            yield reader
+        finally:
+            self._readers.put(reader)
 
     @contextmanager
     def _errors_told(self) -> Iterator[None]:

@@ -31,12 +31,13 @@ class CutPrompts:
     def pieces_of(self, segments: Sequence[Segment]) -> Sequence[Piece]:
         """As `knowledge_tree.pieces_of`; what is no tuple may change, and is cut anew."""
         if not isinstance(segments, tuple):
-            return pieces_of(segments, self._cut_of)
-        return self._cut.of(id(segments), segments, lambda: pieces_of(segments, self._cut_of))
+            return pieces_of(segments, self.cut)
+        return self._cut.of(id(segments), segments, lambda: pieces_of(segments, self.cut))
 
     def pieces_to_keep(self, segments: Sequence[Segment], end: int, computed_tokens: int) -> Sequence[Piece]:
         """The same: each piece is of use by itself, wherever the sequence stands."""
         return self.pieces_of(segments)
 
-    def _cut_of(self, segments: Sequence[Segment]) -> Sequence[Piece]:
+    def cut(self, segments: Sequence[Segment]) -> Sequence[Piece]:
+        """As `knowledge_tree.cut`."""
         return self._pieces.of(tuple(map(id, segments)), tuple(segments), lambda: cut(segments))

@@ -8,16 +8,19 @@ was hot is so after a restart too: a small file tells it (hot_file.py).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine.generation.conversation import EvidencePassage
-from engine.generation.prompt import Peek, Prompt
+from engine.generation.prompt import Prompt
 from engine.generation.segment import Segment
 from engine.generation.speaker import Speaker
 
 # Once is chance.
 MIN_USES = 2
 MAX_PASSAGES = 512
+
+# How much of a prompt's beginning is kept.
+Peek = Callable[[Sequence[Segment]], int]
 
 
 class HotPassages:

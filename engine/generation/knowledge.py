@@ -26,6 +26,7 @@ from engine.generation.replacement import Policy, pgdsf
 from engine.generation.saving import Saving
 from engine.generation.segment import Segment
 from engine.generation.slabs import Slabs
+from engine.generation.trail import KeptTrail
 from engine.generation.whole_kept import WholeCells, WholePrompts
 from engine.generation.write_back import WriteBack
 from engine.memory.ledger import Ledger
@@ -88,6 +89,10 @@ class KnowledgeKeeper:
     def peek(self, segments: Sequence[Segment]) -> int:
         path = self.tree.walk(self._prompts.pieces_of(segments))
         return path[-1].end if path else 0
+
+    def trail(self) -> KeptTrail | None:
+        """Where every beginning starts, to be followed segment by segment; None where only whole sequences are kept."""
+        return KeptTrail(self.tree.root, self._prompts.cut) if isinstance(self._prompts, CutPrompts) else None
 
     def find(self, segments: Sequence[Segment]) -> Found:
         self._catch_up()

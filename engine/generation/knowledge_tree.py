@@ -114,19 +114,9 @@ class KnowledgeTree:
     def get(self, key: bytes) -> Node | None:
         return self._by_key.get(key)
 
-    def walk(self, pieces: Iterable[Piece], start: Node | None = None) -> list[Node]:
-        """The nodes along `pieces`, from `start` or the root on, until the first that is missing.
-
-        A node of which only a part is wanted is missing.
-        """
-        node, path = start or self.root, []
-        for piece in pieces:
-            child = node.children.get(piece.digest)
-            if child is None:
-                break
-            path.append(child)
-            node = child
-        return path
+    def walk(self, pieces: Iterable[Piece]) -> list[Node]:
+        """The nodes along `pieces` from the root on, until the first that is missing."""
+        return walk(self.root, pieces)
 
     def add(self, parent: Node, piece: Piece) -> Node:
         """The child of `parent` that holds `piece`, made if need be; documents of the same text come together."""
@@ -197,6 +187,21 @@ class KnowledgeTree:
             holders.discard(node)
             if not holders:
                 del self._by_document[document]
+
+
+def walk(node: Node, pieces: Iterable[Piece]) -> list[Node]:
+    """The nodes after this one along `pieces`, until the first that is missing.
+
+    A node of which only a part is wanted is missing.
+    """
+    path: list[Node] = []
+    for piece in pieces:
+        child = node.children.get(piece.digest)
+        if child is None:
+            break
+        path.append(child)
+        node = child
+    return path
 
 
 def cut(segments: Sequence[Segment]) -> tuple[Piece, ...]:

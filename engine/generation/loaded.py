@@ -13,13 +13,14 @@ from engine.closing import close_all
 from engine.core import ModelShape
 from engine.generation.cache_files import CacheFiles
 from engine.generation.context import Context
+from engine.generation.hot_passages import Peek
 from engine.generation.knowledge import KnowledgeKeeper
 from engine.generation.load_plan import LoadPlan
 from engine.generation.model import Model
 from engine.generation.model_leases import LeaseGroup
-from engine.generation.prompt import Peek
 from engine.generation.speaker import Speaker
 from engine.generation.step_loop import StepLoop
+from engine.generation.trail import KeptTrail
 from engine.generation.weights.copied import CopiedWeights
 from engine.generation.weights.stream import LayerStream
 
@@ -77,6 +78,11 @@ class LoadedModel:
     def peek(self) -> Peek | None:
         """How much of a prompt's beginning is kept; None where only whole sequences are."""
         return self.keeper.peek if self.keeps_beginnings else None
+
+    @property
+    def trail(self) -> KeptTrail | None:
+        """The same, one segment after the other."""
+        return self.keeper.trail()
 
     @property
     def keeps_beginnings(self) -> bool:

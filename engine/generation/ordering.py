@@ -9,17 +9,20 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 # More looks into what is kept would take longer than they save.
 MAX_LOOKS = 256
 
 Order = tuple[int, ...]
+Begun = TypeVar("Begun")
 
 
 def along_kept(
     scores: Sequence[float],
     num_tokens: Sequence[int],
-    is_kept: Callable[[Order], bool],
+    start: Begun | None,
+    follow: Callable[[Begun, int, int], Begun | None],
     max_loss: float,
     uses: Sequence[int] | None = None,
 ) -> Order:
@@ -28,7 +31,9 @@ def along_kept(
     Args:
         scores: How well each passage fits.
         num_tokens: How long each is.
-        is_kept: Whether the prompt's beginning with these passages, in this order, is kept.
+        start: The prompt's beginning before all passages; None where that is not kept.
+        follow: A beginning that is kept, and the passage that goes on with it under this number: the longer beginning,
+            None where that is not kept.
         max_loss: How much worse than the best order another may be, as `loss` counts.
         uses: How often each passage has been read for other questions; None: never.
 
@@ -39,17 +44,17 @@ def along_kept(
     worth = _Worth(scores)
     best: Order = ()
     saved = looks = 0
-    waiting: list[tuple[Order, int]] = [((), 0)]
+    waiting: list[tuple[Order, int, Begun]] = [] if start is None else [((), 0, start)]
     while waiting and looks < MAX_LOOKS:
-        begun, tokens = waiting.pop()
+        order, tokens, begun = waiting.pop()
         if tokens > saved:
-            best, saved = begun, tokens
+            best, saved = order, tokens
         # The best ones are looked at first, that is pushed last.
-        for passage in reversed(_others(begun, len(scores))):
-            longer = (*begun, passage)
+        for passage in reversed(_others(order, len(scores))):
             looks += 1
-            if worth.loss(_completed(longer, len(scores))) <= max_loss and is_kept(longer):
-                waiting.append((longer, tokens + num_tokens[passage]))
+            further = follow(begun, passage, len(order) + 1)
+            if further is not None and worth.loss(_completed(longer := (*order, passage), len(scores))) <= max_loss:
+                waiting.append((longer, tokens + num_tokens[passage], further))
     return _by_use(best, worth, max_loss, uses) if uses else _completed(best, len(scores))
 
 

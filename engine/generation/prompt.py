@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from itertools import chain
+from typing import Protocol
 
 import resources
 from engine.core import Passage
@@ -31,18 +32,27 @@ EVIDENCE_SHARE = 0.25
 WISHES_SHARE = 1 / 3
 _FULL, _SHORT = "prompts/answer.txt", "prompts/answer_short.txt"
 
-Peek = Callable[[Sequence[Segment]], int]
+
+class Trail(Protocol):
+    """A prompt's beginning that is kept, but for a short end unless it `is_whole`."""
+
+    @property
+    def is_whole(self) -> bool: ...
+
+    def then(self, segment: Segment) -> Trail | None:
+        """With one segment more; None where that is not kept."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Reordering:
-    """Passages may be read in another order than they were found: `peek` tells how much of a beginning is kept.
+    """Passages may be read in another order than they were found, along what is kept: `trail` is where prompts begin.
 
     `max_loss` is how much of the order's worth that may cost, and `uses` how often a passage has been read for other
     questions (see ordering.py).
     """
 
-    peek: Peek
+    trail: Trail
     max_loss: float
     uses: Callable[[EvidencePassage], int] = lambda passage: 0
 
@@ -140,20 +150,21 @@ def _order(prompt: Prompt, scores: Sequence[float], speaker: Speaker, reordering
     """The order in which the passages of this prompt had better be read."""
     places = [place for place, segment in enumerate(prompt.segments) if segment.kind == "passage"]
     first = places[-len(prompt.passages)]
-    before = prompt.segments[:first]
+    start: Trail | None = reordering.trail
+    for segment in prompt.segments[:first]:
+        start = start and start.then(segment)
 
     @cache
     def block(place: int, number: int) -> Segment:
         return speaker.segment(prompt.passages[place].block(number))
 
-    def is_kept(order: Order) -> bool:
-        # A list: of an order that is only tried nothing is remembered but its pieces.
-        beginning = [*before, *(block(place, number) for number, place in enumerate(order, start=1))]
-        return reordering.peek(beginning) >= sum(len(segment.tokens) for segment in beginning)
+    def follow(trail: Trail, place: int, number: int) -> Trail | None:
+        further = trail.then(block(place, number))
+        return further if further and further.is_whole else None
 
     lengths = [len(prompt.segments[first + place].tokens) for place in range(len(prompt.passages))]
     uses = [reordering.uses(passage) for passage in prompt.passages]
-    return along_kept(scores, lengths, is_kept, reordering.max_loss, uses)
+    return along_kept(scores, lengths, start, follow, reordering.max_loss, uses)
 
 
 def _instructions(wishes: str, question: Message, speaker: Speaker, budget: int) -> list[Message]:

@@ -276,7 +276,7 @@ class UnderWay:
             turns_of_transcript(question.transcript, known),
             loaded.speaker,
             answer_reserve(question.sampling.max_tokens, loaded.speaker.context_tokens),
-            Reordering(loaded.peek, self._reorder_loss(), self._hot.uses) if loaded.peek else None,
+            Reordering(trail, self._reorder_loss(), self._hot.uses) if (trail := loaded.trail) else None,
             date.today(),
             question.instructions.strip(),
         )

@@ -119,12 +119,11 @@ def _ordered(tree: KnowledgeTree, history: list[Piece], documents: list[Piece]) 
 
     if len(begun := tree.walk(history)) < len(history):
         return documents
-    end = begun[-1]
 
-    def is_kept(order: tuple[int, ...]) -> bool:
-        return len(tree.walk((documents[each] for each in order), end)) == len(order)
+    def follow(node: Node, each: int, _: int) -> Node | None:
+        return node.children.get(documents[each].digest)
 
-    order = along_kept(scores, [piece.num_tokens for piece in documents], is_kept, MAX_ORDER_LOSS)
+    order = along_kept(scores, [piece.num_tokens for piece in documents], begun[-1], follow, MAX_ORDER_LOSS)
     return [documents[each] for each in order]
 
 

@@ -12,6 +12,7 @@ from typing import Protocol
 from engine.config import GenerationSettings
 from engine.generation.ordering import along_kept
 from engine.generation.segment import Segment, tokens_of
+from engine.generation.trail import KeptTrail
 from tests.bench.llama_peer import LlamaProcess
 from tests.bench.llama_server import DEFAULT_SLOTS, LlamaServer
 from tests.bench.our_generation import OurGeneration, greedy
@@ -118,16 +119,19 @@ class Ours:
         return [*before, *(ask.passages[place] for place in order), ask.question]
 
     def _order(self, ask: Ask) -> Sequence[int]:
-        keeper, before, begun = self.generation.keeper, list(ask.before), time.perf_counter()
+        keeper, begun = self.generation.keeper, time.perf_counter()
         assert keeper is not None
+        start = keeper.trail()
+        for segment in ask.before:
+            start = start and start.then(segment)
 
-        def is_kept(order: Sequence[int]) -> bool:
-            beginning = [*before, *(ask.passages[place] for place in order)]
-            return keeper.peek(beginning) >= sum(len(segment.tokens) for segment in beginning)
+        def follow(trail: KeptTrail, place: int, _: int) -> KeptTrail | None:
+            further = trail.then(ask.passages[place])
+            return further if further and further.is_whole else None
 
         lengths = [len(passage.tokens) for passage in ask.passages]
         uses = [self._uses[passage] for passage in ask.passages]
-        order = along_kept(ask.scores, lengths, is_kept, self.reorder_loss, uses)
+        order = along_kept(ask.scores, lengths, start, follow, self.reorder_loss, uses)
         self.decision_seconds.append(time.perf_counter() - begun)
         return order
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from engine.generation.ordering import along_kept
+from engine.generation.ordering import Order, along_kept
 from engine.generation.segment import Segment, tokens_of
 from tests.bench import ttft_reuse
 from tests.bench.bench_model import bench_model
@@ -112,9 +113,12 @@ def tokens_read(recurring: Recurring, counts_uses: bool) -> int:
         def path(order: Sequence[int], ask: Ask = ask) -> tuple[Segment, ...]:
             return tuple(ask.passages[place] for place in order)
 
+        def follow(begun: Order, place: int, _: int, path: Any = path) -> Order | None:
+            return longer if path(longer := (*begun, place)) in paths else None
+
         lengths = [len(passage.tokens) for passage in ask.passages]
         seen = [uses[passage] for passage in ask.passages] if counts_uses else None
-        order = along_kept(ask.scores, lengths, lambda begun, path=path: path(begun) in paths, 0.1, seen)
+        order = along_kept(ask.scores, lengths, (), follow, 0.1, seen)
         beginnings = [path(order[:end]) for end in range(1, len(order) + 1)]
         num_read += sum(len(beginning[-1].tokens) for beginning in beginnings if beginning not in paths)
         paths.update(beginnings)

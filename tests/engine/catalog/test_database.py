@@ -168,3 +168,24 @@ def test_faults_of_our_own_are_not_dressed_up(file: Path) -> None:
 
     assert database._told(sqlite3.OperationalError("no such table: nowhere"), file) is None
     opened.close()
+
+
+def test_a_long_look_holds_no_other_up(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(path: bytes) -> str:
+        begun.set()
+        assert may_end.wait(30)
+        return path.decode()
+
+    monkeypatch.setattr(database, "folded", slow)
+    opened = Database(file)
+    looking = threading.Thread(target=opened.rows, args=("SELECT folded(x'61')",))
+    looking.start()
+    assert begun.wait(30)
+
+    assert [row[0] for row in opened.rows("SELECT 1")] == [1]
+
+    may_end.set()
+    looking.join()
+    opened.close()

@@ -14,37 +14,43 @@ LENGTHS = [100, 100, 100, 100]
 
 
 def kept(*paths):
-    """Whether an order is the beginning of one of the paths."""
-    return lambda order: any(path[: len(order)] == order for path in paths)
+    """What begins no passages, and what an order becomes with one more as long as it begins one of the paths."""
+
+    def follow(order, passage, number):
+        longer = (*order, passage)
+        assert number == len(longer)
+        return longer if any(path[:number] == longer for path in paths) else None
+
+    return (), follow
 
 
 def test_without_anything_kept_the_best_come_first():
-    assert along_kept(SCORES, LENGTHS, kept(), 1.0) == (0, 1, 2, 3)
+    assert along_kept(SCORES, LENGTHS, *kept(), 1.0) == (0, 1, 2, 3)
 
 
 def test_the_longest_kept_path_is_followed_and_the_rest_comes_best_first():
-    assert along_kept(SCORES, LENGTHS, kept((3,), (2, 1), (1, 3, 0)), 1.0) == (1, 3, 0, 2)
+    assert along_kept(SCORES, LENGTHS, *kept((3,), (2, 1), (1, 3, 0)), 1.0) == (1, 3, 0, 2)
 
 
 def test_what_has_to_be_read_anyway_comes_by_how_often_it_was_used():
-    assert along_kept(SCORES, LENGTHS, kept(), 1.0, [0, 3, 0, 5]) == (3, 1, 0, 2)
-    assert along_kept(SCORES, LENGTHS, kept((2,)), 1.0, [0, 3, 1, 5]) == (2, 3, 1, 0)
+    assert along_kept(SCORES, LENGTHS, *kept(), 1.0, [0, 3, 0, 5]) == (3, 1, 0, 2)
+    assert along_kept(SCORES, LENGTHS, *kept((2,)), 1.0, [0, 3, 1, 5]) == (2, 3, 1, 0)
 
 
 def test_what_was_used_often_comes_no_further_to_the_front_than_the_loss_allows():
-    order = along_kept(SCORES, LENGTHS, kept(), 0.02, [0, 0, 5, 9])
+    order = along_kept(SCORES, LENGTHS, *kept(), 0.02, [0, 0, 5, 9])
     assert order != (0, 1, 2, 3)
     assert 0 < loss(SCORES, order) <= 0.02
-    assert along_kept(SCORES, LENGTHS, kept(), 0.0, [0, 0, 5, 9]) == (0, 1, 2, 3)
+    assert along_kept(SCORES, LENGTHS, *kept(), 0.0, [0, 0, 5, 9]) == (0, 1, 2, 3)
 
 
 def test_tokens_count_and_not_passages():
-    assert along_kept(SCORES, [100, 50, 40, 500], kept((0, 1, 2), (3,)), 1.0) == (3, 0, 1, 2)
+    assert along_kept(SCORES, [100, 50, 40, 500], *kept((0, 1, 2), (3,)), 1.0) == (3, 0, 1, 2)
 
 
 def test_no_order_is_taken_that_costs_more_than_is_allowed():
-    assert along_kept([1.0, 0.1], [100, 100], kept((1, 0)), 0.1) == (0, 1)
-    assert along_kept([1.0, 0.95], [100, 100], kept((1, 0)), 0.1) == (1, 0)
+    assert along_kept([1.0, 0.1], [100, 100], *kept((1, 0)), 0.1) == (0, 1)
+    assert along_kept([1.0, 0.95], [100, 100], *kept((1, 0)), 0.1) == (1, 0)
 
 
 def test_the_best_order_loses_nothing_and_the_worst_most():
@@ -64,15 +70,20 @@ def test_as_much_is_saved_as_any_allowed_order_could_save():
     for _ in range(60):
         scores = sorted((chance.random() for _ in range(4)), reverse=True)
         paths = [tuple(chance.sample(range(4), chance.randint(1, 4))) for _ in range(4)]
+        beginnings = {path[:end] for path in paths for end in range(1, len(path) + 1)}
         allowed = [order for order in permutations(range(4)) if loss(scores, order) <= 0.1]
 
-        def saved(order, paths=paths):
-            return max(len(order[:n]) for n in range(5) if n == 0 or kept(*paths)(order[:n]))
+        def saved(order, beginnings=beginnings):
+            return max(len(order[:n]) for n in range(5) if n == 0 or order[:n] in beginnings)
 
-        assert saved(along_kept(scores, LENGTHS, kept(*paths), 0.1)) == max(map(saved, allowed))
+        assert saved(along_kept(scores, LENGTHS, *kept(*paths), 0.1)) == max(map(saved, allowed))
 
 
 def test_looking_ends_however_much_is_kept():
     looks = []
-    along_kept([1.0] * 12, [1] * 12, lambda order: bool(looks.append(order)) or True, 1.0)
+    along_kept([1.0] * 12, [1] * 12, True, lambda *asked: bool(looks.append(asked)) or True, 1.0)
     assert len(looks) < MAX_LOOKS + 12
+
+
+def test_nothing_is_looked_for_after_a_beginning_that_is_not_kept():
+    assert along_kept(SCORES, LENGTHS, None, pytest.fail, 1.0, [0, 3, 0, 5]) == (3, 1, 0, 2)

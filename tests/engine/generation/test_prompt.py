@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date
 
 import pytest
@@ -10,8 +11,8 @@ from engine.core import Passage
 from engine.errors import PromptTooLong
 from engine.generation.chat_template import ChatTemplate
 from engine.generation.conversation import Turn, transcript_of, turns_of_transcript
-from engine.generation.prompt import Reordering, answer_reserve, compose
-from engine.generation.segment import shared_tokens, tokens_of
+from engine.generation.prompt import Prompt, Reordering, answer_reserve, compose
+from engine.generation.segment import Segment, shared_tokens, tokens_of
 from engine.generation.speaker import Speaker
 from tests.helpers.tiny_gguf import CHATML
 
@@ -55,21 +56,18 @@ def passage(number: int, text: str) -> Passage:
     return Passage(f"r{number}", number, f"/home/me/file{number}.md", 0, number, 0, len(text), "", text, 1.0 / number)
 
 
-def kept(*prompts):
-    """A peek into what these prompts have left: whole segments of them, from the start."""
+@dataclass(frozen=True)
+class Left:
+    """What prompts have left: their segments from the start, of which these have been found."""
 
-    def peek(segments) -> int:
-        found = 0
-        for prompt in prompts:
-            num_tokens = 0
-            for ours, theirs in zip(segments, prompt.segments, strict=False):
-                if ours.tokens != theirs.tokens:
-                    break
-                num_tokens += len(ours.tokens)
-            found = max(found, num_tokens)
-        return found
+    prompts: tuple[Prompt, ...]
+    found: tuple[tuple[int, ...], ...] = ()
+    is_whole = True
 
-    return peek
+    def then(self, segment: Segment) -> Left | None:
+        longer = (*self.found, segment.tokens)
+        beginnings = (tuple(each.tokens for each in prompt.segments[: len(longer)]) for prompt in self.prompts)
+        return Left(self.prompts, longer) if longer in beginnings else None
 
 
 PASSAGES = [passage(number, f"P{number} " + "word " * 99) for number in range(1, 7)]
@@ -209,17 +207,17 @@ def test_a_question_longer_than_the_context_is_refused_with_a_sentence(speaker):
 def test_passages_are_read_in_the_order_that_is_kept(speaker, words):
     model = speaker(4096)
     earlier = compose("One?", [PASSAGES[2], PASSAGES[0]], (), model, 100)
-    prompt = compose("Two?", PASSAGES[:3], (), model, 100, Reordering(kept(earlier), max_loss=1.0))
+    prompt = compose("Two?", PASSAGES[:3], (), model, 100, Reordering(Left((earlier,)), max_loss=1.0))
     assert prompt.order == (2, 0, 1)
     assert [read.document_id for read in prompt.passages] == [3, 1, 2]
     assert "[1] file3.md" in words.text(prompt)
-    assert kept(earlier)(prompt.segments) == sum(len(segment.tokens) for segment in earlier.segments[:3])
+    assert [segment.tokens for segment in prompt.segments[:3]] == [segment.tokens for segment in earlier.segments[:3]]
 
 
 def test_passages_stay_in_their_order_where_another_would_cost_too_much(speaker):
     model = speaker(4096)
     earlier = compose("One?", [PASSAGES[2], PASSAGES[0]], (), model, 100)
-    prompt = compose("Two?", PASSAGES[:3], (), model, 100, Reordering(kept(earlier), max_loss=0.01))
+    prompt = compose("Two?", PASSAGES[:3], (), model, 100, Reordering(Left((earlier,)), max_loss=0.01))
     assert prompt.order == (0, 1, 2)
 
 
