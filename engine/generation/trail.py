@@ -1,4 +1,4 @@
-"""How far a prompt's beginning is kept, one segment after the other: what many orders of passages share is walked once."""
+"""How far a prompt's beginning is kept, segment by segment: what many orders of passages share is walked once."""
 
 from __future__ import annotations
 
