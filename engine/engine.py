@@ -198,6 +198,7 @@ class Engine:
                 path=linked.root.path,
                 collection=linked.root.collection,
                 absence=linked.root.absence,
+                is_folder=linked.root.is_folder,
                 is_watched=self._parts.watcher.is_watched(linked.root),
                 num_documents=linked.num_documents,
                 num_gone=linked.num_gone,

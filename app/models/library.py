@@ -47,6 +47,7 @@ class LibraryModel(QObject):
         self.disk_bytes = 0
         self._share = NOTHING_DONE
         self._is_checking = False
+        self._is_asking = self._is_stale = False
         self.progress: IndexProgress | None = None
         self.problems: tuple[Document, ...] = ()
         self.num_problems = 0
@@ -120,8 +121,12 @@ class LibraryModel(QObject):
         self.documents.show(name)
 
     def refresh(self) -> None:
-        """Asks for everything again."""
+        """Asks for everything again; once more where it is asked for already, for that may come too early."""
         self._refreshing.stop()
+        if self._is_asking:
+            self._is_stale = True
+            return
+        self._is_asking = True
         self._client.request(protocol.LIBRARY, protocol.Nothing(), self._on_library, self._on_error)
         wanted = protocol.ListDocuments(states=("failed", "skipped"), limit=MAX_PROBLEMS)
         self._client.request(protocol.DOCUMENTS, wanted, self._on_problems)
@@ -158,6 +163,7 @@ class LibraryModel(QObject):
         self.collections, self.disk_bytes = reply.collections, reply.disk_bytes
         self.folders, self.embedder = reply.folders, reply.embedder
         self.collections_changed.emit()
+        self._catch_up()
 
     def _on_problems(self, reply: protocol.DocumentsReply) -> None:
         if (reply.documents, reply.total) != (self.problems, self.num_problems):
@@ -173,9 +179,18 @@ class LibraryModel(QObject):
             self.documents_removed.emit(reply.documents)
         self.refresh()
 
+    def _catch_up(self) -> None:
+        self._is_asking = False
+        if self._is_stale:
+            self._is_stale = False
+            self._refreshing.start()
+
     def _on_error(self, error: WireError) -> None:
-        # A dead engine is told elsewhere, once.
-        if error.kind != "EngineDied":
+        # A dead engine is told elsewhere, once, and asked again when it is back.
+        if error.kind == "EngineDied":
+            self._is_asking = self._is_stale = False
+        else:
+            self._catch_up()
             self.request_failed.emit(error.sentence, error.way_out)
 
     def _on_wish_failed(self, error: WireError) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
+from app.models.linked import linked_of
 from app.widgets import bits
 from app.widgets.figures import count_text
 from app.widgets.flow import FlowLayout
@@ -19,11 +20,14 @@ if TYPE_CHECKING:
 
 
 class CollectionCard(QFrame):
-    """Takes a `Collection` and what is known of its folders; folders may be single files that were dropped."""
+    """Takes a `Collection` and what is known of its folders; folders may be single files that were dropped.
+
+    Many files of one folder are one line.
+    """
 
     add_wanted = Signal(str)  # collection
-    reindex_wanted = Signal(object)  # folders
-    remove_wanted = Signal(object)  # folder
+    reindex_wanted = Signal(object)  # paths
+    remove_wanted = Signal(object)  # paths
 
     def __init__(self, collection: Collection, folders: Sequence[Folder] = (), parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -40,12 +44,12 @@ class CollectionCard(QFrame):
         """Takes what the same collection is now; what can be clicked stays, and so do menus and the keyboard."""
         self.collection = collection
         self._show_states()
-        known = {folder.path: folder for folder in folders if folder.collection == collection.name}
-        is_same = [line.path for line in self.lines] == list(collection.folders)
-        if is_same and all(line.show_folder(known.get(line.path)) for line in self.lines):
+        linked = linked_of(collection, folders)
+        is_same = len(self.lines) == len(linked)
+        if is_same and all(line.show_linked(one) for line, one in zip(self.lines, linked, strict=True)):
             return
         bits.drop(self._column, self.lines)
-        self.lines = tuple(FolderLine(path, known.get(path)) for path in collection.folders)
+        self.lines = tuple(FolderLine(one) for one in linked)
         for line in self.lines:
             line.reindex_wanted.connect(self.reindex_wanted)
             line.remove_wanted.connect(self.remove_wanted)

@@ -1,4 +1,4 @@
-"""One linked folder in a line: where it lies, how many files it has, whether it is watched or out of reach, and why."""
+"""A linked folder, or single files of one, in a line: where it lies, how many files it has, whether it is watched or out of reach, and why."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from app.widgets.figures import count_text, file_name, printable
 from app.widgets.picture import Picture
 
 if TYPE_CHECKING:
+    from app.models.linked import Linked
     from engine.protocol import Folder
 
 
 class FolderLine(QWidget):
-    """Takes a path, and what the engine has told of it; None while it has told nothing."""
+    """Takes what is linked, and how it stands."""
 
     reindex_wanted = Signal(object)  # paths
-    remove_wanted = Signal(object)  # path
+    remove_wanted = Signal(object)  # paths
 
-    def __init__(self, path: str, folder: Folder | None, parent: QWidget | None = None) -> None:
+    def __init__(self, linked: Linked, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.path, self.folder = path, folder
+        self.linked = linked
+        folder = linked.folder
         layout = bits.column(spacing=0)
         layout.addLayout(self._first_line())
         if folder is not None and folder.absence:
@@ -33,12 +35,17 @@ class FolderLine(QWidget):
         # Not before it has a parent: it would be a window of its own.
         self._show_facts()
 
-    def show_folder(self, folder: Folder | None) -> bool:
-        """Takes what the engine tells now; False where that needs another line, as it came into reach or left it."""
-        is_away, was_away = (one is not None and bool(one.absence) for one in (folder, self.folder))
-        if is_away != was_away:
+    @property
+    def path(self) -> str:
+        return self.linked.path
+
+    def show_linked(self, linked: Linked) -> bool:
+        """Takes what it is now; False where that needs another line, as it came into reach or left it."""
+        folder = linked.folder
+        is_away, was_away = (one is not None and bool(one.absence) for one in (folder, self.linked.folder))
+        if is_away != was_away or (linked.path, bool(linked.files)) != (self.path, bool(self.linked.files)):
             return False
-        self.folder = folder
+        self.linked = linked
         self._show_facts()
         if folder is not None and is_away:
             self._show_absence(folder)
@@ -47,14 +54,15 @@ class FolderLine(QWidget):
     @property
     def facts(self) -> str:
         """`600 files · watched`; "" while the engine has told nothing."""
-        folder = self.folder
+        folder = self.linked.folder
         if folder is None:
             return ""
-        files = (
-            self.tr("1 file")
-            if folder.num_documents == 1
-            else self.tr("%1 files").replace("%1", count_text(folder.num_documents))
-        )
+        if self.linked.files:
+            files = self.tr("%1 single files").replace("%1", count_text(len(self.linked.files)))
+        elif folder.num_documents == 1:
+            files = self.tr("1 file")
+        else:
+            files = self.tr("%1 files").replace("%1", count_text(folder.num_documents))
         if folder.absence:
             return files
         return f"{files} · {self.tr('watched') if folder.is_watched else self.tr('checked from time to time')}"
@@ -62,7 +70,7 @@ class FolderLine(QWidget):
     @property
     def absence_sentence(self) -> str:
         """Why it is out of reach, and that this costs nothing; "" when it is in reach."""
-        folder = self.folder
+        folder = self.linked.folder
         if folder is None or not folder.absence:
             return ""
         if not folder.num_documents:
@@ -71,14 +79,14 @@ class FolderLine(QWidget):
         return f"{folder.absence} {still}"
 
     def menu(self) -> QMenu:
-        """What can be done with the folder."""
+        """What can be done with it."""
         menu = QMenu(self)
-        menu.addAction(self.tr("Index again"), lambda: self.reindex_wanted.emit([self.path]))
-        menu.addAction(self.tr("Remove from the library…"), lambda: self.remove_wanted.emit(self.path))
+        menu.addAction(self.tr("Index again"), lambda: self.reindex_wanted.emit([*self.linked.paths]))
+        menu.addAction(self.tr("Remove from the library…"), lambda: self.remove_wanted.emit([*self.linked.paths]))
         return menu
 
     def _first_line(self) -> QHBoxLayout:
-        is_away = self.folder is not None and bool(self.folder.absence)
+        is_away = self.linked.folder is not None and bool(self.linked.folder.absence)
         line = bits.row(Picture("library", "faint" if is_away else "muted", 16), spacing=8)
         line.addWidget(ElidedLabel(printable(self.path), "muted"), 1)
         if is_away:

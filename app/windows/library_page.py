@@ -114,7 +114,7 @@ class LibraryPage(Page):
         self.progress.cancel_wanted.connect(library.cancel)
         documents.help_wanted.connect(self._on_help)
         documents.reindex_wanted.connect(library.reindex)
-        documents.remove_wanted.connect(self._on_remove_documents)
+        documents.remove_wanted.connect(self._on_remove)
 
     # --- showing ---
 
@@ -176,7 +176,7 @@ class LibraryPage(Page):
         card = CollectionCard(collection, self._library.folders)
         card.add_wanted.connect(self.add_folder_wanted)
         card.reindex_wanted.connect(self._library.reindex)
-        card.remove_wanted.connect(self._on_remove_folder)
+        card.remove_wanted.connect(self._on_remove)
         return card
 
     def _show_decisions(self) -> None:
@@ -243,24 +243,16 @@ class LibraryPage(Page):
             lambda: self._library.settle_gone(folder.path, remove=True),
         )
 
-    def _on_remove_folder(self, folder: str) -> None:
-        ask_first(
-            self,
-            self.tr("Remove “%1” from the library?").replace("%1", file_name(folder)),
-            self.tr(
-                "What was indexed from it can no longer be found or cited. The files themselves stay where they are."
-            ),
-            self.tr("Remove"),
-            lambda: self._library.remove([folder]),
-        )
-
-    def _on_remove_documents(self, paths: list[str]) -> None:
+    def _on_remove(self, paths: list[str]) -> None:
         one = self.tr("Remove “%1” from the library?").replace("%1", file_name(paths[0]))
         many = self.tr("Remove %1 files from the library?").replace("%1", count_text(len(paths)))
+        of_one = self.tr("What was indexed from it can no longer be found or cited.")
+        of_many = self.tr("They can no longer be found or cited.")
+        stays = self.tr("The files themselves stay where they are.")
         ask_first(
             self,
             one if len(paths) == 1 else many,
-            self.tr("They can no longer be found or cited. The files themselves stay where they are."),
+            f"{of_one if len(paths) == 1 else of_many} {stays}",
             self.tr("Remove"),
             lambda: self._library.remove(paths),
         )

@@ -30,7 +30,8 @@ class Removed(Message):
 class Folder(Message):
     """A folder or file that the user linked, and how it stands.
 
-    `absence` says in a sentence why it is out of reach ("" when it is not). `is_watched`: changes are noticed as
+    `absence` says in a sentence why it is out of reach ("" when it is not). `is_folder`: it is no single file.
+    `is_watched`: changes are noticed as
     they happen; otherwise at the next rescan. `num_gone` documents of it went missing at once and are kept until
     the user decides (see `SettleGone`).
     """
@@ -38,6 +39,7 @@ class Folder(Message):
     path: PathText
     collection: str
     absence: str = ""
+    is_folder: bool = True
     is_watched: bool = False
     num_documents: int = 0
     num_gone: int = 0

@@ -152,6 +152,18 @@ def test_many_changes_are_one_refresh(library, client, qtbot):
     qtbot.wait_until(lambda: len(client.asked(protocol.LIBRARY)) == 1)
 
 
+def test_an_engine_that_answers_slowly_is_not_asked_again_before_it_has(library, client, qtbot):
+    client.become_ready()
+    for _ in range(3):
+        library.refresh()
+    assert len(client.asked(protocol.LIBRARY)) == 1
+    client.answer(protocol.LIBRARY, protocol.LibraryReply(collections=(), disk_bytes=0))
+    qtbot.wait_until(lambda: len(client.asked(protocol.LIBRARY)) == 2)
+    client.refuse(protocol.LIBRARY, "The catalogue is damaged.", "CatalogBroken", "")
+    library.refresh()
+    assert len(client.asked(protocol.LIBRARY)) == 3
+
+
 # --- documents ---
 
 

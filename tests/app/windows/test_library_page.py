@@ -347,6 +347,26 @@ def test_the_menu_of_a_folder_removes_only_after_it_was_asked(page, client):
     assert client.asked(protocol.REMOVE)[0].paths == ("/docs",)
 
 
+def test_many_files_that_were_dropped_are_one_line_and_go_together(page, client):
+    paths = tuple(f"/docs/{number}.pdf" for number in range(300))
+    files = [WATCHED.model_copy(update={"path": path, "is_folder": False, "num_documents": 1}) for path in paths]
+    tell_library(client, Collection("Documents", paths, {"indexed": 300}, 900), folders=files)
+    (line,) = page.cards()[0].lines
+    assert (line.path, line.facts) == ("/docs", "300 single files · watched")
+    again, remove = line.menu().actions()
+    again.trigger()
+    assert client.asked(protocol.REINDEX)[0].paths == paths
+    remove.trigger()
+    (box,) = page.findChildren(QMessageBox)
+    assert box.text() == "Remove 300 files from the library?"
+    button_of(box, "Remove").click()
+    assert client.asked(protocol.REMOVE)[0].paths == paths
+    # One of them less is the same line.
+    tell_library(client, Collection("Documents", paths[1:], {"indexed": 299}, 897), folders=files[1:])
+    assert page.cards()[0].lines == (line,)
+    assert line.facts == "299 single files · watched"
+
+
 def test_removing_documents_can_be_thought_better_of(page, client):
     tell_library(client, COLLECTION, documents=[document(1)])
     page.documents.table.selectRow(0)
