@@ -1,4 +1,4 @@
-"""A linked folder, or single files of one, in a line: where it lies, how many files it has, whether it is watched or out of reach, and why."""
+"""What is linked, in a line: a folder, or single files of one; how many files, whether they are watched or out of reach."""
 
 from __future__ import annotations
 
