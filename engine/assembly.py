@@ -84,13 +84,13 @@ class Parts:
     # A model's demand, with all that would compete with it here.
     beside: Callable[[Demand], Demand]
 
-    def start(self, model: str, *, warm: bool, watches: bool) -> None:
+    def start(self, model: str, *, warm: bool, watches: bool, moves: bool) -> None:
         """Starts the workers; `model` is the file that answers from the first question on, "" for none."""
         self.generation.start()
         # What a kill kept from being forgotten.
         self.generation.forget_removed()
         self.retrieval.start()
-        self.indexer.start(resume=warm)
+        self.indexer.start(resume=warm, moves=moves)
         if watches:
             self.reserve.hold()
             self.watcher.start()

@@ -240,18 +240,12 @@ class SettingsStore:
     """The settings in force and their file; every change is validated as a whole before it is written."""
 
     def __init__(self, file: Path) -> None:
+        """`problem` is what of the file is not used, in a sentence."""
         self._file = file
-        self._document = _read(file)
+        self._document, self.problem = _read(file)
         self._changing = threading.Lock()
-        self.problem = ""
-        try:
-            self.settings = Settings.model_validate(self._document.unwrap())
-        except ValidationError as error:
-            # A hand-edited file with a slip must not keep the application from starting.
-            self.problem = (
-                f"{file.name} has a wrong value ({first_fault(error)}); defaults are used until it is mended."
-            )
-            self.settings = Settings()
+        self.settings, fault = _without_faults(self._document.unwrap())
+        self.problem = self.problem or self._told(fault)
 
     def change(self, changes: Mapping[str, Any]) -> Settings:
         """Applies changes by dotted name (`{"generation.temperature": 0.7}`); all of them, or none. From any thread.
@@ -276,7 +270,12 @@ class SettingsStore:
             raise BadRequest(f"That setting cannot be used: {first_fault(error)}.") from error
         self._write(changes)
         self.settings = settings
+        self.problem = self._told(_without_faults(self._document.unwrap())[1])
         return settings
+
+    def _told(self, fault: str) -> str:
+        # The file is left as it is until somebody mends it.
+        return f"{self._file} has a wrong value ({fault}); the default is used until it is mended." if fault else ""
 
     def _write(self, changes: Mapping[str, Any]) -> None:
         # A copy, so that a change that could not be written does not come along with the next one.
@@ -308,15 +307,46 @@ def write_atomically(file: Path, content: bytes) -> None:
         raise
 
 
-def _read(file: Path) -> tomlkit.TOMLDocument:
+def _without_faults(tables: dict[str, Any]) -> tuple[Settings, str]:
+    """Settings without the values that cannot be, and what is wrong with the first of them.
+
+    A slip in a hand-edited file, or a bound that a newer Ragdoll draws closer, costs that value only: without all others
+    the chosen model would be gone, and the library would begin to move to the default embedder.
+    """
+    first = ""
+    while True:
+        try:
+            return Settings.model_validate(tables), first
+        except ValidationError as error:
+            first = first or first_fault(error)
+            if not _drop(tables, error.errors()[0]["loc"]):
+                return Settings(), first
+
+
+def _drop(tables: Any, place: tuple[int | str, ...]) -> bool:
+    """Takes out what lies at a place, or as near to it as there is anything; False where there is nothing."""
+    inner, holders = tables, list[tuple[Any, int | str]]()
+    for part in place:
+        # Only keys of tables and places in lists: what else a place names is the type that was tried.
+        if not (part in inner if isinstance(inner, dict) else isinstance(inner, list) and isinstance(part, int)):
+            break
+        holders.append((inner, part))
+        inner = inner[part]
+    for holder, part in holders[-1:]:
+        del holder[part]
+    return bool(holders)
+
+
+def _read(file: Path) -> tuple[tomlkit.TOMLDocument, str]:
     try:
-        return tomlkit.parse(file.read_text(encoding="utf-8"))
+        return tomlkit.parse(file.read_text(encoding="utf-8")), ""
     except FileNotFoundError:
-        return tomlkit.document()
-    except (TOMLKitError, UnicodeDecodeError):
+        return tomlkit.document(), ""
+    except (TOMLKitError, UnicodeDecodeError) as error:
         # Unreadable: keep it for the user to look at, and start from defaults.
-        os.replace(file, file.with_suffix(".broken.toml"))
-        return tomlkit.document()
+        aside = file.with_suffix(".broken.toml")
+        os.replace(file, aside)
+        return tomlkit.document(), f"{file.name} could not be read ({error}); defaults are used, and it is now {aside}."
 
 
 @contextmanager

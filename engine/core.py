@@ -134,7 +134,7 @@ class ReadDocument:
 class PageView:
     """A page with a span marked: a picture with marks (PDF), or text as a window around the span.
 
-    Fields as in `protocol.PageReply`, but `image_png` is the PNG itself, b"" when the page is text.
+    Fields as in `protocol.PageReply` (`is_changed`: the passage is no longer there), but `image_png` is the PNG itself, b"" when the page is text.
     Each mark is (x0, y0, x1, y1) in fractions of the picture's size, from its top left corner.
     """
 
@@ -147,6 +147,7 @@ class PageView:
     mark_start: int = 0
     mark_end: int = 0
     place: str = ""
+    is_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from engine.events import (
     AnswerFinished,
     IndexFinished,
     MeasuringProgressed,
+    ProblemFound,
     Publish,
 )
 from engine.generation.sampling import check_sampling
@@ -120,7 +121,11 @@ class Engine:
         except BaseException:
             self._lock_file.release()
             raise
-        self._parts.start(self.settings.models.current, warm=warm, watches=watches)
+        if self._settings.problem:
+            self._listeners.publish(ProblemFound(self._settings.problem))
+        # Which embedding model is wanted may be just what could not be read.
+        moves = not self._settings.problem
+        self._parts.start(self.settings.models.current, warm=warm, watches=watches, moves=moves)
 
     @classmethod
     def open(cls, home: Path | None = None) -> Engine:
@@ -151,6 +156,11 @@ class Engine:
     @property
     def settings(self) -> Settings:
         return self._settings.settings
+
+    @property
+    def settings_problem(self) -> str:
+        """What of the settings' file is not used, in a sentence; "" where all of it is."""
+        return self._settings.problem
 
     def change_settings(self, changes: Mapping[str, Any]) -> Settings:
         """Applies and saves changes by dotted name. Another embedding model begins to move the library to it.
@@ -306,12 +316,17 @@ class Engine:
             raise NothingThere("This document is no longer in the library.")
         return document
 
-    def page(self, document_id: int, page: int | None, start: int, end: int, width_px: int = 900) -> PageView:
-        """A page with a passage marked, for the viewer; read anew from the file."""
+    def page(
+        self, document_id: int, page: int | None, start: int, end: int, width_px: int = 900, text: str = ""
+    ) -> PageView:
+        """A page with a passage marked, for the viewer; read anew from the file.
+
+        `text` is what was cited: where the file has changed since, it is looked for, and nothing else is marked.
+        """
         path = self.document(document_id).path
         passwords = self._catalog.passwords_of(document_id)
         languages = self.settings.library.ocr_languages
-        return self._parts.viewer.page(path, page, start, end, width_px, passwords, languages)
+        return self._parts.viewer.page(path, page, start, end, width_px, passwords, languages, text)
 
     def disk_bytes(self) -> int:
         """What the library takes on disk."""

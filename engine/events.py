@@ -23,6 +23,13 @@ class PhaseChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ProblemFound:
+    """Something that people had better know, in a sentence; the engine works on."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class IndexProgressed:
     """Where the indexing job stands; rate and ETA are None until they are known.
 
@@ -195,6 +202,7 @@ class MeasuringProgressed:
 AnswerEnded = AnswerFinished | AnswerCancelled | AnswerFailed
 Event = (
     PhaseChanged
+    | ProblemFound
     | IndexProgressed
     | IndexFinished
     | IndexFailed

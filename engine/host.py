@@ -261,7 +261,8 @@ def _search(engine: Engine, params: protocol.Search) -> Message:
 
 
 def _page(engine: Engine, params: protocol.PageRequest) -> Message:
-    view = engine.page(params.document_id, params.page, params.start, params.end, params.width_px)
+    span = (params.page, params.start, params.end)
+    view = engine.page(params.document_id, *span, params.width_px, params.text)
     document = engine.document(params.document_id)
     return protocol.PageReply(
         document=document.path,
@@ -274,6 +275,7 @@ def _page(engine: Engine, params: protocol.PageRequest) -> Message:
         mark_start=view.mark_start,
         mark_end=view.mark_end,
         place=view.place,
+        is_changed=view.is_changed,
     )
 
 

@@ -12,6 +12,8 @@ def notice_of(event: events.Event) -> protocol.Notice | None:
     match event:
         case events.PhaseChanged(phase):
             return protocol.Phase(phase=phase)
+        case events.ProblemFound(sentence):
+            return protocol.Problem(sentence=sentence)
         case events.IndexProgressed():
             return protocol.IndexProgress(**asdict(event))
         case events.IndexFinished():

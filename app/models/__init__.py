@@ -25,6 +25,7 @@ from app.models.remark import RemarkModel
 from app.models.sources import SourcesModel
 from app.models.standings import Standings
 from app.models.turns import TurnView
+from engine import protocol
 
 if TYPE_CHECKING:
     from app.chats import ChatStore
@@ -119,7 +120,12 @@ class AppModels(QObject):
             self.each_file.request_failed,
         ):
             failed.connect(lambda sentence, way_out: self.message_told.emit("error", sentence, way_out))
+        self.client.notice_received.connect(self._on_notice)
         self.client.engine_died.connect(lambda sentence: self.message_told.emit("warning", sentence, ""))
+
+    def _on_notice(self, notice: protocol.Notice) -> None:
+        if isinstance(notice, protocol.Problem):
+            self.message_told.emit("warning", notice.sentence, "")
 
     def _on_collection_changed(self) -> None:
         self.settings.change(last_collection=self.conversation.collection or "")

@@ -103,19 +103,25 @@ class SourcesModel(QObject):
         self._is_without_page = False
         self._newest += 1
         number = self._newest
+        cited = passage.text if page == passage.page else ""
         wanted = protocol.PageRequest(
-            document_id=passage.document_id, page=page, start=span[0], end=span[1], width_px=width_px
+            document_id=passage.document_id, page=page, start=span[0], end=span[1], text=cited, width_px=width_px
         )
         self.page_requested.emit(passage)
         self._client.request(
             protocol.PAGE,
             wanted,
-            lambda reply: self._on_page(number, reply),
+            lambda reply: self._on_page(number, passage, reply),
             lambda error: self._on_error(number, passage, page, error),
         )
 
-    def _on_page(self, number: int, reply: PageReply) -> None:
-        if number == self._newest:
+    def _on_page(self, number: int, passage: Passage, reply: PageReply) -> None:
+        if number != self._newest:
+            return
+        if reply.is_changed:
+            # What stands there now is not what the answer rests on.
+            self.passage_kept.emit(passage, self.tr("This file has changed: the passage is no longer in it."))
+        else:
             self.page_ready.emit(reply)
 
     def _on_error(self, number: int, passage: Passage, page: int | None, error: WireError) -> None:

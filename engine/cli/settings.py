@@ -23,11 +23,13 @@ def settings(options: argparse.Namespace, out: Output) -> None:
     with Engine.open() as engine:
         if changes:
             engine.change_settings(changes)
-        known = by_name(engine.settings)
+        known, problem = by_name(engine.settings), engine.settings_problem
     told = {name: known[name] for name in names}
     if out.is_json:
-        out.json({"settings": told})
+        out.json({"settings": told, "problem": problem})
         return
+    if problem:
+        out.line(problem)
     for name, value in told.items():
         out.line(f"{name}={json.dumps(value, ensure_ascii=False)}")
 

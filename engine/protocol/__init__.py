@@ -96,6 +96,7 @@ from engine.protocol.notices import (
     ModelState,
     Notice,
     Phase,
+    Problem,
     Ready,
     Timings,
 )
@@ -183,6 +184,7 @@ __all__ = [
     "PathText",
     "Paths",
     "Phase",
+    "Problem",
     "Pong",
     "PressureLevel",
     "ProtocolError",

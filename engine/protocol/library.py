@@ -109,12 +109,16 @@ class DocumentsReply(Message):
 
 
 class PageRequest(Message):
-    """A page of a document with a span marked: `start` and `end` as in Passage; page None where there are none."""
+    """A page of a document with a span marked: `start` and `end` as in Passage; page None where there are none.
+
+    `text` is what was cited: a file that has changed since may hold it elsewhere, or no longer. "" marks whatever is there.
+    """
 
     document_id: int
     page: int | None = None
     start: int = 0
     end: int = 0
+    text: str = ""
     width_px: int = 900
 
 
@@ -123,7 +127,8 @@ class PageReply(Message):
 
     `image_png` is base64 and "" when the page is text. Long texts come as a window around the span:
     `text_start` is the offset of `text[0]` in the page. `num_pages` is 0 where there are none. `place` is what the
-    document calls the page ("sheet “Budget”"), "" where that is "page N" or nothing.
+    document calls the page ("sheet “Budget”"), "" where that is "page N" or nothing. `is_changed`: what was cited is
+    not there any more, and nothing is marked.
     """
 
     document: PathText
@@ -136,6 +141,7 @@ class PageReply(Message):
     mark_start: int = 0
     mark_end: int = 0
     place: str = ""
+    is_changed: bool = False
 
 
 ADD = Method("library.add", AddPaths, Nothing)

@@ -47,6 +47,13 @@ class Log(Notice):
     message: str
 
 
+class Problem(Notice):
+    """Something that people had better know, in a sentence; the engine works on."""
+
+    method: ClassVar[str] = "problem"
+    sentence: str
+
+
 class IndexProgress(Notice):
     """Where the indexing job stands. ETA and rate are None until they are known.
 

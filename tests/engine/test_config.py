@@ -74,19 +74,40 @@ def test_none_takes_a_setting_back_to_its_default(tmp_path: Path):
     assert SettingsStore(tmp_path / "engine.toml").settings.generation.n_gpu_layers is None
 
 
-def test_a_file_with_a_wrong_value_gives_defaults_and_says_so(tmp_path: Path):
+def test_wrong_values_cost_only_themselves_and_are_told_until_they_are_mended(tmp_path: Path):
     file = tmp_path / "engine.toml"
-    file.write_text("[generation]\ntemperature = 99\n")
+    file.write_text(
+        "[generation]\ntemperature = 99\nseed = 4\n"
+        '[embedder]\nmodel = "another/model"\n'
+        '[models]\nknown = ["/a.gguf", 7, "/b.gguf"]\n'
+        "[memory]\nram_budget_bytes = []\n"
+    )
     store = SettingsStore(file)
-    assert store.settings == Settings()
+    assert store.settings.generation == GenerationSettings(seed=4)
+    assert store.settings.embedder.model == "another/model"
+    assert store.settings.models.known == ("/a.gguf", "/b.gguf")
+    assert store.settings.memory == Settings().memory
     assert "temperature" in store.problem
     assert "99" in file.read_text()
+    store.change({"generation.temperature": 0.5, "memory.ram_budget_bytes": None})
+    assert "known" in store.problem
+    store.change({"models.known": ("/c.gguf",)})
+    assert store.problem == ""
+
+
+def test_a_table_that_is_none_costs_that_table(tmp_path: Path):
+    file = tmp_path / "engine.toml"
+    file.write_text('generation = "hot"\n[models]\ncurrent = "/a.gguf"\n')
+    store = SettingsStore(file)
+    assert (store.settings.generation, store.settings.models.current) == (GenerationSettings(), "/a.gguf")
 
 
 def test_a_file_that_is_no_toml_is_set_aside(tmp_path: Path):
     file = tmp_path / "engine.toml"
     file.write_text("{{{")
-    assert SettingsStore(file).settings == Settings()
+    store = SettingsStore(file)
+    assert store.settings == Settings()
+    assert "engine.broken.toml" in store.problem
     assert (tmp_path / "engine.broken.toml").read_text() == "{{{"
 
 

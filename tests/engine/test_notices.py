@@ -18,6 +18,7 @@ SCOPE = Scope(1, 2, 1)
 ANSWER = Answer("abc [1]", (QUOTE,), (Citation("[1]", 0, 4),), (PASSAGE,), SCOPE, None, "stop", ({"role": "user"},))
 EXAMPLES: list[events.Event] = [
     events.PhaseChanged("loading model"),
+    events.ProblemFound("engine.toml has a wrong value."),
     events.IndexProgressed(1, 2, 3, "/a.md", None, 4.5),
     events.IndexFinished(1, 2, 3, (("/s", "empty"),), (("/f", "broken"),), 4, 5.0),
     events.IndexFailed(DiskFull("The disk is full.", "Make room.")),

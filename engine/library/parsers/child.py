@@ -129,7 +129,8 @@ def _page(command: Head, tell: Tell) -> Iterator[Answer]:
     from engine.library.parsers import view
 
     span = command["start"], command["end"]
-    seen = view.view(Path(command["path"]), command["page"], *span, command["width_px"], _limits(command, tell))
+    limits = _limits(command, tell)
+    seen = view.view(Path(command["path"]), command["page"], *span, command["width_px"], limits, command["text"])
     fields = {field.name: getattr(seen, field.name) for field in dataclasses.fields(seen)}
     image = fields.pop("image_png")
     yield {"result": fields}, image

@@ -147,8 +147,11 @@ class ParserPool:
         width_px: int,
         passwords: Sequence[str] = (),
         ocr_languages: Sequence[str] = (),
+        text: str = "",
     ) -> PageView:
         """A page with `start..end` of its text marked: a picture of a PDF page, else the text around the span.
+
+        If `text` is given, it is marked where it stands now, on whichever page.
 
         Raises:
             DocumentUnreadable: The file cannot be read any more, or has no such page.
@@ -161,6 +164,7 @@ class ParserPool:
                 "page": page,
                 "start": start,
                 "end": end,
+                "text": text,
                 "width_px": width_px,
                 "max_file_bytes": sys.maxsize,
                 **self._means(passwords, ocr_languages),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from contextlib import suppress
@@ -11,11 +12,13 @@ from engine.core import PageView, ParsedDocument
 from engine.errors import DocumentUnreadable
 from engine.library.parsers import families, pdf, pictures
 from engine.library.parsers.limits import Limits
-from engine.library.parsers.pdfium import PdfRefused, opened
+from engine.library.parsers.pdfium import PdfFile, PdfRefused, opened
 from engine.library.parsers.shapes import Mark, Picture
 
 MAX_PICTURE_PX = 4000
 WINDOW_CHARACTERS = 20_000
+# What was cited of a PDF is looked for so many pages before and after its page: each takes time to read.
+NEAR_PAGES = 5
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
@@ -24,8 +27,13 @@ _COMPRESSION_LEVEL = 3
 _JOINED_GAP = 0.02
 
 
-def view(path: Path, page: int | None, start: int, end: int, width_px: int, limits: Limits) -> PageView:
-    """The page with `text[start:end]` marked.
+def view(
+    path: Path, page: int | None, start: int, end: int, width_px: int, limits: Limits, cited: str = ""
+) -> PageView:
+    """The page with its text's `start..end` marked; if it is told what was `cited`, with that, wherever it is now.
+
+    The file may have changed since: what stands at the old place then was not what somebody's answer rests on. Of a
+    picture the place alone counts.
 
     Raises:
         DocumentUnreadable: The file cannot be read any more, or has no such page.
@@ -34,17 +42,22 @@ def view(path: Path, page: int | None, start: int, end: int, width_px: int, limi
     if family == "pdf" and not limits.avoids_pdfium:
         # Where PDFium refuses, the text is that of another reader, and can be shown as such.
         with suppress(PdfRefused):
-            return _pdf_view(path, page or 1, start, end, width_px, limits)
+            return _pdf_view(path, page or 1, start, end, width_px, limits, cited)
     if families.FAMILIES.get(family) == pictures.__name__:
         picture, marks, num_pages = pictures.view(path, page, start, end, limits)
         return PageView(page, num_pages, image_png=png(picture), marks=merged(marks))
-    return text_view(families.parse(path, limits), page, start, end)
+    return text_view(families.parse(path, limits), page, start, end, cited)
 
 
-def text_view(document: ParsedDocument, page: int | None, start: int, end: int) -> PageView:
+def text_view(document: ParsedDocument, page: int | None, start: int, end: int, cited: str = "") -> PageView:
     """A window of the page's text with at most 20,000 characters on each side of the span."""
-    found = next((parsed for parsed in document.pages if parsed.number == page), document.pages[0])
-    start, end = min(start, len(found.text)), min(end, len(found.text))
+    pages = sorted(document.pages, key=lambda parsed: parsed.number != page)
+    if cited:
+        places = ((parsed, span) for parsed in pages if (span := place_of(cited, parsed.text, start, end)))
+        found, (start, end) = next(places, (pages[0], (0, 0)))
+    else:
+        found = pages[0]
+        start, end = min(start, len(found.text)), min(end, len(found.text))
     first, last = max(0, start - WINDOW_CHARACTERS), end + WINDOW_CHARACTERS
     num_pages = sum(parsed.number is not None for parsed in document.pages)
     return PageView(
@@ -55,20 +68,51 @@ def text_view(document: ParsedDocument, page: int | None, start: int, end: int) 
         mark_start=start,
         mark_end=end,
         place=found.place,
+        is_changed=bool(cited) and start == end,
     )
 
 
-def _pdf_view(path: Path, number: int, start: int, end: int, width_px: int, limits: Limits) -> PageView:
+def place_of(cited: str, text: str, start: int, end: int) -> tuple[int, int] | None:
+    """Where `cited` stands in a text: at its old place, else nearest to that; None where it does not.
+
+    White space does not count: what lies between two parts of a passage is told otherwise than it stands there.
+    """
+    words = cited.split()
+    if text[start:end].split() == words:
+        return start, end
+    found = re.finditer(r"\s+".join(map(re.escape, words)), text)
+    return min((one.span() for one in found), key=lambda span: abs(span[0] - start), default=None)
+
+
+def _pdf_view(path: Path, number: int, start: int, end: int, width_px: int, limits: Limits, cited: str) -> PageView:
     with opened(path, limits) as file:
-        if not 1 <= number <= len(file):
+        place: tuple[int, int, int] | None = (number, start, end)
+        if cited:
+            place = _place_in_pdf(file, cited, number, start, end, limits)
+        elif not 1 <= number <= len(file):
             raise DocumentUnreadable(f"The PDF has no page {number} any more.")
+        number, start, end = place or (max(1, min(number, len(file))), 0, 0)
         file.show_forms()
         with file.page(number - 1) as page:
             if page is None:
                 raise DocumentUnreadable(f"Page {number} of the PDF is damaged.")
             image = png(page.picture(max(1, width_px), MAX_PICTURE_PX))
             marks = pdf.read_page(page, limits).marks(page, start, end) if end > start else []
-            return PageView(number, len(file), image_png=image, marks=merged(marks))
+            return PageView(number, len(file), image_png=image, marks=merged(marks), is_changed=place is None)
+
+
+def _place_in_pdf(
+    file: PdfFile, cited: str, number: int, start: int, end: int, limits: Limits
+) -> tuple[int, int, int] | None:
+    """The page and the span that were cited, a few pages before or after where they were."""
+    near = sorted(range(number - NEAR_PAGES, number + NEAR_PAGES + 1), key=lambda other: abs(other - number))
+    for other in near:
+        if 1 <= other <= len(file):
+            with file.page(other - 1) as page:
+                text = pdf.read_page(page, limits).layout.text if page is not None else ""
+            if span := place_of(cited, text, start, end):
+                return other, *span
+    return None
 
 
 def merged(marks: list[Mark]) -> tuple[Mark, ...]:

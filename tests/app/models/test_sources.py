@@ -60,6 +60,16 @@ def test_opening_a_passage_asks_for_its_page_with_its_span(sources, client, qtbo
     assert ready.args == [page("found")]
 
 
+def test_a_file_that_no_longer_holds_the_passage_shows_it_as_it_was(sources, client, qtbot):
+    sources.open_passage(1)
+    assert client.asked(protocol.PAGE)[0].text == passage(1).text
+    with qtbot.wait_signal(sources.passage_kept) as kept, qtbot.assert_not_emitted(sources.page_ready):
+        client.answer(protocol.PAGE, page("else").model_copy(update={"is_changed": True}))
+    assert kept.args == [passage(1), "This file has changed: the passage is no longer in it."]
+    sources.open_page(3)
+    assert client.asked(protocol.PAGE)[-1].text == ""
+
+
 def test_another_page_of_the_document_has_no_mark(sources, client):
     sources.open_passage(1)
     sources.open_page(3)

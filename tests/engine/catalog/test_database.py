@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from engine.catalog import Catalog, database
+from engine.catalog import Catalog, database, migrations
 from engine.catalog.database import Database
 from engine.catalog.migrations import MIGRATIONS
 from engine.core import FoundFile
@@ -103,8 +104,6 @@ def test_a_failed_migration_leaves_the_old_shape(file: Path, monkeypatch: pytest
         connection.execute("CREATE TABLE half (a)")
         raise RuntimeError("power cut")
 
-    from engine.catalog import migrations
-
     monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, m002_half))
     with pytest.raises(RuntimeError):
         Database(file)
@@ -113,6 +112,32 @@ def test_a_failed_migration_leaves_the_old_shape(file: Path, monkeypatch: pytest
     reopened = Database(file)
     assert reopened.rows("SELECT name FROM sqlite_master WHERE name = 'half'") == []
     reopened.close()
+
+
+def test_no_id_of_a_catalogue_that_is_gone_is_given_again(tmp_path: Path) -> None:
+    given = list[set[int]]()
+    for name in ("first", "second"):
+        catalog = Catalog(Database(tmp_path / f"{name}.sqlite"))
+        catalog.add_documents(FoundFile(f"/docs/{name}{number}", 1, 1) for number in range(100))
+        given.append({document.document_id for document in catalog.documents()[0]})
+        catalog.close()
+        time.sleep(0.2)
+
+    assert len(given[0] | given[1]) == 200
+
+
+def test_documents_of_a_catalogue_of_before_keep_their_ids(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(migrations, "MIGRATIONS", MIGRATIONS[:6])
+        old = Catalog(Database(file))
+        old.add_documents([FoundFile("/docs/a", 1, 1)])
+        old.close()
+
+    catalog = Catalog(Database(file))
+    catalog.add_documents([FoundFile("/docs/b", 1, 1)])
+
+    assert [document.document_id for document in catalog.documents()[0]] == [1, 2]
+    catalog.close()
 
 
 def test_what_is_not_committed_is_seen_by_the_writing_thread_alone(file: Path) -> None:

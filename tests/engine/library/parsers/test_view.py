@@ -135,3 +135,50 @@ def test_a_span_is_found_in_whatever_a_format_is_divided_into(tmp_path: Path):
     attached = seen(mail, "rent | 1200", page=3)
     assert (attached.page, attached.place) == (3, "attachment “a.xlsx”, sheet “Costs”")
     assert attached.text[attached.mark_start : attached.mark_end] == "rent | 1200"
+
+
+def cited(path: Path, words: str, page: int | None = None) -> tuple[int, int, str]:
+    parsed = next(one for one in families.parse(path, Limits()).pages if one.number == page)
+    start = parsed.text.index(words)
+    return start, start + len(words), words
+
+
+def test_what_was_cited_is_marked_where_it_stands_now(tmp_path: Path):
+    path = tmp_path / "notes.md"
+    path.write_text("# Notes\n\nThree months' notice.\n")
+    start, end, words = cited(path, "Three months' notice.")
+    path.write_text("# Notes\n\nA paragraph more, and\nThree  months'\nnotice.\n\nThe end.")
+    page = view(path, None, start, end, 600, Limits(), words)
+    marked = page.text[page.mark_start - page.text_start : page.mark_end - page.text_start]
+    assert marked.split() == words.split()
+    assert not page.is_changed
+
+
+def test_of_several_places_the_nearest_to_the_old_one_is_marked(tmp_path: Path):
+    path = tmp_path / "notes.txt"
+    path.write_text("yes\n" + "word " * 50 + "\nyes\n" + "word " * 50 + "\nyes")
+    text = families.parse(path, Limits()).pages[0].text
+    page = view(path, None, text.rindex("yes") - 5, text.rindex("yes") - 2, 600, Limits(), "yes")
+    assert page.mark_start == text.rindex("yes")
+
+
+def test_nothing_is_marked_of_a_file_that_no_longer_holds_what_was_cited(tmp_path: Path):
+    path = tmp_path / "notes.md"
+    path.write_text("Three months' notice, and so on for some time.")
+    start, end, words = cited(path, "Three months' notice")
+    path.write_text("Six months' notice, and so on for some time.")
+    page = view(path, None, start, end, 600, Limits(), words)
+    assert (page.is_changed, page.mark_start, page.mark_end) == (True, 0, 0)
+    assert not view(path, None, start, end, 600, Limits()).is_changed
+
+
+def test_what_was_cited_of_a_pdf_is_found_on_another_page(tmp_path: Path):
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf(["First page.", "Three months' notice."]))
+    start, end, words = cited(path, "months' notice", 2)
+    path.write_bytes(pdf(["A new page.", "First page.", "Another one.", "And so: Three months' notice."]))
+    page = view(path, 2, start, end, 600, Limits(), words)
+    assert (page.page, page.num_pages, len(page.marks), page.is_changed) == (4, 4, 1, False)
+    path.write_bytes(pdf(["Something else."]))
+    page = view(path, 2, start, end, 600, Limits(), words)
+    assert (page.page, page.num_pages, page.marks, page.is_changed) == (1, 1, (), True)
