@@ -12,7 +12,9 @@ from engine.catalog import Catalog
 from engine.closing import close_all
 from engine.competing import Competitors
 from engine.config import GenerationSettings, Home, Settings
+from engine.core import ModelShape
 from engine.cores import Cores
+from engine.errors import RagdollError
 from engine.events import LibraryChanged
 from engine.foreseen import Foreseen
 from engine.generation.commands import UseModel
@@ -20,6 +22,7 @@ from engine.generation.goodput import GoodputWatch
 from engine.generation.load_planner import LoadPlanner
 from engine.generation.load_trials import LoadTrials
 from engine.generation.loader import ModelLoader
+from engine.generation.offloading import tell_backends
 from engine.generation.pool import ModelPool
 from engine.generation.premises import Premises
 from engine.generation.refresh_policy import RefreshPolicy
@@ -44,6 +47,7 @@ from engine.memory.profile_file import profile_file
 from engine.memory.runtime import Runtime
 from engine.memory.sharing import UNMEASURED, Sharing, chosen, ways
 from engine.memory.terms import split_of
+from engine.models.gguf import read_shape
 from engine.observing import Observer
 from engine.phases import Phases
 from engine.profiled import ProfiledPlanner
@@ -147,6 +151,7 @@ def assemble(
                 home.cache / "kv",
                 ledger,
                 LoadTrials(home.data / "model-on-trial.json"),
+                tell_backends=lambda: tell_backends(profile(), _shape_of(settings().models.current)),
                 measure_card=profile.measure_card,
             ),
             planning=lambda hardware, demand: planner.placed(hardware, backlog.now(), demand),
@@ -215,6 +220,7 @@ def assemble(
         planner.plan,
         planner.should_change,
         observer=Observer(
+            profile,
             profile.note,
             lambda: generation.counters,
             lambda: sweep_costs.model,
@@ -301,6 +307,14 @@ def assemble(
         rehearsing=rehearsing,
         beside=beside,
     )
+
+
+def _shape_of(model: str) -> ModelShape | None:
+    """Of a model that can be read; a wrong file is told of where it is loaded."""
+    try:
+        return read_shape(Path(model)) if model else None
+    except (RagdollError, OSError):
+        return None
 
 
 def _targets(chosen: GenerationSettings) -> Targets:

@@ -310,8 +310,8 @@ def write_atomically(file: Path, content: bytes) -> None:
 def _without_faults(tables: dict[str, Any]) -> tuple[Settings, str]:
     """Settings without the values that cannot be, and what is wrong with the first of them.
 
-    A slip in a hand-edited file, or a bound that a newer Ragdoll draws closer, costs that value only: without all others
-    the chosen model would be gone, and the library would begin to move to the default embedder.
+    A slip in a hand-edited file, or a bound that a newer Ragdoll draws closer, costs that value only: without the
+    others the chosen model would be gone, and the library would begin to move to the default embedder.
     """
     first = ""
     while True:

@@ -134,8 +134,8 @@ class ReadDocument:
 class PageView:
     """A page with a span marked: a picture with marks (PDF), or text as a window around the span.
 
-    Fields as in `protocol.PageReply` (`is_changed`: the passage is no longer there), but `image_png` is the PNG itself, b"" when the page is text.
-    Each mark is (x0, y0, x1, y1) in fractions of the picture's size, from its top left corner.
+    Fields as in `protocol.PageReply`, but `image_png` is the PNG itself, b"" when the page is text. Each
+    mark is (x0, y0, x1, y1) in fractions of the picture's size, from its top left corner.
     """
 
     page: int | None

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from engine.core import ModelShape
-from engine.memory.cost_model import decode_work, prefill_work
+from engine.memory.cost_model import as_computed, decode_work, prefill_work
 from engine.memory.demand import Backlog
 from engine.memory.measured import table_key
 from engine.memory.placement import Placement
-from engine.memory.profile import Observation, PassObserved, PauseObserved, ReadsObserved, SweepsLearnt
+from engine.memory.profile import Observation, PassObserved, PauseObserved, Profile, ReadsObserved, SweepsLearnt
 from engine.memory.terms import homes_of, split_of
 from engine.retrieval.cost import CostModel
 
@@ -81,6 +81,7 @@ class Observer:
 
     def __init__(
         self,
+        profile: Callable[[], Profile],
         note: Callable[[Observation], None],
         figures: Callable[[], Mapping[str, float]],
         sweeps: Callable[[], CostModel],
@@ -90,13 +91,15 @@ class Observer:
         """Begins to look.
 
         Args:
-            note: Teaches the profile.
+            profile: What is known of the machine.
+            note: Teaches it.
             figures: Of the loaded model (`LoadedModel.counters`).
             sweeps: What retrieval has learnt of its own.
             measure: Has bandwidths measured in the background, unless they have been; when nobody asks anything.
             is_free: Whether nothing else keeps the machine busy, as indexing does.
         """
-        self._note, self._figures, self._sweeps, self._measure = note, figures, sweeps, measure
+        self._profile, self._note, self._figures, self._sweeps = profile, note, figures, sweeps
+        self._measure = measure
         self._is_free = is_free
         self._known_sweeps = sweeps()
         self._since: tuple[Setting, Steps] | None = None
@@ -142,11 +145,12 @@ class Observer:
         self._note(ReadsObserved(int(steps.read_bytes - begun.read_bytes), reading_seconds))
         if PURE[0] <= (steps.num_tokens - begun.num_tokens) / num_steps / setting.running <= PURE[1]:
             length = backlog.prompt_tokens + backlog.answer_tokens // 2
-            work = decode_work(homes_of(shape, setting.placement), setting.running, length)
+            homes = homes_of(shape, setting.placement)
+            work = decode_work(homes, setting.running, length)
             split = split_of(setting.placement)
             self._note(
                 PassObserved(
-                    work,
+                    as_computed(homes, self._profile(), work, setting.running),
                     seconds / num_steps,
                     reading_seconds / num_steps,
                     table_key(shape),
@@ -169,9 +173,11 @@ class Observer:
             return
         num_tokens = round((read.num_tokens - then.num_tokens) / count)
         cached_tokens = round((read.cached_tokens - then.cached_tokens) / count)
+        homes = homes_of(shape, placement)
+        work = prefill_work(homes, num_tokens, cached_tokens)
         self._note(
             PassObserved(
-                prefill_work(homes_of(shape, placement), num_tokens, cached_tokens),
+                as_computed(homes, self._profile(), work, num_tokens),
                 (read.seconds - then.seconds) / count,
                 # Each step reads the same bytes, whatever it computes.
                 (read.streaming_seconds - then.streaming_seconds) / num_steps,

@@ -22,11 +22,11 @@ from engine.core import ModelShape
 from engine.errors import RagdollError
 from engine.events import MeasuringProgressed, Publish
 from engine.generation.rehearsal import Rehearsed
-from engine.memory.cost_model import Homes, decode_work, prefill_work
+from engine.memory.cost_model import Homes, as_computed, decode_work, prefill_work
 from engine.memory.known_profile import KnownProfile
 from engine.memory.measured import Beside, Kind, Measured, Point, Split, table_key
 from engine.memory.placement import Placement
-from engine.memory.profile import computing_in
+from engine.memory.profile import Profile, computing_in
 from engine.memory.sharing import ways
 from engine.memory.terms import homes_of, split_of
 from engine.memory.work import Work
@@ -282,7 +282,7 @@ class Rehearsing:
     def _expected_seconds(self, kind: Kind, size: int, shape: ModelShape, placement: Placement) -> float:
         """What one pass will take, by all that is known before it."""
         profile, homes = self._profile(), homes_of(shape, placement)
-        work = _work(homes, kind, size)
+        work = _work(profile, homes, kind, size)
         slower = profile.corrections(table_key(shape)).factor(kind, size, is_repacked=homes.is_repacked)
         return profile.seconds(work) * slower
 
@@ -291,7 +291,7 @@ class Rehearsing:
         if rehearsed is None:
             return False
         homes, split = homes_of(shape, rehearsed.placement), split_of(rehearsed.placement)
-        work = _work(homes, kind, size, rehearsed.length)
+        work = _work(self._profile(), homes, kind, size, rehearsed.length)
         if rehearsed.seconds is None:
             point = Point(split, kind, size, work)
         else:
@@ -387,6 +387,7 @@ def sentence_of(measured: Measured, split: Split, name: str) -> str:
     return told
 
 
-def _work(homes: Homes, kind: Kind, size: int, length: int = 0) -> Work:
+def _work(profile: Profile, homes: Homes, kind: Kind, size: int, length: int = 0) -> Work:
     """Of a step of `size` answers with `length` tokens before each in the mean, or of a pass that reads `size`."""
-    return decode_work(homes, size, length) if kind == "write" else prefill_work(homes, size)
+    work = decode_work(homes, size, length) if kind == "write" else prefill_work(homes, size)
+    return as_computed(homes, profile, work, size)

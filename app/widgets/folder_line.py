@@ -1,4 +1,4 @@
-"""What is linked, in a line: a folder, or single files of one; how many files, whether they are watched or out of reach."""
+"""What is linked, in a line: a folder or single files of one, how many, and whether it is watched or out of reach."""
 
 from __future__ import annotations
 

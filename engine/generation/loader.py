@@ -26,7 +26,6 @@ from engine.generation.load_plan import LoadPlan
 from engine.generation.load_planner import LoadPlanner
 from engine.generation.loaded import LoadedModel
 from engine.generation.loading import Attempts, load
-from engine.generation.model import start_backend
 from engine.generation.model_leases import ModelLeases
 from engine.memory.demand import Demand
 from engine.memory.hardware import Device
@@ -127,7 +126,6 @@ class ModelLoader:
 
     def look_at_devices(self) -> None:
         """Asks ggml which GPUs there are and how much of them is free."""
-        start_backend()
         self._premises.look_at_devices()
 
     def load(self, path: Path, n_gpu_layers: int | None) -> None:

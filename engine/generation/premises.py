@@ -12,6 +12,7 @@ from pathlib import Path
 
 from engine.generation.cache_files import CacheFiles
 from engine.generation.load_trials import LoadTrials
+from engine.generation.model import start_backend
 from engine.memory.hardware import Device, probe_devices
 from engine.memory.ledger import Ledger
 
@@ -22,7 +23,8 @@ log = logging.getLogger(__name__)
 class Premises:
     """`devices` are as ggml told of them last.
 
-    `tell_when_scanned` is called once all kept files are known, and `measure_card` before a model is placed on one.
+    `tell_when_scanned` is called once all kept files are known, `tell_backends` before llama.cpp's backends start, and
+    `measure_card` before a model is placed on one.
 
     `keeps_in_cells`: what was read may lie in cells that no answer needs. `sets_aside_on_disk`: what was computed of
     answers that wait for cells lies on the disk, and not in memory.
@@ -38,13 +40,23 @@ class Premises:
     # Models of which no copy could be had in the processor's order, or that have no other than their file's.
     not_packed: set[Path] = field(default_factory=set)
     devices: tuple[Device, ...] = ()
+    has_looked_at_devices: bool = False
     tell_when_scanned: Callable[[], None] = field(default=lambda: None)
+    tell_backends: Callable[[], None] = field(default=lambda: None)
     measure_card: Callable[[Device, Callable[[], bool]], None] = field(default=lambda card, is_wanted: None)
     _files: CacheFiles | None = None
 
     def look_at_devices(self) -> None:
         """Asks ggml which GPUs there are and how much of them is free; on the generation thread."""
-        self.devices = probe_devices()
+        if self.has_looked_at_devices:
+            self.devices = probe_devices()
+            return
+        self.tell_backends()
+        start_backend()
+        # A driver that is started takes memory, some hundred megabytes of it for CUDA.
+        with self.ledger.growing("runtime", "graphics driver"):
+            self.devices = probe_devices()
+        self.has_looked_at_devices = True
 
     @property
     def has_files(self) -> bool:

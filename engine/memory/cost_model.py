@@ -19,10 +19,9 @@ from engine.memory.placement import Prediction
 from engine.memory.profile import MAPPED_SHARE, Profile, overlapped
 from engine.memory.work import Work
 
-# Below this many tokens llama.cpp computes layers where they are; from there on it may copy them to the device.
-OFFLOADED_FROM_TOKENS = 32
-# A device is never busy with fewer: a small pass of a prompt takes as long as one with so many tokens more.
-IDLE_TOKENS = 128
+# A device is never busy with fewer: a pass of a prompt takes as long as one with so many tokens more. What is smaller
+# is computed by other kernels, which read weights and do nothing else.
+IDLE_TOKENS, IDLE_FROM_TOKENS = 128, 32
 # Who asks or stops while a prompt is read waits for the pass under way: half of one.
 WAITED_SHARE = 0.5
 # A byte of keys and values is two query heads' work and more, where a byte of 4-bit weights is two products.
@@ -75,7 +74,7 @@ def prefill_work(homes: Homes, num_tokens: int, cached_tokens: int = 0) -> Work:
 
 def _work(homes: Homes, num_tokens: int, num_rows: int, length: int, cells_read: int) -> Work:
     touched, computed, attended = homes.touched(num_tokens), num_tokens * homes.active, num_tokens * length
-    on_device = computed + (IDLE_TOKENS * homes.active if num_tokens >= OFFLOADED_FROM_TOKENS else 0)
+    on_device = computed + (IDLE_TOKENS * homes.active if num_tokens >= IDLE_FROM_TOKENS else 0)
     return Work(
         processor_bytes=homes.processor_bytes * touched
         + homes.processor_head_bytes
@@ -93,6 +92,17 @@ def _work(homes: Homes, num_tokens: int, num_rows: int, length: int, cells_read:
         ring_slots=homes.ring_slots,
         is_repacked=homes.is_repacked,
     )
+
+
+def as_computed(homes: Homes, profile: Profile, work: Work, num_tokens: int) -> Work:
+    """A pass with the layers in memory computed where they are, or copied to the device (op_offload) if that is sooner.
+
+    Not while layers are streamed: they would be copied before their turn comes.
+    """
+    if not homes.device_bytes or not homes.is_repacked or num_tokens < profile.offloads_from_tokens:
+        return work
+    copied = _copied(homes, work, num_tokens)
+    return min(work, copied, key=profile.computing_seconds)
 
 
 def _copied(homes: Homes, work: Work, num_tokens: int) -> Work:
@@ -149,6 +159,7 @@ class Course:
         cached = backlog.cached_tokens
         new_tokens = max(1, backlog.prompt_tokens - cached)
         step = decode_work(homes, at_once, backlog.prompt_tokens + backlog.answer_tokens // 2)
+        step = as_computed(homes, profile, step, at_once)
         slower = corrections.factor("write", at_once, is_repacked=homes.is_repacked)
         return cls(
             wanted=backlog.num_answers,
@@ -242,8 +253,4 @@ def _reading(
 
 def _pass_seconds(homes: Homes, profile: Profile, num_tokens: int, cached_tokens: int) -> float:
     work = prefill_work(homes, num_tokens, cached_tokens)
-    seconds = profile.computing_seconds(work)
-    # Not while layers are streamed: it copies before their turn comes (op_offload).
-    if homes.device_bytes and homes.is_repacked and num_tokens >= OFFLOADED_FROM_TOKENS:
-        return min(seconds, profile.computing_seconds(_copied(homes, work, num_tokens)))
-    return seconds
+    return profile.computing_seconds(as_computed(homes, profile, work, num_tokens))

@@ -25,6 +25,8 @@ MOST_TABLES = 16
 HIDDEN = 1.25
 # A computer that reads pages as they are touched reads few at a time (ring_experiment.py: 1.5 of 1.9 GB/s).
 MAPPED_SHARE = 0.75
+# Fewer than two tokens are never copied for; llama.cpp's own rule says 32.
+LEAST_OFFLOADED_TOKENS, MOST_OFFLOADED_TOKENS = 2, 32
 DEPTHS = (1, 2, 4)
 RATES = (
     "ram_bytes_per_s",
@@ -68,6 +70,12 @@ class Profile:
     card: str = ""
     unmeasurable: str = ""
     tables: tuple[tuple[str, Measured], ...] = ()
+
+    @property
+    def offloads_from_tokens(self) -> int:
+        """From how many tokens on a layer in memory is copied to the card sooner than it is computed where it lies."""
+        tokens = self.processor_rate / self.repack_prefill_gain / self.host_to_device_bytes_per_s
+        return max(LEAST_OFFLOADED_TOKENS, min(MOST_OFFLOADED_TOKENS, round(tokens)))
 
     @property
     def stream_bytes_per_s(self) -> float:

@@ -111,7 +111,7 @@ class DocumentsReply(Message):
 class PageRequest(Message):
     """A page of a document with a span marked: `start` and `end` as in Passage; page None where there are none.
 
-    `text` is what was cited: a file that has changed since may hold it elsewhere, or no longer. "" marks whatever is there.
+    `text` is what was cited: a file that has changed since may hold it elsewhere or no longer. "": whatever is there.
     """
 
     document_id: int

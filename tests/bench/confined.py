@@ -130,8 +130,12 @@ def _limits_memory(group: Group) -> bool:
     """Whether groups below have files that limit memory."""
     if group.version == 1:
         return (group.folder / "memory.limit_in_bytes").is_file()
+    handed_down = group.folder / "cgroup.subtree_control"
     try:
-        return "memory" in (group.folder / "cgroup.subtree_control").read_text().split()
+        if "memory" not in handed_down.read_text().split():
+            # Nobody does where no systemd runs.
+            handed_down.write_text("+memory")
+        return "memory" in handed_down.read_text().split()
     except OSError:
         return False
 

@@ -27,8 +27,9 @@ from engine.generation.cells import Cells
 from engine.generation.context import Context
 from engine.generation.drafting import PassCosts, PromptLookup
 from engine.generation.load_plan import UBATCH_OF_PROCESSOR, LoadPlan, plan_load
-from engine.generation.model import Model
+from engine.generation.model import Model, start_backend
 from engine.generation.model_leases import ModelLeases
+from engine.generation.offloading import tell_backends
 from engine.generation.opening import Opening, lack_of_room_told
 from engine.generation.request import PromptRead, Request, RequestFailed, RequestFinished, StepEvent
 from engine.generation.sampler import ChainSampler, Decoded
@@ -141,6 +142,10 @@ class OurSide:
 
     def __init__(self, settings: Said, group: Group | None) -> None:
         self._group, self._ledger, self._costs = group, Ledger(), PassCosts()
+        tell_backends(_profile(settings), None)
+        # The card's driver is there before what libraries take is measured.
+        start_backend()
+        probe_devices()
         self._runtime = Runtime(self._ledger)
         way = WAYS[settings["way"]]
         with ExitStack() as undo, way.ring():
@@ -266,8 +271,7 @@ def planned_for(settings: Said, ledger: Ledger) -> LoadPlan:
         "kv_disk_bytes": 0,
     }
     chosen = Settings.model_validate({"generation": generation})
-    known = load_profile(Path(settings["profile"])) if "profile" in settings else None
-    profile = Profile() if known is None else known
+    profile = _profile(settings)
     # Nobody is here who would give a longer answer more cells.
     longest = settings["context_tokens"]
     prompt_tokens, answer_tokens = settings.get("prompt_tokens", PROMPT_TOKENS), settings.get("tokens", ANSWER_TOKENS)
@@ -280,6 +284,11 @@ def planned_for(settings: Said, ledger: Ledger) -> LoadPlan:
         return replace(demand, fixed=undecided(ledger.spans()))
 
     return plan_load(path, chosen, probe(path.parent, probe_devices()), None, planning, beside)
+
+
+def _profile(settings: Said) -> Profile:
+    known = load_profile(Path(settings["profile"])) if "profile" in settings else None
+    return Profile() if known is None else known
 
 
 def _given(tokens: Sequence[int], model: Model, sampling: SamplingParams) -> GivenTokens:

@@ -18,7 +18,6 @@ SCOPE = Scope(1, 2, 1)
 ANSWER = Answer("abc [1]", (QUOTE,), (Citation("[1]", 0, 4),), (PASSAGE,), SCOPE, None, "stop", ({"role": "user"},))
 EXAMPLES: list[events.Event] = [
     events.PhaseChanged("loading model"),
-    events.ProblemFound("engine.toml has a wrong value."),
     events.IndexProgressed(1, 2, 3, "/a.md", None, 4.5),
     events.IndexFinished(1, 2, 3, (("/s", "empty"),), (("/f", "broken"),), 4, 5.0),
     events.IndexFailed(DiskFull("The disk is full.", "Make room.")),
@@ -36,6 +35,7 @@ EXAMPLES: list[events.Event] = [
     events.PlacementSettled(True, "All layers in memory.", 0.2),
     events.ModelSwitched("/m.gguf", "m", "/n.gguf", 0.1, 0.2, 5),
     events.MemoryShort("gpu", "The card is full: keys and values move to main memory."),
+    events.ProblemFound("engine.toml has a wrong value."),
 ]
 # The Memory page hears of them from the ticker's pictures.
 TOLD_BY_PICTURES = (events.MemoryChanged, events.PlacementSettled, events.MemoryShort, events.ModelSwitched)

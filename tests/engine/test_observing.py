@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from engine.memory.cost_model import prefill_work
+from engine.memory.cost_model import as_computed, prefill_work
 from engine.memory.demand import Backlog
-from engine.memory.profile import Observation, PassObserved, PauseObserved, ReadsObserved, SweepsLearnt
+from engine.memory.profile import Observation, PassObserved, PauseObserved, Profile, ReadsObserved, SweepsLearnt
 from engine.memory.terms import homes_of
 from engine.observing import IDLE_SECONDS, Observer
 from engine.retrieval.cost import CostModel
@@ -28,7 +28,12 @@ class Watched:
         self.now = 50.0
         self.is_free = True
         self.observer = Observer(
-            self.learnt.append, lambda: self.figures, lambda: self.sweeps, self._measure, lambda: self.is_free
+            Profile,
+            self.learnt.append,
+            lambda: self.figures,
+            lambda: self.sweeps,
+            self._measure,
+            lambda: self.is_free,
         )
 
     def _measure(self) -> None:
@@ -91,7 +96,10 @@ def test_passes_over_prompts_are_timed_also_beside_answers():
     [read] = watched.passes()
     assert (read.kind, read.size) == ("read", 128)
     assert (read.seconds, read.reading_seconds) == (pytest.approx(0.4), pytest.approx(0.1))
-    assert read.work == prefill_work(homes_of(SHAPE, PLACEMENT), 128, 64)
+    homes = homes_of(SHAPE, PLACEMENT)
+    # Layers in memory were copied to the card, and are taken for that.
+    assert read.work.copied_bytes == homes.processor_bytes > 0
+    assert read.work == as_computed(homes, Profile(), prefill_work(homes, 128, 64), 128)
 
 
 def test_prompts_of_another_placement_or_model_teach_nothing():

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from engine.memory.cost_model import Course, Disk, Homes, decode_work, prefill_work
+from engine.memory.cost_model import Course, Disk, Homes, as_computed, decode_work, prefill_work
 from engine.memory.demand import Backlog
-from engine.memory.profile import Profile, overlapped
+from engine.memory.profile import PassObserved, Profile, overlapped, refined
 
 PROFILE = Profile(
     ram_bytes_per_s=10e9,
@@ -90,6 +90,38 @@ def test_layers_in_memory_are_computed_on_the_device_where_copying_them_is_faste
     split = Homes(processor_bytes=5e9, device_bytes=5e9)
     slow = course(replace(split, is_repacked=False)).reading_seconds(Disk())
     assert course(split).reading_seconds(Disk()) < 0.5 * slow
+
+
+# As an H100 beside 16 cores was measured.
+BESIDE_A_CARD = replace(PROFILE, processor_rate=3.17e11, ram_bytes_per_s=92e9, host_to_device_bytes_per_s=53e9)
+
+
+def test_from_how_many_tokens_on_layers_are_copied_follows_from_the_machine():
+    assert BESIDE_A_CARD.offloads_from_tokens == 4
+    assert replace(BESIDE_A_CARD, host_to_device_bytes_per_s=25e9).offloads_from_tokens == 9
+    assert replace(BESIDE_A_CARD, host_to_device_bytes_per_s=1e9).offloads_from_tokens == 32
+    assert replace(BESIDE_A_CARD, host_to_device_bytes_per_s=1e12).offloads_from_tokens == 2
+
+
+def test_a_step_of_a_few_answers_is_computed_on_the_device_where_copying_layers_is_faster():
+    split = Homes(processor_bytes=10e9, device_bytes=5e9)
+    rates = replace(BESIDE_A_CARD, ram_bytes_per_s=20e9)
+    three, four = (as_computed(split, rates, decode_work(split, answers, 0), answers) for answers in (3, 4))
+    assert (three.copied_bytes, four.copied_bytes) == (0, 10e9)
+    assert as_computed(replace(split, is_repacked=False), rates, decode_work(split, 4, 0), 4).copied_bytes == 0
+    backlog = replace(QUESTION, waiting=4)
+    seconds = Course.of(split, rates, backlog, 4, 500).step_seconds(Disk())
+    assert seconds == pytest.approx(rates.computing_seconds(four))
+
+
+def test_a_prompt_that_was_read_as_expected_teaches_nothing_of_processor_or_device():
+    split = Homes(processor_bytes=5e9, device_bytes=5e9)
+    work = as_computed(split, PROFILE, prefill_work(split, 500), 500)
+    seen = PassObserved(work, PROFILE.seconds(work), kind="read", size=500)
+    assert refined(PROFILE, seen) == PROFILE
+    # Were its layers taken for computed where they lie, the processor would seem far faster than it is.
+    wrong = refined(PROFILE, replace(seen, work=prefill_work(split, 500)))
+    assert wrong.processor_rate > 1.05 * PROFILE.processor_rate
 
 
 def test_pages_that_are_mapped_are_read_again_in_each_pass():
