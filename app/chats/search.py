@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import unicodedata
 
 log = logging.getLogger(__name__)
 _TRIGRAM = 3
 _TRIGGERS = ("turns_added", "turns_answered", "turns_removed")
+
+
+def teach(connection: sqlite3.Connection) -> None:
+    """Gives a connection what `find` asks of it."""
+    connection.create_function("folded", 1, folded, deterministic=True)
 
 
 def install(connection: sqlite3.Connection) -> bool:
@@ -44,10 +50,9 @@ def find(connection: sqlite3.Connection, query: str, has_index: bool) -> set[str
 
 
 def _with_word(connection: sqlite3.Connection, word: str, has_index: bool) -> set[str]:
-    escaped = word.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
-    like = f"%{escaped}%"
+    # SQLite's LIKE knows capitals of ASCII alone.
     in_titles = connection.execute(
-        r"SELECT conversation_id FROM conversations WHERE title LIKE ? ESCAPE '\'", (like,)
+        "SELECT conversation_id FROM conversations WHERE instr(folded(title), ?)", (folded(word),)
     ).fetchall()
     if has_index and len(word) >= _TRIGRAM:
         phrase = '"' + word.replace('"', '""') + '"'
@@ -58,10 +63,15 @@ def _with_word(connection: sqlite3.Connection, word: str, has_index: bool) -> se
         ).fetchall()
     else:
         in_turns = connection.execute(
-            r"SELECT DISTINCT conversation_id FROM turns WHERE question LIKE ?1 ESCAPE '\' OR text LIKE ?1 ESCAPE '\'",
-            (like,),
+            "SELECT DISTINCT conversation_id FROM turns WHERE instr(folded(question), ?1) OR instr(folded(text), ?1)",
+            (folded(word),),
         ).fetchall()
     return {row[0] for row in in_titles + in_turns}
+
+
+def folded(text: str | None) -> str:
+    """A text for comparing with what people type: capitals and composition do not count."""
+    return unicodedata.normalize("NFC", text or "").casefold()
 
 
 def _has_triggers(connection: sqlite3.Connection) -> bool:

@@ -35,6 +35,7 @@ class ChatStore:
         with telling():
             self._connection, self.problem = schema.open_database(file)
         try:
+            search.teach(self._connection)
             with self._change():
                 self._has_index = has_full_text and search.install(self._connection)
                 if not self._has_index:

@@ -39,7 +39,7 @@ class AppModels(QObject):
     """All models of one window, connected to each other.
 
     Attributes:
-        client: For starting the engine again (`client.start()`, `client.start_carefully()`) and for its signals.
+        client: For its signals.
         settings: The window's own settings.
         answering: The questions under way in all chats.
         each_file: The question that is put to every file.
@@ -86,6 +86,16 @@ class AppModels(QObject):
         self._connect_messages()
         self.conversation.set_collection(settings.settings.last_collection or None)
 
+    def start_carefully(self) -> None:
+        """An engine that loads nothing by itself and watches no folder; quotes answer until a model is chosen."""
+        self.conversation.be_careful(True)
+        self.client.start_carefully()
+
+    def start_as_usual(self) -> None:
+        """Another engine in place of one that has given up, refuses everything, or was started carefully."""
+        self.conversation.be_careful(False)
+        self.client.start_again()
+
     def close(self) -> None:
         """Ends open questions as cancelled and saves them; the last thing before the store is closed."""
         self.answering.close()
@@ -97,6 +107,7 @@ class AppModels(QObject):
     def _connect_chats(self) -> None:
         self.conversation.conversation_saved.connect(self.chat_list.refresh)
         self.conversation.collection_changed.connect(self._on_collection_changed)
+        self.library.collections_changed.connect(self._on_collections_changed)
         self.model_picker.models_changed.connect(self.conversation.settle_models)
         # The file of a chat's model may be gone since it was last looked at.
         self.conversation.model_changed.connect(self.model_picker.refresh)
@@ -126,6 +137,12 @@ class AppModels(QObject):
     def _on_notice(self, notice: protocol.Notice) -> None:
         if isinstance(notice, protocol.Problem):
             self.message_told.emit("warning", notice.sentence, "")
+
+    def _on_collections_changed(self) -> None:
+        chosen, names = self.conversation.collection, [known.name for known in self.library.collections]
+        # A new chat asks what there is; one that was begun says that its collection is gone.
+        if chosen is not None and chosen not in names and self.conversation.conversation_id is None:
+            self.conversation.set_collection(None)
 
     def _on_collection_changed(self) -> None:
         self.settings.change(last_collection=self.conversation.collection or "")

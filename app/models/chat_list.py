@@ -36,7 +36,8 @@ class ChatListModel(QAbstractListModel):
         self._store = store
         self._rows: list[Conversation] = []
         self._filter = ""
-        self._deleted: list[str] = []
+        # Id and title, the last one at the end.
+        self._deleted: list[tuple[str, str]] = []
         self.refresh()
 
     @property
@@ -47,11 +48,30 @@ class ChatListModel(QAbstractListModel):
     def can_undo(self) -> bool:
         return bool(self._deleted)
 
+    @property
+    def deleted_title(self) -> str:
+        """What the chat was called that `undo_delete` brings back."""
+        return self._deleted[-1][1] if self._deleted else ""
+
+    def all_chats(self) -> tuple[Conversation, ...]:
+        """Also those that the filter hides; those that are shown, where the store cannot be read."""
+        if not self._filter:
+            return tuple(self._rows)
+        try:
+            return self._store.conversations()
+        except RagdollError:
+            return tuple(self._rows)
+
     def title_of(self, conversation_id: str) -> str:
-        """What a chat is called; "" where the list does not show it."""
+        """What a chat is called, whether the filter hides it or not; "" where there is none."""
         if not conversation_id:
             return ""
-        return next((row.title for row in self._rows if row.conversation_id == conversation_id), "")
+        shown = next((row for row in self._rows if row.conversation_id == conversation_id), None)
+        try:
+            found = shown or self._store.conversation(conversation_id)
+        except RagdollError:
+            return ""
+        return found.title if found is not None else ""
 
     def set_filter(self, text: str) -> None:
         """Shows only chats with all these words in title, questions or answers."""
@@ -88,15 +108,15 @@ class ChatListModel(QAbstractListModel):
         row = self.row_of(conversation_id)
         title = "" if row is None else self._rows[row].title
         if self._store_does(lambda: self._store.delete(conversation_id)):
-            self._deleted.append(conversation_id)
+            self._deleted.append((conversation_id, title))
             self.chat_deleted.emit(conversation_id, title)
 
     def undo_delete(self) -> None:
         if self._deleted:
-            conversation_id = self._deleted[-1]
+            conversation_id, _ = self._deleted[-1]
             # Where the disk does not take it, it can be tried again.
             if self._store_does(lambda: self._store.restore(conversation_id)):
-                self._deleted.remove(conversation_id)
+                self._deleted.pop()
                 self.chat_restored.emit(conversation_id)
 
     # --- Qt ---

@@ -40,13 +40,13 @@ class ChatModel(QObject):
     @property
     def path(self) -> str:
         """The file of the model that answers here; "" where quotes are the answer."""
-        own = self._conversation.model
+        own = NO_MODEL if self._conversation.is_careful else self._conversation.model
         return "" if own == NO_MODEL else own or self._picker.chosen
 
     @property
     def follows(self) -> bool:
         """Whether the chat has none of its own: what is chosen for new chats answers here, too."""
-        return not self._conversation.model
+        return not self._conversation.model and not self._conversation.is_careful
 
     @property
     def told(self) -> ModelState:

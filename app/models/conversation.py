@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from app.chats import Conversation, Turn, markdown_of
+from app.chats.records import NO_MODEL
 from app.models.answering import Answering
 from app.models.titles import title_from
 from app.models.turn_records import filters_of, outcome_of, stored_filters, view_of
@@ -30,6 +31,7 @@ class ConversationModel(QObject):
         collection: Where questions are searched; None searches all collections.
         filters: What they are confined to besides.
         model: The file of the model that answers them, "none" for quotes; "" for the one that is chosen at the time.
+        is_careful: Quotes answer, whatever the model, until somebody chooses one.
     """
 
     turn_added = Signal(str)  # turn id; at the end of `turns`
@@ -73,6 +75,7 @@ class ConversationModel(QObject):
         self.collection: str | None = None
         self.filters = Filters()
         self.model = ""
+        self.is_careful = False
         answering.turn_changed.connect(self._on_turn_changed)
         answering.text_appended.connect(self._on_text_appended)
         answering.others_added.connect(self._on_others_added)
@@ -129,8 +132,18 @@ class ConversationModel(QObject):
 
     def set_model(self, model: str) -> None:
         """Which model answers the next questions of this chat; "none" for quotes."""
-        if model == self.model:
+        if model == self.model and not self.is_careful:
             return
+        self.is_careful = False
+        self._take_model(model)
+
+    def be_careful(self, is_careful: bool) -> None:
+        """Has quotes answer until somebody chooses a model, in whichever chat: one may have killed the engine."""
+        if is_careful != self.is_careful:
+            self.is_careful = is_careful
+            self.model_changed.emit()
+
+    def _take_model(self, model: str) -> None:
         self.model = model
         if self.conversation_id is not None:
             conversation_id = self.conversation_id
@@ -179,18 +192,18 @@ class ConversationModel(QObject):
         """Asks the same again, as a new variant beside the old one, or as `num_answers` of them."""
         turn = self._tree.find(turn_id)
         if turn is not None:
-            self._ask(turn.parent_id, turn.question, self.filters, num_answers, instead_of=turn_id)
+            self._ask(turn.parent_id, turn.question, self.filters, num_answers)
 
     def search_everything(self, turn_id: str) -> None:
         """Asks the same again without any filter, chosen or read out of its words, as a new variant beside it."""
         turn = self._tree.find(turn_id)
         if turn is not None:
-            self._ask(turn.parent_id, turn.question, Filters(reads_question=False), instead_of=turn_id)
+            self._ask(turn.parent_id, turn.question, Filters(reads_question=False))
 
     def edit(self, turn_id: str, text: str) -> None:
         """Asks something else in a turn's place, as a new variant beside the old one."""
         turn = self._tree.find(turn_id)
-        if turn is not None and not self._ask(turn.parent_id, text, self.filters, instead_of=turn_id):
+        if turn is not None and not self._ask(turn.parent_id, text, self.filters):
             self.question_refused.emit(text)
 
     def switch_branch(self, turn_id: str, step: int) -> None:
@@ -243,9 +256,8 @@ class ConversationModel(QObject):
         text: str,
         filters: Filters,
         num_answers: int | None = None,
-        instead_of: str | None = None,
     ) -> bool:
-        """Asks, and stops the answer of the turn `instead_of`; False where it cannot be written down."""
+        """Asks, and stops answers that are not seen any more then; False where it cannot be written down."""
         text, num_answers = text.strip(), num_answers or self._answers_wanted()
         if not text:
             return True
@@ -255,11 +267,11 @@ class ConversationModel(QObject):
         except RagdollError as error:
             self.store_failed.emit(error.sentence, error.way_out)
             return False
-        if instead_of is not None:
-            self._answering.stop(instead_of)
-        is_at_end = parent_id == next(reversed(self._views), None)
+        is_at_end, before = parent_id == next(reversed(self._views), None), self._views
         self._tree = self._tree.with_added(turn)
         self._show(turn.turn_id)
+        for left in before.keys() - self._views.keys():
+            self._answering.stop(left)
         if is_at_end:
             self.turn_added.emit(turn.turn_id)
         else:
@@ -275,7 +287,7 @@ class ConversationModel(QObject):
                 transcript=self._tree.transcript(parent_id),
                 num_answers=num_answers,
                 filters=filters,
-                model=self.model,
+                model=NO_MODEL if self.is_careful else self.model,
             ),
         )
         return True
@@ -303,7 +315,7 @@ class ConversationModel(QObject):
                 self._store.set_model(conversation_id, model)
 
         if conversation_id == self.conversation_id:
-            self.set_model(self.model or model)
+            self._take_model(self.model or model)
         else:
             self._try(settle)
 

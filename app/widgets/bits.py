@@ -80,6 +80,11 @@ def button(
     return made
 
 
+def literal(text: str) -> str:
+    """What users or files are called, for a button or a menu: an "&" there is no shortcut, and is seen."""
+    return text.replace("&", "&&")
+
+
 def tool(
     icon: str, name: str, clicked: Callable[[], object] | None = None, side: int = 18, *, is_checkable: bool = False
 ) -> QToolButton:

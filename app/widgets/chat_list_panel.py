@@ -21,6 +21,7 @@ from PySide6.QtWidgets import QAbstractItemView, QLineEdit, QListView, QMenu, QS
 
 from app import theme
 from app.widgets import bits
+from app.widgets.elided import ElidedLabel
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QStyleOptionViewItem
@@ -42,12 +43,16 @@ class UndoBar(QWidget):
         self._timer = QTimer(self, singleShot=True, interval=UNDO_MS)
         self._timer.timeout.connect(self.hide)
         self.button = bits.button(self.tr("Undo"), "link", clicked=self._on_undo)
-        line = bits.row(bits.label(self.tr("Chat deleted"), "small"), None, self.button)
+        self.words = ElidedLabel("", "small")
+        line = bits.row(self.words, self.button)
+        line.setStretch(0, 1)
         line.setContentsMargins(10, 4, 6, 4)
         self.setLayout(line)
         self.hide()
 
-    def offer(self) -> None:
+    def offer(self, title: str) -> None:
+        """To bring the chat of that title back."""
+        self.words.setText(self.tr("“%1” deleted").replace("%1", title) if title else self.tr("Chat deleted"))
         self.show()
         self._timer.start()
 
@@ -138,8 +143,8 @@ class ChatListPanel(QWidget):
         titles.renamed.connect(chats.rename)
         self.list.setModel(titles)
         self.search.textChanged.connect(chats.set_filter)
-        self.undo.undone.connect(chats.undo_delete)
-        chats.chat_deleted.connect(lambda _id, _title: self.undo.offer())
+        self.undo.undone.connect(self._on_undone)
+        chats.chat_deleted.connect(lambda _id, title: self.undo.offer(title))
         for changed in (chats.rowsInserted, chats.rowsRemoved, chats.modelReset, chats.rowsMoved):
             changed.connect(self._on_rows_changed)
         self._on_rows_changed()
@@ -179,8 +184,17 @@ class ChatListPanel(QWidget):
                 return True
         return super().eventFilter(watched, event)
 
+    def _on_undone(self) -> None:
+        if self._chats is not None:
+            self._chats.undo_delete()
+            # The one before it too; and this one again, where the disk did not take it.
+            if self._chats.can_undo:
+                self.undo.offer(self._chats.deleted_title)
+
     def _on_rows_changed(self) -> None:
-        self.show_current(self._current)
+        # Whoever goes through the list by the keyboard stays where they are: Delete again is for the next one.
+        if not self.list.hasFocus():
+            self.show_current(self._current)
         self._show_nothing()
 
     def _show_nothing(self) -> None:

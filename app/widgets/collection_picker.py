@@ -13,12 +13,14 @@ from app.widgets import bits
 
 
 class CollectionPicker(QPushButton):
-    """`chosen` carries a collection's name, or None for all."""
+    """`chosen` carries a collection's name, or None for all. `makes_new`: a new one can be wished for here."""
 
     chosen = Signal(object)  # str | None
+    new_wanted = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, *, makes_new: bool = False) -> None:
         super().__init__(parent)
+        self._makes_new = makes_new
         self._names: tuple[str, ...] = ()
         self._current: str | None = None
         self.setProperty("kind", "picker")
@@ -40,7 +42,10 @@ class CollectionPicker(QPushButton):
             return
         self._names, self._current = tuple(names), current
         text = current if current is not None else self.tr("All files")
-        self.setText(f" {text}")
+        if current is not None and names and current not in names:
+            # Its last folder has left the library.
+            text = self.tr("%1 (removed)").replace("%1", current)
+        self.setText(f" {bits.literal(text)}")
         self.setAccessibleName(self.tr("Collection to ask: %1").replace("%1", text))
         self.setToolTip(self.tr("Which files answers come from"))
         self._rebuild()
@@ -48,11 +53,14 @@ class CollectionPicker(QPushButton):
     def _rebuild(self) -> None:
         self._menu.clear()
         for name, text in [(None, self.tr("All files")), *((name, name) for name in self._names)]:
-            action = self._menu.addAction(text)
+            action = self._menu.addAction(bits.literal(text))
             action.setCheckable(True)
             action.setChecked(name == self._current)
             action.setActionGroup(self._group)
             action.triggered.connect(lambda _checked, name=name: self._on_chosen(name))
+        if self._makes_new:
+            self._menu.addSeparator()
+            self._menu.addAction(self.tr("New collection…"), self.new_wanted.emit)
 
     def _on_chosen(self, name: str | None) -> None:
         if name != self._current:

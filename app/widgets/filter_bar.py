@@ -50,10 +50,10 @@ class FilterBar(QWidget):
 
     def _chip(self, index: int, chip: Chip) -> QPushButton:
         text = chip.text if len(chip.text) <= _LONGEST_CHARS else f"{chip.text[:_LONGEST_CHARS]}…"
-        made = bits.button(text, "filter", "close", partial(self._on_removed, index))
+        made = bits.button("", "filter", "close", partial(self._on_removed, index))
         # The cross stands after the words it takes away.
         made.setLayoutDirection(_other(self.layoutDirection()))
-        made.setText(f"{text} ")
+        made.setText(f"{bits.literal(text)} ")
         made.setAccessibleName(self.tr("Do not confine to: %1").replace("%1", chip.text))
         made.setToolTip(plain_tip(chip.detail))
         return made

@@ -59,7 +59,7 @@ class ModelPicker(QPushButton):
 
     def _show(self) -> None:
         text, tip = self._words()
-        self.setText(f" {text}")
+        self.setText(f" {bits.literal(text)}")
         self.setToolTip(plain_tip(tip))
         self.setAccessibleName(self.tr("Model: %1").replace("%1", text))
         fault = fault_of(self._chat) if self._chat is not None else None

@@ -32,6 +32,7 @@ class ChatPage(QWidget):
     """Made without models, so that it can be painted at once; `attach` brings it to life."""
 
     add_folder_wanted = Signal(str)
+    new_collection_wanted = Signal()
     add_files_wanted = Signal(str)
     open_model_wanted = Signal()
     sources_width_changed = Signal(int)  # px, 0 when the user has hidden them
@@ -43,7 +44,7 @@ class ChatPage(QWidget):
         self._models: AppModels | None = None
         self._sources_px = 340
         self._sources_wanted = True
-        self.model_picker, self.collection_picker = ModelPicker(), CollectionPicker()
+        self.model_picker, self.collection_picker = ModelPicker(), CollectionPicker(makes_new=True)
         self.hero, self.prompt = Hero(), PromptEdit()
         self.filters = FilterBar()
         self.prompt.put_below(self.filters)
@@ -208,6 +209,7 @@ class ChatPage(QWidget):
     def _connect(self) -> None:
         self.prompt.stop_requested.connect(self.stop)
         self.model_picker.open_file_wanted.connect(self.open_model_wanted)
+        self.collection_picker.new_wanted.connect(self.new_collection_wanted)
         self._split.splitterMoved.connect(self._on_splitter_moved)
 
     # --- showing ---

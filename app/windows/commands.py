@@ -28,6 +28,7 @@ def commands_of(window: MainWindow, models: AppModels | None) -> list[Command]:
     commands += [
         Command(_tr("Add folder…"), window.add_folder, "folder-plus"),
         Command(_tr("Add files…"), window.add_files, "file"),
+        Command(_tr("New collection…"), window.new_collection, "library"),
         Command(_tr("Open a GGUF file…"), window.open_model, "models"),
         Command(_tr("Export this chat as Markdown…"), window.export_chat, "file-text"),
     ]
@@ -39,12 +40,9 @@ def commands_of(window: MainWindow, models: AppModels | None) -> list[Command]:
 
 
 def _chats(window: MainWindow, models: AppModels) -> list[Command]:
-    chats = models.chat_list
-    rows = (chats.index(row) for row in range(chats.rowCount()))
-    return [
-        Command(str(row.data(chats.TITLE_ROLE)), partial(window.open_chat, str(row.data(chats.ID_ROLE))), "chats")
-        for row in rows
-    ]
+    # Whatever the list beside is searched for.
+    chats = models.chat_list.all_chats()
+    return [Command(chat.title, partial(window.open_chat, chat.conversation_id), "chats") for chat in chats]
 
 
 def _tr(text: str) -> str:

@@ -152,7 +152,7 @@ class EveryFilePage(Page):
         for run in self._model.runs[:_MOST_RUNS_IN_MENU]:
             asked = QDateTime.fromSecsSinceEpoch(int(run.created))
             when = QLocale().toString(asked, QLocale.FormatType.ShortFormat)
-            text = f"{run.question[:_MENU_CHARACTERS]} · {when}".replace("&", "&&")
+            text = bits.literal(f"{run.question[:_MENU_CHARACTERS]} · {when}")
             self._menu.addAction(text, partial(self._model.open, run.run_id))
         self.earlier.setVisible(bool(self._model.runs))
 

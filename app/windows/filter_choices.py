@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QMenu
 
 from app.models import question_filters
 from app.models.question_filters import KINDS, chips, has_kind, kind_name
+from app.widgets import bits
 from app.widgets.figures import printable
 from app.windows import file_choices
 
@@ -64,7 +65,7 @@ class FilterChoices(QObject):
         linked = [folder for collection in self._models.library.collections for folder in collection.folders]
         paths = dict.fromkeys([*self._filters.paths, *linked])
         for path in list(paths)[:_MAX_FOLDERS]:
-            action = menu.addAction(printable(path).replace("&", "&&"))
+            action = menu.addAction(bits.literal(printable(path)))
             action.setCheckable(True)
             action.setChecked(path in self._filters.paths)
             action.toggled.connect(partial(self._toggle_path, path))

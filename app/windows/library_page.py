@@ -33,6 +33,7 @@ class LibraryPage(Page):
     """Shows a LibraryModel. What is to be added is chosen by the window, which owns the file dialogs."""
 
     add_folder_wanted = Signal(str)  # collection, "" for the default one
+    new_collection_wanted = Signal()
     add_files_wanted = Signal(str)
     ocr_languages_wanted = Signal()
 
@@ -79,13 +80,16 @@ class LibraryPage(Page):
     def _add_buttons(self) -> None:
         self.check = bits.button(self.tr("Check for changes"), "ghost", "regenerate", self._library.rescan)
         self.check.setToolTip(self.tr("Look for new, changed and removed files in the linked folders now"))
+        self.new_collection = bits.button(
+            self.tr("New collection…"), "ghost", "library", self.new_collection_wanted.emit
+        )
         self.add_files = bits.button(
             self.tr("Add files…"), icon="file", clicked=lambda: self.add_files_wanted.emit("")
         )  # fmt: skip
         self.add_folder = bits.button(
             self.tr("Add folder…"), "primary", "folder-plus", lambda: self.add_folder_wanted.emit("")
         )
-        for button in (self.check, self.add_files, self.add_folder):
+        for button in (self.check, self.new_collection, self.add_files, self.add_folder):
             self.buttons.addWidget(button)
 
     def _build_filled(self) -> QScrollArea:

@@ -173,20 +173,34 @@ class MainWindow(QMainWindow):
                 self._models.conversation.open(conversation_id)
             self.go_to("chats")
 
-    def add_folder(self, collection: str = "") -> None:
+    def add_folder(self, collection: str = "", *, is_asked: bool = False) -> None:
         from app.windows import file_choices
 
-        file_choices.choose_folder(self, lambda paths: self.add(paths, collection))
+        file_choices.choose_folder(self, lambda paths: self.add(paths, collection, is_asked=is_asked))
 
-    def add_files(self, collection: str = "") -> None:
+    def add_files(self, collection: str = "", *, is_asked: bool = False) -> None:
         from app.windows import file_choices
 
-        file_choices.choose_files(self, lambda paths: self.add(paths, collection))
+        file_choices.choose_files(self, lambda paths: self.add(paths, collection, is_asked=is_asked))
 
-    def add(self, paths: tuple[str, ...], collection: str = "") -> None:
-        """Puts folders and files into a collection, "" being the one that is asked, or the default."""
-        if self._models is not None:
+    def new_collection(self, *, is_asked: bool = False) -> None:
+        """Asks for a name and for what the collection begins with; the open chat asks it then if it `is_asked`."""
+        from app.windows.collection_dialog import CollectionDialog
+
+        dialog = CollectionDialog(self)
+        dialog.folder_wanted.connect(lambda name: self.add_folder(name, is_asked=is_asked))
+        dialog.files_wanted.connect(lambda name: self.add_files(name, is_asked=is_asked))
+        dialog.open()
+
+    def add(self, paths: tuple[str, ...], collection: str = "", *, is_asked: bool = False) -> None:
+        """Puts folders and files into a collection, "" being the one that is asked, or the default.
+
+        The open chat asks that collection from now on if it `is_asked`.
+        """
+        if self._models is not None and paths:
             self._models.library.add(paths, collection or self._target_collection())
+            if is_asked:
+                self._models.conversation.set_collection(collection)
 
     def open_model(self) -> None:
         if self._models is not None:
@@ -201,7 +215,7 @@ class MainWindow(QMainWindow):
             from app.windows import file_choices
 
             name = "".join(letter if letter.isalnum() else "-" for letter in self._models.conversation.title)
-            file_choices.choose_export(self, f"{name.strip('-')}.md", self._export_to)
+            file_choices.choose_export(self, f"{name.strip('-') or 'chat'}.md", self._export_to)
 
     def toggle_sidebar(self) -> None:
         self._sidebar_wanted = self.rail.is_compact
@@ -303,6 +317,7 @@ class MainWindow(QMainWindow):
         self.rail.chosen.connect(lambda place: self.go_to(cast("Place", place)))
         self.rail.new_chat_wanted.connect(self.new_chat)
         self.chat.add_folder_wanted.connect(self.add_folder)
+        self.chat.new_collection_wanted.connect(lambda: self.new_collection(is_asked=True))
         self.chat.add_files_wanted.connect(self.add_files)
         self.chat.open_model_wanted.connect(self.open_model)
         self.chat.sources_width_changed.connect(self._on_sources_width)
@@ -370,7 +385,7 @@ class MainWindow(QMainWindow):
 
     def _restart_engine(self) -> None:
         if self._models is not None:
-            self._models.client.start_again()
+            self._models.start_as_usual()
 
     def _export_to(self, paths: tuple[str, ...]) -> None:
         from app.exports import write_export

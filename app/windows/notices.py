@@ -25,7 +25,7 @@ class Notices(QObject):
         super().__init__(parent)
         self._bar, self._show_problems = bar, show_problems
         self._models: AppModels | None = None
-        self._death = ""
+        self._death = self._end = ""
         self._problems = ""
         self._told: set[tuple[str, str]] = set()
         self._has_job_finished = False
@@ -46,18 +46,29 @@ class Notices(QObject):
         self._death = sentence
 
     def _on_engine_ready(self) -> None:
-        # It says that the engine is being started again; now it has been.
+        # It says that the engine is being started again, or that it is not; now it has been.
         if self._death and self._bar.sentence == self._death:
             self._bar.expire(DEATH_SHOWN_S)
-        self._death = ""
+        if self._end and self._bar.sentence == self._end:
+            self._bar.clear()
+        self._death = self._end = ""
+        if self._models is not None and self._models.conversation.is_careful:
+            self._bar.show_message(
+                "notice",
+                self.tr("Ragdoll was started carefully: quotes answer until you choose a model."),
+                self.tr("Folders are not watched, and nothing is indexed by itself."),
+                self.tr("Start as usual"),
+                self._models.start_as_usual,
+            )
 
     def _on_engine_gave_up(self, sentence: str) -> None:
+        self._end = sentence
         self._bar.show_message(
             "error",
             sentence,
             self.tr("It can be started with careful settings: no model, less memory."),
             self.tr("Start carefully"),
-            self._models.client.start_carefully if self._models is not None else None,
+            self._models.start_carefully if self._models is not None else None,
         )
 
     def _on_check_finished(self, finished: IndexFinished) -> None:

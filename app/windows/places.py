@@ -42,6 +42,7 @@ def _library(window: MainWindow, models: AppModels) -> QWidget:
 
     page = LibraryPage(models.library)
     page.add_folder_wanted.connect(window.add_folder)
+    page.new_collection_wanted.connect(window.new_collection)
     page.add_files_wanted.connect(window.add_files)
     page.ocr_languages_wanted.connect(lambda: window.go_to("settings"))
     return page

@@ -15,6 +15,7 @@ def filled(store: ChatStore) -> ChatStore:
         ("Flat", "What notice period applies?", "Three months, says §4."),
         ("Tea", "How hot is green tea?", "70 °C; 绿茶水温七十度"),
         ("100% wool", 'Is it "really" wool_?', ""),
+        ("Договор ÜBER Öl", "Où est l’ÉTAT?", ""),
     ):
         chat = store.create_conversation(title)
         turn = store.add_turn(chat.conversation_id, None, question)
@@ -39,7 +40,11 @@ def filled(store: ChatStore) -> ChatStore:
         ('"really"', {"100% wool"}),
         ('"', {"100% wool"}),
         ("nowhere", set()),
-        ("  ", {"Flat", "Tea", "100% wool"}),
+        ("договор", {"Договор ÜBER Öl"}),
+        ("öl über", {"Договор ÜBER Öl"}),
+        ("où", {"Договор ÜBER Öl"}),
+        ("état", {"Договор ÜBER Öl"}),
+        ("  ", {"Flat", "Tea", "100% wool", "Договор ÜBER Öl"}),
         ("\\", set()),
         ("AND OR NOT *", set()),
     ],

@@ -202,6 +202,15 @@ def test_regenerating_stops_the_answer_that_is_being_written(desk):
     assert desk.client.asked(protocol.CANCEL) == [protocol.CancelQuestion(question_id=first)]
 
 
+def test_editing_an_earlier_question_stops_the_answer_to_a_later_one_that_nobody_sees_then(desk):
+    first = desk.ask("one")
+    desk.client.tell(finished(first, "1"))
+    second = desk.ask("two")
+    desk.client.tell(tokens(second, "Half"))
+    desk.model.edit(first, "eins")
+    assert desk.client.asked(protocol.CANCEL) == [protocol.CancelQuestion(question_id=second)]
+
+
 def test_a_stopped_answer_ends_as_cancelled_with_its_text(desk):
     turn_id = desk.ask()
     desk.client.tell(tokens(turn_id, "Half"))

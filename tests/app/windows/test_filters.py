@@ -91,7 +91,7 @@ def test_linked_folders_are_offered_and_other_places_can_be_chosen(bar, window, 
     dialog.filesSelected.emit(["/docs/lease/a.pdf"])
     dialog.reject()
     assert models.conversation.filters.paths == ("/docs/R & D", "/docs/lease/a.pdf")
-    assert [chip.text().strip() for chip in bar.chips()] == ["in R & D", "in a.pdf"]
+    assert [chip.text().strip() for chip in bar.chips()] == ["in R && D", "in a.pdf"]
 
 
 def test_dates_are_chosen_by_their_usual_names_or_between_two_days(bar, models):

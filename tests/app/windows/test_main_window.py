@@ -398,6 +398,28 @@ def test_an_engine_that_gave_up_can_be_started_carefully(window, client):
     assert client.starts == ["start_carefully"]
 
 
+def test_an_engine_that_was_started_carefully_loads_no_model_until_one_is_chosen(window, models, client):
+    models.conversation.set_model("/m.gguf")
+    models.conversation.ask("First?")
+    client.give_up("The engine ended three times.")
+    window.message_bar._button.click()
+    client.become_ready()
+    assert "started carefully" in window.message_bar.sentence
+    models.conversation.ask("Second?")
+    assert [asked.model for asked in client.asked(protocol.ASK)][-1] == "none"
+    assert models.chat_model.path == ""
+    models.chat_model.use("/m.gguf")
+    models.conversation.ask("Third?")
+    assert [asked.model for asked in client.asked(protocol.ASK)][-1] == "/m.gguf"
+
+
+def test_an_engine_that_gave_up_and_was_started_all_the_same_is_no_news_any_more(window, models, client):
+    client.give_up("The engine ended three times.")
+    models.start_as_usual()
+    client.become_ready()
+    assert not window.message_bar.isVisible()
+
+
 def test_a_job_with_problems_leads_to_them(window, client):
     problem = protocol.DocumentProblem(path="/docs/a.pdf", reason="It needs a password.")
     client.tell(
@@ -545,6 +567,36 @@ def test_a_deleted_chat_can_be_brought_back(window, models, client):
     window.chats.undo.button.click()
     assert window.chats.list.model().rowCount() == 1
     assert not window.chats.undo.isVisible()
+
+
+def test_each_chat_that_was_deleted_can_be_brought_back_the_last_one_first(window, models, client):
+    for question in ("First?", "Second?", "Third?"):
+        models.conversation.new_chat()
+        finish(client, ask(models, client, question))
+    chats, undo = window.chats, window.chats.undo
+    chats.list.setFocus()
+    chats.list.setCurrentIndex(chats.list.model().index(1, 0))
+    QTest.keyClick(chats.list, Qt.Key.Key_Delete)
+    # The cursor stays in its place, whichever chat is open: the next Delete is not for that one.
+    QTest.keyClick(chats.list, Qt.Key.Key_Delete)
+    assert [chats.list.model().index(row, 0).data() for row in range(chats.list.model().rowCount())] == ["Third?"]
+    assert models.conversation.title == "Third?"
+    assert undo.words.text() == "“First?” deleted"
+    undo.button.click()
+    assert undo.isVisible()
+    assert undo.words.text() == "“Second?” deleted"
+    undo.button.click()
+    assert chats.list.model().rowCount() == 3
+    assert not undo.isVisible()
+
+
+def test_the_palette_finds_chats_that_the_list_is_not_searched_for(window, models, client):
+    finish(client, ask(models, client, "Tax?"))
+    first = models.conversation.conversation_id
+    window.chats.search.setText("nothing of the kind")
+    assert window.chats.list.model().rowCount() == 0
+    assert any(command.title == "Tax?" for command in commands_of(window, models))
+    assert models.chat_list.title_of(first) == "Tax?"
 
 
 def test_a_pinned_chat_says_so(window, models, client):

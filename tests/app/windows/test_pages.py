@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QDesktopServices, QWheelEvent
-from PySide6.QtWidgets import QApplication, QLabel, QWidget
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QWidget
 
 from app.widgets.counter_words import counter_text
 from app.widgets.figure import Figure
 from app.widgets.model_row import speed_chips
+from app.windows.collection_dialog import CollectionDialog
 from app.windows.embedder_dialog import EmbedderDialog
 from app.windows.model_dialog import ModelDialog
 from engine import protocol
@@ -75,9 +76,36 @@ def test_an_empty_chat_says_how_far_reading_has_come(window, client):
 def test_the_collection_is_chosen_at_the_top_of_the_chat(window, client, models):
     tell_library(client, COLLECTION)
     actions = window.chat.collection_picker.menu().actions()
-    assert [action.text() for action in actions] == ["All files", "Documents"]
+    assert [action.text() for action in actions] == ["All files", "Documents", "", "New collection…"]
     actions[1].trigger()
     assert models.conversation.collection == "Documents"
+
+
+def test_a_new_collection_gets_a_name_and_a_folder_and_is_asked_from_then_on(window, client, models):
+    tell_library(client, COLLECTION)
+    window.chat.collection_picker.menu().actions()[-1].trigger()
+    (dialog,) = window.findChildren(CollectionDialog)
+    assert not dialog.folder_button.isEnabled()
+    dialog.field.setText("  Sales &  Marketing ")
+    dialog.folder_button.click()
+    (chooser,) = window.findChildren(QFileDialog)
+    chooser.filesSelected.emit(["/sales"])
+    wanted = client.asked(protocol.ADD)[-1]
+    assert (wanted.paths, wanted.collection) == (("/sales",), "Sales & Marketing")
+    assert models.conversation.collection == "Sales & Marketing"
+    assert "Sales && Marketing" in window.chat.collection_picker.text()
+
+
+def test_a_collection_that_is_gone_is_not_what_new_chats_ask(window, client, models):
+    tell_library(client, COLLECTION)
+    models.conversation.set_collection("Documents")
+    models.conversation.ask("Why?")
+    tell_library(client, Collection("Rust", (), {"indexed": 1}, 4))
+    assert models.conversation.collection == "Documents"
+    assert window.chat.collection_picker.text() == " Documents (removed)"
+    models.conversation.new_chat()
+    tell_library(client, Collection("Rust", (), {"indexed": 2}, 4))
+    assert models.conversation.collection is None
 
 
 # --- memory ---
