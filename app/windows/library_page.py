@@ -80,16 +80,13 @@ class LibraryPage(Page):
     def _add_buttons(self) -> None:
         self.check = bits.button(self.tr("Check for changes"), "ghost", "regenerate", self._library.rescan)
         self.check.setToolTip(self.tr("Look for new, changed and removed files in the linked folders now"))
-        self.new_collection = bits.button(
-            self.tr("New collection…"), "ghost", "library", self.new_collection_wanted.emit
-        )
         self.add_files = bits.button(
             self.tr("Add files…"), icon="file", clicked=lambda: self.add_files_wanted.emit("")
         )  # fmt: skip
         self.add_folder = bits.button(
             self.tr("Add folder…"), "primary", "folder-plus", lambda: self.add_folder_wanted.emit("")
         )
-        for button in (self.check, self.new_collection, self.add_files, self.add_folder):
+        for button in (self.check, self.add_files, self.add_folder):
             self.buttons.addWidget(button)
 
     def _build_filled(self) -> QScrollArea:
@@ -98,8 +95,11 @@ class LibraryPage(Page):
         column.setObjectName("column")
         layout = bits.column(spacing=16)
         layout.addLayout(self._decisions_column)
-        for part in (self.progress, self._collections, self.embedder):
+        self.new_collection = bits.button(self.tr("New collection…"), "ghost", "plus", self.new_collection_wanted.emit)
+        for part in (self.progress, self._collections):
             layout.addWidget(part)
+        layout.addLayout(bits.row(self.new_collection, None))
+        layout.addWidget(self.embedder)
         layout.addWidget(self.documents, 1)
         column.setLayout(layout)
         self._scroll = QScrollArea()
