@@ -60,7 +60,8 @@ def library(tmp_path_factory: pytest.TempPathFactory, corpus: Path, new_home: Ne
     with EngineProcess(new_home(tmp_path_factory.mktemp("library") / "home")) as engine:
         assert engine.add(corpus).failed == ()
         # Starts the viewer's parser too, so that no test seems to leave it behind.
-        engine.request(protocol.PAGE, protocol.PageRequest(document_id=1))
+        known = engine.result(protocol.DOCUMENTS, protocol.ListDocuments(limit=1)).documents
+        engine.request(protocol.PAGE, protocol.PageRequest(document_id=known[0].document_id))
         yield engine
 
 
@@ -118,9 +119,10 @@ def test_a_cited_page_comes_as_a_picture_or_as_text_with_the_passage_marked(libr
     found = library.result(protocol.SEARCH, protocol.Search(query=QUESTION, top_k=20)).passages
     assert {bool(passage.page) for passage in found} == {True, False}
     for passage in found:
-        span = {"page": passage.page, "start": passage.start, "end": passage.end}
+        span = {"page": passage.page, "start": passage.start, "end": passage.end, "text": passage.text}
         page = library.result(protocol.PAGE, protocol.PageRequest(document_id=passage.document_id, **span))
         assert page.document == passage.document
+        assert not page.is_changed
         if page.image_png:
             assert page.marks
         else:

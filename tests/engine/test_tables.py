@@ -100,7 +100,7 @@ def test_a_third_model_takes_the_place_of_the_second(machine: Machine) -> None:
     machine.models["three"] = "three@1"
     machine.wanted = "two"
     machine.tables.following()
-    machine.catalog.mark_moved([1])
+    machine.catalog.mark_moved([document.document_id for document in machine.catalog.documents()[0]])
     machine.wanted = "three"
 
     machine.tables.following()
@@ -116,7 +116,7 @@ def test_a_model_that_is_not_here_is_told_and_what_was_moved_stays(machine: Mach
     machine.tables.active()
     machine.wanted = "two"
     machine.tables.following()
-    machine.catalog.mark_moved([1])
+    machine.catalog.mark_moved([document.document_id for document in machine.catalog.documents()[0]])
     del machine.models["two"]
 
     assert machine.tables.active()[1].identity == "minilm@1"
