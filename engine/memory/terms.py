@@ -157,21 +157,31 @@ class Terms:
         return num_bytes + weights + self.device_cell_bytes(frame) * frame.num_cells + self.workspace_gpu_bytes(frame)
 
     def workspace_gpu_bytes(self, frame: Frame) -> int:
-        return self._device_compute_bytes(frame) if frame.n_gpu_layers else 0
+        is_split = self.on_device(frame) < self.shape.num_layers
+        return self._device_compute_bytes(frame, is_split=is_split) if frame.n_gpu_layers else 0
 
-    def _device_compute_bytes(self, frame: Frame) -> int:
-        return self._num_devices * compute_bytes(self.shape, frame.n_ubatch, frame.num_cells)
+    def _device_compute_bytes(self, frame: Frame, *, is_split: bool) -> int:
+        """Where it `is_split`, a layer in memory is copied there to be computed, one matrix after the other.
+
+        Of dense models that has room among what other passes need; all experts of a layer are one matrix.
+        """
+        copied_bytes = self.shape.slot_bytes if is_split and self.shape.expert_share else 0
+        return self._num_devices * (compute_bytes(self.shape, frame.n_ubatch, frame.num_cells) + copied_bytes)
 
     def most_on_device(self, frame: Frame, room_bytes: int) -> int:
         """The largest `n_gpu_layers` with which eq 2 holds; `frame`'s own does not count."""
         left = room_bytes - self.fixed_gpu_bytes - (self.demand.embedder_bytes if frame.embedder_on_gpu else 0)
-        left -= self._device_compute_bytes(frame) + self.shape.head_bytes
-        if left < 0:
-            return 0
+        left -= self.shape.head_bytes
+        whole, split = (self._device_compute_bytes(frame, is_split=is_split) for is_split in (False, True))
         weights, cells = self._weights, self._cells[frame.kv_type]
         num_cells = frame.num_cells if frame.kv_on_gpu else 0
-        counts = range(1, self.shape.num_layers + 1)
-        return 1 + bisect_right(counts, left, key=lambda count: weights[count] + cells[count] * num_cells)
+        num_layers = self.shape.num_layers
+        if weights[num_layers] + cells[num_layers] * num_cells + whole <= left:
+            return 1 + num_layers
+        if left < split:
+            return 0
+        counts = range(1, num_layers)
+        return 1 + bisect_right(counts, left - split, key=lambda count: weights[count] + cells[count] * num_cells)
 
     # --- eq 3 ---
 

@@ -459,6 +459,20 @@ def test_experts_that_are_not_in_memory_may_be_read_as_they_are_chosen():
     assert sparse.prediction.tokens_per_s > 5 * dense.prediction.tokens_per_s
 
 
+def test_a_card_keeps_room_for_the_experts_that_are_copied_to_it():
+    mixture = replace(THIRTY, expert_share=0.95, expert_use=0.06, stage_bytes=300 * MIB)
+    wishes = Wishes(n_gpu_layers=10, n_ubatch=512)
+
+    def buffer_bytes(shape: ModelShape, gpu_gib: float, wishes: Wishes) -> int:
+        placement = plan(machine(gpu_gib, 64), DESKTOP, Backlog(), wanted(shape, wishes=wishes))
+        return sum(span.num_bytes for span in placement.spans if (span.tier, span.what) == ("gpu", "compute buffer"))
+
+    plain = replace(mixture, expert_share=0.0)
+    assert buffer_bytes(mixture, 12, wishes) == buffer_bytes(plain, 12, wishes) + 300 * MIB
+    whole = replace(wishes, n_gpu_layers=None)
+    assert buffer_bytes(mixture, 48, whole) == buffer_bytes(plain, 48, whole)
+
+
 def test_a_tied_head_is_paid_for_on_the_device_too():
     placement = plan(machine(8, 16), DESKTOP, Backlog(), wanted(THREE))
     head = next(span for span in placement.spans if span.what == "output head")
