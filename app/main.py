@@ -172,8 +172,8 @@ class Session(QObject):
         self._client = EngineClient(self.home.logs, self._engine_command or None, parent=self)
         self.models = AppModels(self._client, self._chats, self.settings, self)
         self.window.attach(self.models)
-        for problem in filter(None, (self.settings.problem, self._chats.problem)):
-            self.models.message_told.emit("warning", problem, "")
+        if problems := " ".join(filter(None, (self.settings.problem, self._chats.problem))):
+            self.models.message_told.emit("warning", problems, "")
         self._client.start()
         if self._waiting_paths:
             self.window.add(self._waiting_paths)

@@ -88,13 +88,13 @@ class Parts:
     # A model's demand, with all that would compete with it here.
     beside: Callable[[Demand], Demand]
 
-    def start(self, model: str, *, warm: bool, watches: bool, moves: bool) -> None:
+    def start(self, model: str, *, warm: bool, watches: bool) -> None:
         """Starts the workers; `model` is the file that answers from the first question on, "" for none."""
         self.generation.start()
         # What a kill kept from being forgotten.
         self.generation.forget_removed()
         self.retrieval.start()
-        self.indexer.start(resume=warm, moves=moves)
+        self.indexer.start(resume=warm)
         if watches:
             self.reserve.hold()
             self.watcher.start()
@@ -151,7 +151,9 @@ def assemble(
                 home.cache / "kv",
                 ledger,
                 LoadTrials(home.data / "model-on-trial.json"),
-                tell_backends=lambda: tell_backends(profile(), _shape_of(settings().models.current)),
+                tell_backends=lambda: profile.offloads_from(
+                    tell_backends(profile(), _shape_of(settings().models.current))
+                ),
                 measure_card=profile.measure_card,
             ),
             planning=lambda hardware, demand: planner.placed(hardware, backlog.now(), demand),

@@ -11,11 +11,11 @@ import os
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import platformdirs
 import tomlkit
@@ -242,10 +242,33 @@ class SettingsStore:
     def __init__(self, file: Path) -> None:
         """`problem` is what of the file is not used, in a sentence."""
         self._file = file
-        self._document, self.problem = _read(file)
+        self._document, self._unreadable = _read(file)
         self._changing = threading.Lock()
-        self.settings, fault = _without_faults(self._document.unwrap())
-        self.problem = self.problem or self._told(fault)
+        self._assumed: dict[str, Any] = {}
+        self.settings, self._faults = _without_faults(self._document.unwrap())
+
+    @property
+    def problem(self) -> str:
+        """What of the file is not used, in a sentence; "" where all of it is."""
+        if self._unreadable:
+            return (
+                f"{self._file} cannot be read ({self._unreadable}); defaults are used. "
+                f"It becomes {_aside(self._file).name} when a setting is changed."
+            )
+        if self._faults:
+            # The file is left as it is until somebody mends it.
+            return f"{self._file} has a wrong value ({self._faults[0].told}); the default is used until it is mended."
+        return ""
+
+    def knows(self, name: str) -> bool:
+        """Whether the file says what a setting is to be, if by saying nothing; False where it could not be read."""
+        table, _, key = name.partition(".")
+        return not self._unreadable and not any(fault.place[:2] in ((table,), (table, key)) for fault in self._faults)
+
+    def assume(self, changes: Mapping[str, Any]) -> None:
+        """Has settings that could not be read be these, and writes them with the next change."""
+        self.settings = self._changed(changes)
+        self._assumed = dict(changes)
 
     def change(self, changes: Mapping[str, Any]) -> Settings:
         """Applies changes by dotted name (`{"generation.temperature": 0.7}`); all of them, or none. From any thread.
@@ -258,6 +281,13 @@ class SettingsStore:
             return self._change(changes)
 
     def _change(self, changes: Mapping[str, Any]) -> Settings:
+        settings = self._changed(changes)
+        self._write({**self._assumed, **changes})
+        self.settings, self._assumed = settings, {}
+        _, self._faults = _without_faults(self._document.unwrap())
+        return settings
+
+    def _changed(self, changes: Mapping[str, Any]) -> Settings:
         tables = self.settings.model_dump()
         for name, value in changes.items():
             table, _, key = name.partition(".")
@@ -265,29 +295,27 @@ class SettingsStore:
                 raise BadRequest(f"There is no setting named {name!r}.")
             tables[table][key] = value
         try:
-            settings = Settings.model_validate(tables)
+            return Settings.model_validate(tables)
         except ValidationError as error:
             raise BadRequest(f"That setting cannot be used: {first_fault(error)}.") from error
-        self._write(changes)
-        self.settings = settings
-        self.problem = self._told(_without_faults(self._document.unwrap())[1])
-        return settings
-
-    def _told(self, fault: str) -> str:
-        # The file is left as it is until somebody mends it.
-        return f"{self._file} has a wrong value ({fault}); the default is used until it is mended." if fault else ""
 
     def _write(self, changes: Mapping[str, Any]) -> None:
         # A copy, so that a change that could not be written does not come along with the next one.
         document = copy.deepcopy(self._document)
         for name, value in changes.items():
             table, _, key = name.partition(".")
-            section = document.setdefault(table, tomlkit.table())
+            section = document.get(table)
+            if not isinstance(section, MutableMapping):
+                document[table] = section = tomlkit.table()
             if value is None:
                 section.pop(key, None)
             else:
                 section[key] = list(value) if isinstance(value, tuple) else value
         with _room_wanted(self._file.parent):
+            if self._unreadable:
+                # For the user to look at.
+                os.replace(self._file, _aside(self._file))
+                self._unreadable = ""
             write_atomically(self._file, tomlkit.dumps(document).encode())
         self._document = document
 
@@ -307,20 +335,28 @@ def write_atomically(file: Path, content: bytes) -> None:
         raise
 
 
-def _without_faults(tables: dict[str, Any]) -> tuple[Settings, str]:
-    """Settings without the values that cannot be, and what is wrong with the first of them.
+class Fault(NamedTuple):
+    """A value of the file that cannot be: where it is, and what is wrong with it."""
+
+    place: tuple[int | str, ...]
+    told: str
+
+
+def _without_faults(tables: dict[str, Any]) -> tuple[Settings, list[Fault]]:
+    """Settings without the values that cannot be, and what is wrong with these.
 
     A slip in a hand-edited file, or a bound that a newer Ragdoll draws closer, costs that value only: without the
     others the chosen model would be gone, and the library would begin to move to the default embedder.
     """
-    first = ""
+    faults: list[Fault] = []
     while True:
         try:
-            return Settings.model_validate(tables), first
+            return Settings.model_validate(tables), faults
         except ValidationError as error:
-            first = first or first_fault(error)
-            if not _drop(tables, error.errors()[0]["loc"]):
-                return Settings(), first
+            place = error.errors()[0]["loc"]
+            faults.append(Fault(place, first_fault(error)))
+            if not _drop(tables, place):
+                return Settings(), faults
 
 
 def _drop(tables: Any, place: tuple[int | str, ...]) -> bool:
@@ -337,16 +373,18 @@ def _drop(tables: Any, place: tuple[int | str, ...]) -> bool:
     return bool(holders)
 
 
+def _aside(file: Path) -> Path:
+    return file.with_suffix(".broken.toml")
+
+
 def _read(file: Path) -> tuple[tomlkit.TOMLDocument, str]:
+    """What the file says, and why it cannot be read, "" where it can."""
     try:
         return tomlkit.parse(file.read_text(encoding="utf-8")), ""
     except FileNotFoundError:
         return tomlkit.document(), ""
     except (TOMLKitError, UnicodeDecodeError) as error:
-        # Unreadable: keep it for the user to look at, and start from defaults.
-        aside = file.with_suffix(".broken.toml")
-        os.replace(file, aside)
-        return tomlkit.document(), f"{file.name} could not be read ({error}); defaults are used, and it is now {aside}."
+        return tomlkit.document(), str(error)
 
 
 @contextmanager

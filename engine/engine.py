@@ -106,6 +106,7 @@ class Engine:
             self._runtime = Runtime(self.ledger)
             reserve = Reserve(home.library, self.settings.library.reserve_bytes)
             self._catalog = reserve.lent(lambda: Catalog.open(home.library))
+            self._keep_embedder()
             self._parts = assemble(
                 home, self._catalog, reserve, lambda: self.settings, self.ledger, self._runtime, self._listeners
             )
@@ -123,9 +124,7 @@ class Engine:
             raise
         if self._settings.problem:
             self._listeners.publish(ProblemFound(self._settings.problem))
-        # Which embedding model is wanted may be just what could not be read.
-        moves = not self._settings.problem
-        self._parts.start(self.settings.models.current, warm=warm, watches=watches, moves=moves)
+        self._parts.start(self.settings.models.current, warm=warm, watches=watches)
 
     @classmethod
     def open(cls, home: Path | None = None) -> Engine:
@@ -521,6 +520,11 @@ class Engine:
         self._ticker.start()
 
     # --- inside ---
+
+    def _keep_embedder(self) -> None:
+        """Where the settings could not be read, the library stays with the embedding model that it has."""
+        if not self._settings.knows("embedder.model") and (table := self._catalog.active_table()) is not None:
+            self._settings.assume({"embedder.model": table.model})
 
     def _picture(self) -> MemoryReply:
         """Who holds what; what has to be measured is a second old at most."""

@@ -102,7 +102,7 @@ class EngineClient(QObject):
         self.start()
 
     def start_carefully(self) -> None:
-        """The lower setting: starts the engine without loading anything by itself, and with no model chosen."""
+        """The lower setting: starts the engine without loading anything, watching or going on by itself."""
         self._start(is_careful=True)
 
     def stop(self) -> None:
@@ -166,8 +166,6 @@ class EngineClient(QObject):
         self._ready_since = time.monotonic()
         self._pulse.beat(self._ready_since)
         self._set_state("ready")
-        if self._is_careful:
-            self.request(protocol.MODELS_UNLOAD, protocol.Nothing())
         self._send()
         self.became_ready.emit()
 

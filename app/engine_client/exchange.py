@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -23,6 +23,7 @@ class _Pending:
     line: bytes
     on_result: Callable[[Any], object] | None
     on_error: Callable[[WireError], object] | None
+    is_again: bool = False
 
 
 class Exchange(QObject):
@@ -73,15 +74,22 @@ class Exchange(QObject):
             self._succeed(pending, reply.result or {})
 
     def fail_sent(self, sentence: str) -> None:
-        """The engine that had these is gone; what waits for the next one goes on waiting."""
+        """The engine that had these is gone; what waits for the next one goes on waiting.
+
+        Wishes wait with it, once: one that ends every engine is not wished for ever.
+        """
         lost, self._sent = self._sent, {}
-        for pending in lost.values():
-            self._fail(pending, WireError("EngineDied", sentence))
+        again = {number: one for number, one in lost.items() if one.method.is_repeatable and not one.is_again}
+        self._waiting = {**{number: replace(one, is_again=True) for number, one in again.items()}, **self._waiting}
+        for number, pending in lost.items():
+            if number not in again:
+                self._fail(pending, WireError("EngineDied", sentence))
 
     def fail_all(self, sentence: str) -> None:
         """No engine is going to answer."""
-        self._sent, self._waiting = {**self._sent, **self._waiting}, {}
-        self.fail_sent(sentence)
+        lost, self._sent, self._waiting = {**self._sent, **self._waiting}, {}, {}
+        for pending in lost.values():
+            self._fail(pending, WireError("EngineDied", sentence))
 
     def _succeed(self, pending: _Pending, result: dict[str, Any]) -> None:
         try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from app.chats.records import NO_MODEL
 from app.models.answering import Answering
 from app.models.chat_list import ChatListModel
 from app.models.chat_model import ChatModel
@@ -48,6 +49,7 @@ class AppModels(QObject):
     """
 
     message_told = Signal(str, str, str)  # severity (notice, warning, error), a sentence, a way out: for the bar
+    problem_found = Signal(str)  # a sentence that nobody has to act on at once
 
     def __init__(
         self, client: EngineClient, chat_store: ChatStore, settings: SettingsStore, parent: QObject | None = None
@@ -69,7 +71,9 @@ class AppModels(QObject):
             answers_wanted=lambda: settings.settings.answers_per_question,
             chosen_model=lambda: self.model_picker.chosen_or_unknown,
         )
-        self.each_file = EachFileModel(client, chat_store.runs, self)
+        self.each_file = EachFileModel(
+            client, chat_store.runs, self, model=lambda: NO_MODEL if self.conversation.is_careful else ""
+        )
         self.chat_list = ChatListModel(chat_store, self)
         self.library = LibraryModel(client, self)
         self.model_picker = ModelPickerModel(client, self)
@@ -87,7 +91,10 @@ class AppModels(QObject):
         self.conversation.set_collection(settings.settings.last_collection or None)
 
     def start_carefully(self) -> None:
-        """An engine that loads nothing by itself and watches no folder; quotes answer until a model is chosen."""
+        """An engine that loads nothing by itself and watches no folder; quotes answer until a model is chosen.
+
+        One that ended again and again may have been killed by its model.
+        """
         self.conversation.be_careful(True)
         self.client.start_carefully()
 
@@ -109,6 +116,7 @@ class AppModels(QObject):
         self.conversation.collection_changed.connect(self._on_collection_changed)
         self.library.collections_changed.connect(self._on_collections_changed)
         self.model_picker.models_changed.connect(self.conversation.settle_models)
+        self.model_picker.used.connect(lambda: self.conversation.be_careful(False))
         # The file of a chat's model may be gone since it was last looked at.
         self.conversation.model_changed.connect(self.model_picker.refresh)
         self.answering.refused.connect(self.model_picker.refresh)
@@ -136,12 +144,12 @@ class AppModels(QObject):
 
     def _on_notice(self, notice: protocol.Notice) -> None:
         if isinstance(notice, protocol.Problem):
-            self.message_told.emit("warning", notice.sentence, "")
+            self.problem_found.emit(notice.sentence)
 
     def _on_collections_changed(self) -> None:
-        chosen, names = self.conversation.collection, [known.name for known in self.library.collections]
+        chosen = self.conversation.collection
         # A new chat asks what there is; one that was begun says that its collection is gone.
-        if chosen is not None and chosen not in names and self.conversation.conversation_id is None:
+        if chosen is not None and self.library.is_gone(chosen) and self.conversation.conversation_id is None:
             self.conversation.set_collection(None)
 
     def _on_collection_changed(self) -> None:

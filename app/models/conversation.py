@@ -132,13 +132,15 @@ class ConversationModel(QObject):
 
     def set_model(self, model: str) -> None:
         """Which model answers the next questions of this chat; "none" for quotes."""
-        if model == self.model and not self.is_careful:
-            return
-        self.is_careful = False
-        self._take_model(model)
+        was_careful = self.is_careful
+        self.is_careful = was_careful and model == NO_MODEL
+        if model != self.model:
+            self._take_model(model)
+        elif was_careful != self.is_careful:
+            self.model_changed.emit()
 
     def be_careful(self, is_careful: bool) -> None:
-        """Has quotes answer until somebody chooses a model, in whichever chat: one may have killed the engine."""
+        """Has quotes answer in all chats, or ends that, as choosing a model does."""
         if is_careful != self.is_careful:
             self.is_careful = is_careful
             self.model_changed.emit()

@@ -71,9 +71,11 @@ class EachFileModel(QAbstractTableModel):
         store: RunStore,
         parent: QObject | None = None,
         clock: Callable[[], float] = time.monotonic,
+        model: Callable[[], str] = lambda: "",
     ) -> None:
+        """`model` tells which one answers: "" for the one that is chosen."""
         super().__init__(parent)
-        self._client, self._store, self._clock = client, store, clock
+        self._client, self._store, self._clock, self._model = client, store, clock, model
         self._answering = Answering(client, self._record, parent=self, keeps_partial=False)
         self._answering.turn_changed.connect(self._on_file_changed)
         self._answering.text_appended.connect(lambda view, _piece: self._show_view(view))
@@ -355,6 +357,7 @@ class EachFileModel(QAbstractTableModel):
             num_answers=1,
             filters=Filters(document_ids=(file.document_id,), reads_question=False),
             priority="batch",
+            model=self._model(),
         )
         self._answering.begin(view, ask)
 

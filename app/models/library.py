@@ -48,6 +48,8 @@ class LibraryModel(QObject):
         self._share = NOTHING_DONE
         self._is_checking = False
         self._is_asking = self._is_stale = False
+        # Collections that something was just put into, and of which the engine has told nothing yet.
+        self._begun: set[str] = set()
         self.progress: IndexProgress | None = None
         self.problems: tuple[Document, ...] = ()
         self.num_problems = 0
@@ -70,6 +72,14 @@ class LibraryModel(QObject):
         """How far the job is; None while its files are being counted, and when there is none."""
         return self._share.fraction if self.progress is not None else None
 
+    def is_gone(self, collection: str) -> bool:
+        """Whether there is no such collection; while nothing is known, there may be."""
+        return self.is_known and collection not in self._begun and collection not in self._names
+
+    def spelled(self, collection: str) -> str:
+        """The name as it is written where there is such a collection: the engine tells no capitals apart."""
+        return next((name for name in self._names if name.casefold() == collection.casefold()), collection)
+
     # --- wishes ---
 
     def add(self, paths: Sequence[str | os.PathLike[str]], collection: str | None = None) -> None:
@@ -77,7 +87,9 @@ class LibraryModel(QObject):
         absolute = tuple(os.path.abspath(os.path.expanduser(path)) for path in paths)
         name = collection or protocol.DEFAULT_COLLECTION
         if absolute:
-            self._send(protocol.ADD, protocol.AddPaths(paths=absolute, collection=name))
+            self._begun.add(name)
+            wanted = protocol.AddPaths(paths=absolute, collection=name)
+            self._client.request(protocol.ADD, wanted, None, lambda error: self._on_add_failed(name, error))
             self.paths_added.emit(absolute, name)
 
     def remove(self, paths: Sequence[str]) -> None:
@@ -162,6 +174,7 @@ class LibraryModel(QObject):
         self.is_known = True
         self.collections, self.disk_bytes = reply.collections, reply.disk_bytes
         self.folders, self.embedder = reply.folders, reply.embedder
+        self._begun.difference_update(self._names)
         self.collections_changed.emit()
         self._catch_up()
 
@@ -192,6 +205,15 @@ class LibraryModel(QObject):
         else:
             self._catch_up()
             self.request_failed.emit(error.sentence, error.way_out)
+
+    def _on_add_failed(self, collection: str, error: WireError) -> None:
+        self._begun.discard(collection)
+        self._on_wish_failed(error)
+        self.collections_changed.emit()
+
+    @property
+    def _names(self) -> list[str]:
+        return [collection.name for collection in self.collections]
 
     def _on_wish_failed(self, error: WireError) -> None:
         self._is_checking = False

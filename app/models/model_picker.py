@@ -26,6 +26,7 @@ class ModelPickerModel(QObject):
     models_changed = Signal()  # models, current or is_known
     state_changed = Signal()  # what was told of any model
     added = Signal(object)  # the ModelEntry of a file that was opened
+    used = Signal()  # somebody has chosen a model
     request_failed = Signal(str, str)  # a sentence, a way out
 
     def __init__(self, client: EngineClient, parent: QObject | None = None) -> None:
@@ -95,6 +96,7 @@ class ModelPickerModel(QObject):
     def use(self, path: str, n_gpu_layers: int | None = None) -> None:
         """Answers with this model where a chat has none of its own; `n_gpu_layers` None lets the plan choose."""
         wanted = protocol.ModelFile(path=path, n_gpu_layers=n_gpu_layers)
+        self.used.emit()
         self._ask_for(path)
         self._client.request(protocol.MODELS_USE, wanted, self._on_done, self._on_error)
 

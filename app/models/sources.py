@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # What the engine calls its error for a document that it does not have.
 _REMOVED = "NothingThere"
+NO_SPAN = (0, 0)
 
 
 class SourcesModel(QObject):
@@ -44,6 +45,7 @@ class SourcesModel(QObject):
         self.refreshes: tuple[Refresh, ...] = ()
         self.selected: int | None = None
         self._is_without_page = False
+        self._marked_page: int | None = None
         # Only the reply to the newest request is wanted: people click faster than a page is rendered.
         self._newest = 0
 
@@ -79,6 +81,7 @@ class SourcesModel(QObject):
             return
         self._select(index)
         passage = self.passages[index]
+        self._marked_page = passage.page
         standing = self.standing(passage)
         if standing.state != "here":
             self._newest += 1
@@ -88,11 +91,15 @@ class SourcesModel(QObject):
         self._ask(passage, passage.page, (passage.start, passage.end), width_px)
 
     def open_page(self, page: int, width_px: int = 900) -> None:
-        """Asks for another page of the selected passage's document; the mark shows on the passage's own page only."""
+        """Asks for another page of the selected passage's document; the mark shows on the page where it stands now."""
         passage = self.passage
-        if passage is not None:
-            span = (passage.start, passage.end) if page == passage.page else (0, 0)
-            self._ask(passage, page, span, width_px)
+        if passage is None:
+            return
+        if page == self._marked_page:
+            # As it was cited: that it stands here now is found again.
+            self._ask(passage, passage.page, (passage.start, passage.end), width_px)
+        else:
+            self._ask(passage, page, NO_SPAN, width_px)
 
     def close_page(self) -> None:
         """Nothing is selected any more; a page on its way is not wanted."""
@@ -103,7 +110,7 @@ class SourcesModel(QObject):
         self._is_without_page = False
         self._newest += 1
         number = self._newest
-        cited = passage.text if page == passage.page else ""
+        cited = passage.text if span != NO_SPAN else ""
         wanted = protocol.PageRequest(
             document_id=passage.document_id, page=page, start=span[0], end=span[1], text=cited, width_px=width_px
         )
@@ -111,18 +118,20 @@ class SourcesModel(QObject):
         self._client.request(
             protocol.PAGE,
             wanted,
-            lambda reply: self._on_page(number, passage, reply),
+            lambda reply: self._on_page(number, passage, bool(cited), reply),
             lambda error: self._on_error(number, passage, page, error),
         )
 
-    def _on_page(self, number: int, passage: Passage, reply: PageReply) -> None:
+    def _on_page(self, number: int, passage: Passage, is_of_passage: bool, reply: PageReply) -> None:
         if number != self._newest:
             return
         if reply.is_changed:
             # What stands there now is not what the answer rests on.
-            self.passage_kept.emit(passage, self.tr("This file has changed: the passage is no longer in it."))
-        else:
-            self.page_ready.emit(reply)
+            self.passage_kept.emit(passage, self.tr("The passage is not found in this file as it is now."))
+            return
+        if is_of_passage:
+            self._marked_page = reply.page
+        self.page_ready.emit(reply)
 
     def _on_error(self, number: int, passage: Passage, page: int | None, error: WireError) -> None:
         if number != self._newest:

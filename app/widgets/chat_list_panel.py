@@ -16,7 +16,7 @@ from PySide6.QtCore import (
     QTimer,
     Signal,
 )
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView, QLineEdit, QListView, QMenu, QStyledItemDelegate, QVBoxLayout, QWidget
 
 from app import theme
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 
 _ROW_PX = 32
 UNDO_MS = 8000
+# Not for a menu, nor for a title that is edited in its place.
+_LEAVING = (
+    Qt.FocusReason.MouseFocusReason,
+    Qt.FocusReason.TabFocusReason,
+    Qt.FocusReason.BacktabFocusReason,
+    Qt.FocusReason.ShortcutFocusReason,
+)
 Index = QModelIndex | QPersistentModelIndex
 
 
@@ -177,6 +184,9 @@ class ChatListPanel(QWidget):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """The Delete key deletes the chat under the keyboard's cursor, as F2 renames it."""
+        if isinstance(event, QFocusEvent) and event.lostFocus() and event.reason() in _LEAVING:
+            # Whoever has gone through it by the keyboard has left: what is marked is the open chat again.
+            self.show_current(self._current)
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
             index = self.list.currentIndex()
             if event.key() == Qt.Key.Key_Delete and index.isValid() and self._chats is not None:

@@ -23,6 +23,7 @@ class CollectionPicker(QPushButton):
         self._makes_new = makes_new
         self._names: tuple[str, ...] = ()
         self._current: str | None = None
+        self._is_gone = False
         self.setProperty("kind", "picker")
         self.setAutoDefault(False)
         theme.dress(self, "library")
@@ -36,15 +37,15 @@ class CollectionPicker(QPushButton):
     def current(self) -> str | None:
         return self._current
 
-    def show_collections(self, names: Sequence[str], current: str | None) -> None:
-        if (tuple(names), current) == (self._names, self._current) and self._menu.actions():
+    def show_collections(self, names: Sequence[str], current: str | None, *, is_gone: bool = False) -> None:
+        """`is_gone`: there is no such collection as `current` any more."""
+        if (tuple(names), current, is_gone) == (self._names, self._current, self._is_gone) and self._menu.actions():
             # Somebody may be pointing at it.
             return
-        self._names, self._current = tuple(names), current
+        self._names, self._current, self._is_gone = tuple(names), current, is_gone
         text = current if current is not None else self.tr("All files")
-        if current is not None and names and current not in names:
-            # Its last folder has left the library.
-            text = self.tr("%1 (removed)").replace("%1", current)
+        if is_gone:
+            text = self.tr("%1 (removed)").replace("%1", text)
         self.setText(f" {bits.literal(text)}")
         self.setAccessibleName(self.tr("Collection to ask: %1").replace("%1", text))
         self.setToolTip(self.tr("Which files answers come from"))

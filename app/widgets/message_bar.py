@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QAccessible, QAccessibleEvent
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
@@ -19,6 +19,8 @@ _ICONS = {"notice": ("info", "accent"), "warning": ("warning", "warn"), "error":
 
 class MessageBar(QWidget):
     """Shows one message at a time; a newer one takes the place of the older. Hidden while there is none."""
+
+    cleared = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -46,6 +48,11 @@ class MessageBar(QWidget):
     @property
     def sentence(self) -> str:
         return self._sentence.text()
+
+    @property
+    def is_offering(self) -> bool:
+        """Whether there is a message with a button."""
+        return self._action is not None and not self.isHidden()
 
     def show_message(
         self,
@@ -78,6 +85,7 @@ class MessageBar(QWidget):
         self._expiry.stop()
         self._action = None
         self.hide()
+        self.cleared.emit()
 
     def _on_action(self) -> None:
         action = self._action

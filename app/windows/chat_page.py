@@ -282,8 +282,10 @@ class ChatPage(QWidget):
 
     def _show_collections(self) -> None:
         if self._models is not None:
-            names = [collection.name for collection in self._models.library.collections]
-            self.collection_picker.show_collections(names, self._models.conversation.collection)
+            library, current = self._models.library, self._models.conversation.collection
+            names = [collection.name for collection in library.collections]
+            is_gone = current is not None and library.is_gone(current)
+            self.collection_picker.show_collections(names, current, is_gone=is_gone)
             self._show_centre()
 
     def _show_sources(self) -> None:

@@ -198,7 +198,8 @@ class MainWindow(QMainWindow):
         The open chat asks that collection from now on if it `is_asked`.
         """
         if self._models is not None and paths:
-            self._models.library.add(paths, collection or self._target_collection())
+            collection = self._models.library.spelled(collection or self._target_collection())
+            self._models.library.add(paths, collection)
             if is_asked:
                 self._models.conversation.set_collection(collection)
 

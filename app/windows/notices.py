@@ -25,14 +25,17 @@ class Notices(QObject):
         super().__init__(parent)
         self._bar, self._show_problems = bar, show_problems
         self._models: AppModels | None = None
-        self._death = self._end = ""
+        self._death = self._end = self._careful = self._later = ""
         self._problems = ""
+        bar.cleared.connect(self._on_cleared)
         self._told: set[tuple[str, str]] = set()
         self._has_job_finished = False
 
     def attach(self, models: AppModels) -> None:
         self._models = models
         models.message_told.connect(self.tell)
+        models.problem_found.connect(self._on_problem)
+        models.conversation.model_changed.connect(self._on_model_changed)
         models.client.engine_died.connect(self._on_engine_died)
         models.client.became_ready.connect(self._on_engine_ready)
         models.client.engine_gave_up.connect(self._on_engine_gave_up)
@@ -41,6 +44,27 @@ class Notices(QObject):
 
     def tell(self, severity: str, sentence: str, way_out: str) -> None:
         self._bar.show_message(cast("Severity", severity), sentence, way_out)
+
+    def _on_problem(self, sentence: str) -> None:
+        # What offers something stays until somebody has decided.
+        if self._bar.is_offering:
+            self._later = sentence
+        else:
+            self._bar.show_message("warning", sentence)
+
+    def _on_cleared(self) -> None:
+        later, self._later = self._later, ""
+        if later:
+            self._bar.show_message("warning", later)
+
+    def _on_model_changed(self) -> None:
+        if self._careful and self._bar.sentence == self._careful and not self._is_careful:
+            self._careful = ""
+            self._bar.clear()
+
+    @property
+    def _is_careful(self) -> bool:
+        return self._models is not None and self._models.conversation.is_careful
 
     def _on_engine_died(self, sentence: str) -> None:
         self._death = sentence
@@ -52,10 +76,11 @@ class Notices(QObject):
         if self._end and self._bar.sentence == self._end:
             self._bar.clear()
         self._death = self._end = ""
-        if self._models is not None and self._models.conversation.is_careful:
+        if self._models is not None and self._is_careful:
+            self._careful = self.tr("Ragdoll was started carefully: quotes answer until you choose a model.")
             self._bar.show_message(
                 "notice",
-                self.tr("Ragdoll was started carefully: quotes answer until you choose a model."),
+                self._careful,
                 self.tr("Folders are not watched, and nothing is indexed by itself."),
                 self.tr("Start as usual"),
                 self._models.start_as_usual,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,8 @@ _COVERED = "EXISTS (SELECT 1 FROM roots r WHERE {path} >= r.first AND {path} < r
 
 class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader, IndexReader):
     """Reads as `CatalogReader` and `ScopeReader`, and writes."""
+
+    _has_new_ids = False
 
     @classmethod
     def open(cls, library: Path) -> Catalog:
@@ -159,10 +162,13 @@ class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader, IndexReader
     def add_documents(self, files: Iterable[FoundFile]) -> None:
         """Enters new files as pending; paths that are known already stay as they are."""
         with self._database.transaction() as writer:
+            if not self._has_new_ids:
+                _begin_ids_at(writer, round(time.time() * 1000))
             writer.executemany(
                 "INSERT INTO documents (path, size_bytes, mtime_ns) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                 ((os.fsencode(file.path), file.size_bytes, file.mtime_ns) for file in files),
             )
+        self._has_new_ids = True
 
     def relocate(self, document_id: int, file: FoundFile) -> None:
         """The document lies at another path now; its id, rows and state stay."""
@@ -282,3 +288,14 @@ def _drop_empty_collections(writer: sqlite3.Connection) -> None:
 
 def _shown(path: str) -> str:
     return os.fsencode(path).decode(errors="replace")
+
+
+def _begin_ids_at(writer: sqlite3.Connection, least: int) -> None:
+    """Ids of documents go on above `least`, the time in milliseconds: no catalogue of before has given these.
+
+    Chats, runs and kept keys and values outlive a catalogue that is lost, moved away, or put back from a copy: what
+    they cite by id must not become another file.
+    """
+    documents = "SELECT 1 FROM sqlite_sequence WHERE name = 'documents'"
+    writer.execute(f"INSERT INTO sqlite_sequence (name, seq) SELECT 'documents', 0 WHERE NOT EXISTS ({documents})")
+    writer.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'documents'", (least,))

@@ -56,7 +56,7 @@ class Database:
                 raise
 
     def close(self) -> None:
-        """Closes both connections, once nobody uses them. A second call does nothing."""
+        """Closes all connections, once nobody uses them. A second call does nothing."""
         self._close(_READERS)
 
     def _close(self, num_readers: int) -> None:

@@ -6,7 +6,6 @@ To change the shape: add a function `m002_…` below and list it in MIGRATIONS. 
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -134,19 +133,6 @@ def m006_vector_tables(connection: sqlite3.Connection) -> None:
         END""")
 
 
-def m007_ids_of_its_own(connection: sqlite3.Connection) -> None:
-    """In a catalogue that never had documents, ids begin at the time in milliseconds.
-
-    Chats, runs and kept keys and values outlive a catalogue that was moved away or lost: what they cite by id must not
-    become another file of the next one.
-    """
-    connection.execute(
-        "INSERT INTO sqlite_sequence (name, seq) SELECT 'documents', ? "
-        "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'documents')",
-        (round(time.time() * 1000),),
-    )
-
-
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     m001_initial,
     m002_documents_found,
@@ -154,7 +140,6 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     m004_root_absence,
     m005_work_in_hand,
     m006_vector_tables,
-    m007_ids_of_its_own,
 )
 
 

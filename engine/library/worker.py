@@ -66,15 +66,11 @@ class IndexWorker:
         )
         self._thread = threading.Thread(target=self._fulfilment.run, name="index", daemon=True)
 
-    def start(self, resume: bool = True, moves: bool = True) -> None:
-        """Starts the thread. `resume`: mend what a kill left, and go on with what was interrupted, by itself.
-
-        Without `moves` the library stays with its embedding model until another one is chosen.
-        """
+    def start(self, resume: bool = True) -> None:
+        """Starts the thread. `resume`: mend what a kill left, and go on with what was interrupted, by itself."""
         if resume:
             self._queue.put(self._left_undone())
-            if moves:
-                self._queue.put(Move())
+            self._queue.put(Move())
         self._thread.start()
 
     def stop(self) -> None:

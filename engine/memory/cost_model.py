@@ -95,14 +95,13 @@ def _work(homes: Homes, num_tokens: int, num_rows: int, length: int, cells_read:
 
 
 def as_computed(homes: Homes, profile: Profile, work: Work, num_tokens: int) -> Work:
-    """A pass with the layers in memory computed where they are, or copied to the device (op_offload) if that is sooner.
+    """A pass with the layers in memory computed where they are or copied to the device, as llama.cpp does (op_offload).
 
     Not while layers are streamed: they would be copied before their turn comes.
     """
     if not homes.device_bytes or not homes.is_repacked or num_tokens < profile.offloads_from_tokens:
         return work
-    copied = _copied(homes, work, num_tokens)
-    return min(work, copied, key=profile.computing_seconds)
+    return _copied(homes, work, num_tokens)
 
 
 def _copied(homes: Homes, work: Work, num_tokens: int) -> Work:

@@ -112,6 +112,11 @@ class KnownProfile:
                     self._profile = replace(self._profile, unmeasurable=_name(card))
         self._save()
 
+    def offloads_from(self, num_tokens: int) -> None:
+        """In this process layers in memory are copied to the card for so many tokens and more."""
+        with self._lock:
+            self._profile = replace(self._profile, offloads_from_tokens=num_tokens)
+
     def note(self, observation: Observation) -> None:
         """Learns from what was seen."""
         with self._lock:
@@ -157,7 +162,7 @@ class KnownProfile:
             self._has_failed = True
             return
         with self._lock:
-            of_card = {name: getattr(self._profile, name) for name in _OF_CARD}
+            of_card = {name: getattr(self._profile, name) for name in (*_OF_CARD, "offloads_from_tokens")}
             self._profile = replace(profile, tables=self._profile.tables, **of_card)
         self._save()
 

@@ -26,7 +26,7 @@ HIDDEN = 1.25
 # A computer that reads pages as they are touched reads few at a time (ring_experiment.py: 1.5 of 1.9 GB/s).
 MAPPED_SHARE = 0.75
 # Fewer than two tokens are never copied for; llama.cpp's own rule says 32.
-LEAST_OFFLOADED_TOKENS, MOST_OFFLOADED_TOKENS = 2, 32
+LEAST_OFFLOADED_TOKENS, USUAL_OFFLOADED_TOKENS = 2, 32
 DEPTHS = (1, 2, 4)
 RATES = (
     "ram_bytes_per_s",
@@ -46,6 +46,7 @@ class Profile:
     are less by the two gains. Rates are tokens times bytes of weights in a second. `disk_bytes_per_s` are direct reads
     at a depth of 1, 2 and 4. A search takes `retrieval_s` and more for each partition read and each query.
     `context_change_s` is a pause for a new context, `load_bytes_per_s` how fast a model comes from the page cache.
+    `offloads_from_tokens`: in this process llama.cpp copies layers in memory to the card for so many tokens and more.
     `card` is the graphics card that the rates of a device were measured of, "" while they are guessed, and
     `unmeasurable` one that could not be measured. `tables` are of models that were measured, the newest last, each
     under its key (`measured.table_key`).
@@ -69,13 +70,14 @@ class Profile:
     is_measured: bool = False
     card: str = ""
     unmeasurable: str = ""
+    offloads_from_tokens: int = USUAL_OFFLOADED_TOKENS
     tables: tuple[tuple[str, Measured], ...] = ()
 
     @property
-    def offloads_from_tokens(self) -> int:
+    def worth_offloading_tokens(self) -> int:
         """From how many tokens on a layer in memory is copied to the card sooner than it is computed where it lies."""
         tokens = self.processor_rate / self.repack_prefill_gain / self.host_to_device_bytes_per_s
-        return max(LEAST_OFFLOADED_TOKENS, min(MOST_OFFLOADED_TOKENS, round(tokens)))
+        return max(LEAST_OFFLOADED_TOKENS, min(USUAL_OFFLOADED_TOKENS, round(tokens)))
 
     @property
     def stream_bytes_per_s(self) -> float:

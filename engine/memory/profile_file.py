@@ -22,6 +22,8 @@ from engine.memory.work import Work
 
 log = logging.getLogger(__name__)
 Number = TypeVar("Number", int, float)
+# Before 2, one core was taken for all of them.
+_MEASURED_BY = 2
 # These are seconds, and may be none.
 _MAY_BE_ZERO = frozenset({"retrieval_s", "retrieval_load_s", "retrieval_query_s", "hop_s"})
 
@@ -43,7 +45,8 @@ def load_profile(file: Path) -> Profile | None:
 def save_profile(file: Path, profile: Profile) -> None:
     """Keeps it; without room on the disk it is measured again the next time."""
     try:
-        write_atomically(file, json.dumps(asdict(profile), indent=1).encode())
+        content = {**asdict(profile), "measured_by": _MEASURED_BY}
+        write_atomically(file, json.dumps(content, indent=1).encode())
     except OSError as error:
         log.warning("the profile of this machine was not kept: %s", error)
 
@@ -54,10 +57,12 @@ def _profile(content: object) -> Profile:
         raise TypeError("a profile is an object")
     known = {field.name: content[field.name] for field in fields(Profile) if field.name in content}
     rates = known.pop("disk_bytes_per_s", Profile().disk_bytes_per_s)
-    is_measured = bool(known.pop("is_measured", False))
+    # What backends are told is of a process.
+    known.pop("offloads_from_tokens", None)
+    is_measured = bool(known.pop("is_measured", False)) and content.get("measured_by") == _MEASURED_BY
     card, unmeasurable = str(known.pop("card", "")), str(known.pop("unmeasurable", ""))
     tables = tuple(_tables(known.pop("tables", ())))
-    numbers = {name: float(value) for name, value in known.items()}
+    numbers: dict[str, Any] = {name: float(value) for name, value in known.items()}
     depth1, depth2, depth4 = (float(rate) for rate in rates)
     for name, value in (*numbers.items(), *(("disk_bytes_per_s", rate) for rate in (depth1, depth2, depth4))):
         if not isfinite(value) or value < 0 or (value == 0 and name not in _MAY_BE_ZERO):

@@ -31,9 +31,8 @@ class Folder(Message):
     """A folder or file that the user linked, and how it stands.
 
     `absence` says in a sentence why it is out of reach ("" when it is not). `is_folder`: it is no single file.
-    `is_watched`: changes are noticed as
-    they happen; otherwise at the next rescan. `num_gone` documents of it went missing at once and are kept until
-    the user decides (see `SettleGone`).
+    `is_watched`: changes are noticed as they happen; otherwise at the next rescan. `num_gone` documents of it went
+    missing at once and are kept until the user decides (see `SettleGone`).
     """
 
     path: PathText
@@ -144,13 +143,13 @@ class PageReply(Message):
     is_changed: bool = False
 
 
-ADD = Method("library.add", AddPaths, Nothing)
-RESCAN = Method("library.rescan", Nothing, Nothing)
-PRIORITISE = Method("library.prioritise", Paths, Nothing)
-UNLOCK = Method("library.unlock", Unlock, Nothing)
+ADD = Method("library.add", AddPaths, Nothing, is_repeatable=True)
+RESCAN = Method("library.rescan", Nothing, Nothing, is_repeatable=True)
+PRIORITISE = Method("library.prioritise", Paths, Nothing, is_repeatable=True)
+UNLOCK = Method("library.unlock", Unlock, Nothing, is_repeatable=True)
 SETTLE_GONE = Method("library.settle_gone", SettleGone, Removed)
 REMOVE = Method("library.remove", Paths, Removed)
-REINDEX = Method("library.reindex", Paths, Nothing)
+REINDEX = Method("library.reindex", Paths, Nothing, is_repeatable=True)
 PAUSE = Method("library.pause", Nothing, Nothing)
 RESUME = Method("library.resume", Nothing, Nothing)
 CANCEL_INDEXING = Method("library.cancel", Nothing, Nothing)

@@ -20,11 +20,16 @@ R = TypeVar("R", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[P, R]):
-    """A request by name, with the types of what goes down and what comes back."""
+    """A request by name, with the types of what goes down and what comes back.
+
+    `is_repeatable`: somebody's wish that may be carried out twice with no harm. Where an engine dies before it has
+    answered, the next one is asked.
+    """
 
     name: str
     params: type[P]
     result: type[R]
+    is_repeatable: bool = False
 
 
 class Nothing(Message):

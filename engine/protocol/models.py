@@ -116,8 +116,8 @@ class MemoryReply(Message):
 
 
 MODELS = Method("models.list", Nothing, ModelsReply)
-MODELS_ADD = Method("models.add", ModelFile, ModelEntry)
-MODELS_FORGET = Method("models.forget", ModelFile, Nothing)
+MODELS_ADD = Method("models.add", ModelFile, ModelEntry, is_repeatable=True)
+MODELS_FORGET = Method("models.forget", ModelFile, Nothing, is_repeatable=True)
 MODELS_USE = Method("models.use", ModelFile, Nothing)
 MODELS_UNLOAD = Method("models.unload", Nothing, Nothing)
 MEMORY = Method("memory.get", Nothing, MemoryReply)

@@ -28,4 +28,4 @@ class SetSettings(Message):
 PING = Method("ping", Nothing, Pong)
 SHUTDOWN = Method("shutdown", Nothing, Nothing)
 SETTINGS_GET = Method("settings.get", Nothing, SettingsReply)
-SETTINGS_SET = Method("settings.set", SetSettings, SettingsReply)
+SETTINGS_SET = Method("settings.set", SetSettings, SettingsReply, is_repeatable=True)

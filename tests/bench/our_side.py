@@ -48,6 +48,7 @@ from engine.memory.profile import Profile
 from engine.memory.profile_file import load_profile
 from engine.memory.runtime import Runtime
 from engine.memory.spread import Spread
+from engine.models.gguf import read_shape
 from tests.bench import process_marks
 from tests.bench.confined import Group
 from tests.bench.given_tokens import GivenTokens
@@ -142,14 +143,15 @@ class OurSide:
 
     def __init__(self, settings: Said, group: Group | None) -> None:
         self._group, self._ledger, self._costs = group, Ledger(), PassCosts()
-        tell_backends(_profile(settings), None)
+        profile = _profile(settings)
+        profile = replace(profile, offloads_from_tokens=tell_backends(profile, read_shape(Path(settings["model"]))))
         # The card's driver is there before what libraries take is measured.
         start_backend()
         probe_devices()
         self._runtime = Runtime(self._ledger)
         way = WAYS[settings["way"]]
         with ExitStack() as undo, way.ring():
-            planned = planned_for(settings, self._ledger)
+            planned = planned_for(settings, profile, self._ledger)
             planned = planned.placed(way.placed(planned.placement))
             n_gpu_layers = planned.placement.n_gpu_layers
             self._leases = ModelLeases(self._ledger)
@@ -260,7 +262,7 @@ class OurSide:
         return Counts(marks, num_written, streamed.read_bytes, streamed.waited_seconds)
 
 
-def planned_for(settings: Said, ledger: Ledger) -> LoadPlan:
+def planned_for(settings: Said, profile: Profile, ledger: Ledger) -> LoadPlan:
     """How the application would load the model within the limit that we are in."""
     at_once, path = settings["at_once"], Path(settings["model"])
     generation = {
@@ -271,7 +273,6 @@ def planned_for(settings: Said, ledger: Ledger) -> LoadPlan:
         "kv_disk_bytes": 0,
     }
     chosen = Settings.model_validate({"generation": generation})
-    profile = _profile(settings)
     # Nobody is here who would give a longer answer more cells.
     longest = settings["context_tokens"]
     prompt_tokens, answer_tokens = settings.get("prompt_tokens", PROMPT_TOKENS), settings.get("tokens", ANSWER_TOKENS)

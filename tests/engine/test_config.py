@@ -100,14 +100,38 @@ def test_a_table_that_is_none_costs_that_table(tmp_path: Path):
     file.write_text('generation = "hot"\n[models]\ncurrent = "/a.gguf"\n')
     store = SettingsStore(file)
     assert (store.settings.generation, store.settings.models.current) == (GenerationSettings(), "/a.gguf")
+    store.change({"generation.temperature": 0.5})
+    assert SettingsStore(file).settings == store.settings
+    assert store.problem == ""
+
+
+def test_what_could_not_be_read_can_be_assumed_and_is_written_with_the_next_change(tmp_path: Path):
+    file = tmp_path / "engine.toml"
+    file.write_text("[embedder]\nmodel = 7\n[generation]\ntemperature = 99\n")
+    store = SettingsStore(file)
+    assert [store.knows(name) for name in ("embedder.model", "embedder.device", "generation.temperature")] == [
+        False,
+        True,
+        False,
+    ]
+    store.assume({"embedder.model": "another/model"})
+    assert store.settings.embedder.model == "another/model"
+    assert "another" not in file.read_text()
+    store.change({"generation.temperature": 0.5})
+    assert SettingsStore(file).settings.embedder.model == "another/model"
 
 
 def test_a_file_that_is_no_toml_is_set_aside(tmp_path: Path):
     file = tmp_path / "engine.toml"
     file.write_text("{{{")
-    store = SettingsStore(file)
-    assert store.settings == Settings()
-    assert "engine.broken.toml" in store.problem
+    for _ in range(2):
+        # At each start until something is written.
+        store = SettingsStore(file)
+        assert store.settings == Settings()
+        assert "engine.broken.toml" in store.problem
+        assert not store.knows("embedder.model")
+    store.change({"generation.seed": 4})
+    assert store.problem == SettingsStore(file).problem == ""
     assert (tmp_path / "engine.broken.toml").read_text() == "{{{"
 
 

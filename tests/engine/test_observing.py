@@ -97,7 +97,7 @@ def test_passes_over_prompts_are_timed_also_beside_answers():
     assert (read.kind, read.size) == ("read", 128)
     assert (read.seconds, read.reading_seconds) == (pytest.approx(0.4), pytest.approx(0.1))
     homes = homes_of(SHAPE, PLACEMENT)
-    # Layers in memory were copied to the card, and are taken for that.
+    # Layers in memory were copied to the card, as llama.cpp does for 32 tokens and more, and are taken for that.
     assert read.work.copied_bytes == homes.processor_bytes > 0
     assert read.work == as_computed(homes, Profile(), prefill_work(homes, 128, 64), 128)
 

@@ -6,6 +6,7 @@ import re
 import struct
 import zlib
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from engine.core import PageView, ParsedDocument
@@ -19,6 +20,8 @@ MAX_PICTURE_PX = 4000
 WINDOW_CHARACTERS = 20_000
 # What was cited of a PDF is looked for so many pages before and after its page: each takes time to read.
 NEAR_PAGES = 5
+# And so much may have been written between two parts of a passage.
+MOST_BETWEEN = 200
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
@@ -75,24 +78,36 @@ def text_view(document: ParsedDocument, page: int | None, start: int, end: int, 
 def place_of(cited: str, text: str, start: int, end: int) -> tuple[int, int] | None:
     """Where `cited` stands in a text: at its old place, else nearest to that; None where it does not.
 
-    White space does not count: what lies between two parts of a passage is told otherwise than it stands there.
+    A passage is as long as its place, but between two parts of it there is white space for whatever stands there, a
+    rule or a comment.
     """
-    words = cited.split()
-    if text[start:end].split() == words:
+    if len(cited) == end - start and all(map(_may_be, cited, text[start:end])):
         return start, end
-    found = re.finditer(r"\s+".join(map(re.escape, words)), text)
-    return min((one.span() for one in found), key=lambda span: abs(span[0] - start), default=None)
+    pattern = "".join(_pattern_of(piece) for piece in re.split(r"(\s+)", cited.strip()))
+    return min((found.span() for found in re.finditer(pattern, text)), key=lambda at: abs(at[0] - start), default=None)
+
+
+def _may_be(ours: str, theirs: str) -> bool:
+    # Half a character is stored as a replacement (well_formed.py).
+    return ours == theirs or ours.isspace() or ours == "\N{REPLACEMENT CHARACTER}"
+
+
+def _pattern_of(piece: str) -> str:
+    if not piece.isspace():
+        return re.escape(piece)
+    return rf"[\s\S]{{1,{MOST_BETWEEN}}}?" if len(piece) > len("\n\n") else r"\s+"
 
 
 def _pdf_view(path: Path, number: int, start: int, end: int, width_px: int, limits: Limits, cited: str) -> PageView:
     with opened(path, limits) as file:
+        # Without them what is filled in is not read.
+        file.show_forms()
         place: tuple[int, int, int] | None = (number, start, end)
         if cited:
             place = _place_in_pdf(file, cited, number, start, end, limits)
         elif not 1 <= number <= len(file):
             raise DocumentUnreadable(f"The PDF has no page {number} any more.")
         number, start, end = place or (max(1, min(number, len(file))), 0, 0)
-        file.show_forms()
         with file.page(number - 1) as page:
             if page is None:
                 raise DocumentUnreadable(f"Page {number} of the PDF is damaged.")
@@ -104,14 +119,22 @@ def _pdf_view(path: Path, number: int, start: int, end: int, width_px: int, limi
 def _place_in_pdf(
     file: PdfFile, cited: str, number: int, start: int, end: int, limits: Limits
 ) -> tuple[int, int, int] | None:
-    """The page and the span that were cited, a few pages before or after where they were."""
+    """The page and the span that were cited, a few pages before or after where they were.
+
+    Of a page that is a picture its place alone counts: what is recognised there depends on what recognises it.
+    """
     near = sorted(range(number - NEAR_PAGES, number + NEAR_PAGES + 1), key=lambda other: abs(other - number))
     for other in near:
-        if 1 <= other <= len(file):
-            with file.page(other - 1) as page:
-                text = pdf.read_page(page, limits).layout.text if page is not None else ""
-            if span := place_of(cited, text, start, end):
-                return other, *span
+        if not 1 <= other <= len(file):
+            continue
+        with file.page(other - 1) as page:
+            reading = pdf.read_page(page, replace(limits, ocr=None)) if page is not None else None
+        if reading is None:
+            continue
+        if reading.is_left_out and other == number:
+            return number, start, end
+        if span := place_of(cited, reading.layout.text, start, end):
+            return other, *span
     return None
 
 

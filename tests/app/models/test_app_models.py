@@ -94,9 +94,11 @@ def test_an_engine_without_its_library_is_told_once_each_start(models, client, t
     assert models.engine_status.has_failed
 
 
-def test_a_problem_of_the_engine_is_told(client, told):
+def test_a_problem_of_the_engine_is_told(models, client):
+    problems: list[str] = []
+    models.problem_found.connect(problems.append)
     client.tell(protocol.Problem(sentence="engine.toml has a wrong value."))
-    assert told == [("warning", "engine.toml has a wrong value.", "")]
+    assert problems == ["engine.toml has a wrong value."]
 
 
 def test_closing_saves_what_was_being_written(models, client, store):

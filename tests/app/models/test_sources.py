@@ -65,9 +65,18 @@ def test_a_file_that_no_longer_holds_the_passage_shows_it_as_it_was(sources, cli
     assert client.asked(protocol.PAGE)[0].text == passage(1).text
     with qtbot.wait_signal(sources.passage_kept) as kept, qtbot.assert_not_emitted(sources.page_ready):
         client.answer(protocol.PAGE, page("else").model_copy(update={"is_changed": True}))
-    assert kept.args == [passage(1), "This file has changed: the passage is no longer in it."]
+    assert kept.args == [passage(1), "The passage is not found in this file as it is now."]
     sources.open_page(3)
     assert client.asked(protocol.PAGE)[-1].text == ""
+
+
+def test_the_page_on_which_a_passage_stands_now_has_its_mark_and_all_can_be_turned_to(sources, client):
+    sources.open_passage(1)
+    client.answer(protocol.PAGE, page("found").model_copy(update={"page": 4}))
+    for number in (3, 2, 4):
+        sources.open_page(number)
+    asked = [(wanted.page, wanted.start, bool(wanted.text)) for wanted in client.asked(protocol.PAGE)]
+    assert asked == [(2, 10, True), (3, 0, False), (2, 0, False), (2, 10, True)]
 
 
 def test_another_page_of_the_document_has_no_mark(sources, client):

@@ -408,9 +408,22 @@ def test_an_engine_that_was_started_carefully_loads_no_model_until_one_is_chosen
     models.conversation.ask("Second?")
     assert [asked.model for asked in client.asked(protocol.ASK)][-1] == "none"
     assert models.chat_model.path == ""
-    models.chat_model.use("/m.gguf")
+    # No model at all is not one that was chosen.
+    models.chat_model.use_none()
+    assert window.message_bar.isVisible()
+    client.tell(protocol.Problem(sentence="engine.toml has a wrong value."))
+    assert "started carefully" in window.message_bar.sentence
+    models.conversation.set_model("/m.gguf")
+    assert window.message_bar.sentence == "engine.toml has a wrong value."
     models.conversation.ask("Third?")
     assert [asked.model for asked in client.asked(protocol.ASK)][-1] == "/m.gguf"
+
+
+def test_a_model_that_is_used_from_its_page_ends_carefulness_in_all_chats(models, client):
+    models.conversation.be_careful(True)
+    models.model_picker.use("/m.gguf")
+    models.conversation.ask("Why?")
+    assert client.asked(protocol.ASK)[-1].model != "none"
 
 
 def test_an_engine_that_gave_up_and_was_started_all_the_same_is_no_news_any_more(window, models, client):
@@ -588,6 +601,19 @@ def test_each_chat_that_was_deleted_can_be_brought_back_the_last_one_first(windo
     undo.button.click()
     assert chats.list.model().rowCount() == 3
     assert not undo.isVisible()
+
+
+def test_the_open_chat_is_marked_again_when_the_keyboard_leaves_the_list(window, models, client):
+    for question in ("First?", "Second?", "Third?"):
+        models.conversation.new_chat()
+        finish(client, ask(models, client, question))
+    chats = window.chats
+    chats.list.setFocus()
+    chats.list.setCurrentIndex(chats.list.model().index(1, 0))
+    QTest.keyClick(chats.list, Qt.Key.Key_Delete)
+    assert chats.list.currentIndex().data() == "First?"
+    window.chat.prompt.setFocus(Qt.FocusReason.TabFocusReason)
+    assert chats.list.currentIndex().data() == models.conversation.title == "Third?"
 
 
 def test_the_palette_finds_chats_that_the_list_is_not_searched_for(window, models, client):

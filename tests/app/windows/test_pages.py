@@ -93,7 +93,24 @@ def test_a_new_collection_gets_a_name_and_a_folder_and_is_asked_from_then_on(win
     wanted = client.asked(protocol.ADD)[-1]
     assert (wanted.paths, wanted.collection) == (("/sales",), "Sales & Marketing")
     assert models.conversation.collection == "Sales & Marketing"
-    assert "Sales && Marketing" in window.chat.collection_picker.text()
+    assert window.chat.collection_picker.text() == " Sales && Marketing"
+    # A reply that was on its way when it was made does not know it yet.
+    tell_library(client, COLLECTION)
+    assert models.conversation.collection == "Sales & Marketing"
+    assert window.chat.collection_picker.text() == " Sales && Marketing"
+
+
+def test_a_collection_that_is_there_keeps_its_spelling(window, client, models):
+    tell_library(client, COLLECTION)
+    window.add(("/more",), "documents", is_asked=True)
+    assert client.asked(protocol.ADD)[-1].collection == models.conversation.collection == "Documents"
+
+
+def test_a_collection_that_could_not_be_made_is_not_asked(window, client, models):
+    tell_library(client, COLLECTION)
+    window.add(("/gone",), "New", is_asked=True)
+    client.refuse(protocol.ADD, "/gone does not exist.", "NothingThere", "")
+    assert models.conversation.collection is None
 
 
 def test_a_collection_that_is_gone_is_not_what_new_chats_ask(window, client, models):

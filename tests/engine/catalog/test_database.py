@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalog import Catalog, database, migrations
+from engine.catalog import Catalog, database
 from engine.catalog.database import Database
 from engine.catalog.migrations import MIGRATIONS
 from engine.core import FoundFile
@@ -104,6 +104,8 @@ def test_a_failed_migration_leaves_the_old_shape(file: Path, monkeypatch: pytest
         connection.execute("CREATE TABLE half (a)")
         raise RuntimeError("power cut")
 
+    from engine.catalog import migrations
+
     monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, m002_half))
     with pytest.raises(RuntimeError):
         Database(file)
@@ -126,18 +128,23 @@ def test_no_id_of_a_catalogue_that_is_gone_is_given_again(tmp_path: Path) -> Non
     assert len(given[0] | given[1]) == 200
 
 
-def test_documents_of_a_catalogue_of_before_keep_their_ids(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as before:
-        before.setattr(migrations, "MIGRATIONS", MIGRATIONS[:6])
-        old = Catalog(Database(file))
-        old.add_documents([FoundFile("/docs/a", 1, 1)])
-        old.close()
+def test_nor_is_one_that_was_given_after_the_copy_that_was_put_back(tmp_path: Path) -> None:
+    file, copy = tmp_path / "catalog.sqlite", tmp_path / "copy.sqlite"
+    given = list[set[int]]()
+    for name in ("before", "lost", "after"):
+        catalog = Catalog(Database(file))
+        catalog.add_documents(FoundFile(f"/docs/{name}{number}", 1, 1) for number in range(50))
+        given.append({document.document_id for document in catalog.documents()[0]})
+        catalog.close()
+        if name == "before":
+            copy.write_bytes(file.read_bytes())
+        if name == "lost":
+            file.write_bytes(copy.read_bytes())
+        time.sleep(0.1)
 
-    catalog = Catalog(Database(file))
-    catalog.add_documents([FoundFile("/docs/b", 1, 1)])
-
-    assert [document.document_id for document in catalog.documents()[0]] == [1, 2]
-    catalog.close()
+    assert given[0] < given[1]
+    assert given[0] < given[2]
+    assert (given[1] - given[0]).isdisjoint(given[2])
 
 
 def test_what_is_not_committed_is_seen_by_the_writing_thread_alone(file: Path) -> None:

@@ -22,15 +22,21 @@ def unset(monkeypatch: pytest.MonkeyPatch) -> None:
     del os.environ[VARIABLE]
 
 
-@pytest.mark.parametrize("shape", [None, DENSE])
-def test_backends_copy_layers_as_soon_as_that_pays_on_this_machine(shape):
-    tell_backends(BESIDE_A_CARD, shape)
+def test_backends_copy_layers_as_soon_as_that_pays_on_this_machine():
+    assert tell_backends(BESIDE_A_CARD, DENSE) == 4
     assert os.environ[VARIABLE] == "4"
+    # They have been told.
+    assert tell_backends(replace(BESIDE_A_CARD, processor_rate=1e10), DENSE) == 4
 
 
-def test_for_a_mixture_and_for_whoever_has_set_it_everything_stays():
-    tell_backends(BESIDE_A_CARD, replace(DENSE, expert_share=0.9))
+@pytest.mark.parametrize("shape", [None, replace(DENSE, expert_share=0.9)])
+def test_for_a_mixture_and_where_no_model_is_chosen_the_rule_stays(shape):
+    assert tell_backends(BESIDE_A_CARD, shape) == 32
     assert VARIABLE not in os.environ
-    os.environ[VARIABLE] = "17"
-    tell_backends(BESIDE_A_CARD, None)
-    assert os.environ[VARIABLE] == "17"
+
+
+def test_what_somebody_has_set_stays():
+    for value, holds in (("17", 17), ("many", 32)):
+        os.environ[VARIABLE] = value
+        assert tell_backends(BESIDE_A_CARD, DENSE) == holds
+        assert os.environ[VARIABLE] == value

@@ -97,15 +97,15 @@ BESIDE_A_CARD = replace(PROFILE, processor_rate=3.17e11, ram_bytes_per_s=92e9, h
 
 
 def test_from_how_many_tokens_on_layers_are_copied_follows_from_the_machine():
-    assert BESIDE_A_CARD.offloads_from_tokens == 4
-    assert replace(BESIDE_A_CARD, host_to_device_bytes_per_s=25e9).offloads_from_tokens == 9
-    assert replace(BESIDE_A_CARD, host_to_device_bytes_per_s=1e9).offloads_from_tokens == 32
-    assert replace(BESIDE_A_CARD, host_to_device_bytes_per_s=1e12).offloads_from_tokens == 2
+    assert BESIDE_A_CARD.worth_offloading_tokens == 4
+    assert replace(BESIDE_A_CARD, host_to_device_bytes_per_s=25e9).worth_offloading_tokens == 9
+    assert replace(BESIDE_A_CARD, host_to_device_bytes_per_s=1e9).worth_offloading_tokens == 32
+    assert replace(BESIDE_A_CARD, host_to_device_bytes_per_s=1e12).worth_offloading_tokens == 2
 
 
-def test_a_step_of_a_few_answers_is_computed_on_the_device_where_copying_layers_is_faster():
+def test_a_step_of_as_many_answers_as_llama_was_told_is_computed_on_the_device():
     split = Homes(processor_bytes=10e9, device_bytes=5e9)
-    rates = replace(BESIDE_A_CARD, ram_bytes_per_s=20e9)
+    rates = replace(BESIDE_A_CARD, offloads_from_tokens=4)
     three, four = (as_computed(split, rates, decode_work(split, answers, 0), answers) for answers in (3, 4))
     assert (three.copied_bytes, four.copied_bytes) == (0, 10e9)
     assert as_computed(replace(split, is_repacked=False), rates, decode_work(split, 4, 0), 4).copied_bytes == 0

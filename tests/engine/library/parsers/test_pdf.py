@@ -291,6 +291,8 @@ def test_what_was_filled_into_a_form_is_read(parsed, tmp_path):
 
     start = text.index("Köln")
     ((x0, y0, x1, y1),) = view(path, 1, start, start + 4, 400, Limits()).marks
+    cited = view(path, 1, start, start + 4, 400, Limits(), text[start : start + 4])
+    assert (cited.marks, cited.is_changed) == (((x0, y0, x1, y1),), False)
     assert (x0, x1) == pytest.approx((100 / 595, 300 / 595), abs=0.01)
     assert (y0, y1) == pytest.approx((1 - 580 / 842, 1 - 560 / 842), abs=0.01)
 

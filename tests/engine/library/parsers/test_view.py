@@ -162,6 +162,22 @@ def test_of_several_places_the_nearest_to_the_old_one_is_marked(tmp_path: Path):
     assert page.mark_start == text.rindex("yes")
 
 
+@pytest.mark.parametrize("between", ["---", "<!-- todo: rewrite this -->", '<a name="notice"></a>'])
+def test_a_file_that_is_as_it_was_holds_what_was_cited_of_two_parts_with_markup_between(tmp_path: Path, between: str):
+    path = tmp_path / "notes.md"
+    path.write_text(f"# One\n\nThe first part.\n\n{between}\n\n## Two\n\nThe second part.\n")
+    text = families.parse(path, Limits()).pages[0].text
+    start, gap, end = text.index("The first"), text.index("The first part.") + 15, text.index("second part.") + 12
+    after = text.index("Two")
+    words = text[start:gap] + "\n\n" + " " * (after - gap - 2) + text[after:end]
+    page = view(path, None, start, end, 600, Limits(), words)
+    assert (page.is_changed, page.mark_start, page.mark_end) == (False, start, end)
+    path.write_text(f"# Nought\n\nMore.\n\n# One\n\nThe first part.\n\n{between}\n\n## Two\n\nThe second part.\n")
+    moved = view(path, None, start, end, 600, Limits(), words)
+    assert not moved.is_changed
+    assert moved.text[moved.mark_start : moved.mark_end].endswith("The second part.")
+
+
 def test_nothing_is_marked_of_a_file_that_no_longer_holds_what_was_cited(tmp_path: Path):
     path = tmp_path / "notes.md"
     path.write_text("Three months' notice, and so on for some time.")
