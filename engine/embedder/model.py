@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Protocol
 
@@ -221,10 +221,15 @@ class Embedder:
         somebody_waits = (lambda: not self._giving_way.is_free) if gives_way else trial.nobody_waits
         beside = Growth()
         try:
-            with self._growing() as beside:
-                model = backends.load(self.spec)
-                chosen = trial.choose(model, self.identity, self._settings, self._cache, somebody_waits=somebody_waits)
-                return chosen.model.for_workers(chosen.setup.num_workers), chosen.setup, beside
+            # Weights are entered by themselves when it is at work (`_enter`), and are no part of what is beside them.
+            with ExitStack() as weights, self._growing() as beside:
+                chosen = trial.choose(
+                    backends.load(self.spec), self.identity, self._settings, self._cache, somebody_waits=somebody_waits
+                )
+                models = chosen.model.for_workers(chosen.setup.num_workers)
+                in_memory = models[0].num_bytes - models[0].mapped_bytes
+                weights.callback(self._ledger.take("embedder", "weights on trial", "ram", in_memory).release)
+            return models, chosen.setup, beside
         except BaseException:
             beside.release()
             raise
