@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
+import shutil
 import tempfile
 import threading
 import warnings
@@ -313,11 +314,10 @@ class SettingsStore:
                 section[key] = list(value) if isinstance(value, tuple) else value
         with _room_wanted(self._file.parent):
             if self._unreadable:
-                # For the user to look at.
-                os.replace(self._file, _aside(self._file))
-                self._unreadable = ""
+                # For the user to look at. A copy: without room for what comes in its place, nothing is changed.
+                shutil.copyfile(self._file, _aside(self._file))
             write_atomically(self._file, tomlkit.dumps(document).encode())
-        self._document = document
+        self._document, self._unreadable = document, ""
 
 
 def write_atomically(file: Path, content: bytes) -> None:

@@ -35,7 +35,9 @@ _COVERED = "EXISTS (SELECT 1 FROM roots r WHERE {path} >= r.first AND {path} < r
 class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader, IndexReader):
     """Reads as `CatalogReader` and `ScopeReader`, and writes."""
 
-    _has_new_ids = False
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._opened_ms = round(time.time() * 1000)
 
     @classmethod
     def open(cls, library: Path) -> Catalog:
@@ -162,13 +164,11 @@ class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader, IndexReader
     def add_documents(self, files: Iterable[FoundFile]) -> None:
         """Enters new files as pending; paths that are known already stay as they are."""
         with self._database.transaction() as writer:
-            if not self._has_new_ids:
-                _begin_ids_at(writer, round(time.time() * 1000))
+            _begin_ids_at(writer, self._opened_ms)
             writer.executemany(
                 "INSERT INTO documents (path, size_bytes, mtime_ns) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                 ((os.fsencode(file.path), file.size_bytes, file.mtime_ns) for file in files),
             )
-        self._has_new_ids = True
 
     def relocate(self, document_id: int, file: FoundFile) -> None:
         """The document lies at another path now; its id, rows and state stay."""
@@ -291,7 +291,7 @@ def _shown(path: str) -> str:
 
 
 def _begin_ids_at(writer: sqlite3.Connection, least: int) -> None:
-    """Ids of documents go on above `least`, the time in milliseconds: no catalogue of before has given these.
+    """Ids of documents go on above `least`, a time in milliseconds: no catalogue of before has given these.
 
     Chats, runs and kept keys and values outlive a catalogue that is lost, moved away, or put back from a copy: what
     they cite by id must not become another file.

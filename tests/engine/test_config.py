@@ -135,6 +135,19 @@ def test_a_file_that_is_no_toml_is_set_aside(tmp_path: Path):
     assert (tmp_path / "engine.broken.toml").read_text() == "{{{"
 
 
+def test_what_cannot_be_read_stays_so_where_nothing_can_be_written_in_its_place(tmp_path: Path, monkeypatch):
+    file = tmp_path / "engine.toml"
+    file.write_text("{{{")
+    store = SettingsStore(file)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", _no_space)
+        with pytest.raises(DiskFull):
+            store.change({"generation.temperature": 0.9})
+    assert file.read_text() == "{{{"
+    for each in (store, SettingsStore(file)):
+        assert not each.knows("embedder.model")
+
+
 def test_a_change_that_could_not_be_written_does_not_come_along_with_the_next(tmp_path: Path, monkeypatch):
     file = tmp_path / "engine.toml"
     store = SettingsStore(file)
