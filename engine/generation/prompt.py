@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from itertools import chain
-from typing import Protocol
 
 import resources
 from engine.core import Passage
@@ -22,6 +21,7 @@ from engine.generation.conversation import EvidencePassage, Turn, asking, first_
 from engine.generation.ordering import Order, along_kept
 from engine.generation.segment import Segment
 from engine.generation.speaker import Speaker
+from engine.generation.trail import Trail, after, whole
 
 # A passage cut shorter than this says nothing.
 MIN_PASSAGE_TOKENS = 24
@@ -31,17 +31,6 @@ EVIDENCE_SHARE = 0.25
 # And what the user wants of every answer, with our own words, at most this share.
 WISHES_SHARE = 1 / 3
 _FULL, _SHORT = "prompts/answer.txt", "prompts/answer_short.txt"
-
-
-class Trail(Protocol):
-    """A prompt's beginning that is kept, but for a short end unless it `is_whole`."""
-
-    @property
-    def is_whole(self) -> bool: ...
-
-    def then(self, segment: Segment) -> Trail | None:
-        """With one segment more; None where that is not kept."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,17 +139,14 @@ def _order(prompt: Prompt, scores: Sequence[float], speaker: Speaker, reordering
     """The order in which the passages of this prompt had better be read."""
     places = [place for place, segment in enumerate(prompt.segments) if segment.kind == "passage"]
     first = places[-len(prompt.passages)]
-    start: Trail | None = reordering.trail
-    for segment in prompt.segments[:first]:
-        start = start and start.then(segment)
+    start = after(reordering.trail, prompt.segments[:first])
 
     @cache
     def block(place: int, number: int) -> Segment:
         return speaker.segment(prompt.passages[place].block(number))
 
     def follow(trail: Trail, place: int, number: int) -> Trail | None:
-        further = trail.then(block(place, number))
-        return further if further and further.is_whole else None
+        return whole(trail.then(block(place, number)))
 
     lengths = [len(prompt.segments[first + place].tokens) for place in range(len(prompt.passages))]
     uses = [reordering.uses(passage) for passage in prompt.passages]

@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from engine.generation.knowledge_tree import MIN_PIECE_TOKENS, Node, Piece, walk
 from engine.generation.segment import Segment
+
+
+class Trail(Protocol):
+    """A prompt's beginning that is kept, but for a short end unless it `is_whole`."""
+
+    @property
+    def is_whole(self) -> bool: ...
+
+    def then(self, segment: Segment) -> Trail | None:
+        """With one segment more; None where that is not kept."""
+        ...
+
+
+def after(trail: Trail | None, segments: Iterable[Segment]) -> Trail | None:
+    """With these more."""
+    for segment in segments:
+        trail = trail and trail.then(segment)
+    return trail
+
+
+def whole(trail: Trail | None) -> Trail | None:
+    """The same, unless its end is not found."""
+    return trail if trail and trail.is_whole else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Protocol
 from engine.config import GenerationSettings
 from engine.generation.ordering import along_kept
 from engine.generation.segment import Segment, tokens_of
-from engine.generation.trail import KeptTrail
+from engine.generation.trail import Trail, after, whole
 from tests.bench.llama_peer import LlamaProcess
 from tests.bench.llama_server import DEFAULT_SLOTS, LlamaServer
 from tests.bench.our_generation import OurGeneration, greedy
@@ -121,13 +121,10 @@ class Ours:
     def _order(self, ask: Ask) -> Sequence[int]:
         keeper, begun = self.generation.keeper, time.perf_counter()
         assert keeper is not None
-        start = keeper.trail()
-        for segment in ask.before:
-            start = start and start.then(segment)
+        start = after(keeper.trail(), ask.before)
 
-        def follow(trail: KeptTrail, place: int, _: int) -> KeptTrail | None:
-            further = trail.then(ask.passages[place])
-            return further if further and further.is_whole else None
+        def follow(trail: Trail, place: int, _: int) -> Trail | None:
+            return whole(trail.then(ask.passages[place]))
 
         lengths = [len(passage.tokens) for passage in ask.passages]
         uses = [self._uses[passage] for passage in ask.passages]

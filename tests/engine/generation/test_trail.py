@@ -9,15 +9,9 @@ import pytest
 
 from engine.generation import knowledge_tree
 from engine.generation.knowledge import KnowledgeKeeper
-from engine.generation.segment import Segment, tokens_of
-from engine.generation.trail import KeptTrail
+from engine.generation.segment import tokens_of
+from engine.generation.trail import after
 from tests.helpers.kept import Room, passage, turn
-
-
-def after(trail: KeptTrail | None, *segments: Segment) -> KeptTrail | None:
-    for segment in segments:
-        trail = trail and trail.then(segment)
-    return trail
 
 
 def test_a_beginning_is_followed_as_far_as_a_look_at_all_of_it_finds_it(tmp_path: Path):
@@ -32,7 +26,7 @@ def test_a_beginning_is_followed_as_far_as_a_look_at_all_of_it_finds_it(tmp_path
     num_whole = num_short = 0
     for _ in range(400):
         beginning = [turn(0, 32), *chance.choices(pool, k=chance.randint(0, 4))]
-        trail = after(room.keeper.trail(), *beginning)
+        trail = after(room.keeper.trail(), beginning)
         is_whole = room.keeper.peek(beginning) == len(tokens_of(beginning))
         assert is_whole == bool(trail and trail.is_whole)
         num_whole += is_whole
@@ -46,15 +40,15 @@ def test_what_all_orders_begin_with_is_hashed_once(tmp_path: Path, monkeypatch: 
     room = Room(tmp_path)
     room.keeper.set_budgets(4096, 0, 0)
     room.ask([turn(0, 32), passage(1), passage(2)])
-    begun = after(room.keeper.trail(), turn(0, 32))
+    begun = after(room.keeper.trail(), [turn(0, 32)])
     assert begun
     hashed: list[bytes] = []
     digest_of = knowledge_tree.digest_of
     monkeypatch.setattr(knowledge_tree, "digest_of", lambda data: (hashed.append(data), digest_of(data))[1])
     one, other = passage(1), passage(2)
-    assert after(begun, one, other)
-    assert not after(begun, other, one)
-    assert not after(begun, other)
+    assert after(begun, [one, other])
+    assert not after(begun, [other, one])
+    assert not after(begun, [other])
     assert len(hashed) == 2
     room.close()
 
