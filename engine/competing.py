@@ -137,7 +137,8 @@ class Competitors:
         if all(span.state != "loading" for span in spans if span.tier == "ram"):
             self._foreseen.note(coarse((span for span in held if span.what != FREED), grain_bytes))
             self._look_at_the_rest(held)
-        rest = Span(OWNER, "of late, or not accounted for", "ram", self._rest_bytes(held))
+        rest_bytes = self._rest_bytes(held) + self._ledger.reserved_bytes("ram")
+        rest = Span(OWNER, "of late, promised, or not accounted for", "ram", rest_bytes)
         return coarse((*staying, rest) if rest.num_bytes else staying, grain_bytes)
 
     def _look_at_the_rest(self, held: Iterable[Span]) -> None:

@@ -45,7 +45,7 @@ BATCHES = "batches being computed"
 _REMEMBERED = 64
 # Documents take so long before torch is loaded for them, which takes about as much; a few changed files never do.
 WORTH_LOADING_SECONDS = 5.0
-# What it brings, and is told of beforehand.
+# What it brings, and is promised beforehand.
 COMING_BYTES = 256 * MIB
 # So much must be free then. Where a model is streamed it never is: layers that torch pushed out would cost answers more
 # than documents gain.
@@ -262,9 +262,12 @@ class Embedder:
             self._loading.release()
 
     def _replace_by_whole(self) -> None:
-        coming = self._ledger.take("runtime", "room for what embeds many documents", "ram", COMING_BYTES)
+        before_bytes = self._held_bytes()
         try:
-            with self._around_loading():
+            with (
+                self._around_loading(),
+                self._ledger.promised("ram", lambda: COMING_BYTES - self._held_bytes() + before_bytes),
+            ):
                 found = self._whole(gives_way=True)
         except PutOff:
             log.info("torch is loaded for documents when the question that came meanwhile is answered")
@@ -273,12 +276,14 @@ class Embedder:
             log.warning("the embedding model goes on without torch: %s", error)
             self._light_seconds = float("-inf")
             return
-        finally:
-            coming.release()
         with self._turnstile.keep_out():
             self._leave()
             self._begin(*found)
         settle()
+
+    def _held_bytes(self) -> int:
+        """Of memory, by libraries and by models like this one."""
+        return sum(self._ledger.held_bytes("ram", owner, is_mapped=False) for owner in ("runtime", "embedder"))
 
     def move(self, to: Place) -> None:
         """Has it computed there from the next batch on; waits for the batches that are being computed.

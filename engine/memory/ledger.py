@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
@@ -112,6 +112,7 @@ class Ledger:
     _measures: dict[Lease, Measure] = field(default_factory=dict)
     _looked_at: float = float("-inf")
     _reservations: set[Reservation] = field(default_factory=set)
+    _promises: tuple[tuple[Tier, Measure], ...] = ()
     _lock: threading.Lock = field(default_factory=threading.Lock)
     # One look after another, each in the order in which the measures were entered.
     _looking: threading.RLock = field(default_factory=threading.RLock)
@@ -142,13 +143,25 @@ class Ledger:
         """
         if num_bytes < 0:
             raise ValueError(f"{num_bytes} bytes cannot be reserved")
-        reservation = Reservation(self, tier, num_bytes)
+        reservation, promised_bytes = Reservation(self, tier, num_bytes), self._promised(tier)
         with self._lock:
-            wanted = self._counted(tier) + self._reserved(tier) + num_bytes
+            wanted = self._counted(tier) + self._reserved(tier) + promised_bytes + num_bytes
             if num_bytes and budget_bytes is not None and wanted > budget_bytes:
                 return None
             self._reservations.add(reservation)
         return reservation
+
+    @contextmanager
+    def promised(self, tier: Tier, coming: Measure) -> Iterator[None]:
+        """In the block something comes whatever any budget says; `coming` tells how much of it is not there yet."""
+        promise = tier, coming
+        with self._lock:
+            self._promises = (*self._promises, promise)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._promises = tuple(other for other in self._promises if other is not promise)
 
     def measure(
         self,
@@ -200,8 +213,9 @@ class Ledger:
 
     def reserved_bytes(self, tier: Tier) -> int:
         """What is promised in a tier and held by nobody yet."""
+        promised_bytes = self._promised(tier)
         with self._lock:
-            return self._reserved(tier)
+            return self._reserved(tier) + promised_bytes
 
     def holds(self, lease: Lease) -> bool:
         """Whether its bytes have not been given back."""
@@ -216,6 +230,10 @@ class Ledger:
             lease.span, lease.is_counted = replace(lease.span, owner=owner, what=what), is_counted
         self.on_change()
         return True
+
+    def _promised(self, tier: Tier) -> int:
+        """Not under the lock: what comes is told by what is held."""
+        return sum(max(0, coming()) for of_tier, coming in self._promises if of_tier == tier)
 
     # --- under the lock ---
 

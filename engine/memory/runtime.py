@@ -22,6 +22,14 @@ BASE, LIBRARIES, FREED = "interpreter and libraries", "libraries' files", "freed
 OTHER_PROCESSES = ("parsers",)
 
 
+@dataclass(slots=True, eq=False)
+class _Growing:
+    """Something that is being loaded: what was unknown before it, and how much of it has come by the last look."""
+
+    before_bytes: int
+    num_bytes: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Remainder:
     """What the process holds and the ledger does not know; less than nothing where the ledger says too much.
@@ -70,27 +78,35 @@ class Runtime:
         ledger.look()
         ledger.measure(OWNER, LIBRARIES, "ram", self._library_bytes, is_mapped=True)
         self._unmeasured: list[str] = []
+        # Whatever more there is belongs to the one that began last.
+        self._growing: tuple[_Growing, ...] = ()
         ledger.growing = self.growing
 
     @contextmanager
     def growing(self, owner: str, what: str) -> Iterator[Growth]:
         """Enters what the process grows by in the block, beyond what others enter meanwhile.
 
+        Until it ends, as much as there is counts as the runtime's: it takes seconds, in which the ledger is read.
         Where something else is being loaded at the time, the two cannot be told apart: then it is entered as the
         runtime's, when that is done (`settle`).
         """
         growth = Growth()
-        is_quiet, before = self._is_quiet, self._unknown_bytes()
+        is_quiet, growing = self._is_quiet, _Growing(self._unknown_bytes())
+        lease = self._begin(growing, what) if is_quiet else None
         try:
             yield growth
         finally:
             # What was made only on the way is no part of it.
             gc.collect()
+            self._ledger.look()
             with self._lock:
-                if is_quiet and self._is_quiet:
-                    growth.lease = self._enter(owner, what, self._unknown_bytes() - before)
+                self._growing = tuple(other for other in self._growing if other is not growing)
+                if lease is not None and self._is_quiet:
+                    growth.lease = self._enter(owner, what, growing.num_bytes)
                 else:
                     self._unmeasured.append(what)
+            if lease is not None:
+                lease.release()
 
     def settle(self) -> bool:
         """Enters what grew while it could not be told from something else; False where it still cannot."""
@@ -103,6 +119,16 @@ class Runtime:
     def unnamed_bytes(self) -> int:
         """What the process keeps and the ledger does not know, by its last look; less than 0 where it says too much."""
         return remainder(self._ledger, self._process()).kept_bytes
+
+    def _begin(self, growing: _Growing, what: str) -> Lease:
+        def so_far() -> int:
+            if self._growing[-1:] == (growing,):
+                growing.num_bytes = max(0, self._unknown_now() + growing.num_bytes - growing.before_bytes)
+            return growing.num_bytes
+
+        with self._lock:
+            self._growing = (*self._growing, growing)
+        return self._ledger.measure(OWNER, f"{what}, being loaded", "ram", so_far)
 
     def _enter(self, owner: str, what: str, num_bytes: int) -> Lease | None:
         if num_bytes <= 0:
@@ -128,6 +154,10 @@ class Runtime:
 
     def _unknown_bytes(self) -> int:
         self._ledger.look()
+        return self._unknown_now()
+
+    def _unknown_now(self) -> int:
+        """The same by the last look."""
         process = self._process()
         if process.tells_kinds:
             return remainder(self._ledger, process).kept_bytes

@@ -227,3 +227,16 @@ def test_what_is_no_budgets_is_held_and_leaves_room_for_others():
     assert (ledger.held_bytes("ram"), ledger.counted_bytes("ram")) == (90, 20)
     assert ledger.reserve("ram", 80, budget_bytes=100) is not None
     assert ledger.reserve("ram", 1, budget_bytes=100) is None
+
+
+def test_what_is_bound_to_come_is_nobody_elses_until_it_is_there():
+    ledger = Ledger()
+    with ledger.promised("ram", lambda: 100 - ledger.held_bytes("ram", "runtime")):
+        assert (ledger.reserved_bytes("ram"), ledger.reserved_bytes("gpu")) == (100, 0)
+        assert ledger.reserve("ram", 60, 150) is None
+        ledger.take("runtime", "torch", "ram", 70)
+        assert ledger.reserved_bytes("ram") == 30
+        ledger.take("runtime", "more than was thought", "ram", 70)
+        assert ledger.reserved_bytes("ram") == 0
+        assert ledger.held_bytes("ram") == 140
+    assert ledger.reserved_bytes("ram") == 0

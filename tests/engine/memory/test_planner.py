@@ -255,7 +255,6 @@ def _names_an_owner(call: ast.Call) -> bool:
     takes = isinstance(call.func, ast.Attribute) and call.func.attr in {
         "take",
         "_take",
-        "reserve",
         "measure",
         "growing",
     }

@@ -95,6 +95,42 @@ def test_imports_within_imports_count_once(machine: Machine):
     assert (told(ledger)["torch"], told(ledger)["transformers"]) == (50, 15)
 
 
+def test_what_has_come_so_far_is_entered_while_it_grows(machine: Machine):
+    ledger, runtime = started(machine)
+    machine.anonymous += 7
+    with ledger.growing("embedder", "tokenizers") as growth:
+        machine.anonymous += 30
+        assert unknown(ledger, machine) == 7
+        assert told(ledger)["tokenizers, being loaded"] == 30
+        with ledger.growing("runtime", "torch"):
+            machine.anonymous += 50
+            weights = ledger.take("weights", "on trial", "ram", 20)
+            machine.anonymous += 20
+            assert unknown(ledger, machine) == 7
+            assert (told(ledger)["tokenizers, being loaded"], told(ledger)["torch, being loaded"]) == (30, 50)
+        weights.release()
+        machine.anonymous -= 20 + 10
+        assert unknown(ledger, machine) == 7
+        assert told(ledger)["tokenizers, being loaded"] == 20
+    assert (ledger.held_bytes("ram", "embedder"), told(ledger)["torch"]) == (20, 50)
+    assert not any("being loaded" in what for what in told(ledger))
+    growth.release()
+    assert runtime.unnamed_bytes() == 27
+
+
+def test_imports_at_once_that_end_in_any_order_count_once(machine: Machine):
+    ledger, runtime = started(machine)
+    first, second = ledger.growing("runtime", "lancedb"), ledger.growing("runtime", "torch")
+    first.__enter__()
+    machine.anonymous += 10
+    second.__enter__()
+    machine.anonymous += 50
+    first.__exit__(None, None, None)
+    machine.anonymous += 5
+    second.__exit__(None, None, None)
+    assert (told(ledger)["lancedb"], told(ledger)["torch"], runtime.unnamed_bytes()) == (10, 55, 0)
+
+
 def test_an_owner_that_cannot_count_gives_back_what_was_measured(machine: Machine):
     ledger, _ = started(machine)
     with ledger.growing("embedder", "tokenizers") as growth:
