@@ -6,18 +6,18 @@ was told is never changed, whatever passages come later.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.core import Citation
-from engine.generation.citations import Renumbering, parse_citations
-from engine.generation.ordering import Order
+from engine.generation.citations import Renumbering, citations_among
 
 
 @dataclass(slots=True)
 class _Piece:
     """`start` is where it begins in the whole text, None until it has a character."""
 
-    order: Order
+    numbers: Mapping[int, int]
     stream: Renumbering
     start: int | None = None
     written: str = ""
@@ -26,9 +26,9 @@ class _Piece:
 class AnswerText:
     """One answer; fed with what the model writes, it says what is new to tell."""
 
-    def __init__(self, order: Order) -> None:
-        """`order[n]` is the place in the evidence of what the model knows as passage n + 1."""
-        self._pieces = [_Piece(order, Renumbering(order))]
+    def __init__(self, numbers: Mapping[int, int]) -> None:
+        """`numbers` tells the places in the evidence of the passages, by the numbers that the model knows."""
+        self._pieces = [_Piece(numbers, Renumbering(numbers))]
         self.text = ""
 
     @property
@@ -45,10 +45,10 @@ class AnswerText:
         """What was held back because it could still have become a citation."""
         return self._told(self._pieces[-1].stream.finish())
 
-    def go_on(self, order: Order) -> str:
+    def go_on(self, numbers: Mapping[int, int]) -> str:
         """A new piece begins, in which more passages can be cited; what was held back of the last one."""
         rest = self.finish()
-        self._pieces.append(_Piece(order, Renumbering(order)))
+        self._pieces.append(_Piece(numbers, Renumbering(numbers)))
         return rest
 
     def citations(self) -> tuple[Citation, ...]:
@@ -59,7 +59,8 @@ class AnswerText:
         for piece, following in zip(reversed(self._pieces), reversed(ends), strict=True):
             end = end if following is None else following
             if piece.start is not None:
-                found[:0] = _citations(self.text[piece.start : end], piece.order, piece.start)
+                text, places = self.text[piece.start : end], frozenset(piece.numbers.values())
+                found[:0] = citations_among(text, places, piece.start)
                 end = piece.start
         return tuple(found)
 
@@ -72,9 +73,3 @@ class AnswerText:
             text = joint + text
         self.text += text
         return text
-
-
-def _citations(text: str, order: Order, offset: int) -> list[Citation]:
-    places = frozenset(order)
-    found = parse_citations(text, max(places, default=-1) + 1)
-    return [Citation(each.marker, each.passage, each.offset + offset) for each in found if each.passage in places]

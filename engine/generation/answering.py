@@ -18,7 +18,7 @@ from engine.events import (
     Publish,
     TokensGenerated,
 )
-from engine.generation.citations import citations_of_quotes, parse_citations, renumbered
+from engine.generation.citations import citations_among, citations_of_quotes, renumbered
 from engine.generation.conversation import EvidencePassage, Turn, transcript_of
 from engine.generation.going_on import Addition
 from engine.generation.pieces import Pieces
@@ -196,8 +196,8 @@ class Answering:
     def _read(self, written: Written) -> Alternative:
         """One text with its citations; the reader's quotes stand in for citations that cannot be parsed."""
         prompt, quotes = self._prompt, self.evidence.quotes
-        text = renumbered(written.text, prompt.order)
-        citations = parse_citations(text, len(prompt.passages)) or citations_of_quotes(quotes, len(text))
+        text = renumbered(written.text, prompt.numbers)
+        citations = citations_among(text, frozenset(prompt.numbers.values())) or citations_of_quotes(quotes, len(text))
         # As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of.
         question = self.in_flight.question.text
         turn = Turn(
@@ -207,6 +207,8 @@ class Answering:
             written.tokens,
             self._speaker.fingerprint,
             asked_on=prompt.asked_on,
+            first_number=prompt.first_number,
+            also=prompt.also,
         )
         return Alternative(text, citations, written.finish_reason, transcript_of(turn))
 

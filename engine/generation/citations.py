@@ -1,12 +1,13 @@
 """Markers such as "[2]" or "[1, 3]" in an answer, which passages they point to, and by which numbers people know those.
 
-A model numbers the passages as it read them; people see them numbered as they were found.
+A model numbers the passages as it read them, on from those of earlier turns; people see them numbered as they were
+found for this question.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from engine.core import Citation, Quote
 
@@ -37,14 +38,30 @@ def citations_of_quotes(quotes: Sequence[Quote], offset: int) -> tuple[Citation,
     return tuple(Citation(f"[{passage + 1}]", passage, offset) for passage in passages)
 
 
-def renumbered(text: str, order: Sequence[int]) -> str:
+def citations_among(text: str, places: Collection[int], offset: int = 0) -> tuple[Citation, ...]:
+    """The citations of the passages at these places of the evidence, in a text that begins at `offset` of the whole."""
+    found = parse_citations(text, max(places, default=-1) + 1)
+    return tuple(Citation(one.marker, one.passage, one.offset + offset) for one in found if one.passage in places)
+
+
+def renumbered(text: str, numbers: Mapping[int, int]) -> str:
     """The text with "[n]" for the passage that is the n-th of the evidence, where it said where that was read.
 
-    `order[k]` is the place in the evidence of passage k + 1 as it was read.
+    `numbers` tells the places in the evidence of what the model knows by its own numbers. What it cites beside them
+    (an earlier turn's passage, or one that it made up) must not come to point to what people know by that number.
     """
     pieces, at = [], 0
     for match in _markers(text):
-        pieces += [text[at : match.start()], _NUMBER.sub(lambda number: _renumbered(number[0], order), match[0])]
+        pieces += [text[at : match.start()], _renumbered(match[0], numbers)]
+        at = match.end()
+    return "".join((*pieces, text[at:]))
+
+
+def without_markers(text: str) -> str:
+    """The text without a citation in it."""
+    pieces, at = [], 0
+    for match in _markers(text):
+        pieces.append(text[at : match.start()].removesuffix(" "))
         at = match.end()
     return "".join((*pieces, text[at:]))
 
@@ -52,9 +69,9 @@ def renumbered(text: str, order: Sequence[int]) -> str:
 class Renumbering:
     """`renumbered` for a text that is still being written; holds back what could still become a marker, or code."""
 
-    def __init__(self, order: Sequence[int]) -> None:
-        self._order = order
-        self._changes = tuple(order) != tuple(range(len(order)))
+    def __init__(self, numbers: Mapping[int, int]) -> None:
+        self._numbers = numbers
+        self._changes = any(number != place + 1 for number, place in numbers.items())
         # Behind the last line that is told for good, and how much of it is told as well.
         self._text = ""
         self._told = 0
@@ -64,13 +81,13 @@ class Renumbering:
         if not self._changes:
             return text
         self._text += text
-        told = self._tell(renumbered(self._text[: _settled(self._text)], self._order))
+        told = self._tell(renumbered(self._text[: _settled(self._text)], self._numbers))
         self._leave_lines()
         return told
 
     def finish(self) -> str:
         """What was held back."""
-        return self._tell(renumbered(self._text, self._order))
+        return self._tell(renumbered(self._text, self._numbers))
 
     def _tell(self, whole: str) -> str:
         told, self._told = self._told, len(whole)
@@ -81,7 +98,7 @@ class Renumbering:
         end = self._text.rfind("\n") + 1
         is_settled = end <= _settled(self._text) and _settled(self._text[:end]) == end
         if end >= _LINES_CHARACTERS and is_settled and "```" not in self._text:
-            self._told -= len(renumbered(self._text[:end], self._order))
+            self._told -= len(renumbered(self._text[:end], self._numbers))
             self._text = self._text[end:]
 
 
@@ -96,12 +113,18 @@ def _markers(text: str) -> Iterator[re.Match[str]]:
             yield match
 
 
-def _renumbered(number: str, order: Sequence[int]) -> str:
-    place = int(number) - 1
-    if 0 <= place < len(order):
-        return str(order[place] + 1)
-    # Whatever was invented must not come to point to a passage that people know by that number.
-    return "0" if place in order else number
+def _renumbered(marker: str, numbers: Mapping[int, int]) -> str:
+    """With the numbers that people know; nothing of those that mean something else to them."""
+
+    def known(number: re.Match[str]) -> str:
+        return str(numbers[int(number[0])] + 1) if int(number[0]) in numbers else number[0]
+
+    misleading = {place + 1 for place in numbers.values()} - numbers.keys()
+    cited = [int(number) for number in _NUMBER.findall(marker)]
+    if misleading.isdisjoint(cited):
+        return _NUMBER.sub(known, marker)
+    left = [str(numbers.get(number, number - 1) + 1) for number in cited if number not in misleading]
+    return f"{marker[0]}{', '.join(left)}{marker[-1]}" if left else ""
 
 
 def _settled(text: str) -> int:

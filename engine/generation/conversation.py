@@ -2,12 +2,15 @@
 
 The asker keeps a transcript of plain JSON and hands it back with the next question; nothing of it is kept here.
 Evidence stays in the turn that brought it (other applications move the retrieved text each turn and read everything
-again), and when history must be shortened, much of it goes at once, so that what remains begins the next prompts too.
+again), and a passage that a later question finds again is named, not read a second time: numbers go on through all
+turns. When history must be shortened, much of it goes at once, so that what remains begins the next prompts too, and of
+old turns the passages go before the words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import chain
@@ -17,8 +20,10 @@ from typing import Any
 from engine.core import Passage
 from engine.errors import BadRequest
 from engine.generation.chat_template import Message, PromptPart
+from engine.generation.citations import without_markers
 
 NOTHING_FOUND = "No passage in the user's files fits this question.\n\n"
+FOUND_ABOVE = "Passages above that fit this question, too: {}.\n"
 # What stays of a history that had grown over its room: half, so that many turns go by until it is cut again.
 KEPT_SHARE = 0.5
 
@@ -27,7 +32,7 @@ KEPT_SHARE = 0.5
 class EvidencePassage:
     """A passage as the model reads it; `text` may be cut to fit. `title` is the file's name, never its folder.
 
-    `number` is that under which its turn's answer cites it, where others before it have left the library since.
+    `number` is that under which answers cite it, where others before it have left the library since.
     """
 
     document_id: int
@@ -39,6 +44,11 @@ class EvidencePassage:
     @classmethod
     def of(cls, passage: Passage) -> EvidencePassage:
         return cls(passage.document_id, PurePath(passage.document).name, passage.page, passage.text)
+
+    def is_part_of(self, other: EvidencePassage) -> bool:
+        """Whether whoever has read the other has read this one."""
+        is_same_place = (self.document_id, self.title, self.page) == (other.document_id, other.title, other.page)
+        return is_same_place and self.text in other.text
 
     def block(self, number: int) -> PromptPart:
         """What stands in the prompt, under its number: this one, where it has none of its own."""
@@ -64,7 +74,8 @@ class Turn:
 
     `tokens` are the answer's, of the model called `fingerprint`; without them its text is tokenised. Where more
     passages came while it was being written, the rest of it is in `continuations`. `asked_on` is the day that the model
-    was told with the question, None where it was told none.
+    was told with the question, None where it was told none. Its passages are numbered from `first_number` on; `also`
+    are the numbers of earlier turns' passages that were found for it. One that `is_bare` has lost its passages.
     """
 
     question: str
@@ -74,6 +85,15 @@ class Turn:
     fingerprint: str = ""
     continuations: tuple[Continuation, ...] = ()
     asked_on: date | None = None
+    first_number: int = 1
+    also: tuple[int, ...] = ()
+    is_bare: bool = False
+
+    @property
+    def numbered(self) -> tuple[tuple[int, EvidencePassage], ...]:
+        """All its passages, each with its number."""
+        passages = chain(self.passages, *(more.passages for more in self.continuations))
+        return tuple((passage.number or place, passage) for place, passage in enumerate(passages, self.first_number))
 
     @property
     def all_tokens(self) -> tuple[int, ...]:
@@ -82,21 +102,43 @@ class Turn:
 
     def messages(self, is_own: bool = False) -> tuple[Message, ...]:
         """The turn as it stands in a prompt; with its tokens if the model that reads it wrote it."""
-        asked = asking(self.question, self.passages, self.asked_on)
+        if self.is_bare:
+            return Message("user", (_question(self.question, self.asked_on),)), answering(self.answer)
+        asked = asking(self.question, self.passages, self.asked_on, self.first_number, self.also)
         read = [asked, answering(self.answer, self.tokens if is_own else ())]
-        num_passages = len(self.passages)
+        next_number = self.first_number + len(self.passages)
         for more in self.continuations:
-            read.append(going_on(more.words, more.passages, num_passages + 1))
+            read.append(going_on(more.words, more.passages, next_number))
             read.append(answering(more.answer, more.tokens if is_own else ()))
-            num_passages += len(more.passages)
+            next_number += len(more.passages)
         return tuple(read)
 
+    def bare(self) -> Turn:
+        """Question and answer alone, which cites nothing any more."""
+        answer = " ".join((self.answer, *(more.answer for more in self.continuations)))
+        return Turn(self.question, (), without_markers(answer).strip(), asked_on=self.asked_on, is_bare=True)
 
-def asking(question: str, passages: Sequence[EvidencePassage], asked_on: date | None = None) -> Message:
-    """A question under its evidence, with the day on which it is asked if the model is to be told."""
-    blocks = [passage.block(number) for number, passage in enumerate(passages, start=1)]
+
+def asking(
+    question: str,
+    passages: Sequence[EvidencePassage],
+    asked_on: date | None = None,
+    first_number: int = 1,
+    also: Sequence[int] = (),
+) -> Message:
+    """A question under its evidence, with the day on which it is asked if the model is to be told.
+
+    The passages are numbered from `first_number` on; those of earlier turns that belong to it are named.
+    """
+    blocks = [passage.block(number) for number, passage in enumerate(passages, start=first_number)]
+    nothing = [] if blocks or also else [PromptPart(NOTHING_FOUND)]
+    return Message("user", (*blocks, *nothing, _question(question, asked_on, also)))
+
+
+def _question(question: str, asked_on: date | None, also: Sequence[int] = ()) -> PromptPart:
+    above = FOUND_ABOVE.format("".join(f"[{number}]" for number in also)) if also else ""
     day = f"Today is {asked_on.day} {asked_on:%B %Y}.\n" if asked_on is not None else ""
-    return Message("user", (*(blocks or [PromptPart(NOTHING_FOUND)]), PromptPart(f"{day}Question: {question}")))
+    return PromptPart(f"{above}{day}Question: {question}")
 
 
 def answering(text: str, tokens: tuple[int, ...] = ()) -> Message:
@@ -110,26 +152,61 @@ def going_on(words: str, passages: Sequence[EvidencePassage], first_number: int)
     return Message("user", (*blocks, PromptPart(words)))
 
 
-def first_kept(lengths: Sequence[int], budget: int) -> int:
-    """Which turn of a history is the first that stays, of turns with these numbers of tokens.
+def first_kept(lengths: Sequence[int], bare: Sequence[int], budget: int) -> tuple[int, int]:
+    """Which turn of a history is the first that stays, and which is the first that keeps its passages.
 
     Told again with one turn more, it says the same, until the budget is exceeded: then it leaves half of it empty.
+    Passages leave first, those of the oldest turns before others: words are few, and what they rest on is found again.
+
+    Args:
+        lengths: Of the turns, in tokens.
+        bare: The same without their passages.
+        budget: For all that stays, in tokens.
     """
-    first = 0
+    first = first_whole = size = 0
     for end in range(1, len(lengths) + 1):
-        if sum(lengths[first:end]) > budget:
-            while first < end - 1 and sum(lengths[first:end]) > budget * KEPT_SHARE:
+        size += lengths[end - 1]
+        if size > budget:
+            while first_whole < end and size > budget * KEPT_SHARE:
+                size -= lengths[first_whole] - bare[first_whole]
+                first_whole += 1
+            while first < end and size > (budget * KEPT_SHARE if first < end - 1 else budget):
+                size -= bare[first]
                 first += 1
-            if lengths[end - 1] > budget:
-                first = end
-    return first
+    return first, first_whole
+
+
+def as_they_stand(turns: Iterable[Turn]) -> Iterator[Turn]:
+    """The turns of a prompt, in which nothing is named of what is not there any more."""
+    standing = set[int]()
+    for turn in turns:
+        yield replace(turn, also=tuple(number for number in turn.also if number in standing))
+        standing.update(number for number, _ in turn.numbered)
+
+
+def next_number(turns: Iterable[Turn]) -> int:
+    """Under which number the first passage of the next turn comes."""
+    return max((number for turn in turns for number, _ in turn.numbered), default=0) + 1
+
+
+def number_above(passage: EvidencePassage, turns: Iterable[Turn]) -> int | None:
+    """Under which number all of a passage stands in these turns; None where it does not, or where others have it, too.
+
+    Turns of older versions each count from 1.
+    """
+    numbered = [one for turn in turns for one in turn.numbered]
+    num_uses = Counter(number for number, _ in numbered)
+    places = (number for number, other in numbered if num_uses[number] == 1 and passage.is_part_of(other))
+    return next(places, None)
 
 
 def transcript_of(turn: Turn) -> tuple[dict[str, Any], ...]:
     """What the asker keeps and hands back; plain JSON."""
     day = {"asked_on": turn.asked_on.isoformat()} if turn.asked_on is not None else {}
+    numbers = {"first_number": turn.first_number} if turn.first_number != 1 else {}
+    also = {"also": list(turn.also)} if turn.also else {}
     pieces: list[dict[str, Any]] = [
-        {"role": "user", "question": turn.question, "passages": _evidence(turn.passages), **day},
+        {"role": "user", "question": turn.question, "passages": _evidence(turn.passages), **day, **numbers, **also},
         _written(turn.answer, turn.tokens, turn.fingerprint),
     ]
     for more in turn.continuations:
@@ -150,8 +227,9 @@ def turns_of_transcript(transcript: Sequence[Mapping[str, Any]], known_ids: Coll
         turns, num_read, num_known = list[Turn](), 0, 0
         for user, assistant in zip(transcript[::2], transcript[1::2], strict=True):
             goes_on = bool(user.get("goes_on") and turns)
+            first_number = turns[-1].first_number if goes_on else int(user.get("first_number", 1))
             num_read, num_known = (num_read, num_known) if goes_on else (0, 0)
-            turn = _turn(user, assistant, known_ids, num_read, num_known)
+            turn = _turn(user, assistant, known_ids, first_number + num_read, first_number + num_known)
             num_read, num_known = num_read + len(user["passages"]), num_known + len(turn.passages)
             if goes_on:
                 more = Continuation(turn.passages, turn.question, turn.answer, turn.tokens)
@@ -186,13 +264,20 @@ def _written(text: str, tokens: Sequence[int], fingerprint: str) -> dict[str, An
 
 
 def _turn(
-    user: Mapping[str, Any], assistant: Mapping[str, Any], known_ids: Collection[int], num_read: int, num_known: int
+    user: Mapping[str, Any],
+    assistant: Mapping[str, Any],
+    known_ids: Collection[int],
+    first_number: int,
+    first_known: int,
 ) -> Turn:
-    """A turn, or how it went on, after so many passages of it that were read, of which these are still known."""
+    """A turn, or how it went on.
+
+    Its passages were numbered from `first_number` on; without what has left, they would be from `first_known` on.
+    """
     passages: list[EvidencePassage] = []
-    for number, p in enumerate(user["passages"], start=num_read + 1):
+    for number, p in enumerate(user["passages"], start=first_number):
         if int(p["document_id"]) in known_ids:
-            own = number if number != num_known + len(passages) + 1 else None
+            own = number if number != first_known + len(passages) else None
             passages.append(EvidencePassage(int(p["document_id"]), str(p["title"]), p["page"], str(p["text"]), own))
     return Turn(
         question=str(user["question"]),
@@ -201,4 +286,6 @@ def _turn(
         tokens=tuple(int(token) for token in assistant.get("tokens", ())),
         fingerprint=str(assistant.get("model", "")),
         asked_on=date.fromisoformat(user["asked_on"]) if "asked_on" in user else None,
+        first_number=int(user.get("first_number", 1)),
+        also=tuple(int(number) for number in user.get("also", ())),
     )

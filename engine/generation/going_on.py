@@ -20,15 +20,15 @@ from engine.generation.speaker import Speaker
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """All that a model has read, as messages and as segments, up to where it writes; it numbered so many passages."""
+    """All that a model has read, as messages and as segments, up to where it writes; the next passage has a number."""
 
     messages: tuple[Message, ...]
     segments: tuple[Segment, ...]
-    num_passages: int
+    next_number: int
 
     @classmethod
     def of(cls, prompt: Prompt) -> Reading:
-        return cls(prompt.messages, prompt.segments, len(prompt.passages))
+        return cls(prompt.messages, prompt.segments, prompt.first_number + len(prompt.passages))
 
     @property
     def num_tokens(self) -> int:
@@ -74,11 +74,10 @@ def addition(
         max_tokens: With the markup of both turns and the sentence.
     """
     words = _words()
-    first_number = reading.num_passages + 1
     bare = _continued(reading, text, tokens, (), words, speaker)
     if bare is None or not tokens:
         return None
-    fitting = fitting_passages(passages, max_tokens - bare.num_tokens, speaker, first_number)
+    fitting = fitting_passages(passages, max_tokens - bare.num_tokens, speaker, reading.next_number)
     return _continued(reading, text, tokens, fitting, words, speaker) if fitting else None
 
 
@@ -94,12 +93,12 @@ def _continued(
     words: str,
     speaker: Speaker,
 ) -> Addition | None:
-    asked = going_on(words, passages, reading.num_passages + 1)
+    asked = going_on(words, passages, reading.next_number)
     messages = (*reading.messages, answering(text, tokens), asked)
     segments = speaker.segments(speaker.render(messages))
     num_before = len(reading.segments)
     written = [segment.tokens for segment in segments[num_before : num_before + 1]]
     if segments[:num_before] != reading.segments or written != [tokens]:
         return None
-    after = Reading(messages, segments, reading.num_passages + len(passages))
+    after = Reading(messages, segments, reading.next_number + len(passages))
     return Addition(passages, words, segments[num_before + 1 :], after)

@@ -5,6 +5,8 @@ Most answers have one piece. Whatever is given to the model begins another, and 
 
 from __future__ import annotations
 
+from itertools import count
+
 from engine.core import Passage, Refresh
 from engine.generation.answer_text import AnswerText
 from engine.generation.conversation import Continuation, Turn
@@ -21,9 +23,9 @@ class Pieces:
     """
 
     def __init__(self, prompt: Prompt, passages: tuple[Passage, ...]) -> None:
-        self.text, self.reading, self.passages = AnswerText(prompt.order), Reading.of(prompt), passages
+        self.text, self.reading, self.passages = AnswerText(prompt.numbers), Reading.of(prompt), passages
         self.refreshes: tuple[Refresh, ...] = ()
-        self._prompt, self._order = prompt, prompt.order
+        self._prompt, self._numbers = prompt, prompt.numbers
         self._additions: list[Addition] = []
         self._ends: list[int] = []
 
@@ -33,8 +35,8 @@ class Pieces:
 
     @property
     def num_read(self) -> int:
-        """How many passages the model has read."""
-        return self.reading.num_passages
+        """How many passages of the evidence the model has read."""
+        return len(self._numbers)
 
     def length(self, num_written: int) -> int:
         """Tokens that were read and written, when so many of the answer were."""
@@ -42,9 +44,9 @@ class Pieces:
 
     def go_on(self, addition: Addition, passages: tuple[Passage, ...], num_written: int) -> str:
         """These passages have been given to the model, after so many tokens; what was held back of the text."""
-        places = range(len(self.passages), len(self.passages) + len(passages))
-        self._order = (*self._order, *places)
-        rest = self.text.go_on(self._order)
+        numbers = range(self.reading.next_number, addition.reading.next_number)
+        self._numbers = {**self._numbers, **dict(zip(numbers, count(len(self.passages)), strict=False))}
+        rest = self.text.go_on(self._numbers)
         self.refreshes += (Refresh(len(self.text.text), len(self.passages), len(passages)),)
         self.passages += passages
         self.reading = addition.reading
@@ -72,4 +74,6 @@ class Pieces:
             fingerprint,
             tuple(continuations),
             self._prompt.asked_on,
+            self._prompt.first_number,
+            self._prompt.also,
         )

@@ -1,23 +1,32 @@
 """From question, evidence and conversation to a prompt that fits the context.
 
 Instructions come first, then the turns that are kept, then the passages, each numbered, then the question: whatever
-two prompts share, they begin with. Passages are numbered anew in each turn, in the order they are read in.
+two prompts share, they begin with. Passages that stand in the turns are named by their numbers; the others go on from
+there, in the order they are read in.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 
 import resources
 from engine.core import Passage
 from engine.errors import PromptTooLong
 from engine.generation.chat_template import Message, PromptPart
-from engine.generation.conversation import EvidencePassage, Turn, asking, first_kept
+from engine.generation.conversation import (
+    EvidencePassage,
+    Turn,
+    as_they_stand,
+    asking,
+    first_kept,
+    next_number,
+    number_above,
+)
 from engine.generation.ordering import Order, along_kept
 from engine.generation.segment import Segment
 from engine.generation.speaker import Speaker
@@ -50,9 +59,11 @@ class Reordering:
 class Prompt:
     """What the model reads.
 
-    `passages` are those of the evidence that fitted, as they are read; the n-th of them is number `order[n]` of the
-    evidence. `quotable` are the tokens of all passages, newest first: what the answer is likely to quote. `messages`
-    are what the segments were made of. `asked_on` is the day that the question names, None where it names none.
+    `passages` are those of the evidence that fitted, as they are read, numbered from `first_number` on; the n-th of
+    them is number `order[n]` of the evidence. `above` tells the places in the evidence of those that stand in earlier
+    turns, by their numbers. `quotable` are the tokens of all passages, newest first: what the answer is likely to
+    quote. `messages` are what the segments were made of. `asked_on` is the day that the question names, None where it
+    names none.
     """
 
     segments: tuple[Segment, ...]
@@ -63,6 +74,18 @@ class Prompt:
     quotable: tuple[int, ...] = ()
     messages: tuple[Message, ...] = ()
     asked_on: date | None = None
+    first_number: int = 1
+    above: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def also(self) -> tuple[int, ...]:
+        """The numbers of what stands in earlier turns, as they are told."""
+        return tuple(sorted(self.above))
+
+    @property
+    def numbers(self) -> Mapping[int, int]:
+        """The places in the evidence of all that is read for this question, by the numbers that the model knows."""
+        return {**self.above, **dict(enumerate(self.order, self.first_number))}
 
     @property
     def documents(self) -> frozenset[int]:
@@ -87,7 +110,8 @@ def compose(
 ) -> Prompt:
     """The longest prompt that fits: instructions, newest turns, passages best first (the last one cut), the question.
 
-    `wishes` are what the user wants of every answer; they end the instructions.
+    Of the passages those that do not stand in the turns. `wishes` are what the user wants of every answer; they end the
+    instructions.
 
     Raises:
         PromptTooLong: Even the bare question does not fit.
@@ -99,39 +123,41 @@ def compose(
     turns = _turns_kept(before, history, bare, speaker, budget)
     before = [*before, *_messages(turns, speaker)]
     evidence = [EvidencePassage.of(passage) for passage in passages]
-    room = budget - _count([*before, bare], speaker)
-    fitting = fitting_passages(evidence, room, speaker)
-    in_order = tuple(range(len(fitting)))
-    prompt = _prompt(before, question, asked_on, fitting, in_order, len(turns), speaker)
+    numbers = [number_above(passage, turns) for passage in evidence]
+    first_number = next_number(turns)
+    # Of several that stand there as one, the best is told.
+    above = {number: place for place, number in reversed(list(enumerate(numbers))) if number is not None}
+    ask = partial(asking, question, asked_on=asked_on, first_number=first_number, also=sorted(above))
+    places = [place for place, number in enumerate(numbers) if number is None]
+    room = budget - _count([*before, ask(())], speaker)
+    fitting = fitting_passages([evidence[place] for place in places], room, speaker, first_number)
+    bare_prompt = Prompt((), (), (), 0, len(turns), asked_on=asked_on, first_number=first_number, above=above)
+
+    def prompt_of(order: Order) -> Prompt:
+        """With what fits in this order."""
+        read = tuple(fitting[n] for n in order)
+        in_evidence = tuple(places[n] for n in order)
+        return _read(replace(bare_prompt, passages=read, order=in_evidence), (*before, ask(read)), speaker)
+
+    prompt = prompt_of(tuple(range(len(fitting))))
     if reordering is None or len(fitting) < 2:
         return prompt
-    order = _order(prompt, [passage.score for passage in passages[: len(fitting)]], speaker, reordering)
-    other = _prompt(before, question, asked_on, [fitting[place] for place in order], order, len(turns), speaker)
+    scores = [passages[place].score for place in places[: len(fitting)]]
+    other = prompt_of(_order(prompt, scores, speaker, reordering))
     # Another number may take a token more.
     return other if other.num_tokens <= budget else prompt
 
 
-def _prompt(
-    before: Sequence[Message],
-    question: str,
-    asked_on: date | None,
-    passages: Sequence[EvidencePassage],
-    order: Order,
-    num_turns: int,
-    speaker: Speaker,
-) -> Prompt:
-    messages = (*before, asking(question, passages, asked_on))
+def _read(prompt: Prompt, messages: tuple[Message, ...], speaker: Speaker) -> Prompt:
+    """The prompt as this model reads the messages."""
     segments = speaker.segments(speaker.render(messages))
     read = [segment.tokens for segment in segments if segment.kind == "passage"]
-    return Prompt(
+    return replace(
+        prompt,
         segments=segments,
-        passages=tuple(passages),
-        order=order,
         num_tokens=sum(len(segment.tokens) for segment in segments),
-        num_turns=num_turns,
         quotable=tuple(chain.from_iterable(reversed(read))),
         messages=messages,
-        asked_on=asked_on,
     )
 
 
@@ -143,7 +169,7 @@ def _order(prompt: Prompt, scores: Sequence[float], speaker: Speaker, reordering
 
     @cache
     def block(place: int, number: int) -> Segment:
-        return speaker.segment(prompt.passages[place].block(number))
+        return speaker.segment(prompt.passages[place].block(prompt.first_number - 1 + number))
 
     def follow(trail: Trail, place: int, number: int) -> Trail | None:
         return whole(trail.then(block(place, number)))
@@ -190,15 +216,17 @@ def _turns_kept(
     before: Sequence[Message], history: Sequence[Turn], question: Message, speaker: Speaker, budget: int
 ) -> tuple[Turn, ...]:
     """The newest turns, cut in large steps (see `first_kept`); fewer where the question itself is long."""
-    lengths = [_turn_tokens(turn, speaker) for turn in history]
+    bare_turns = [turn.bare() for turn in history]
+    lengths, bare_lengths = ([_turn_tokens(turn, speaker) for turn in turns] for turns in (history, bare_turns))
     bare = _count([*before, question], speaker)
     for_all_but_evidence = budget - int((budget - bare) * EVIDENCE_SHARE)
     history_budget = int(budget * HISTORY_SHARE)
     while True:
-        turns = history[first_kept(lengths, history_budget) :]
+        first, first_whole = first_kept(lengths, bare_lengths, history_budget)
+        turns = tuple(as_they_stand((*bare_turns[first:first_whole], *history[first_whole:])))
         messages = [*before, *_messages(turns, speaker), question]
         if not turns or _count(messages, speaker) <= for_all_but_evidence:
-            return tuple(turns)
+            return turns
         history_budget //= 2
 
 

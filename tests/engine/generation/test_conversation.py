@@ -12,8 +12,11 @@ from engine.generation.conversation import (
     Continuation,
     EvidencePassage,
     Turn,
+    as_they_stand,
     documents_in_transcript,
     first_kept,
+    next_number,
+    number_above,
     transcript_of,
     turns_of_transcript,
 )
@@ -122,20 +125,65 @@ def test_a_transcript_that_is_not_ours_is_refused(transcript):
 
 
 def test_a_history_within_its_room_is_kept_whole():
-    assert first_kept([10, 10, 10], 30) == 0
+    assert first_kept([10, 10, 10], [1, 1, 1], 30) == (0, 0)
 
 
-def test_a_history_that_outgrew_its_room_is_cut_to_half_of_it_and_then_grows_again():
-    lengths = [10] * 30
-    firsts = [first_kept(lengths[:end], 100) for end in range(31)]
-    assert firsts == sorted(firsts)
-    assert sorted(set(firsts)) == [0, 6, 12, 18, 24]
+def test_a_history_that_outgrew_its_room_loses_its_passages_and_then_grows_again():
+    lengths, bare = [10] * 30, [1] * 30
+    kept = [first_kept(lengths[:end], bare[:end], 100) for end in range(31)]
+    assert kept == sorted(kept)
+    # Between two cuts, six or seven turns go by; all that was said is there until it is too much itself.
+    assert sorted(set(kept)) == [(0, 0), (0, 7), (0, 14), (0, 20), (0, 27)]
+    words_alone = [first_kept([10] * end, [10] * end, 100)[0] for end in range(31)]
+    assert sorted(set(words_alone)) == [0, 6, 12, 18, 24]
+
+
+def test_turns_that_are_too_long_for_two_are_read_once_each():
+    kept = [first_kept([2000] * end, [200] * end, 3840) for end in range(1, 9)]
+    assert kept == [(0, 0), (0, 2), (0, 2), (0, 4), (0, 4), (0, 6), (0, 6), (0, 8)]
 
 
 def test_a_long_newest_turn_stays_if_it_fits_and_goes_if_it_does_not():
-    assert first_kept([10, 10, 90], 100) == 2
-    assert first_kept([10, 10, 101], 100) == 3
+    assert first_kept([10, 10, 90], [10, 10, 90], 100) == (2, 3)
+    assert first_kept([10, 10, 90], [1, 1, 90], 100) == (2, 3)
+    assert first_kept([10, 10, 101], [10, 10, 101], 100) == (3, 3)
 
 
 def test_nothing_is_kept_without_room():
-    assert first_kept([5, 5], 0) == 2
+    assert first_kept([5, 5], [1, 1], 0) == (2, 2)
+
+
+def test_numbers_go_on_through_all_turns_and_come_back_from_a_transcript():
+    later = Turn("Two?", EVIDENCE[:1], "So [3], as [2] says.", first_number=3, also=(2,))
+    transcript = (*transcript_of(Turn("One?", EVIDENCE, "Yes [1].")), *transcript_of(later))
+    first, second = turns_of_transcript(json.loads(json.dumps(transcript)), {1, 2})
+    assert second == later
+    assert [number for number, _ in (*first.numbered, *second.numbered)] == [1, 2, 3]
+    assert next_number((first, second)) == 4
+    block, question = second.messages()[0].parts
+    assert block.text.startswith("[3] one.md")
+    assert question.text == "Passages above that fit this question, too: [2].\nQuestion: Two?"
+    # Whatever left the library in between, the others keep their numbers.
+    gone, kept = turns_of_transcript(transcript, {1})
+    assert [number for number, _ in (*gone.numbered, *kept.numbered)] == [1, 3]
+
+
+def test_a_passage_is_found_above_by_a_number_that_is_its_own():
+    first = Turn("One?", EVIDENCE, "Yes.")
+    part = EvidencePassage(2, "two.md", 3, "Sec")
+    assert [number_above(one, (first,)) for one in (*EVIDENCE, part)] == [1, 2, 2]
+    assert number_above(EvidencePassage(2, "two.md", 4, "Second."), (first,)) is None
+    assert number_above(EvidencePassage(2, "two.md", 3, "Second, and more."), (first,)) is None
+    # Turns of an older version each count from 1.
+    assert number_above(EVIDENCE[0], (first, Turn("Two?", EVIDENCE[::-1], "No."))) is None
+
+
+def test_a_bare_turn_says_what_was_said_and_cites_nothing():
+    bare = REFRESHED.bare()
+    asked, answered = bare.messages()
+    assert [part.text for part in asked.parts] == ["Question: One?"]
+    assert [part.text for part in answered.parts] == ["Yes. And so. It ends."]
+    assert (bare.numbered, bare.all_tokens) == ((), ())
+    named = Turn("Two?", (), "So [2].", first_number=5, also=(1, 2, 4))
+    assert [turn.also for turn in as_they_stand((bare, named))] == [(), ()]
+    assert [turn.also for turn in as_they_stand((REFRESHED, named))] == [(), (1, 2, 4)]

@@ -48,7 +48,7 @@ def test_the_model_reads_a_further_turn_with_numbers_that_go_on(speaker: Speaker
     read = text(more.segments)
     assert read.startswith("<|im_end|>\n<|im_start|>user\n[3] later.md\nIt begins on the first.\n\n[4] last.md, page 2")
     assert read.endswith(more.words + "<|im_end|>\n<|im_start|>assistant\n")
-    assert more.reading.num_passages == 4
+    assert more.reading.next_number == 5
 
 
 def test_what_came_before_stays_as_it_was_read(speaker: Speaker):

@@ -70,6 +70,11 @@ class Left:
         return Left(self.prompts, longer) if longer in beginnings else None
 
 
+def turn_of(question: str, prompt: Prompt, answer: str = "an answer") -> Turn:
+    """What a question leaves behind that was asked with this prompt."""
+    return Turn(question, prompt.passages, answer, first_number=prompt.first_number, also=prompt.also)
+
+
 PASSAGES = [passage(number, f"P{number} " + "word " * 99) for number in range(1, 7)]
 
 
@@ -194,9 +199,57 @@ def test_a_long_conversation_is_cut_rarely_and_keeps_its_beginning_in_between(sp
         tokens = tokens_of(prompt.segments)
         shared.append(shared_tokens(last, tokens) / max(1, len(last)))
         last = tokens
-        history.append(Turn(f"question{number}?", prompt.passages, "an answer"))
+        history.append(turn_of(f"question{number}?", prompt))
     cuts = sum(share < 1 for share in shared[1:])
-    assert 1 <= cuts <= 40 / 2
+    assert 1 <= cuts <= 40 / 5
+
+
+def test_what_a_later_question_finds_again_is_named_and_not_read_again(speaker, words):
+    model = speaker(4096)
+    first = compose("One?", PASSAGES[:3], (), model, 100)
+    again = compose("Two?", [PASSAGES[3], PASSAGES[2], PASSAGES[0]], [turn_of("One?", first)], model, 100)
+    assert [read.document_id for read in again.passages] == [4]
+    assert (again.first_number, again.order, again.also) == (4, (0,), (1, 3))
+    assert again.numbers == {4: 0, 3: 1, 1: 2}
+    text = words.text(again)
+    assert "[4] file4.md" in text
+    assert "Passages above that fit this question, too: [1][3]. \n Question: Two?" in text
+    assert text.count("P3 word") == 1
+    nothing_new = compose("Three?", PASSAGES[:2], [turn_of("One?", first), turn_of("Two?", again)], model, 100)
+    assert (nothing_new.passages, nothing_new.numbers) == ((), {1: 0, 2: 1})
+    assert "No passage" not in words.text(nothing_new)
+    # And all of it begins the next prompt.
+    assert tokens_of(nothing_new.segments)[: again.num_tokens] == tokens_of(again.segments)
+
+
+def test_passages_are_numbered_in_the_order_that_is_kept_behind_those_of_earlier_turns(speaker, words):
+    model = speaker(4096)
+    before = [turn_of("Zero?", compose("Zero?", PASSAGES[5:6], (), model, 100))]
+    earlier = compose("One?", [PASSAGES[2], PASSAGES[0]], before, model, 100)
+    found = [PASSAGES[0], PASSAGES[5], *PASSAGES[1:3]]
+    prompt = compose("Two?", found, before, model, 100, Reordering(Left((earlier,)), max_loss=1.0))
+    assert prompt.numbers == {1: 1, 2: 3, 3: 0, 4: 2}
+    assert "[2] file3.md" in words.text(prompt)
+    count = len(earlier.segments) - 1
+    assert [segment.tokens for segment in prompt.segments[:count]] == [one.tokens for one in earlier.segments[:count]]
+
+
+def test_of_long_turns_the_words_stay_when_the_passages_have_no_room(speaker, words):
+    model, history, read = speaker(1200), [], []
+    last: tuple[int, ...] = ()
+    for number in range(8):
+        # 400 words of passages: of two such turns one is too much.
+        passages = [passage(10 * number + place, f"Q{number} " + "word " * 190) for place in (1, 2)]
+        prompt = compose(f"question{number}?", passages, history, model, 100)
+        tokens = tuple(tokens_of(prompt.segments))
+        read.append(len(tokens) - shared_tokens(last, tokens))
+        last = tokens
+        history.append(turn_of(f"question{number}?", prompt, f"answer{number}"))
+    text = words.text(prompt)
+    assert all(f"question{number}?" in text and f"answer{number}" in text for number in range(7))
+    assert "Q0" not in text
+    # Hardly more is read for a question than it brings.
+    assert max(read[1:]) < 400 + 150
 
 
 def test_a_question_longer_than_the_context_is_refused_with_a_sentence(speaker):
