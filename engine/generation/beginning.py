@@ -61,8 +61,11 @@ class Beginning:
             self._fail_all_of(self._models.front, error)
         front = self._models.front
         if front.is_in_memory:
-            most = self._models.num_left if self._models.members.is_shared else BEGUN_AT_ONCE
-            tasks = self._turns.take(most, self._models.members.names_of(front), self._models.is_lost)
+            members, is_lost = self._models.members, self._models.is_lost
+            most = self._models.num_left if members.is_shared else BEGUN_AT_ONCE
+            tasks = self._turns.take(most, members.names_of(front), is_lost)
+            if members.is_shared and self._models.lets_people_in:
+                tasks += self._turns.take(BEGUN_AT_ONCE, members.names_of(front), is_lost, "interactive")
             self._models.note_begun(len(tasks))
             for task in tasks:
                 self._begin(task, front)

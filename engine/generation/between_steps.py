@@ -121,8 +121,10 @@ class BetweenSteps:
 
     def _expect(self, expected: Expected) -> None:
         """Where there is more than one model, nothing is read before it is known whose turn it is."""
-        member = self._models.members.home
-        is_other = self._models.members.is_shared or expected.in_flight.question.model
+        members = self._models.members
+        member = members.home
+        # A chat names its model, also where that is the chosen one.
+        is_other = members.is_shared or members.find(expected.in_flight.question.model) is not member
         if is_other or self._turns or member.loaded is None or not member.is_in_memory:
             return
         try:

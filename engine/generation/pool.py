@@ -25,6 +25,7 @@ from engine.generation.making_way import MakingWay
 from engine.generation.member import Member
 from engine.generation.members import Members
 from engine.generation.rounds import GROUP_SIZE, Targets, Used, Waiting, begun, is_over, next_turn
+from engine.generation.scheduler import rank
 from engine.generation.switching import Arrival, Switching
 from engine.generation.turns import Asked
 from engine.generation.under_way import UnderWay
@@ -37,10 +38,14 @@ IDLE_SECONDS = 300.0
 
 @dataclass(slots=True)
 class _Turn:
-    """Of the model that computes: what it has had of its turn, and how many questions it has begun."""
+    """Of the model that computes: what it has had of its turn, and how many questions it has begun.
+
+    `is_for_people`: nobody as urgent as somebody at the window waits for another one.
+    """
 
     used: Used = field(default_factory=Used)
     num_begun: int = 0
+    is_for_people: bool = True
     arrival: Arrival | None = None
 
 
@@ -211,6 +216,8 @@ class ModelPool:
             self._begin_turn(next_turn(others, now), list(wanted.values()))
         elif current is not None and not self.front.is_in_memory:
             self._bring_in()
+        rivals = (one for path, one in wanted.items() if path != self.front.path)
+        self._turn.is_for_people = all(one.rank > rank("interactive", 0.0) for one in rivals)
 
     def note_begun(self, num_questions: int) -> None:
         """So many questions were begun in this turn."""
@@ -220,6 +227,11 @@ class ModelPool:
     def num_left(self) -> int:
         """Questions that may yet be begun in this turn."""
         return max(0, GROUP_SIZE - self._turn.num_begun)
+
+    @property
+    def lets_people_in(self) -> bool:
+        """Whether people need not wait for the next turn: whoever waits for another model can wait for them."""
+        return self.num_left == 0 and self._turn.is_for_people
 
     def is_lost(self, asked_at: float) -> bool:
         """Whether whoever asked then cannot have any more what was promised, and waits for who can, of any model."""

@@ -94,6 +94,7 @@ class Turns:
         most: int | None = None,
         models: Collection[str] | None = None,
         is_lost: IsLost = nobody_is_lost,
+        priority: Priority | None = None,
     ) -> list[Task]:
         """The next questions that can begin.
 
@@ -103,8 +104,11 @@ class Turns:
             most: At most so many of them; None: all.
             models: Only those that name one of these; None: all.
             is_lost: Whether a question that was asked then had better wait for those that are as urgent.
+            priority: Only those of this one; None: all.
         """
         taken = [one for one in self._tasks if self._can_begin(one) and (models is None or one.model in models)]
+        if priority is not None:
+            taken = [one for one in taken if one.in_flight.question.priority == priority]
         taken = sorted(taken, key=lambda one: (_urgency(one), is_lost(_asked_at(one))))[:most]
         ids = set(map(id, taken))
         self._tasks = [task for task in self._tasks if id(task) not in ids]

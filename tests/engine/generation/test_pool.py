@@ -27,6 +27,7 @@ from engine.generation.context import Context
 from engine.generation.instance import ModelInstance
 from engine.generation.model import Model
 from engine.generation.model_leases import SET_ASIDE
+from engine.generation.rounds import GROUP_SIZE
 from engine.generation.step_loop import StepLoop
 from engine.generation.weights.copied import CopiedWeights
 from engine.generation.weights.stream import LayerStream
@@ -481,6 +482,29 @@ def test_a_person_does_not_wait_behind_scripts_of_another_model_also_after_a_qui
     desk.end_of("person")
     assert "script" not in desk.ends
     desk.end_of("script")
+
+
+def test_a_person_begins_beyond_a_group_of_scripts_while_only_scripts_wait_for_another_model(
+    models, pool_desk, monkeypatch
+):
+    desk = pool_desk(FOR_ALL)
+    desk.worker.use(UseModel(models[0]))
+    for one in (0, 1):
+        desk.ask_of(models[one], f"warm{one}", max_tokens=2)
+        desk.text_of(f"warm{one}")
+    step = StepLoop.step
+    monkeypatch.setattr(StepLoop, "step", lambda loop: (time.sleep(0.01), step(loop))[1])
+    scripts = [f"script{number}" for number in range(2 * GROUP_SIZE)]
+    for question_id in scripts:
+        desk.ask_of(models[0], question_id, max_tokens=60, priority="batch")
+    desk.begin_of(scripts[0])
+    desk.ask_of(models[1], "other", max_tokens=2, priority="batch")
+    desk.wait_until(lambda: desk.worker.models.num_left == 0)
+    desk.ask_of(models[0], "person", max_tokens=3)
+    desk.end_of("person")
+    assert not desk.ends.keys() & {"other", *scripts}
+    for question_id in ("other", *scripts):
+        desk.text_of(question_id)
 
 
 def test_models_that_nobody_asks_leave_also_while_nothing_else_happens(models, pool_desk, monkeypatch):

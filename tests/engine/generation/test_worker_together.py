@@ -298,15 +298,17 @@ def ahead_desk(desk: Desk, tiny_model: Path) -> Desk:
     return desk
 
 
-def expected(desk: Desk, passages, question_id: str = "q") -> QuestionInFlight:
+def expected(desk: Desk, passages, question_id: str = "q", model: str = "") -> QuestionInFlight:
     sampling = SamplingParams(max_tokens=8, temperature=0.0)
-    in_flight = QuestionInFlight(Question(question_id, "How?", sampling=sampling))
+    in_flight = QuestionInFlight(Question(question_id, "How?", sampling=sampling, model=model))
     desk.worker.expect(in_flight, passages)
     return in_flight
 
 
-def test_a_prompt_is_read_while_the_search_goes_on(ahead_desk):
-    in_flight = expected(ahead_desk, EVIDENCE.passages)
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_prompt_is_read_while_the_search_goes_on(ahead_desk, tiny_model: Path, is_named: bool):
+    # Every chat of the window names its model, also where it is the chosen one.
+    in_flight = expected(ahead_desk, EVIDENCE.passages, model=str(tiny_model) if is_named else "")
     ahead_desk.ask("Other?", "other", max_tokens=30, grammar=LONG)
     ahead_desk.end_of("other")
     read = ahead_desk.loader.loaded_now.loop.counters().prompt_tokens
