@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
@@ -10,7 +10,7 @@ from uuid import uuid4
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.models.turn_records import outcome_of
-from app.models.turns import TurnView, after, cancelled, failed, others, with_other
+from app.models.turns import TurnState, TurnView, after, cancelled, failed, others, with_other
 from engine import protocol
 from engine.protocol import Notice, RagdollError
 from engine.wire import WireError
@@ -24,16 +24,23 @@ AddVariant: TypeAlias = Callable[[str, str, "Outcome"], object]
 
 SAVE_MS = 400  # while text arrives; half a second at most is lost with the window
 SAVE_AGAIN_MS = 5000  # when the disk refused
+# What the engine had in hand when it died, it may have died of.
+_IN_HAND: frozenset[TurnState] = frozenset({"reading", "writing"})
 
 
 @dataclass(slots=True)
 class _Open:
-    """A question that has not ended. `is_sent` tells whether this engine process has it."""
+    """A question that has not ended.
+
+    `is_sent` tells whether this engine process has it, `was_lost` whether one has died that had it. That one may have
+    died of a question that `is_suspect`: if the next one dies of it, too, it is not asked again.
+    """
 
     view: TurnView
     ask: protocol.Ask
     is_sent: bool = False
-    was_sent_again: bool = False
+    was_lost: bool = False
+    is_suspect: bool = False
     is_stopping: bool = False
 
 
@@ -65,7 +72,7 @@ class Answering(QObject):
             parent: As Qt has it.
             is_reading: Whether files are being read for the library just now.
             keeps_partial: Whether the words of an answer that is not complete are of use: saved as they come, and kept
-                when the engine dies. Else it is asked again then.
+                when the engine dies. Else it is asked again then; what the engine may have died of, last and alone.
         """
         super().__init__(parent)
         self._client = client
@@ -86,7 +93,7 @@ class Answering(QObject):
         """Asks; `ask.question_id` is the turn's id. Waits for the engine when it is not ready."""
         self._open[view.turn_id] = _Open(view, ask)
         if self._client.state == "ready":
-            self._send(self._open[view.turn_id])
+            self._send_waiting()
         elif self._client.state == "failed":
             sentence = self.tr("The engine is not running, so nothing can be answered. Start it again, then retry.")
             self._put(view.turn_id, failed(view, sentence))
@@ -111,6 +118,15 @@ class Answering(QObject):
         """The chat that an open question belongs to; "" for all others."""
         question = self._open.get(turn_id)
         return question.ask.conversation_id or "" if question else ""
+
+    def is_held_back(self, turn_id: str) -> bool:
+        """Whether an open question waits until it can be asked alone: an engine may have died of it."""
+        question = self._open.get(turn_id)
+        return question is not None and _is_held_back(question)
+
+    @property
+    def num_held_back(self) -> int:
+        return sum(map(_is_held_back, self._open.values()))
 
     def view(self, turn_id: str) -> TurnView | None:
         """The newest of a turn that is open, or that the store has not taken yet; None for all others."""
@@ -158,6 +174,8 @@ class Answering(QObject):
             self._put(view.turn_id, view)
             if isinstance(notice, protocol.AnswerFinished):
                 self._add_others(view, notice)
+            if view.has_ended:
+                self._send_waiting()
 
     def _on_engine_died(self, sentence: str) -> None:
         for question in list(self._open.values()):
@@ -165,19 +183,27 @@ class Answering(QObject):
                 self._lose(question, sentence)
 
     def _on_engine_gave_up(self, sentence: str) -> None:
-        for turn_id, question in list(self._open.items()):
-            end = cancelled(question.view) if question.is_stopping else failed(question.view, sentence)
-            self._put(turn_id, end)
+        questions = list(self._open.values())
+        if not self._keeps_partial:
+            # One of those that it may have died of tells why. All others can wait for whoever starts it again.
+            questions.sort(key=lambda one: (not one.is_sent, one.view.state not in _IN_HAND))
+        for number, question in enumerate(questions):
+            can_wait = bool(number) and not self._keeps_partial
+            view = question.view
+            self._put(view.turn_id, cancelled(view) if question.is_stopping or can_wait else failed(view, sentence))
 
     def _lose(self, question: _Open, sentence: str) -> None:
         """The engine that had this question is gone: ask the next one, unless words or a second engine are lost."""
         view = question.view
         if question.is_stopping:
             self._put(view.turn_id, cancelled(view))
-        elif (view.text and self._keeps_partial) or question.was_sent_again:
+        elif (view.text and self._keeps_partial) or question.is_suspect:
             self._put(view.turn_id, failed(view, sentence))
         else:
-            question.is_sent, question.was_sent_again = False, True
+            # The engine tells what it has begun once the first step is done, and it may have died of that step: whoever
+            # is lost twice may be the one as well.
+            question.is_suspect = self._keeps_partial or question.was_lost or view.state in _IN_HAND
+            question.is_sent, question.was_lost = False, True
             self._put(view.turn_id, replace(view, state="queued", ahead=0, text=""))
 
     def _closed_sentence(self) -> str:
@@ -191,13 +217,18 @@ class Answering(QObject):
             end = cancelled(question.view) if question.is_stopping else failed(question.view, sentence)
             self._put(turn_id, end)
             self.refused.emit(error.kind)
+            self._send_waiting()
 
     # --- inside ---
 
     def _send_waiting(self) -> None:
-        for question in self._open.values():
-            if not question.is_sent:
-                self._send(question)
+        if self._client.state != "ready":
+            return
+        waiting = [question for question in self._open.values() if not question.is_sent]
+        if not self._keeps_partial:
+            waiting = _due(waiting, [question for question in self._open.values() if question.is_sent])
+        for question in waiting:
+            self._send(question)
 
     def _send(self, question: _Open) -> None:
         question.is_sent = True
@@ -259,3 +290,15 @@ class Answering(QObject):
         before, self._store_problem = self._store_problem, error
         if before is None:
             self.store_failed.emit(error.sentence, error.way_out)
+
+
+def _is_held_back(question: _Open) -> bool:
+    return question.is_suspect and not question.is_sent
+
+
+def _due(waiting: Sequence[_Open], sent: Sequence[_Open]) -> list[_Open]:
+    """Whom to ask of those that wait: a suspect last and alone, so that nobody is lost with it."""
+    if any(question.is_suspect for question in sent):
+        return []
+    others = [question for question in waiting if not question.is_suspect]
+    return others if others or sent else [*waiting[:1]]

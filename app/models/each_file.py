@@ -83,6 +83,7 @@ class EachFileModel(QAbstractTableModel):
         # What cannot be kept had better not be computed: it would be lost with this window.
         self._answering.store_failed.connect(lambda *_: self.pause())
         self._answering.refused.connect(self._on_refused)
+        client.engine_died.connect(self._on_engine_died)
         self._files: list[RunFile] = []
         self._views: list[TurnView] = []
         self._num_answered = self._num_failed = 0
@@ -338,10 +339,15 @@ class EachFileModel(QAbstractTableModel):
         if self.state == "running" and self._client.state == "failed":
             # Else all that wait would fail one after the other.
             self.pause()
-        while self.state == "running" and self._waiting and len(self._open) < OPEN_AT_ONCE:
+        while self.state == "running" and self._waiting and self._num_in_turn < OPEN_AT_ONCE:
             self._ask(self._waiting.popleft())
         if self.state == "running" and not self._open:
             self._set_state("finished")
+
+    @property
+    def _num_in_turn(self) -> int:
+        """Of those that are open, how many the engine has, or gets as soon as there is one."""
+        return len(self._open) - self._answering.num_held_back
 
     def _end_pause(self) -> None:
         """What was being written has ended meanwhile, and it was the last."""
@@ -376,6 +382,10 @@ class EachFileModel(QAbstractTableModel):
             self.progress_changed.emit()
             self._feed()
             self._end_pause()
+
+    def _on_engine_died(self, _sentence: str) -> None:
+        # What it may have died of is held back, and others take its place.
+        self._feed()
 
     def _on_refused(self, kind: str) -> None:
         """An engine that takes nothing would have all that wait fail one after the other; a file that left does not."""
@@ -420,7 +430,8 @@ class EachFileModel(QAbstractTableModel):
         if column == FOUND_AT:
             return ", ".join(self.found_at(view))
         # Once something is found, what it waits for is the model.
-        searches = view.state == "queued" and view.turn_id in self._open and view.scope is None
+        is_asked = view.turn_id in self._open and not self._answering.is_held_back(view.turn_id)
+        searches = view.state == "queued" and is_asked and view.scope is None
         return self.state_words()["searching" if searches else view.state]
 
     def state_words(self) -> dict[TurnState, str]:

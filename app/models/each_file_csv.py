@@ -20,10 +20,11 @@ def csv_of(rows: Iterable[tuple[str, TurnView, Sequence[str]]]) -> str:
     writer = csv.writer(text)
     writer.writerow(HEADER)
     for path, view, places in rows:
-        has_failed = view.state == "failed"
-        state = view.state if view.state in ("finished", "failed") else "waiting"
+        # What is being written is half an answer, which would read like a whole one.
+        answers = {"finished": view.text, "failed": view.error_sentence}
+        state = view.state if view.state in answers else "waiting"
         seconds = f"{view.timings.total_s:.1f}" if view.timings is not None else ""
-        cells = (shown(path), state, view.error_sentence if has_failed else view.text, "; ".join(places))
+        cells = (shown(path), state, answers.get(view.state, ""), "; ".join(places))
         writer.writerow([*map(_harmless, cells), seconds, view.model or ""])
     return text.getvalue()
 

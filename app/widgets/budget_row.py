@@ -188,4 +188,4 @@ def _facts(tier: TierSnapshot) -> tuple[object, ...]:
 
 def _is_over(tier: TierSnapshot) -> bool:
     """Whether more is held than may be."""
-    return tier.budget_bytes is not None and sum(span.num_bytes for span in tier.spans) > tier.budget_bytes
+    return tier.budget_bytes is not None and tier.counted_bytes > tier.budget_bytes

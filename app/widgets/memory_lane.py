@@ -294,7 +294,7 @@ class MemoryLane(QWidget):
 
 def _is_over(tier: TierSnapshot, budget_bytes: int) -> bool:
     """Whether so much more is held that it will be given up; a little comes and goes."""
-    return sum(span.num_bytes for span in tier.spans) > budget_bytes * _TOLERANCE
+    return tier.counted_bytes > budget_bytes * _TOLERANCE
 
 
 def _width(tile: Tile, lane_width: int) -> float:

@@ -48,7 +48,7 @@ def take_snapshot(
     ledger.look(MEASURED_INTERVAL_S)
     tiers = [_device_tier(ledger, hardware.devices)] if hardware.devices else []
     tiers.append(_ram_tier(ledger, hardware))
-    tiers.append(_tier("disk", "Disk", hardware.disk_capacity_bytes, hardware.disk_free_bytes, ledger.spans("disk")))
+    tiers.append(_disk_tier(ledger, hardware))
     told = tuple(_with_news(tier, news[tier.tier]) if news and tier.tier in news else tier for tier in tiers)
     return MemoryReply(tiers=told, counters=dict(counters), decisions=decisions, history=history)
 
@@ -69,7 +69,7 @@ def _device_tier(ledger: Ledger, devices: Sequence[Device]) -> TierSnapshot:
     names = " + ".join(device.description or device.name for device in devices)
     capacity_bytes = sum(device.capacity_bytes for device in devices)
     free_bytes = sum(device.free_bytes for device in devices)
-    return _tier("gpu", names, capacity_bytes, free_bytes, ledger.spans("gpu"))
+    return _tier(ledger, "gpu", names, capacity_bytes, free_bytes, ledger.spans("gpu"))
 
 
 def _ram_tier(ledger: Ledger, hardware: Hardware) -> TierSnapshot:
@@ -78,10 +78,17 @@ def _ram_tier(ledger: Ledger, hardware: Hardware) -> TierSnapshot:
     missing_bytes = remainder(ledger, hardware.process).kept_bytes
     if missing_bytes > 0:
         spans += (Span(UNACCOUNTED, "not accounted for", "ram", missing_bytes),)
-    return _tier("ram", "Memory", hardware.ram_capacity_bytes, hardware.ram_free_bytes, spans)
+    return _tier(ledger, "ram", "Memory", hardware.ram_capacity_bytes, hardware.ram_free_bytes, spans)
 
 
-def _tier(kind: str, name: str, capacity_bytes: int, free_bytes: int, spans: tuple[Span, ...]) -> TierSnapshot:
+def _disk_tier(ledger: Ledger, hardware: Hardware) -> TierSnapshot:
+    spans = ledger.spans("disk")
+    return _tier(ledger, "disk", "Disk", hardware.disk_capacity_bytes, hardware.disk_free_bytes, spans)
+
+
+def _tier(
+    ledger: Ledger, kind: Tier, name: str, capacity_bytes: int, free_bytes: int, spans: tuple[Span, ...]
+) -> TierSnapshot:
     held_bytes = sum(span.num_bytes for span in spans)
     return TierSnapshot.model_validate(
         {
@@ -90,6 +97,8 @@ def _tier(kind: str, name: str, capacity_bytes: int, free_bytes: int, spans: tup
             "capacity_bytes": capacity_bytes,
             "other_bytes": max(0, capacity_bytes - free_bytes - held_bytes),
             "spans": spans,
+            # A lease that was taken since the spans were read is none of them.
+            "uncounted_bytes": max(0, held_bytes - ledger.counted_bytes(kind)),
         }
     )
 

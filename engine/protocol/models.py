@@ -65,6 +65,8 @@ class TierSnapshot(Message):
     `budget_bytes` is what we may hold in all now, `chosen_budget_bytes` what the user chose (None: by the machine).
     The first can be the smaller one: other programs took memory, the system is under `pressure`, or a limit is near.
     `given_up` says what we do without just now for want of memory here, the last given up first.
+    `uncounted_bytes` of the spans are held against no budget: the model's own file, pages of it that leave by
+    themselves, and what nobody has entered.
     """
 
     tier: Tier
@@ -76,11 +78,20 @@ class TierSnapshot(Message):
     chosen_budget_bytes: int | None = None
     pressure: PressureLevel = "none"
     given_up: tuple[str, ...] = ()
+    uncounted_bytes: int = 0
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(span.num_bytes for span in self.spans)
+
+    @property
+    def counted_bytes(self) -> int:
+        """What is held against the budget."""
+        return self.held_bytes - self.uncounted_bytes
 
     @property
     def free_bytes(self) -> int:
-        held = sum(span.num_bytes for span in self.spans)
-        return max(0, self.capacity_bytes - self.other_bytes - held)
+        return max(0, self.capacity_bytes - self.other_bytes - self.held_bytes)
 
 
 class Decision(Message):

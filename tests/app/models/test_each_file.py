@@ -64,6 +64,49 @@ class Desk:
         self.client.tell(finished(self.asked()[number].question_id, text, passages=(where,)))
 
 
+def writing(question_id: str) -> protocol.AnswerState:
+    return protocol.AnswerState(question_id=question_id, state="writing")
+
+
+class DeadlyRun:
+    """Engines that answer some files at a time, and die whenever they begin a deadly one; told of that, or not."""
+
+    AT_A_TIME = 4
+
+    def __init__(self, desk: Desk, deadly: set[int], *, is_told: bool = True, most_deaths: int = 1000) -> None:
+        self.num_deaths = 0
+        self._desk, self._deadly, self._is_told, self._most_deaths = desk, deadly, is_told, most_deaths
+        self._num_seen = 0
+        self._waiting: list[protocol.Ask] = []
+
+    def go_on(self) -> None:
+        """Until there is nothing more to answer."""
+        while self._desk.model.state == "running":
+            asked = self._desk.asked()
+            self._waiting += asked[self._num_seen :]
+            self._num_seen = len(asked)
+            assert self._waiting, "it runs, and asks nothing"
+            begun, self._waiting = self._waiting[: self.AT_A_TIME], self._waiting[self.AT_A_TIME :]
+            self._begin(begun)
+
+    def _begin(self, asks: list[protocol.Ask]) -> None:
+        harmless = [ask for ask in asks if ask.filters.document_ids[0] not in self._deadly]
+        self._desk.client.tell(*(writing(ask.question_id) for ask in (asks if self._is_told else harmless)))
+        if harmless == asks:
+            self._desk.client.tell(*(finished(ask.question_id) for ask in asks))
+        else:
+            self._die()
+
+    def _die(self) -> None:
+        self._waiting = []
+        self.num_deaths += 1
+        if self.num_deaths == self._most_deaths:
+            self._desk.client.give_up()
+        else:
+            self._desk.client.die()
+            self._desk.client.become_ready()
+
+
 @pytest.fixture
 def desk(client: FakeEngineClient, store: ChatStore) -> Desk:
     return Desk(client, store)
@@ -152,17 +195,88 @@ def test_a_file_whose_passages_are_found_waits_for_the_model(desk: Desk) -> None
 
 def test_after_a_death_of_the_engine_the_questions_are_sent_again(desk: Desk) -> None:
     desk.begin(2)
-    desk.client.tell(tokens(desk.asked()[0].question_id, "In Ju"))
+    ids = [ask.question_id for ask in desk.asked()]
+    desk.client.tell(tokens(ids[0], "In Ju"))
     desk.client.die()
-    assert desk.cells(0) == ["0.pdf", "", "", "searching"]
+    assert desk.cells(0) == ["0.pdf", "", "", "waiting"]
     desk.client.become_ready()
-    assert len(desk.asked()) == 4
+    # What the engine may have died of comes last, and takes nobody with it.
+    assert [ask.question_id for ask in desk.asked()[2:]] == [ids[1]]
+    assert desk.states() == ["waiting", "searching"]
     assert desk.model.state == "running"
-    desk.client.tell(tokens(desk.asked()[2].question_id, "In May"))
+    desk.finish(2)
+    assert [ask.question_id for ask in desk.asked()[3:]] == [ids[0]]
+    desk.client.tell(tokens(ids[0], "In May"))
     assert desk.cells(0)[1] == "In May"
     # Not for ever: whatever kills the engine may be the question.
     desk.client.die()
-    assert desk.states() == ["failed", "failed"]
+    assert desk.states() == ["failed", "answered"]
+    assert desk.model.state == "finished"
+
+
+def test_a_death_is_nothing_against_files_that_only_waited(desk: Desk) -> None:
+    desk.begin(3)
+    ids = [ask.question_id for ask in desk.asked()]
+    desk.client.tell(protocol.AnswerState(question_id=ids[1], state="searching"))
+    desk.client.die()
+    desk.client.become_ready()
+    assert [ask.question_id for ask in desk.asked()[3:]] == ids
+
+
+def test_files_that_an_engine_may_have_died_of_take_no_place_of_others(desk: Desk) -> None:
+    desk.begin(200)
+    for ask in desk.asked():
+        desk.client.tell(writing(ask.question_id))
+    desk.client.die()
+    desk.client.become_ready()
+    assert [ask.filters.document_ids for ask in desk.asked()[OPEN_AT_ONCE:]] == [
+        (number,) for number in range(OPEN_AT_ONCE, 2 * OPEN_AT_ONCE)
+    ]
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize("num_files", [1, OPEN_AT_ONCE, 200])
+@pytest.mark.parametrize("deadly", [{0}, {9, 10}, {3, 50}])
+def test_a_file_that_kills_the_engine_fails_alone(desk: Desk, deadly: set[int], num_files: int, is_told: bool) -> None:
+    desk.begin(num_files)
+    run = DeadlyRun(desk, deadly, is_told=is_told)
+    run.go_on()
+    outcome = ["failed" if number in deadly else "answered" for number in range(num_files)]
+    assert desk.states() == outcome
+    assert desk.model.state == "finished"
+    desk.model.ask_failed_again()
+    run.go_on()
+    assert desk.states() == outcome
+
+
+def test_one_deadly_file_is_no_reason_to_give_up_the_engine(desk: Desk) -> None:
+    desk.begin(OPEN_AT_ONCE)
+    run = DeadlyRun(desk, {9})
+    run.go_on()
+    assert run.num_deaths == 2
+
+
+def test_an_engine_that_is_given_up_for_one_file_has_the_others_wait(desk: Desk) -> None:
+    desk.begin(OPEN_AT_ONCE)
+    run = DeadlyRun(desk, {9, 10}, most_deaths=3)
+    run.go_on()
+    assert desk.model.state == "paused"
+    assert [number for number, state in enumerate(desk.states()) if state == "failed"] == [9, 10]
+    assert set(desk.states()) == {"failed", "answered", "waiting"}
+    desk.client.become_ready()
+    desk.model.resume()
+    run.go_on()
+    assert desk.states().count("answered") == OPEN_AT_ONCE - 2
+    assert desk.model.state == "finished"
+
+
+def test_of_what_was_written_when_the_engine_was_given_up_one_says_why_and_the_others_wait(desk: Desk) -> None:
+    desk.begin(4)
+    for ask in desk.asked()[2:]:
+        desk.client.tell(tokens(ask.question_id, "In"))
+    desk.client.give_up("It ended three times.")
+    assert desk.states() == ["waiting", "waiting", "failed", "waiting"]
+    assert desk.cells(2)[1] == "It ended three times."
 
 
 def test_an_engine_that_gave_up_pauses_the_rest(desk: Desk) -> None:
@@ -373,6 +487,12 @@ def test_answers_become_lines_that_a_spreadsheet_reads_as_text() -> None:
         ["/d/a.pdf", "finished", '\'=HYPERLINK("x")\nsecond line', "p. 1; p. 2", "", "tiny"],
         ["/d/b�.pdf", "failed", "It is gone.", "", "", ""],
     ]
+
+
+def test_half_an_answer_is_none_in_a_spreadsheet() -> None:
+    views = [TurnView("1", QUESTION, state, text="In the middle of") for state in ("writing", "cancelled", "failed")]
+    lines = list(csv.reader(io.StringIO(csv_of([("/d/a.pdf", view, []) for view in views]))))
+    assert [line[1:3] for line in lines[1:]] == [["waiting", ""], ["waiting", ""], ["failed", ""]]
 
 
 def test_where_quotes_are_the_answer_their_places_are_told() -> None:

@@ -7,13 +7,14 @@ import itertools
 import numpy as np
 import pytest
 
+from app import theme
 from app.models.memory_table import MemoryTable
 from app.widgets import memory_picture, memory_tiles
-from app.widgets.memory_lane import MemoryLane
+from app.widgets.memory_lane import LANE_PX, MemoryLane
 from app.widgets.memory_map import MemoryMap
 from app.widgets.memory_table import MemoryTableView
 from app.widgets.memory_words import kind_name, sentence
-from engine.protocol import Span
+from engine.protocol import Span, TierSnapshot
 from tests.helpers.shown_values import GIB, gpu_tier
 
 MODEL = Span("model weights", "layers 0–27", "gpu", 4 * GIB)
@@ -149,6 +150,21 @@ def test_a_shard_on_its_way_is_told_apart_from_those_in_place(lane):
     lane.show_tier(gpu_tier(*SHARDS, coming, other_bytes=0))
     assert [(tile.num_parts, tile.is_moving) for tile in lane.shown_tiles] == [(400, False), (1, True)]
     assert lane.accessibleDescription() == "Index: 400 parts, 1.6 GiB. Index: shard 400, 4.0 MiB, loading."
+
+
+@pytest.mark.parametrize(("uncounted_bytes", "is_over"), [(6 * GIB, False), (0, True)])
+def test_a_streamed_model_breaks_no_budget_of_the_disk(lane, uncounted_bytes, is_over):
+    streamed = Span("weights", "layer 0", "disk", 6 * GIB, "streaming")
+    index = Span("index", "chunks, vectors and word index", "disk", GIB)
+    lane.show_tier(
+        TierSnapshot(
+            tier="disk", name="Disk", capacity_bytes=16 * GIB, other_bytes=0, spans=(streamed, index),
+            budget_bytes=2 * GIB, uncounted_bytes=uncounted_bytes,
+        )
+    )  # fmt: skip
+    x = round(lane.scale.fraction(2 * GIB) * lane.width())
+    mark = lane.grab().toImage().pixelColor(x, LANE_PX // 2)
+    assert mark.name() == (theme.current().bad if is_over else theme.current().text)
 
 
 def test_a_hidden_map_keeps_the_snapshot_until_it_is_seen(qtbot):

@@ -164,19 +164,20 @@ def test_what_is_done_without_is_told_beside_the_budget(page, client, qtbot):
 
 
 @pytest.mark.parametrize(
-    ("held_bytes", "words"),
+    ("held_bytes", "uncounted_bytes", "words"),
     [
-        (3 * GIB, "More is held than the budget allows. Fewer wait."),
-        (GIB, "The system says that memory is short. Fewer wait."),
+        (3 * GIB, 0, "More is held than the budget allows. Fewer wait."),
+        (3 * GIB, 2 * GIB, "The system says that memory is short. Fewer wait."),
+        (GIB, 0, "The system says that memory is short. Fewer wait."),
     ],
 )
-def test_a_budget_that_is_too_small_is_told_apart_from_a_system_that_is_short(page, held_bytes, words):
+def test_a_budget_that_is_too_small_is_told_apart_from_a_system_that_is_short(page, held_bytes, uncounted_bytes, words):
     held = Span("model weights", "layer 0", "ram", held_bytes)
     row = page.budgets.rows["ram"]
     row.show_tier(
         TierSnapshot(
             tier="ram", name="Memory", capacity_bytes=8 * GIB, other_bytes=0, spans=(held,), budget_bytes=2 * GIB,
-            pressure="some", given_up=("Fewer wait.", "Fewer wait."),
+            pressure="some", given_up=("Fewer wait.", "Fewer wait."), uncounted_bytes=uncounted_bytes,
         )
     )  # fmt: skip
     assert row.words.text() == words

@@ -51,6 +51,20 @@ def test_child_processes_are_no_part_of_ours():
     assert spans_of_ram(ledger) == {"parsers": 300, "unaccounted": 1_300}
 
 
+def test_what_is_held_against_no_budget_is_told_and_arrives():
+    ledger = Ledger()
+    ledger.take("weights", "layer 0", "disk", 5_000, "streaming", is_counted=False)
+    ledger.take("index", "chunks", "disk", 700)
+    ledger.take("weights", "layer 1", "ram", 900, is_mapped=True, is_counted=False)
+    ledger.take("kv", "cells", "ram", 1_000)
+    memory = take_snapshot(ledger, HARDWARE, {}, ())
+    told = MemoryReply.model_validate_json(memory.model_dump_json())
+    counted = {tier.tier: tier.counted_bytes for tier in told.tiers}
+    # What is not accounted for is nobody's who could give it up.
+    assert counted == {tier: ledger.counted_bytes(tier) for tier in ("gpu", "ram", "disk")}
+    assert counted == {"gpu": 0, "ram": 1_000, "disk": 700}
+
+
 def test_pictures_measure_what_is_measured_once_a_second(monkeypatch: pytest.MonkeyPatch):
     ledger = Ledger()
     sizes = iter([0, 40, 0])
