@@ -61,6 +61,7 @@ class Adapting:
         clock: Callable[[], float] = time.monotonic,
         observer: Observer | None = None,
         sharing_of: SharingOf | None = None,
+        knows_better: Callable[[], bool] = lambda: False,
     ) -> None:
         """Prepares the thread.
 
@@ -74,17 +75,20 @@ class Adapting:
             clock: Seconds that never go back.
             observer: Learns from what is done anyway; None: nobody does.
             sharing_of: What a backlog's questions gain by sharing steps; None: as many begin as have cells.
+            knows_better: Whether more is known of the machine than `plan` knew last.
         """
         self._sharing_of = sharing_of
         self._sharing: Sharing | None = None
         self._senses, self._hands, self._ledger = senses, hands, ledger
-        self._plan, self._should_change = plan, should_change
+        self._plan, self._should_change, self._knows_better = plan, should_change, knows_better
         self._clock, self._observer = clock, observer
         self._over: HandOver | None = None
         self._why: str | None = ""
         self._how = ""
         # What was in force when another placement was asked for, and the bytes of the model's weights.
         self._left: tuple[Placement, int] | None = None
+        # What the index might hold, and held, before it gave anything up for what is on its way.
+        self._index_before = 0, 0
         self._planned: tuple[tuple[Demand, Backlog], Placement] | None = None
         self._made_for: tuple[Budgets, Backlog] | None = None
         self._changed_at = self._refused_at = self._keeps_all_until = float("-inf")
@@ -220,7 +224,7 @@ class Adapting:
         while self._heard:
             event = self._heard.popleft()
             if isinstance(event, ModelStateChanged):
-                self._begin_anew(event)
+                self._begin_anew(event, now)
             elif isinstance(event, ModelSwitched):
                 self._note_turn(event, now)
             elif isinstance(event, MemoryShort):
@@ -260,7 +264,7 @@ class Adapting:
             self._observer.note_pause(placement, after, seconds, weight_bytes)
         self._left = None
 
-    def _begin_anew(self, event: ModelStateChanged) -> None:
+    def _begin_anew(self, event: ModelStateChanged, now: float) -> None:
         """A model that was loaded begins with everything; if there is still too little, that shows soon."""
         self._over = self._planned = None
         if event.state == "loaded":
@@ -268,6 +272,7 @@ class Adapting:
             self._calm_s = CALM_SECONDS
             self._made_for = (self._allowance.budgets, self._senses.backlog())
             self.decisions.say("placement", event.sentence)
+        self._lose_nothing(self._senses.in_force().here, now)
 
     # --- budgets ---
 
@@ -291,7 +296,8 @@ class Adapting:
         if now < self._keeps_all_until:
             demand = losing_nothing(demand)
         made_from = constrained(demand, self.given_up), backlog
-        if self._planned is None or self._planned[0] != made_from:
+        # What was measured while nobody asked is acted on before somebody does, who would wait for it.
+        if self._planned is None or self._planned[0] != made_from or self._knows_better():
             self._planned = made_from, self._placed(hardware, backlog, demand)
         return self._planned[1]
 
@@ -314,12 +320,19 @@ class Adapting:
         if self._over is not None and (self._over.wanted == wanted or not must):
             return
         here = in_force.here
+        if is_free(here, wanted):
+            self._lose_nothing(here, now)
         if is_there(here, wanted):
             self._over = None
             self._shortage.pass_trial()
         elif now - self._refused_at >= patience_s and self._is_worth_it(here, wanted, now, must=must):
             self._over, self._how = HandOver(wanted, now, in_force.path), ""
+            self._index_before = here.index_bytes, self._senses.use().index_bytes
             self._why = None if is_said else self._cause()
+
+    def _lose_nothing(self, here: Here, now: float) -> None:
+        """Staying costs nothing now; what it cost before, with another load or model, says nothing of what comes."""
+        self._should_change(here.placement, here.placement, now)
 
     def _cause(self) -> str:
         return reasons.cause(self._made_for, (self._allowance.budgets, self._senses.backlog()))
@@ -359,30 +372,38 @@ class Adapting:
         if self._over is None:
             return
         here, was_asked = in_force.here, self._over.is_asked
-        resident_bytes = min(here.index_bytes, self._senses.use().index_bytes)
         self._over, progress = step(self._over, here, self._hands, self._ledger, self._allowance.of, now)
         if self._over.is_asked and not was_asked:
             self._left = here.placement, in_force.demand.shape.weight_bytes
         if progress == "done":
-            self._arrive(self._over.wanted, here, resident_bytes, now)
+            self._arrive(self._over.wanted, in_force, now)
         elif progress == "refused":
             self.decisions.say("refused", reasons.refused(self._over.wanted))
             self._over, self._refused_at = None, now
 
-    def _arrive(self, wanted: Placement, before: Here, resident_bytes: int, now: float) -> None:
-        """Everything lies where it was to be; of the index, `resident_bytes` were in memory before."""
+    def _arrive(self, wanted: Placement, in_force: InForce, now: float) -> None:
+        """Everything lies where it was to be."""
         was_asked = self._over is not None and self._over.is_asked
         self._over, self._made_for = None, (self._allowance.budgets, self._senses.backlog())
         self._shortage.pass_trial()
-        if was_asked or wanted.index_bytes < before.index_bytes:
+        if was_asked or wanted.index_bytes < in_force.here.index_bytes:
             self._changed_at = now
+        moved = self._index_told(wanted, in_force.demand.partition_bytes, tells_growth=was_asked)
         if self._why is None:
             # What was given up or taken back has been told already.
             pass
         elif was_asked:
-            self.decisions.say("placement", f"{self._why} {self._how or wanted.sentence}".strip())
-        elif wanted.index_bytes < resident_bytes:
-            # A bound that nothing comes near is nobody's news.
-            moved = reasons.index_moved(resident_bytes, wanted.index_bytes)
+            told = (self._why, self._how or wanted.sentence, moved)
+            self.decisions.say("placement", " ".join(filter(None, told)))
+        elif moved:
             self.decisions.say("placement", f"{self._why} {moved}".strip(), "ram")
         self._how = ""
+
+    def _index_told(self, wanted: Placement, partition_bytes: int, *, tells_growth: bool) -> str:
+        """That less of the index is in memory than was, or more may be; "" of bounds that nothing comes near."""
+        bound, held_bytes = self._index_before
+        resident_bytes = min(bound, held_bytes)
+        was_full = resident_bytes + partition_bytes > bound
+        if wanted.index_bytes < resident_bytes or (tells_growth and was_full and wanted.index_bytes > bound):
+            return reasons.index_moved(resident_bytes, wanted.index_bytes)
+        return ""

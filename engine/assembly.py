@@ -230,6 +230,8 @@ def assemble(
             is_free=lambda: indexer.is_idle,
         ),
         sharing_of=planner.sharing,
+        # With half of its sizes measured a model would be moved in the midst of it, and all be measured again.
+        knows_better=lambda: not rehearsing.is_under_way and planner.knows_better(),
     )
 
     def measure() -> None:

@@ -1,7 +1,8 @@
 """Loads that ended the process: a mark lies on the disk while a model is being loaded, and goes when that has ended.
 
 Whatever a file does to llama.cpp, or to the memory of the machine, an engine that is started again finds the mark. So a
-model that takes the engine with it is not loaded over and over until nobody is left to tell why.
+model that takes the engine with it is not loaded over and over until nobody is left to tell why. Whoever has to end the
+process over a model long after that was loaded leaves the same mark first.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,9 @@ from engine.errors import ModelLoadFailed
 log = logging.getLogger(__name__)
 # The first time it may have been anything: somebody ended Ragdoll, or the machine went off.
 MAX_DEATHS = 2
+# Notes the death of the process over the model that this thread is loading. What is made for a model takes it along:
+# its memory knows addresses, and neither the model's name nor where marks lie.
+note_death: ContextVar[Callable[[], None]] = ContextVar("note_death", default=lambda: None)
 
 
 class LoadTrials:
@@ -31,6 +37,8 @@ class LoadTrials:
         self._is_closing = False
         # What the mark of a load that is under way said before it.
         self._before: dict[str, Any] | None = None
+        # What marks said that are gone since, because their models could be loaded with less.
+        self._survived: dict[str, int] = {}
 
     @contextmanager
     def of(self, model: Path) -> Iterator[None]:
@@ -47,13 +55,23 @@ class LoadTrials:
             )
         with self._lock:
             self._before = {**_identity(model), "deaths": deaths}
+            self._survived[str(model)] = max(deaths, self._survived.get(str(model), 0))
             self._mark()
+        is_ours = note_death.set(partial(self.note_death, model))
         try:
             yield
         finally:
+            note_death.reset(is_ours)
             with self._lock:
                 self._before = None
                 self._write({path: mark for path, mark in self._marks().items() if path != str(model)})
+
+    def note_death(self, model: Path) -> None:
+        """The process is about to end itself over a model that was loaded: the next one is to load less of it."""
+        with self._lock, suppress(OSError):
+            if not self._is_closing:
+                deaths = self._survived.get(str(model), 0) + 1
+                self._write({**self._marks(), str(model): {**_identity(model), "deaths": deaths}})
 
     def note_closing(self) -> None:
         """The process is about to be ended on purpose (from any thread): that counts against no load."""
@@ -63,6 +81,7 @@ class LoadTrials:
 
     def forgive(self) -> None:
         """Somebody has chosen a model: whatever it did before, it is tried."""
+        self._survived.clear()
         with suppress(OSError):
             self._file.unlink(missing_ok=True)
 

@@ -25,6 +25,8 @@ HELD_SECONDS = 3.0
 IDLE_GAIN, IDLE_HELD_SECONDS = 0.002, 10.0
 # Room for what was lost must have been there for so long: else a model would be read again and again.
 REGAINED_SECONDS = 60.0
+# What a look adds to the cost of staying is that of so long at most: before that, nobody knows how things were.
+MOST_UNSEEN_SECONDS = 5.0
 # At most so many changes within so many seconds, for loads of which the larger is less than so many times the smaller.
 MOST_CHANGES, WITHIN_SECONDS, OTHER_LOAD = 2, 60.0, 2.0
 
@@ -68,7 +70,8 @@ class Patience:
         """Where something has been better by this share since the last look, or is from now on."""
         if self.better_since is None:
             return replace(self, better_since=now, looked_at=now)
-        return replace(self, looked_at=now, lost_s=self.lost_s + gain * (now - self.looked_at))
+        seen_s = min(now - self.looked_at, MOST_UNSEEN_SECONDS)
+        return replace(self, looked_at=now, lost_s=self.lost_s + gain * seen_s)
 
     def may_change(self, now: float, num_questions: int, *, is_large: bool) -> bool:
         """Whether fewer than the most changes for such a load lie within the last minute."""
@@ -168,7 +171,13 @@ class Hysteresis:
     def should_change(
         self, current: Placement, wanted: Placement, now: float, *, must: bool = False, num_questions: int = 1
     ) -> bool:
-        """Whether to leave `current` for `wanted` at `now` (seconds), where so many questions wait or run."""
+        """Whether to leave `current` for `wanted` at `now` (seconds), where so many questions wait or run.
+
+        Where they are the same, staying has cost nothing by then.
+        """
+        if current == wanted and not must:
+            self._patience = self._patience.without_gain()
+            return False
         pause_s, here, there = self._pause_seconds(current, wanted), self._renewed(current), self._renewed(wanted)
         self._patience, is_time = judged(
             self._patience, here, there, now, pause_s, must=must, num_questions=num_questions

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from engine.config import GIB, MIB, MemorySettings, Settings
 from engine.core import ModelShape
 from engine.events import ModelStateChanged, ModelSwitched, PlacementSettled
 from engine.memory.demand import Backlog
+from engine.memory.placement import Placement
 from engine.memory.pressure import Stalls
 from tests.helpers.scripted_machine import PARTITION_BYTES, PARTITIONS, ScriptedMachine
 
@@ -218,6 +220,34 @@ def test_a_backlog_makes_slots_and_takes_partitions_for_them_and_both_come_back(
     assert slots == sorted(slots[:-1]) + slots[-1:]
 
 
+def test_what_staying_costs_is_not_counted_while_things_lie_as_they_are_wanted():
+    machine = ScriptedMachine(ram_bytes=5_600 * MIB, others_bytes=GIB // 2, backlog=Backlog(running=1))
+    machine.run(60)
+    machine.backlog = Backlog(waiting=7, running=1)
+    machine.run(1)
+    assert machine.applied == []
+    machine.backlog = Backlog(running=1)
+    machine.run(600)
+    assert machine.applied == []
+    machine.backlog = Backlog(waiting=7, running=1)
+    machine.run(1)
+    assert machine.applied == []
+    machine.run(60)
+    assert machine.applied
+
+
+def test_what_staying_with_one_model_has_cost_says_nothing_of_the_next():
+    machine = ScriptedMachine(ram_bytes=5_600 * MIB, others_bytes=GIB // 2, backlog=Backlog(running=1))
+    machine.run(60)
+    machine.backlog = Backlog(waiting=7, running=1)
+    for _ in range(60):
+        machine.loop.note(ModelStateChanged("loaded", "/m.gguf", "m", 1.0, "All of it is in memory."))
+        machine.run(2)
+    assert machine.applied == []
+    machine.run(60)
+    assert machine.applied
+
+
 def test_a_backlog_shares_steps_and_who_asks_alone_is_not_bound():
     machine = ScriptedMachine(backlog=Backlog(running=1))
     machine.run(5)
@@ -231,6 +261,34 @@ def test_a_backlog_shares_steps_and_who_asks_alone_is_not_bound():
     assert sharing.num_questions == 16
     assert 1 <= sharing.best(read_seconds=1.0) <= sharing.best(read_seconds=0.0) <= 16
     assert end is None
+
+
+def test_what_is_measured_while_nobody_asks_moves_what_it_shows_to_be_misplaced():
+    machine = ScriptedMachine(gpu_bytes=3 * GIB)
+    machine.run(60)
+    assert machine.applied == []
+    assert machine.placement.n_gpu_layers
+    # A card that is slower than any processor.
+    machine.profile = replace(machine.profile, card="A card", device_bytes_per_s=1e9, device_rate=1e9)
+    machine.run(30)
+    assert machine.placement.n_gpu_layers == 0
+    assert len(machine.applied) == 1
+
+
+def test_what_is_refined_a_little_is_not_planned_with_until_it_amounts_to_something():
+    machine = ScriptedMachine(gpu_bytes=3 * GIB)
+    machine.run(10)
+    plans, plan = list[float](), machine.loop._plan
+
+    def noted(*what: Any) -> Placement:
+        plans.append(machine.now)
+        return plan(*what)
+
+    machine.loop._plan = noted
+    for drift in (*(1.02, 1 / 1.02) * 30, 2.0, *(1.02, 1 / 1.02) * 30):
+        machine.profile = replace(machine.profile, processor_rate=machine.profile.processor_rate * drift)
+        machine.run(1)
+    assert plans == [1070.0]
 
 
 def test_at_most_two_changes_a_minute_under_a_load_that_swings():

@@ -126,7 +126,18 @@ def test_a_load_that_has_changed_moves_things_once_each_way_and_says_so(machine:
         assert len(machine.applied) - num_applied == 1
         [told] = machine.sentences("placement")[num_told:]
         assert told.startswith(f"{BUSY} questions wait or are being answered." if num_open == BUSY else "Fewer")
+        # Whose room the cells took, or to whom they gave it back.
+        less = "less" if num_open == BUSY else "more"
+        assert f"Answers paused for 0.1 s. The index keeps {less} in memory: up to " in told
     assert machine.sentences("given_up", "refused") == []
+
+
+def test_a_bound_of_the_index_that_nothing_comes_near_is_not_told_of(machine: LoadedMachine) -> None:
+    machine.used_index_bytes = PARTITION_BYTES
+    for num_open in (CALM, BUSY, CALM):
+        machine.phase(num_open)
+    assert len(machine.applied) == 2
+    assert not any("The index" in told for told in machine.sentences("placement"))
 
 
 def test_where_weights_are_streamed_layers_leave_for_the_cells_of_more_answers_and_come_back(

@@ -94,6 +94,7 @@ class ScriptedMachine:
             PressureGauge(lambda: self.stalls),
             clock=lambda: self.now,
             sharing_of=self.planner.sharing,
+            knows_better=self.planner.knows_better,
         )
         if self.is_loaded:
             self.load()

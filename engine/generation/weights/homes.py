@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from engine.errors import NotStreamable
+from engine.generation.load_trials import note_death
 from engine.generation.weights import mappings
 from engine.generation.weights.arena import Arena
 from engine.generation.weights.direct_reads import WeightFiles
@@ -69,7 +70,10 @@ class Origin:
 
 
 class Homes:
-    """Owned by the thread that decodes; nothing is computed or read while places change."""
+    """Owned by the thread that decodes; nothing is computed or read while places change.
+
+    Places change until the model is closed. Where that ends the process, it counts as if loading the model had.
+    """
 
     def __init__(
         self,
@@ -89,7 +93,7 @@ class Homes:
             end: Called where a mapping was lost, which nobody survives.
         """
         self._layout, self._files, self._origins, self._end = layout, files, origins, end
-        self._chunk_bytes = chunk_bytes
+        self._chunk_bytes, self._note_death = chunk_bytes, note_death.get()
         self._arena = Arena(mmap.PAGESIZE)
         self._places: dict[int, Place] = {}
         self._slots: dict[int, int] = {}
@@ -284,7 +288,10 @@ class Homes:
         try:
             yield
         except MappingLost as lost:
-            self._end(f"The engine ends itself: {lost}.")
+            try:
+                self._note_death()
+            finally:
+                self._end(f"The engine ends itself: {lost}.")
 
     def _require(self, expected: Sequence[tuple[Pages, FileId, int | None]]) -> None:
         """Raises NotStreamable unless all pages are mapped as is expected of them, at this moment."""

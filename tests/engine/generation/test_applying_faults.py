@@ -6,13 +6,17 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from engine.errors import NoRoomToLoad, NotStreamable
 from engine.events import AnswerFailed, AnswerFinished
 from engine.generation import applying
+from engine.generation.commands import UseModel
 from engine.generation.context import Context
+from engine.generation.weights import homes
+from engine.generation.weights.memory_map import MappingLost
 from tests.engine.generation.conftest import Desk
 from tests.helpers.placing import (
     ENDLESS,
@@ -115,6 +119,31 @@ def test_layers_that_cannot_go_back_after_a_refusal_cost_no_answer(model_desk, e
         assert not placed(model_desk, **slots(8)).is_in_force
     assert texts_of(model_desk, list(decisive)) == decisive
     assert placed(model_desk, streamed_layers=(), ring_slots=0, is_repacked=True).is_in_force
+
+
+class Ended(Exception):
+    """In place of the end of the process."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="layers are streamed on Linux only")
+@pytest.mark.expects_warnings
+def test_a_mapping_that_is_lost_while_layers_move_has_the_next_engine_load_less(desk, endless, monkeypatch):
+    def fail(*what: object) -> None:
+        raise MappingLost("there is no memory for it")
+
+    def end(sentence: str) -> NoReturn:
+        raise Ended
+
+    desk.worker.use(UseModel(endless))
+    desk.model_state("loaded")
+    assert placed(desk, **STREAMED).is_in_force
+    trials = desk.loader.planner.premises.trials
+    assert trials.deaths_of(endless) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(homes, "map_shared_over", fail)
+        patch.setattr(desk.loader.loaded_now.stream._homes, "_end", end)
+        assert not placed(desk, **{**STREAMED, "streamed_layers": (1, 2, 3)}).is_in_force
+    assert trials.deaths_of(endless) == 1
 
 
 @pytest.mark.parametrize("becomes", ["gone", "another"])

@@ -12,7 +12,7 @@ import pytest
 from engine.errors import ModelLoadFailed
 from engine.events import AnswerFailed
 from engine.generation.commands import UseModel
-from engine.generation.load_trials import MAX_DEATHS, LoadTrials
+from engine.generation.load_trials import MAX_DEATHS, LoadTrials, note_death
 from tests.helpers.loaders import loader_in
 
 
@@ -115,6 +115,43 @@ def test_a_name_that_is_not_utf_8_is_marked_too(mark, tmp_path: Path):
     mark.write_bytes(kept.replace(b'"deaths": 1', b'"deaths": 2'))
     with pytest.raises(ModelLoadFailed):
         LoadTrials(mark).of(model).__enter__()
+
+
+def test_a_process_that_ends_itself_over_a_loaded_model_counts_as_one_that_a_load_ended(mark, model):
+    trials = LoadTrials(mark)
+    with trials.of(model):
+        ends_over_it = note_death.get()
+    assert not mark.exists()
+    ends_over_it()
+    assert LoadTrials(mark).deaths_of(model) == 1
+    # The next one could load it with less, and ends over it all the same.
+    again = LoadTrials(mark)
+    with again.of(model):
+        pass
+    again.note_death(model)
+    assert LoadTrials(mark).deaths_of(model) == MAX_DEATHS
+    again.forgive()
+    again.note_death(model)
+    assert LoadTrials(mark).deaths_of(model) == 1
+
+
+def test_a_process_that_is_ended_on_purpose_or_whose_file_is_gone_counts_against_no_model(mark, model):
+    trials = LoadTrials(mark)
+    with trials.of(model):
+        pass
+    trials.note_closing()
+    trials.note_death(model)
+    assert not mark.exists()
+    model.unlink()
+    LoadTrials(mark).note_death(model)
+    assert not mark.exists()
+
+
+def test_outside_of_a_load_nothing_is_marked(mark, model):
+    with LoadTrials(mark).of(model):
+        pass
+    note_death.get()()
+    assert not mark.exists()
 
 
 @pytest.mark.expects_warnings

@@ -83,6 +83,19 @@ def test_what_staying_has_cost_is_forgotten_where_it_was_right():
     assert times_changed(hysteresis, looks) == [11.0]
 
 
+def test_what_staying_has_cost_is_forgotten_where_what_is_in_force_is_what_is_wanted():
+    hysteresis = Hysteresis(pause_seconds=lambda current, wanted: 0.9)
+    here, better = placed(10.0), placed(8.0)
+    looks = [(float(now), here, here if now == 5 else better) for now in range(16)]
+    assert times_changed(hysteresis, looks) == [11.0]
+
+
+def test_what_was_there_to_be_gained_while_nobody_looked_is_not_taken_for_lost():
+    hysteresis = Hysteresis(pause_seconds=lambda current, wanted: 4.0)
+    looks = [(now, placed(10.0), placed(8.0)) for now in (0.0, 1.0, 601.0, 602.0)]
+    assert times_changed(hysteresis, looks) == []
+
+
 def test_what_does_not_fit_any_more_is_left_at_once():
     hysteresis = Hysteresis()
     assert hysteresis.should_change(placed(10.0), placed(40.0), 0.0, must=True)

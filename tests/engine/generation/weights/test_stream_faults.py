@@ -6,6 +6,7 @@ import itertools
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -16,6 +17,7 @@ import pytest
 from engine.errors import DecodeFailed, NotStreamable, WeightsNotRead
 from engine.generation.cells import Cells
 from engine.generation.context import Context
+from engine.generation.load_trials import LoadTrials
 from engine.generation.request import Request, RequestFailed, RequestFinished, StepEvent
 from engine.generation.segment import Segment
 from engine.generation.step_loop import StepLoop
@@ -194,23 +196,34 @@ class Ended(Exception):
     """In place of the end of the process."""
 
 
-def test_a_mapping_that_is_lost_ends_the_engine(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_moving", [False, True])
+def test_a_mapping_that_is_lost_ends_the_engine_and_the_next_one_loads_less(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_moving: bool
+) -> None:
     said: list[str] = []
 
     def end(sentence: str) -> NoReturn:
         said.append(sentence)
         raise Ended
 
-    def fail(address: int, num_bytes: int, descriptor: int, offset: int) -> None:
+    def fail(*what: int) -> None:
         raise MappingLost("there is no memory for it")
 
-    with opened(path, (), 1, replace(USUAL, end=end)) as model:
+    trials = LoadTrials(tmp_path / "model-on-trial.json")
+    with ExitStack() as until_closed:
+        with trials.of(path):
+            model = until_closed.enter_context(opened(path, STREAMED, 1, replace(USUAL, end=end)))
         model.prefill()
-        monkeypatch.setattr(homes, "map_shared_over", fail)
         assert model.stream is not None
+        if is_moving:
+            # A few layers get their homes, and others with each pass that follows.
+            model.stream.retarget((), 1)
+        assert trials.deaths_of(path) == 0
+        monkeypatch.setattr(homes, "map_private_over", fail)
         with pytest.raises(Ended):
-            model.stream.retarget((2,), 1)
+            model.step(0) if is_moving else model.stream.retarget((), 1)
         assert said == ["The engine ends itself: there is no memory for it."]
+        assert trials.deaths_of(path) == 1
 
 
 # With the step loop.
