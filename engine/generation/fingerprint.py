@@ -13,6 +13,7 @@ from engine.errors import ModelFileInvalid, ModelNotFound
 from engine.generation.knowledge_tree import KEY_BYTES
 from engine.models.gguf import Header, parts_of, read_header
 
+# Over the whole of the weights, beside one of every tensor: the largest tensors get several.
 _SAMPLES = 64
 _SAMPLE_BYTES = 4096
 
@@ -52,7 +53,7 @@ def _files(path: Path) -> _Files:
 
 @lru_cache(maxsize=16)
 def _fingerprint(files: _Files) -> str:
-    """Header, size, and samples of the weights: a fine-tune of a model differs from it in nearly every tensor.
+    """Header, size, and samples of the weights, some of every tensor: two exports may differ in a few of them only.
 
     Kept while the files stay as they are (path, size, time of the last change).
     """
@@ -72,9 +73,19 @@ def _add_samples(digest: hashlib.blake2b, stream: BinaryIO, header: Header) -> N
     start = min((tensor.offset for tensor in header.tensors), default=header.file_bytes)
     digest.update(stream.read(start))
     step = max(_SAMPLE_BYTES, (header.file_bytes - start) // _SAMPLES)
-    for offset in range(start, header.file_bytes, step):
+    places = [(offset, _SAMPLE_BYTES) for offset in range(start, header.file_bytes, step)]
+    # From the middle: what pads a tensor, or was added to it, lies at an end.
+    places += [_middle(tensor.offset, tensor.num_bytes) for tensor in header.tensors]
+    # In the order of the file, for disks that turn.
+    for offset, num_bytes in sorted(places):
         stream.seek(offset)
-        digest.update(stream.read(_SAMPLE_BYTES))
+        digest.update(stream.read(num_bytes))
+
+
+def _middle(offset: int, num_bytes: int) -> tuple[int, int]:
+    """Where the sample of a tensor begins, and how long it is."""
+    length = min(num_bytes, _SAMPLE_BYTES)
+    return offset + (num_bytes - length) // 2, length
 
 
 @lru_cache(maxsize=16)

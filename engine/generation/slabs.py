@@ -1,9 +1,10 @@
 """Slabs: the RAM in which kept KV lies, taken from the system piece by piece and given back as soon as one is empty.
 
 Each is as large as all before it together, within bounds: whoever keeps little, as most of several models do, maps
-little, and whoever keeps much has few. A blob is contiguous, so that llama.cpp can write and read it in place. What is
-mapped, not what is used of it, is what the budget bounds and the ledger tells. What only passes through on its way to
-or from the disk lies beside the budget, in a mapping of its own.
+little, and whoever keeps much has few. It holds whole blobs of the size that it was mapped for: those of a model are
+much alike, and were one a little larger than half a slab, the other half would be nobody's. A blob is contiguous, so
+that llama.cpp can write and read it in place. What is mapped, not what is used of it, is what the budget bounds and the
+ledger tells. What only passes through on its way to or from the disk lies beside the budget, in a mapping of its own.
 """
 
 from __future__ import annotations
@@ -129,10 +130,10 @@ class Slabs:
         del self._gaps[bisect_left(self._gaps, (size, slab.number, offset))]
 
     def _map(self, room: int) -> bool:
-        """Maps a slab as large as is usual, or as the blob or what is left of the budget makes it, if that can be."""
-        left = self.budget_bytes - self.mapped_bytes
+        """Maps a slab for as many blobs of this room as is usual, or as the budget has left, if there is one at all."""
+        left = (self.budget_bytes - self.mapped_bytes) // _PAGE_BYTES * _PAGE_BYTES
         usual = min(self._slab_bytes, max(LEAST_SLAB_BYTES, self.mapped_bytes))
-        size = max(_pages(room), min(usual, left) // _PAGE_BYTES * _PAGE_BYTES)
+        size = _pages(max(1, min(usual, left) // room) * room)
         if size > left or (slab := self._make(size)) is None:
             return False
         self._open_gap(slab, 0, size)

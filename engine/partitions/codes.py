@@ -24,6 +24,7 @@ from engine.partitions.codebook import Codebook
 from engine.partitions.durable import write_durably
 from engine.partitions.fast_scan import BLOCK_ROWS, FastScan, packed_bytes
 from engine.partitions.packed import Mask
+from engine.partitions.positioned import read_into
 from engine.partitions.rows import Vectors
 
 SUFFIX = ".codes"
@@ -80,11 +81,10 @@ class CodesFile:
     def load(self) -> Codes:
         """Reads them. Raises CodesDamaged."""
         try:
-            with self.path.open("rb") as file:
-                file.seek(_HEADER.size)
+            with self.path.open("rb", buffering=0) as file:
                 # Not from the C allocator, which would keep it.
                 buffer = Buffer(self.num_bytes)
-                num_bytes = file.readinto(buffer.bytes[: self.num_bytes])
+                num_bytes = read_into(file.fileno(), buffer.bytes[: self.num_bytes], _HEADER.size)
         except OSError as error:
             raise CodesDamaged(f"{self.path.name} cannot be read: {error}") from error
         packed = buffer.array(0, (self.num_bytes,), np.uint8)

@@ -1,9 +1,16 @@
-"""Reading at a position: from one open file on any number of threads at once, on every system."""
+"""Reading at a position: from one open file on any number of threads at once, on every system.
+
+What fails is tried once more: a drive that wakes up, or one on a network, fails at times, and a file that cannot be
+read is written anew.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
+
+log = logging.getLogger(__name__)
 
 # Where an open file has but one position, going there and reading belong together.
 _positioning = threading.Lock()
@@ -13,10 +20,10 @@ def read_into(descriptor: int, target: memoryview, offset: int) -> int:
     """Fills `target` with the bytes from `offset` on; returns how many there were before the file ended.
 
     Raises:
-        OSError: They cannot be read.
+        OSError: They cannot be read, twice in a row.
     """
     filled = 0
-    while filled < len(target) and (piece := _piece(descriptor, target[filled:], offset + filled)):
+    while filled < len(target) and (piece := _tried_twice(descriptor, target[filled:], offset + filled)):
         filled += piece
     return filled
 
@@ -25,6 +32,14 @@ def read_at(descriptor: int, num_bytes: int, offset: int) -> bytes:
     """The `num_bytes` from `offset` on, or as many as there are. Raises OSError."""
     content = bytearray(num_bytes)
     return bytes(content[: read_into(descriptor, memoryview(content), offset)])
+
+
+def _tried_twice(descriptor: int, target: memoryview, offset: int) -> int:
+    try:
+        return _piece(descriptor, target, offset)
+    except OSError as error:
+        log.info("a reading is tried again: %s", error)
+        return _piece(descriptor, target, offset)
 
 
 def _piece(descriptor: int, target: memoryview, offset: int) -> int:

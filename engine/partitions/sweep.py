@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -163,8 +163,7 @@ class Sweeper:
         for view in snapshot.open:
             under_way.walk.scan_view(view, documents)
         try:
-            self._walk_sealed(under_way, should_pause)
-            found = under_way.walk.ranked()
+            found = self._found(under_way, should_pause)
         except BaseException:
             under_way.num_since = 0
             self._interrupted = [*self._interrupted, under_way][-_MOST_INTERRUPTED:]
@@ -172,24 +171,13 @@ class Sweeper:
         self._let_go_of_the_forsaken()
         walk = under_way.walk
         num_skipped = walk.num_skipped + under_way.num_left_out
-        swept = Swept(
+        return Swept(
             found,
             tuple(walk.damaged),
             under_way.num_loads,
             num_skipped,
             under_way.has_lost_codes,
             is_resumed=interrupted is not None,
-        )
-        if all(part.codes is None for part in swept.damaged):
-            return swept
-        # The others were asked for no more than should have been needed beside it.
-        sealed = tuple(sealed for sealed in snapshot.sealed if sealed.partition not in swept.damaged)
-        again = self.sweep(replace(snapshot, sealed=sealed), queries, limit, documents, cold_slack, max_loads)
-        return replace(
-            again,
-            damaged=swept.damaged + again.damaged,
-            num_loads=swept.num_loads + again.num_loads,
-            has_lost_codes=swept.has_lost_codes or again.has_lost_codes,
         )
 
     def _let_go_of_the_forsaken(self) -> None:
@@ -221,6 +209,15 @@ class Sweeper:
             return []
         cold = [part for part in wanted if self._residency.slot_of(part.partition) is None]
         return sorted(cold, key=lambda part: -float((queries @ part.partition.centroid).max()))[max_loads:]
+
+    def _found(self, sweep: _UnderWay, should_pause: Callable[[], bool]) -> list[list[Found]]:
+        """What is ranked. Damage that only shows then has those scanned again that were scanned beside it, no other."""
+        while True:
+            self._walk_sealed(sweep, should_pause)
+            found = sweep.walk.ranked()
+            sweep.waiting = sweep.walk.cut_short()
+            if not sweep.waiting:
+                return found
 
     def _walk_sealed(self, sweep: _UnderWay, should_pause: Callable[[], bool]) -> None:
         """Scans resident partitions, then the others as they arrive."""
@@ -289,7 +286,13 @@ class _Cold:
         if self._reading is not None or not self.pending:
             return
         part = self.pending[0]
-        slot = self._residency.make_room(part.partition, needed, at_any_cost=at_any_cost)
+        try:
+            slot = self._residency.make_room(part.partition, needed, at_any_cost=at_any_cost)
+        except (OSError, MemoryError):
+            if at_any_cost:
+                raise
+            # What was read is scanned first, so that it need not be read again.
+            return
         if slot is not None:
             del self.pending[0]
             self._reading = part, slot, self._prefetcher.read(slot.fill)

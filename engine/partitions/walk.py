@@ -44,6 +44,7 @@ class Walk:
         self._pool = limit + max(MARGIN, limit // 4)
         self._turned: dict[int, Vectors] = {}
         self._candidates: list[Candidates] = []
+        self._scanned_together: list[Sequence[Wanted]] = []
         self.damaged: list[Partition] = []
         self.num_skipped = 0
 
@@ -72,6 +73,7 @@ class Walk:
         found = self._scanners.best([(codes, part.mask) for part, codes in parts], self._turned[book.crc], pool)
         for (part, _), (positions, scores) in zip(parts, found, strict=True):
             self._candidates.append(Candidates(part.partition, positions, scores, book.crc, pool, None))
+        self._scanned_together.append([part for part, _ in parts])
 
     def look_at(self, part: Wanted) -> None:
         """Scores every wanted row of a partition, which are few, without reading more of it than these."""
@@ -127,3 +129,20 @@ class Walk:
         ranked = rescoring.ranked(self._limit)
         self.damaged += rescoring.damaged
         return ranked
+
+    def cut_short(self) -> list[Wanted]:
+        """Those to be scanned again: they were asked for no more rows than should have been needed beside damaged ones.
+
+        What was found in them is forgotten. Whatever was scanned by itself was asked for all that can be needed.
+        """
+        groups, short = self._scanned_together, list[Wanted]()
+        self._scanned_together = [group for group in groups if not self._has_damaged(group)]
+        for group in groups:
+            if self._has_damaged(group):
+                short += [part for part in group if part.partition not in self.damaged]
+        again = [part.partition for part in short]
+        self._candidates = [found for found in self._candidates if found.source not in again]
+        return short
+
+    def _has_damaged(self, parts: Sequence[Wanted]) -> bool:
+        return any(part.partition in self.damaged for part in parts)

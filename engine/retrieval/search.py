@@ -15,6 +15,7 @@ from engine.config import RetrievalSettings
 from engine.core import Filters, Passage, Scope
 from engine.embedder import Embedder
 from engine.partitions.rows import Found, Hit, Vectors
+from engine.partitions.sweep import SweepPaused
 from engine.retrieval.breadth import Breadth, breadths
 from engine.retrieval.calibration import Strength
 from engine.retrieval.confining import Confinement, KnownDocuments, confined
@@ -122,12 +123,19 @@ class _Ranked:
 class Pauses:
     """Of one search: when others go first, and what was done before, so that the next try does not do it again.
 
-    `vectors` are those of some texts, `found` the dense rankings of the texts that share a scope.
+    `vectors` are those of some texts, `found` the dense rankings of the texts that share a scope, `by_words` the other
+    rankings.
     """
 
     should_pause: Callable[[], bool] = lambda: False
     vectors: dict[tuple[str, ...], Vectors] = field(default_factory=dict)
     found: dict[tuple[Scoped, int, tuple[str, ...]], list[list[Found]]] = field(default_factory=dict)
+    by_words: dict[tuple[str, int, frozenset[int] | None], list[Found]] = field(default_factory=dict)
+
+    def let_by(self) -> None:
+        """To be called when something was done that will not be done again. Raises SweepPaused where others wait."""
+        if self.should_pause():
+            raise SweepPaused
 
 
 class Searcher:
@@ -197,7 +205,7 @@ class Searcher:
         # What BM25 knows of how rare a word is it has from all chunks, wherever a query is confined to.
         num_chunks = self._documents.extent(None, ANYWHERE).chunks
         ranked = [
-            self._ranked(query, confinement, self._by_words(query, confinement), found)
+            self._ranked(query, confinement, self._by_words(query, confinement, pauses), found)
             for query, confinement, found in zip(queries, confinements, by_meaning, strict=True)
         ]
         results: list[SearchResult] = []
@@ -208,8 +216,12 @@ class Searcher:
             results += [self._result(one, texts, num_chunks) for one in some]
         return results
 
-    def _by_words(self, query: Query, confinement: Confinement) -> list[Found]:
-        return self._table.matching(confinement.text, self._candidates(query), confinement.document_ids)
+    def _by_words(self, query: Query, confinement: Confinement, pauses: Pauses) -> list[Found]:
+        wanted = confinement.text, self._candidates(query), confinement.document_ids
+        if wanted not in pauses.by_words:
+            pauses.by_words[wanted] = self._table.matching(*wanted)
+            pauses.let_by()
+        return pauses.by_words[wanted]
 
     def _by_meaning(
         self, queries: Sequence[Query], confinements: Sequence[Confinement], pauses: Pauses
@@ -231,6 +243,7 @@ class Searcher:
             key = scoped, limit, tuple(texts[row] for row in rows)
             if key not in pauses.found:
                 pauses.found[key] = self._index.search(vectors[rows], limit, *scoped, pauses.should_pause)
+                pauses.let_by()
             for row, nearest in zip(rows, pauses.found[key], strict=True):
                 ranked[readable[row]] = nearest[: self._candidates(queries[readable[row]])]
         return ranked

@@ -43,11 +43,43 @@ def test_slabs_grow_with_what_is_kept(ledger):
     slabs = Slabs(ledger, 64 * LEAST_SLAB_BYTES, 4 * LEAST_SLAB_BYTES)
     mapped = []
     for _ in range(5):
-        slabs.allocate(LEAST_SLAB_BYTES - PAGE)
+        slabs.allocate(LEAST_SLAB_BYTES)
         mapped.append(slabs.mapped_bytes // LEAST_SLAB_BYTES)
     assert mapped == [1, 2, 4, 4, 8]
     slabs.allocate(16 * LEAST_SLAB_BYTES)
     assert slabs.mapped_bytes == 24 * LEAST_SLAB_BYTES
+
+
+@pytest.mark.parametrize("share", [0.501, 0.34, 0.26, 0.9, 1.001, 0.011])
+def test_the_budget_holds_nearly_all_that_it_could_whatever_share_of_a_slab_blobs_take(ledger, share):
+    num_bytes, budget_bytes = int(share * SLAB), 64 * SLAB + 5
+    slabs, blobs = Slabs(ledger, budget_bytes, SLAB), []
+    while (blob := slabs.allocate(num_bytes)) is not None:
+        blobs.append(blob)
+    # To each slab its last page, and at the end what is less than a blob.
+    num_slabs = len(slabs._slabs)
+    assert slabs.used_bytes == len(blobs) * num_bytes
+    assert slabs.used_bytes > budget_bytes - num_bytes - num_slabs * PAGE - len(blobs) * 64
+    assert slabs.used_bytes + slabs.waste_bytes == slabs.mapped_bytes == held(ledger) <= budget_bytes
+
+
+def test_blobs_of_half_a_slab_and_a_few_bytes_fill_the_memory_tier(ledger):
+    slabs = Slabs(ledger, 128 * 2**20)
+    num_blobs = 0
+    # As 256 tokens of a model with a billion weights: 32 KiB each, and a header.
+    while slabs.allocate(256 * 32 * 2**10 + 120) is not None:
+        num_blobs += 1
+    assert num_blobs == 15
+    assert slabs.waste_bytes < 2**20
+
+
+def test_smaller_blobs_lie_in_what_larger_ones_leave(ledger):
+    slabs = Slabs(ledger, 4 * SLAB, SLAB)
+    first, second = slabs.allocate(SLAB // 2), slabs.allocate(SLAB // 2)
+    slabs.free(first)
+    assert all(slabs.allocate(SLAB // 8) is not None for _ in range(4))
+    assert slabs.mapped_bytes == SLAB
+    assert second.num_bytes == SLAB // 2
 
 
 def test_an_empty_slab_goes_back_at_once(ledger):

@@ -198,6 +198,26 @@ def test_codes_that_changed_on_the_disk_are_damaged(file: CodesFile):
         file.load()
 
 
+@pytest.mark.parametrize("failures", [1, 2])
+def test_codes_that_a_disk_fails_to_give_are_asked_for_once_more(
+    file: CodesFile, monkeypatch: pytest.MonkeyPatch, failures: int
+):
+    whole, left = os.preadv, [OSError(5, "Input/output error")] * failures
+
+    def failing(*arguments: object) -> int:
+        if left:
+            raise left.pop()
+        return whole(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "preadv", failing)
+    if failures == 1:
+        file.load()
+    else:
+        with pytest.raises(CodesDamaged, match="Input/output error"):
+            file.load()
+    assert left == []
+
+
 def test_codes_that_are_gone_are_damaged(file: CodesFile):
     file.path.unlink()
     with pytest.raises(CodesDamaged, match="cannot be read"):

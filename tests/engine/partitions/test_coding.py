@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ import pytest
 from engine.memory.ledger import Ledger
 from engine.partitions import codebook, coding, fast_scan, open_rows
 from engine.partitions.layout import Origin
+from engine.partitions.residency import Slot
 from engine.partitions.rows import Sweep
 from engine.partitions.scanners import Scanners
 from engine.partitions.store import PartitionStore
+from engine.partitions.sweep import SweepPaused
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY
 from tests.helpers.partitions import (
     FakeTable,
@@ -270,6 +273,42 @@ def test_beside_a_damaged_partition_the_others_are_asked_again(
     assert [[row.score for row in found] for found in swept.found] == [pytest.approx(line, abs=1e-3) for line in wanted]
     assert_finds_what_the_table_has(store, table)
     store.maintain()
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("is_pausing", [False, True])
+@pytest.mark.parametrize("was_resident", [False, True])
+def test_beside_a_partition_that_turns_out_to_be_damaged_none_is_read_twice(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, was_resident: bool, is_pausing: bool
+):
+    table = filled_table(SHARDS + 2, DOCUMENTS, ROWS)
+    store = open_store(table, folder)
+    store.maintain()
+    store.set_partition_bytes(2 * codes_bytes(store) // 3)
+    vectors, loads, loaded = queries(3), list[int](), Slot.loaded
+    store.search(vectors, 10)
+    resident = set(store._residency.numbers)
+    assert (len(resident), store.num_cold) == (4, 2)
+    monkeypatch.setattr(Slot, "loaded", lambda slot: loads.append(slot.partition.number) or loaded(slot))
+    partition = next(p for p in store._sealed() if (p.number in resident) == was_resident)
+    with partition.path.open("r+b") as file:
+        file.seek(partition._exact_at)
+        file.write(bytes(partition.shape.exact_bytes))
+    found, num_pauses = None, 0
+    while found is None:
+        try:
+            found = store.search(vectors, 10, should_pause=lambda: is_pausing)
+        except SweepPaused:
+            num_pauses += 1
+    # Of those that were scanned beside the damaged one, some had to leave for the two that were not in memory.
+    assert max(Counter(loads).values()) == 1
+    assert (len(loads) > 2) == was_resident
+    assert len(set(loads) - resident) == 2
+    assert bool(num_pauses) == is_pausing
+    wanted = [[row.score for row in exact(list(table.rows.values()), query, 10)] for query in vectors]
+    assert [[row.score for row in line] for line in found] == [pytest.approx(line, abs=1e-3) for line in wanted]
+    assert table.asked_for[-1] == {partition.number}
+    store.close()
 
 
 def test_four_times_as_many_rows_get_a_new_codebook(

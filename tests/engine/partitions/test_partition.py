@@ -153,6 +153,36 @@ def test_an_error_of_the_disk_is_damage(partition: Partition, monkeypatch: pytes
         read(partition)
 
 
+def test_what_the_disk_did_not_give_at_once_is_asked_for_again(
+    partition: Partition, rows: Packed, monkeypatch: pytest.MonkeyPatch
+):
+    whole, failures = os.preadv, [OSError(5, "Input/output error")]
+
+    def fail_once(*arguments: object) -> int:
+        if failures:
+            raise failures.pop()
+        return whole(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "preadv", fail_once)
+    np.testing.assert_array_equal(partition.block(read(partition)).rows, rows.by_document().rows)
+    failures.append(OSError(5, "Input/output error"))
+    assert Partition.open(partition.path, ORIGIN).count == 100
+
+
+def test_a_file_that_is_cut_short_is_not_asked_again(partition: Partition, monkeypatch: pytest.MonkeyPatch):
+    whole, asked = os.preadv, list[int]()
+
+    def counted(file: int, targets: list[memoryview], at: int) -> int:
+        asked.append(at)
+        return whole(file, targets, at)
+
+    os.truncate(partition.path, partition._block_at)
+    monkeypatch.setattr(os, "preadv", counted)
+    with pytest.raises(PartitionDamaged, match="cut short"):
+        read(partition)
+    assert asked == [partition._block_at]
+
+
 @pytest.mark.parametrize("kept", [0.0, 0.5])
 def test_exact_rows_are_not_looked_for_in_a_file_that_was_cut_short(partition: Partition, kept: float):
     """Looking would end the process."""

@@ -12,7 +12,7 @@ import pytest
 from engine.partitions import open_rows
 from engine.partitions.store import PartitionStore
 from engine.partitions.sweep import SweepPaused
-from tests.helpers.partition_reads import Reads
+from tests.helpers.partition_reads import FOR_GOOD, Reads
 from tests.helpers.partitions import FakeTable, document, exact, filled_table, open_store, queries
 
 LIMIT = 10
@@ -54,8 +54,8 @@ def test_what_was_read_before_an_error_is_not_read_again_and_nothing_is_left_out
     store: PartitionStore, table: FakeTable, reads: Reads, failing: Callable[..., int], num_queries: int
 ) -> None:
     vectors = queries(num_queries)
-    reads.fails = {failing(sealed.number for sealed in store._sealed())}
-    with pytest.raises(OSError, match="did not answer"):
+    reads.no_room[failing(sealed.number for sealed in store._sealed())] = 1
+    with pytest.raises(OSError, match="Cannot allocate"):
         store.search(vectors, LIMIT)
     before = list(reads.numbers)
     assert bool(before) == (failing is max)
@@ -63,6 +63,46 @@ def test_what_was_read_before_an_error_is_not_read_again_and_nothing_is_left_out
     assert sorted(reads.numbers) == sorted(sealed.number for sealed in store._sealed())
     assert len(set(reads.numbers)) == len(reads.numbers)
     assert_found(table, vectors, found)
+
+
+def test_memory_that_is_refused_for_what_comes_next_is_asked_for_again_when_what_is_there_was_scanned(
+    table: FakeTable, tmp_path: Path, reads: Reads
+) -> None:
+    store = open_store(table, tmp_path / "shards")
+    store.maintain()
+    vectors, last = queries(3), max(sealed.number for sealed in store._sealed())
+    # Once ahead of time, and once when nothing else is left to do.
+    reads.no_room[last] = 2
+    with pytest.raises(OSError, match="Cannot allocate"):
+        store.search(vectors, LIMIT)
+    assert_found(table, vectors, store.search(vectors, LIMIT))
+    assert sorted(reads.numbers) == sorted(sealed.number for sealed in store._sealed())
+    store.close()
+
+
+def test_a_disk_that_fails_once_costs_nothing(store: PartitionStore, table: FakeTable, reads: Reads) -> None:
+    vectors, numbers = queries(3), [sealed.number for sealed in store._sealed()]
+    reads.fail(numbers, times=1)
+    table.asked_for.clear()
+    assert_found(table, vectors, store.search(vectors, LIMIT))
+    assert sorted(reads.numbers) == sorted(numbers)
+    assert (store._shards.snapshot().missing, table.asked_for) == ((), [])
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("num_queries", [1, 3])
+@pytest.mark.parametrize("failing", [min, max])
+def test_a_partition_that_cannot_be_read_is_missing_and_no_other_is_read_twice(
+    store: PartitionStore, table: FakeTable, reads: Reads, failing: Callable[..., int], num_queries: int
+) -> None:
+    vectors, numbers = queries(num_queries), [sealed.number for sealed in store._sealed()]
+    reads.fail([failing(numbers)], FOR_GOOD)
+    assert_found(table, vectors, store.search(vectors, LIMIT))
+    assert sorted(reads.numbers) == sorted(numbers)
+    assert store._shards.snapshot().missing == (failing(numbers),)
+    store.maintain()
+    assert_found(table, vectors, store.search(vectors, LIMIT))
+    assert store._shards.snapshot().missing == ()
 
 
 def test_a_sweep_lets_others_by_between_partitions_and_goes_on(
@@ -165,8 +205,12 @@ def test_only_so_many_interrupted_sweeps_are_remembered(store: PartitionStore, r
     assert len(reads.numbers) == 5 * num_partitions - 3
 
 
-def test_room_of_a_reading_that_failed_is_given_back(store: PartitionStore, reads: Reads) -> None:
-    reads.fails = {sealed.number for sealed in store._sealed()}
-    with pytest.raises(OSError, match="did not answer"):
-        store.search(queries(1), LIMIT)
-    assert not store._residency.numbers
+@pytest.mark.expects_warnings
+def test_room_of_a_reading_that_failed_is_given_back(table: FakeTable, tmp_path: Path, reads: Reads) -> None:
+    store = open_store(table, tmp_path / "shards")
+    store.maintain()
+    reads.fail([sealed.number for sealed in store._sealed()], FOR_GOOD)
+    vectors = queries(1)
+    assert_found(table, vectors, store.search(vectors, LIMIT))
+    assert (store._residency.numbers, store._residency.num_bytes) == ((), 0)
+    store.close()

@@ -265,17 +265,39 @@ def test_a_search_that_was_paused_does_again_nothing_that_was_done(table: ChunkT
             self.num_embedded += len(texts)
             return super().embed_questions(texts)
 
-    index, embedder, somebody_waits = Pausing(table), Counting(), [True]
+    index, embedder, somebody_waits = Pausing(table), Counting(), iter([False, True])
     searcher = Searcher(table, index, embedder, documents, RetrievalSettings(), Room(720, 4000))  # type: ignore[arg-type]
     queries = [Query("threads"), Query("flour", collection="Kitchen"), Query("mutex")]
-    pauses = Pauses(lambda: somebody_waits.pop())
+    pauses = Pauses(lambda: next(somebody_waits, False))
     with pytest.raises(SweepPaused):
         searcher.search(queries, pauses)
-    somebody_waits.append(False)
     found = searcher.search(queries, pauses)
     assert sorted(index.sweeps) == [1, 2]
     assert embedder.num_embedded == 3
     assert found == searcher.search(queries)
+
+
+def test_others_are_let_by_after_each_of_many_confined_searches_and_none_is_done_twice(
+    table: ChunkTable, documents: Documents, monkeypatch: pytest.MonkeyPatch
+):
+    index, by_words, matching = Exact(table), list[str](), table.matching
+    searcher = Searcher(table, index, HashEmbedder(), documents, RetrievalSettings(), Room(720, 4000))  # type: ignore[arg-type]
+    queries = [
+        Query(f"{word} threads", filters=Filters(paths=(f"/docs/{id_}.txt",))) for id_ in TEXTS for word in ("two", "a")
+    ]
+    undisturbed = searcher.search(queries)
+    index.sweeps.clear()
+    monkeypatch.setattr(table, "matching", lambda text, *others: by_words.append(text) or matching(text, *others))
+    pauses, done, found = Pauses(lambda: True), list[int](), None
+    while found is None:
+        before = len(index.sweeps) + len(by_words)
+        try:
+            found = searcher.search(queries, pauses)
+        except SweepPaused:
+            done.append(len(index.sweeps) + len(by_words) - before)
+    assert done == [1] * (len(TEXTS) + len(queries))
+    assert sorted(by_words) == sorted(query.text for query in queries)
+    assert found == undisturbed
 
 
 def test_a_passage_says_where_it_stands_and_whether_its_file_is_out_of_reach(

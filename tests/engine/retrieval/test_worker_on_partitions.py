@@ -24,7 +24,7 @@ from engine.retrieval.search import Query, Searcher
 from engine.retrieval.sentence_vectors import SentenceVectors
 from engine.retrieval.worker import RetrievalWorker
 from tests.helpers.chunk_rows import DIMENSIONS, IDENTITY, HashEmbedder
-from tests.helpers.partition_reads import Reads
+from tests.helpers.partition_reads import FOR_GOOD, Reads
 from tests.helpers.partitions import document
 
 TIMEOUT = 30.0
@@ -34,13 +34,13 @@ QUESTION = "Which row is called number2 of 7?"
 
 
 class EveryDocument:
-    """A catalogue that has all documents, and no collections."""
+    """A catalogue that has all documents, and no collections; paths are the only filter."""
 
     def located(self, document_ids: Iterable[int]) -> Mapping[int, Located]:
         return {id_: Located(f"/docs/{id_}.txt", False, ROWS) for id_ in document_ids}
 
     def ids_in_scope(self, collection: str | None, filters: Filters) -> frozenset[int] | None:
-        return None
+        return frozenset(int(Path(path).stem) for path in filters.paths) or None
 
     def extent(self, collection: str | None, filters: Filters) -> Extent:
         return Extent(SHARDS * DOCUMENTS_PER_SHARD, SHARDS * DOCUMENTS_PER_SHARD * ROWS)
@@ -119,26 +119,53 @@ def reads(library: Library, monkeypatch: pytest.MonkeyPatch) -> Reads:
     return Reads(monkeypatch)
 
 
-@pytest.mark.expects_warnings
 @pytest.mark.parametrize("failing", range(SEALED))
-def test_partitions_that_were_read_before_the_disk_failed_are_not_read_again(
-    library: Library, reads: Reads, failing: int
-) -> None:
+def test_a_disk_that_fails_once_costs_nobody_anything(library: Library, reads: Reads, failing: int) -> None:
     [undisturbed] = library.searcher.search([Query(QUESTION)])
     assert len(reads.numbers) == SEALED
     reads.numbers.clear()
-    reads.fails = {failing}
+    reads.fail([failing], times=1)
     library.ask()
     library.wait()
-    assert reads.fails == set()
+    assert reads.fails[failing] == 0
+    assert sorted(reads.numbers) == list(range(SEALED))
+    assert library.store._shards.snapshot().missing == ()
+    [(_, evidence)] = library.handed
+    assert evidence.passages == undisturbed.passages
+
+
+@pytest.mark.expects_warnings
+def test_a_disk_that_fails_again_and_again_is_done_without(library: Library, reads: Reads) -> None:
+    [undisturbed] = library.searcher.search([Query(QUESTION)])
+    reads.numbers.clear()
+    reads.fail([SEALED - 1], FOR_GOOD)
+    library.ask()
+    library.wait()
+    [(_, evidence)] = library.handed
+    assert [one.row_id for one in evidence.passages] == [one.row_id for one in undisturbed.passages]
+    assert sorted(reads.numbers) == list(range(SEALED))
+    assert library.store._shards.snapshot().missing == (SEALED - 1,)
+
+
+@pytest.mark.expects_warnings
+@pytest.mark.parametrize("failing", range(SEALED))
+def test_partitions_that_were_read_before_memory_was_refused_are_not_read_again(
+    library: Library, reads: Reads, failing: int
+) -> None:
+    [undisturbed] = library.searcher.search([Query(QUESTION)])
+    reads.numbers.clear()
+    reads.no_room[failing] = 1
+    library.ask()
+    library.wait()
+    assert reads.no_room[failing] == 0
     assert sorted(reads.numbers) == list(range(SEALED))
     [(_, evidence)] = library.handed
     assert evidence.passages == undisturbed.passages
 
 
 @pytest.mark.expects_warnings
-def test_a_batch_of_scripts_goes_on_as_a_whole_after_the_disk_failed(library: Library, reads: Reads) -> None:
-    reads.fails = {SEALED - 1}
+def test_a_batch_of_scripts_goes_on_as_a_whole_after_memory_was_refused(library: Library, reads: Reads) -> None:
+    reads.no_room[SEALED - 1] = 1
     texts = [f"Which row is called number{n} of {n}?" for n in range(ROWS)]
     # Nothing is searched before all of them wait.
     with library.store._sweeping:
@@ -153,25 +180,19 @@ def test_a_batch_of_scripts_goes_on_as_a_whole_after_the_disk_failed(library: Li
 
 
 @pytest.mark.expects_warnings
-def test_a_disk_that_fails_again_and_again_ends_a_question_once(library: Library, monkeypatch) -> None:
-    reads = Reads(monkeypatch)
-
-    class Never(set[int]):
-        def discard(self, number: int) -> None:
-            """It stays so."""
-
-    reads.fails = Never({SEALED - 1})
+def test_memory_that_is_refused_again_and_again_ends_a_question_once(library: Library, reads: Reads) -> None:
+    reads.no_room[SEALED - 1] = 99
     library.ask()
     library.wait()
     assert (len(library.failed), library.handed) == (1, [])
-    reads.fails = set()
+    reads.no_room.clear()
     library.ask("another question")
     library.wait()
     assert [question_id for question_id, _ in library.handed] == ["another question"]
 
 
 @pytest.mark.expects_warnings
-def test_a_person_who_goes_between_and_meets_a_failing_disk_costs_a_script_no_reading_twice(
+def test_a_person_who_goes_between_and_is_refused_memory_costs_a_script_no_reading_twice(
     library: Library, reads: Reads
 ) -> None:
     asked, walk = threading.Event(), type(library.store._sweeper)._walk_sealed
@@ -181,7 +202,7 @@ def test_a_person_who_goes_between_and_meets_a_failing_disk_costs_a_script_no_re
             asked.set()
             library.ask("a person")
             # Of those that the script has not read, the last is what the person meets as well.
-            reads.fails = {SEALED - 1}
+            reads.no_room[SEALED - 1] = 1
         walk(sweeper, sweep, should_pause)
 
     library.store._sweeper._walk_sealed = interrupted.__get__(library.store._sweeper)  # type: ignore[method-assign]
@@ -189,3 +210,39 @@ def test_a_person_who_goes_between_and_meets_a_failing_disk_costs_a_script_no_re
     library.wait(2)
     assert [question_id for question_id, _ in library.handed] == ["a person", "a script"]
     assert sorted(reads.numbers) == sorted(2 * list(range(SEALED)))
+
+
+def test_a_person_goes_after_the_first_of_many_confined_searches_of_scripts(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filters = {
+        f"Which row is called number{id_} of {id_}?": Filters(paths=(f"/docs/{id_}.txt",))
+        for id_ in range(1, 2 * DOCUMENTS_PER_SHARD)
+    }
+    undisturbed = library.searcher.search([Query(text, filters=one) for text, one in filters.items()])
+    searches, by_meaning, by_words = list[object](), library.store.search, library.table.matching
+
+    def sweep(vectors, limit, document_ids=None, *others):
+        if document_ids is not None and not any(isinstance(done, frozenset) for done in searches):
+            library.ask("a person")
+        searches.append(document_ids if document_ids is not None else float(vectors.sum()))
+        return by_meaning(vectors, limit, document_ids, *others)
+
+    def match(text, *others):
+        searches.append(text)
+        return by_words(text, *others)
+
+    monkeypatch.setattr(library.store, "search", sweep)
+    monkeypatch.setattr(library.table, "matching", match)
+    # Nothing is searched before all of them wait.
+    with library.store._sweeping:
+        library.ask()
+        for text, one in filters.items():
+            library.ask(text, priority="batch", filters=one)
+    library.wait(2 + len(filters))
+    # By meaning and by words for whoever came first, then by meaning for a script.
+    assert searches[4] == "a person"
+    # Each is searched for once by meaning and once by words.
+    assert len(searches) == len(set(searches)) == 2 * (2 + len(filters))
+    assert [question_id for question_id, _ in library.handed] == [QUESTION, "a person", *filters]
+    assert [evidence.passages for _, evidence in library.handed[2:]] == [one.passages for one in undisturbed]
