@@ -7,7 +7,8 @@ the planner weighs reading and writing; and the `way` in which layers are stream
 - `next_layer_only`: two slots, so that one layer is read while another is computed, as FlexGen does it.
 - `phase_blind`: prompts are read in the small batches and with as many reads at once as suit writing.
 
-It says which layers it streams, and through how many slots. Asked with `given` tokens, it writes these, whatever it
+It says which layers it streams, through how many slots, in what batches it reads prompts, and with how many reads at
+once. Asked with `given` tokens, it writes these, whatever it
 computes, with `has_drafts` or without; asked with `pinned_shares`, it pins another share of the layers after so many
 passes as are the `stride`, while it writes.
 """
@@ -150,6 +151,7 @@ class OurSide:
         probe_devices()
         self._runtime = Runtime(self._ledger)
         way = WAYS[settings["way"]]
+        self.prompt_reads = way.options.depths.prefill
         with ExitStack() as undo, way.ring():
             planned = planned_for(settings, profile, self._ledger)
             planned = planned.placed(way.placed(planned.placement))
@@ -311,6 +313,7 @@ def prepare(settings: Said) -> Callable[[Said], Said]:
                 "sentence": placement.sentence,
                 "n_gpu_layers": placement.n_gpu_layers,
                 "n_ubatch": placement.n_ubatch,
+                "prompt_reads": side.prompt_reads,
                 "kv_on_gpu": placement.kv_on_gpu,
                 "gpu_bytes": side.held_gpu_bytes(),
             }

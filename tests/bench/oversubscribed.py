@@ -26,8 +26,9 @@ answers are being written (`phase_blind`: of whole answers with their prompts). 
 `bound_<factor>x_b<B>` (the share of the bound that we reach), `stock_fits`, `accelerate_1.2x_b1`, `next_layer_only`,
 `phase_blind`, `drafting_1.7x_b1`.
 
-Bytes are those that the kernel says a process read (/proc/<pid>/io). Exit code 1 when a bound does not hold or a text
-differs; `--quick` (a small model, fewer points) binds nothing. It is 2 where memory cannot be limited.
+Bytes are those that the kernel says a process read (/proc/<pid>/io). Exit code 1 when a bound does not hold, a text
+differs, a ratio of these is missing (`--no-accelerate` does without Accelerate's) or a side was killed; `--quick` (a
+small model, fewer points) binds nothing. It is 2 where memory cannot be limited.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,7 +74,8 @@ SIMPLER = ("next_layer_only", "phase_blind")
 # Memory of a process that holds all of the model, and pages of its file beside it.
 WHOLE_FACTOR = 3.0
 # Of the turns, those whose ratios others know by name.
-PROMISED = (*SIMPLER, "drafting_1.7x_b1", "accelerate_1.2x_b1")
+OF_ACCELERATE, OF_DRAFTS = "accelerate_1.2x_b1", "drafting_1.7x_b1"
+PROMISED = (*SIMPLER, OF_DRAFTS, OF_ACCELERATE)
 _BUSY = "while True: pass"
 # Pages of libraries are charged to whoever touches them first, for as long as he has them: neither side is to be it.
 _HAS_LIBRARIES = "import sys, tests.bench.our_side, tests.bench.stock_side; print(flush=True); sys.stdin.read()"
@@ -98,6 +100,14 @@ class Size:
     short_answer_tokens: int
     passages: int
     with_hog: bool
+
+    def ratios(self, *, with_accelerate: bool) -> tuple[str, ...]:
+        """What they are all called."""
+        points = [Point(factor, at_once) for factor, at_once in itertools.product(self.factors, self.at_once)]
+        stock = [f"stock_{point.name}" for point in points]
+        bounds = [f"bound_{point.name}" for point in points if not point.fits]
+        turns = [name for name in PROMISED if with_accelerate or name != OF_ACCELERATE]
+        return (*stock, *bounds, "stock_fits", *turns)
 
 
 FULL = Size(
@@ -163,9 +173,9 @@ class Bench:
 
     def _compare(self, point: Point) -> None:
         """Ours and stock in turn."""
-        rounds = self.found[point] = Rounds()
+        rounds = Rounds()
         texts = [self._asked(point.at_once, number) for number in range(self.size.rounds + 1)]
-        with self._ours(point) as ours, self._stock(point) as stock:
+        with self._ours(point, texts[0]) as ours, self._stock(point) as stock:
             for number, asked in enumerate(texts):
                 sides = [_written(side, asked) for side in (ours, stock)]
                 # The first round is there to warm up.
@@ -178,6 +188,7 @@ class Bench:
         if is_packed:
             with self._stock(point, is_whole=True) as whole:
                 rounds.whole = [_written(whole, asked) for asked in texts[1:]]
+        self.found[point] = rounds
 
     def _bandwidth(self, ours: SideProcess) -> float:
         """Of the layers that are streamed, in bytes a second."""
@@ -188,20 +199,22 @@ class Bench:
         """Ours alone, in memory as large as the model: more layers are pinned while an answer is written, and less."""
         asked = self._asked(1, 0) | {"pinned_shares": PINNED_SHARES, "stride": self.size.tokens}
         asked["num_tokens"] = 1 + len(PINNED_SHARES) * self.size.tokens
-        with told("layers that move"), self._ours(MOVING_POINT) as ours:
+        with told("layers that move"), self._ours(MOVING_POINT, asked) as ours:
             _written(ours, self._asked(1, 1))
             self.moved = Moved(_written(ours, asked), self.size.tokens)
 
     def _compare_simpler(self) -> None:
         """Ours and what is simpler, in peace and beside a busy process."""
         for way in SIMPLER:
-            is_long = way == "phase_blind"
-            room = room_for(self._long(0) if is_long else self._asked(1, 0))
+            asked = self._long(0) if way == "phase_blind" else self._asked(1, 0)
             with (
                 told(f"ours beside {way}"),
-                self._ours(SIMPLER_POINT, room) as ours,
-                self._ours(SIMPLER_POINT, room, way) as other,
+                self._ours(SIMPLER_POINT, asked) as ours,
+                self._ours(SIMPLER_POINT, asked, way) as other,
             ):
+                if way == "phase_blind" and (alike := reads_alike(ours.settled, other.settled)):
+                    print(f"{way} is left out: {alike}")
+                    continue
                 self._take_turns(way, ours, other)
                 if self.size.with_hog:
                     with running([sys.executable, "-c", _BUSY]):
@@ -213,9 +226,9 @@ class Bench:
             with (
                 told("ours beside Accelerate"),
                 accelerate_peer.started(python, self.model.parent, self.size.shape, limit) as other,
-                self._ours(ACCELERATE_POINT) as ours,
+                self._ours(ACCELERATE_POINT, self._asked(1, 0)) as ours,
             ):
-                self._take_turns("accelerate_1.2x_b1", ours, other)
+                self._take_turns(OF_ACCELERATE, ours, other)
         except PeerFailed as error:
             print(f"Accelerate is left out: {error}", file=sys.stderr)
 
@@ -239,24 +252,26 @@ class Bench:
             "given": recorded.answer,
             "num_tokens": len(recorded.answer),
         }
-        turns = self.turns["drafting_1.7x_b1"] = Turns()
-        with told("drafts on and off"), self._ours(SIMPLER_POINT, room_for(asked)) as ours:
+        turns = Turns()
+        with told("drafts on and off"), self._ours(SIMPLER_POINT, asked) as ours:
             for number in range(self.size.turns + 1):
                 sides = [_written(ours, {**asked, "has_drafts": drafts}) for drafts in (True, False)]
                 # The first one learns what drafts are worth.
                 if number:
                     turns.note(*sides)
+        self.turns[OF_DRAFTS] = turns
 
     @contextmanager
-    def _ours(
-        self, point: Point, context_tokens: int = SHORT_CONTEXT_TOKENS, way: str = "ours"
-    ) -> Iterator[SideProcess]:
+    def _ours(self, point: Point, asked: dict[str, Any], way: str = "ours") -> Iterator[SideProcess]:
+        """Placed for what it is asked."""
         forget_pages(self.model)
         settings = {
             "model": str(self.model),
             "way": way,
             "at_once": point.at_once,
-            "context_tokens": context_tokens,
+            "prompt_tokens": max(map(len, asked["prompts"])),
+            "tokens": asked["num_tokens"],
+            "context_tokens": room_for(asked),
             "num_threads": num_threads(),
             "profile": str(self.profile),
         }
@@ -313,12 +328,26 @@ def _measure(options: argparse.Namespace, parent: Group) -> int:
             profile = copies / "profile.json"
             save_profile(profile, measured(Profile(), copies, copy))
         bench = Bench(size, model, copy, profile, parent, python)
-        bench.run()
-    return 0 if tell(bench.found, bench.turns, bench.moved, options.json) or options.quick else 1
+        is_complete = True
+        try:
+            bench.run()
+        except PeerFailed as error:
+            # What was found before is told.
+            is_complete = False
+            print(f"The run ends here: {error}", file=sys.stderr)
+    promised = () if options.quick else size.ratios(with_accelerate=not options.no_accelerate)
+    is_kept = tell(bench.found, bench.turns, bench.moved, options.json, promised)
+    return 0 if is_complete and (is_kept or options.quick) else 1
 
 
-def tell(found: Mapping[Point, Rounds], turns: Mapping[str, Turns], moved: Moved | None, file: Path | None) -> bool:
-    """Shows and writes what was found; whether all that is promised was so."""
+def tell(
+    found: Mapping[Point, Rounds],
+    turns: Mapping[str, Turns],
+    moved: Moved | None,
+    file: Path | None,
+    promised: Collection[str] = (),
+) -> bool:
+    """Shows and writes what was found; whether all that is promised was so, and all ratios that are were found."""
     ours = {name: value for point, rounds in found.items() for name, value in rounds.our_figures(point).items()}
     ours |= {name: value for what, one in turns.items() for name, value in one.figures(what).items()}
     if (gain := batch_of_four(found)) is not None:
@@ -336,6 +365,7 @@ def tell(found: Mapping[Point, Rounds], turns: Mapping[str, Turns], moved: Moved
     if moved is not None:
         ours |= {"moving_worst_step": moved.worst_step, "moving_written_bytes": moved.answers.marks.written_bytes}
         broken += moved.faults()
+    broken += [f"{name} is missing: it is promised, and was not measured." for name in promised if name not in named]
     report.show("oversubscribed", ours, others)
     is_kept = report.show_ratios(named, {name: bounds.get(name, 0.0) for name in named})
     for sentence in broken:
@@ -347,8 +377,16 @@ def tell(found: Mapping[Point, Rounds], turns: Mapping[str, Turns], moved: Moved
 
 def room_for(asked: dict[str, Any]) -> int:
     """Tokens of a context for one of these answers and its prompt."""
-    needed = max(map(len, asked["prompts"])) + asked["num_tokens"] + 1
+    needed: int = max(map(len, asked["prompts"])) + asked["num_tokens"] + 1
     return -(-needed // SHORT_CONTEXT_TOKENS) * SHORT_CONTEXT_TOKENS
+
+
+def reads_alike(ours: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """That two sides settled on one way to read prompts, in words; "" where they did not, and can be compared."""
+    ways = [(side["n_ubatch"], side["prompt_reads"]) for side in (ours, other)]
+    if ways[0] != ways[1]:
+        return ""
+    return "both sides read prompts {} tokens at a time, with {} reads at once.".format(*ways[0])
 
 
 def _written(side: SideProcess, asked: dict[str, Any]) -> MeasuredAnswers:

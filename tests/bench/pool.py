@@ -20,10 +20,10 @@ is the same for all sides; the models' files are in nobody's memory when it begi
   written two tokens before.
 
 Ratios: `unload_load`, their mean seconds of a switch ÷ ours; `router_goodput`, our goodput ÷ theirs (the median of all
-seeds). Our figures have `tpot_met_two_chats`, a share.
+seeds). Beside them stands `tpot_met_two_chats`, a share.
 
-Exit code 1 when a bound does not hold; `--quick` (smaller models, shorter prompts, one short load) binds nothing. It is
-2 where memory cannot be limited, or there is no trace.
+Exit code 1 when a bound does not hold, or nothing was measured of it; `--quick` (smaller models, shorter prompts, one
+short load) binds nothing. It is 2 where memory cannot be limited, or there is no trace.
 """
 
 from __future__ import annotations
@@ -61,10 +61,12 @@ from tests.bench.pool_figures import (
     load_figures,
     models_at_once,
     over_peer,
+    promised,
     switch_figures,
     tpot_met,
 )
 from tests.bench.pool_load import Asked, arrivals, questions, words
+from tests.bench.serving_figures import unmeasured
 from tests.bench.serving_library import fresh
 from tests.bench.side_process import Limit, SideProcess
 
@@ -378,13 +380,14 @@ def _beside_peers(options: argparse.Namespace, parent: Group) -> int:
 
 def _measure(options: argparse.Namespace, parent: Group, binary: Path | None) -> bool:
     bench = prepared(SMALL if options.quick else FULL, options.peers, parent, binary, not options.no_peers)
+    bounds = {} if options.quick else promised(options.only, not options.no_peers)
     try:
         bench.run(options.only)
     except PeerFailed:
         # What was found until then took minutes.
-        tell(bench, options.json)
+        tell(bench, options.json, bounds)
         raise
-    return tell(bench, options.json)
+    return tell(bench, options.json, bounds)
 
 
 def prepared(size: Size, folder: Path, parent: Group, binary: Path | None, has_peers: bool) -> Bench:
@@ -400,13 +403,16 @@ def prepared(size: Size, folder: Path, parent: Group, binary: Path | None, has_p
     return Bench(size, folder / "pool-home", profile, pair, pooled, binary, has_peers, parent)
 
 
-def tell(bench: Bench, file: Path | None) -> bool:
-    """Shows and writes what was found; whether the bounds hold."""
+def tell(bench: Bench, file: Path | None, bounds: Mapping[str, float]) -> bool:
+    """Shows and writes what was found; whether the bounds hold, and all of `bounds` were measured."""
     ours, others, named = found(bench)
     report.show("pool", ours, others)
     if file is not None:
         report.write(file, ours, others, named)
-    return report.show_ratios(named, BOUNDS)
+    missing = unmeasured(bounds, named)
+    for line in missing:
+        print(line)
+    return report.show_ratios(named, BOUNDS) and not missing
 
 
 def found(bench: Bench) -> tuple[dict[str, float], dict[str, dict[str, float]], dict[str, float]]:
@@ -417,7 +423,8 @@ def found(bench: Bench) -> tuple[dict[str, float], dict[str, dict[str, float]], 
         if bench.switches:
             named["unload_load"] = others["reloading"]["switch_mean_s"] / ours["switch_mean_s"]
     if bench.chats:
-        ours["tpot_met_two_chats"] = tpot_met(bench.chats, bench.size.chat_targets.tpot_s)
+        named["tpot_met_two_chats"] = tpot_met(bench.chats, bench.size.chat_targets.tpot_s)
+        ours["tpot_met_two_chats"] = named["tpot_met_two_chats"]
         ours["two_chats_ttft_max_s"] = max((one.ttft_s for one in bench.chats if one.ttft_s is not None), default=0.0)
     if bench.ours:
         ours |= _of_load(bench.ours, bench.size.targets)

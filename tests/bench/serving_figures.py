@@ -30,8 +30,8 @@ MOST = {"overload_waiting": 0.15, "overload_idle": 0.30}
 # Tails that are to be no worse than theirs.
 _TAILS = {"p95": 0.95, "max": 1.0}
 _RESAMPLINGS = 2_000
-# Loads by which ratios are taken: of most sides, of the serial peer, and with one question at a time.
-JUDGED, OVERLOAD, ALONE = "poisson_0.9", "poisson_1.2", "alone"
+# Loads by which ratios are taken: of most sides, of the serial peer, with one question at a time, and as recorded.
+JUDGED, OVERLOAD, ALONE, AZURE = "poisson_0.9", "poisson_1.2", "alone", "azure_0.9"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +254,9 @@ def named_ratios(found: Found) -> dict[str, float]:
     named: dict[str, float | None] = {}
     for regime in REGIMES:
         end = "" if regime == "oversubscribed" else "_fits"
-        sides = dict.fromkeys(key.side for key in found if key.regime == regime and key.side not in (OURS, SERIAL))
-        named |= {f"{side}{end}": ratio(found, regime, side, JUDGED) for side in sides}
+        others = dict.fromkeys(key.side for key in found if key.regime == regime and key.side != OURS)
+        named |= {f"{side}{end}": ratio(found, regime, side, JUDGED) for side in others if side != SERIAL}
+        named |= {f"{side}_azure{end}": ratio(found, regime, side, AZURE) for side in others}
         named[f"serial_overload{end}"] = ratio(found, regime, SERIAL, OVERLOAD)
         named[f"one_at_a_time{end}"] = ratio(found, regime, SERIAL, ALONE)
     return {name: value for name, value in named.items() if value is not None}
@@ -264,6 +265,37 @@ def named_ratios(found: Found) -> dict[str, float]:
 def bound(named: Mapping[str, float]) -> dict[str, float]:
     """Those of the ratios that are promised to be at least so much."""
     return {name: value for name, value in named.items() if name in BOUNDS}
+
+
+def promised(sides: Mapping[Regime, Sequence[str]]) -> dict[str, float]:
+    """The bounds of what is measured where these sides are asked."""
+    names = set[str]()
+    for regime, asked in sides.items():
+        end = "" if regime == "oversubscribed" else "_fits"
+        names |= {f"{side}{end}" for side in (*asked, "serial_overload", "one_at_a_time")}
+    return {name: least for name, least in BOUNDS.items() if name in names}
+
+
+def unmeasured(bounds: Mapping[str, float], named: Mapping[str, float]) -> list[str]:
+    """A line for each bound of which nothing is known: a peer that failed is no reason to believe it."""
+    return [
+        f"  {name:<32} {'-':>12}   bound {least:g}: BROKEN, it was not measured"
+        for name, least in bounds.items()
+        if name not in named
+    ]
+
+
+def without_one_thing(found: Found, regime: Regime, sides: Iterable[str]) -> list[str]:
+    """A line for each of these ablations: how much slower ours is so, and how sure that is."""
+    lines = []
+    for side in sides:
+        slower, between = ratio(found, regime, side, JUDGED), interval(found, regime, side, JUDGED)
+        if slower is None or between is None:
+            continue
+        low, high = between
+        line = f"  {regime}, {side:<24} {slower:>8.3f}   95 of 100 times between {low:.3f} and {high:.3f}"
+        lines.append(line if low > 1 else f"{line}: not shown")
+    return lines
 
 
 def by_side(found: Found) -> dict[str, dict[str, float]]:

@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from engine.generation.request import PromptRead, RequestFinished, TextWritten
+from engine.memory.ledger import Ledger
 from engine.memory.placement import Placement
+from engine.memory.profile import Profile
 from tests.bench import our_side
 from tests.bench.batching import prompts
 from tests.bench.bench_model import Shape, bench_model
 from tests.bench.confined import Group, Usage
 from tests.bench.direct_bandwidth import layer_extents
-from tests.bench.our_side import OurSide, Way, Writing
+from tests.bench.our_side import OurSide, Way, Writing, planned_for
 
 DEEP = Shape("deep", layers=6, width=256, feed_forward=512, heads=4, kv_heads=2, vocabulary=2_000, context=2048)
 TOKENS = 6
@@ -86,6 +88,19 @@ def test_layers_move_while_an_answer_is_written_and_it_stays_the_same(started: A
 
     assert moved.tokens == still.tokens
     assert len(moved.pass_seconds) == 12
+
+
+@pytest.mark.parametrize(("prompt_tokens", "n_ubatch"), [(64, 128), (384, 512)])
+def test_the_planner_reads_prompts_in_batches_that_suit_their_length(
+    model: Path, prompt_tokens: int, n_ubatch: int
+) -> None:
+    settings = {"model": str(model), "at_once": 1, "num_threads": 1, "prompt_tokens": prompt_tokens, "tokens": 16}
+    # Where computing takes no time, few passes are best.
+    fast = Profile(processor_rate=1e15)
+
+    planned = planned_for({**settings, "context_tokens": 512}, fast, Ledger())
+
+    assert planned.placement.n_ubatch == n_ubatch
 
 
 def test_given_tokens_are_written_with_drafts_and_without(started: Any) -> None:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.bench import confined, oversubscribed
+from tests.bench import accelerate_peer, confined, oversubscribed
 from tests.bench.accelerate_side import memory_room
 from tests.bench.bench_model import SIX_HUNDRED_MILLION, THREE_BILLION, Shape
-from tests.bench.confined import CannotConfine
+from tests.bench.confined import CannotConfine, Group
 from tests.bench.direct_bandwidth import bandwidth, pieces
 from tests.bench.llama_weights import comparable, tensors, weights_folder
 from tests.bench.measured_answers import MeasuredAnswers, same_share
+from tests.bench.oversubscribed import Bench
 from tests.bench.oversubscription import Moved, Point, Rounds, Turns, batch_of_four, faults, least, named_ratios
+from tests.bench.peers import PeerFailed
 from tests.bench.process_marks import Marks
 from tests.bench.test_bench_model import SMALL
 
@@ -199,6 +205,130 @@ def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.Captu
     assert written["ours"]["moving_worst_step"] == 1.0
     assert "BROKEN" not in capsys.readouterr().out
     assert not oversubscribed.tell({Point(1.2, 1): rounds(answers(0.5, streamed=480, waited=0.4))}, {}, None, None)
+
+
+@dataclass
+class Side:
+    """In place of a side's process: says how it reads prompts, and has written at once whatever it is asked."""
+
+    settled: dict[str, int]
+
+    def ask(self, **asked: Any) -> dict[str, Any]:
+        return answers(0.5).told()
+
+
+@dataclass
+class Sides:
+    """Sides of a bench, with what they are started with; `prompt_reads` is how many reads each has at once."""
+
+    bench: Bench
+    prompt_reads: dict[str, int] = field(default_factory=lambda: {"ours": 2, "next_layer_only": 2, "phase_blind": 4})
+    settings: list[dict[str, Any]] = field(default_factory=list)
+
+    @contextmanager
+    def started(self, module: str, settings: dict[str, Any], limit: object, *, is_ours: bool = False) -> Iterator[Side]:
+        self.settings.append(settings)
+        yield Side({"n_ubatch": 128, "prompt_reads": self.prompt_reads[settings["way"]]})
+
+
+@pytest.fixture
+def sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sides:
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"weights")
+    sides = Sides(Bench(oversubscribed.SMALL, model, model, model, Group(tmp_path, 2), None))
+    monkeypatch.setattr(oversubscribed, "SideProcess", sides)
+    return sides
+
+
+def test_sides_are_placed_for_the_prompts_and_answers_that_they_are_asked_for(sides: Sides) -> None:
+    sides.bench._compare_simpler()
+
+    asked = [(one["way"], one["prompt_tokens"], one["tokens"], one["context_tokens"]) for one in sides.settings]
+    assert asked[:2] == [("ours", 32, 8, 128), ("next_layer_only", 32, 8, 128)]
+    assert asked[2:] == [("ours", 160, 4, 256), ("phase_blind", 160, 4, 256)]
+    assert sides.bench.turns.keys() == {"next_layer_only", "phase_blind"}
+
+
+def test_ways_that_come_to_the_same_are_not_compared(sides: Sides, capsys: pytest.CaptureFixture[str]) -> None:
+    sides.prompt_reads["phase_blind"] = 2
+
+    sides.bench._compare_simpler()
+
+    assert sides.bench.turns.keys() == {"next_layer_only"}
+    alike = "both sides read prompts 128 tokens at a time, with 2 reads at once."
+    assert f"phase_blind is left out: {alike}\n" in capsys.readouterr().out
+    one = {"n_ubatch": 512, "prompt_reads": 2}
+    assert oversubscribed.reads_alike(one, one | {"n_ubatch": 128}) == ""
+    assert oversubscribed.reads_alike(one, one | {"prompt_reads": 4}) == ""
+
+
+def test_a_full_run_promises_what_it_is_known_for() -> None:
+    promised = oversubscribed.FULL.ratios(with_accelerate=True)
+
+    assert set(promised) >= {"stock_0.8x_b1", "stock_2.5x_b8", "stock_fits", "bound_1.2x_b4", "accelerate_1.2x_b1"}
+    assert set(promised) >= set(oversubscribed.PROMISED)
+    assert "bound_0.8x_b1" not in promised
+    assert set(promised) - set(oversubscribed.FULL.ratios(with_accelerate=False)) == {"accelerate_1.2x_b1"}
+
+
+@pytest.fixture
+def unmeasured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Namespace:
+    """Options of a run that measures nothing itself, and that cannot have Accelerate."""
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"weights")
+    monkeypatch.setattr(oversubscribed, "bench_model", lambda folder, shape: model)
+    monkeypatch.setattr(oversubscribed, "measured", lambda profile, folder, sample: profile)
+    monkeypatch.setattr(accelerate_peer, "interpreter", lambda folder: None)
+    return argparse.Namespace(quick=False, no_accelerate=False, peers=tmp_path, json=None)
+
+
+def all_found(bench: Bench) -> None:
+    """All that is measured without Accelerate, at its best."""
+    for factor in bench.size.factors:
+        for at_once in bench.size.at_once:
+            measured = replace(answers(0.25, streamed=240 * (factor > 1), waited=0.2), num_written=2 * at_once)
+            bench.found[Point(factor, at_once)] = rounds(measured)
+    bench.turns = {
+        name: Turns([answers(0.5)], [answers(0.6)]) for name in (*oversubscribed.SIMPLER, "drafting_1.7x_b1")
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"), [({}, 1), ({"no_accelerate": True}, 0), ({"quick": True}, 0)], ids=["full", "without", "quick"]
+)
+def test_a_full_run_fails_without_a_ratio_that_it_promises_and_names_it(
+    unmeasured: argparse.Namespace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, bool],
+    code: int,
+) -> None:
+    vars(unmeasured).update(changes)
+    monkeypatch.setattr(Bench, "run", all_found)
+
+    assert oversubscribed._measure(unmeasured, Group(tmp_path, 2)) == code
+
+    told = [line.strip() for line in capsys.readouterr().out.splitlines() if "missing" in line]
+    assert told == ["accelerate_1.2x_b1 is missing: it is promised, and was not measured."] * code
+
+
+def test_a_side_that_is_killed_fails_the_run_and_what_was_found_before_is_told(
+    unmeasured: argparse.Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def killed(bench: Bench) -> None:
+        bench.found[Point(1.2, 1)] = rounds(answers(0.25, streamed=240, waited=0.2))
+        raise PeerFailed("our_side was killed: it wanted more memory than its limit.")
+
+    monkeypatch.setattr(Bench, "run", killed)
+
+    assert oversubscribed._measure(unmeasured, Group(tmp_path, 2)) == 1
+
+    said = capsys.readouterr()
+    assert "our_side was killed" in said.err
+    assert "stock_1.2x_b1" in said.out
+    assert "phase_blind is missing" in said.out
+    assert "stock_1.2x_b1 is missing" not in said.out
 
 
 def test_a_context_has_room_for_an_answer_and_its_prompt_and_little_more() -> None:

@@ -28,6 +28,7 @@ from tests.bench.pool_figures import (
     load_figures,
     models_at_once,
     over_peer,
+    promised,
     switch_figures,
     token_times,
     tpot_met,
@@ -248,15 +249,37 @@ def test_what_was_found_is_told_by_the_names_that_are_promised() -> None:
 
     ours, others, named = pool.found(measured)
 
-    assert named == {"unload_load": pytest.approx(12.0), "router_goodput": pytest.approx(2.0)}
+    assert named == {
+        "unload_load": pytest.approx(12.0),
+        "router_goodput": pytest.approx(2.0),
+        "tpot_met_two_chats": pytest.approx(5 / 6),
+    }
     assert named.keys() == BOUNDS.keys()
     assert ours["tpot_met_two_chats"] == pytest.approx(5 / 6)
+    assert not pool.tell(measured, None, {}), "two chats are bound"
     assert others["router"]["goodput"] == 0.5
     assert others["reloading"]["switch_mean_s"] == 6.0
 
 
 def test_what_was_not_measured_has_no_ratio() -> None:
     assert pool.found(bench()) == ({}, {}, {})
+
+
+def test_a_bound_of_which_nothing_was_measured_is_broken_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    measured = bench()
+    measured.switches, measured.reloading = [Switch(0.0, 0.5)], [Switch(1.0, 5.0)]
+
+    assert not pool.tell(measured, None, promised(pool.PARTS, has_peers=True))
+
+    broken = [line.split()[0] for line in capsys.readouterr().out.splitlines() if "BROKEN" in line]
+    assert sorted(broken) == ["router_goodput", "tpot_met_two_chats"]
+    assert pool.tell(measured, None, {})
+
+
+def test_only_what_is_to_be_measured_is_promised() -> None:
+    assert promised(pool.PARTS, has_peers=True) == BOUNDS
+    assert promised(["switch"], has_peers=False).keys() == {"tpot_met_two_chats"}
+    assert promised(["goodput"], has_peers=False) == {}
 
 
 def test_who_has_no_token_in_time_is_taken_to_have_one() -> None:

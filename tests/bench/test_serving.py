@@ -22,6 +22,7 @@ from tests.bench.azure import Length
 from tests.bench.real_library import Library, Text
 from tests.bench.serving import FULL, SMALL, Step, sides_of, steps
 from tests.bench.serving_figures import (
+    AZURE,
     BOUNDS,
     Key,
     Moment,
@@ -38,10 +39,13 @@ from tests.bench.serving_figures import (
     medians,
     named_ratios,
     percentile,
+    promised,
     ratio,
     shares,
     table,
     tails,
+    unmeasured,
+    without_one_thing,
 )
 from tests.bench.serving_load import (
     PLACE_TOKENS,
@@ -271,6 +275,7 @@ def test_ratios_are_paired_by_seed_and_over_as_many_questions_as_both_were_asked
         "serial_overload_fits": pytest.approx(5.0),
     }
     assert bound(named).keys() == {"serial_batched", "one_at_a_time"}
+    assert unmeasured({"serial_batched": 2.5}, named) == []
     assert ratio(found, "fits", "llama_server", "poisson_0.9") is None
 
 
@@ -287,6 +292,43 @@ def test_an_interval_is_of_questions_in_pairs_and_narrow_where_all_of_them_say_t
     assert 1.0 < low < ratio(found, key[0], "no_ring", key[1]) < high < 2.6
     assert interval(found, key[0], "no_drafting", key[1]) is None
     assert interval(found, key[0], "no_ring", key[1]) == (low, high)
+
+
+def test_ratios_at_recorded_moments_are_told_and_bind_nothing() -> None:
+    found = {
+        Key("fits", "ours", AZURE): [served(1.0, 1.0)],
+        Key("fits", "serial", AZURE): [served(4.0, 4.0)],
+        Key("fits", "llama_server", AZURE): [served(2.0, 2.0)],
+    }
+
+    named = named_ratios(found)
+
+    assert named == {"serial_azure_fits": pytest.approx(4.0), "llama_server_azure_fits": pytest.approx(2.0)}
+    assert bound(named) == {}
+    assert Load("azure", 0.9).name == AZURE
+
+
+def test_a_bound_of_which_nothing_was_measured_is_named() -> None:
+    [line] = unmeasured({"llama_server": 3.0, "serial_batched": 2.5}, {"serial_batched": 1.0})
+
+    assert line.split()[0] == "llama_server"
+    assert "BROKEN" in line
+
+
+def test_an_ablation_that_may_be_as_fast_is_not_shown() -> None:
+    ours = [served(*range(1, 41))]
+    found = {
+        Key("fits", "ours", "poisson_0.9"): ours,
+        Key("fits", "no_tree", "poisson_0.9"): [served(*(1.5 * s for s in range(1, 41)))],
+        Key("fits", "no_drafting", "poisson_0.9"): ours,
+    }
+
+    slower, alike = without_one_thing(found, "fits", ("no_tree", "no_ring", "no_drafting"))
+
+    assert slower.split()[:3] == ["fits,", "no_tree", "1.500"]
+    assert slower.endswith("between 1.500 and 1.500")
+    assert alike.split()[:3] == ["fits,", "no_drafting", "1.000"]
+    assert alike.endswith(": not shown")
 
 
 def test_tails_are_those_of_the_peers_that_bounds_are_for() -> None:
@@ -317,12 +359,8 @@ def test_in_overload_waiting_is_held_against_the_serial_peers() -> None:
 
 
 def test_every_bound_is_of_something_that_a_full_run_measures() -> None:
-    measured = set()
-    for regime, sides in FULL.sides.items():
-        end = "" if regime == "oversubscribed" else "_fits"
-        measured |= {f"{side}{end}" for side in (*sides, "serial_overload", "one_at_a_time")}
-
-    assert measured >= BOUNDS.keys()
+    assert promised(FULL.sides) == BOUNDS
+    assert promised({"fits": ["ours", "serial", "no_tree"]}).keys() == {"one_at_a_time_fits"}
 
 
 def test_a_table_has_a_line_for_each_side_and_ours_first() -> None:
@@ -440,11 +478,13 @@ def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.Captu
         runs=tmp_path / "runs.json",
         plot=tmp_path / "plots",
         regime=("fits",),
+        only=["serial_batched"],
+        quick=False,
     )
     bench = serving.Bench.__new__(serving.Bench)
     model = tmp_path / "model.gguf"
     model.write_bytes(bytes(12))
-    bench.options, bench.models = options, dict.fromkeys(serving.REGIMES, model)
+    bench.options, bench.size, bench.models = options, FULL, dict.fromkeys(serving.REGIMES, model)
     bench.found = {
         Key("fits", "ours", "poisson_0.9"): [run],
         Key("fits", "serial_batched", "poisson_0.9"): [served(2.0, 4.0)],
@@ -467,6 +507,14 @@ def test_what_was_found_is_told_and_written(tmp_path: Path, capsys: pytest.Captu
     with (options.plot / "serving-fits-poisson_0.9.csv").open(newline="") as stream:
         assert [row["backlog"] for row in csv.DictReader(stream)] == ["1", "2"]
     assert "30.0 questions a minute" in capsys.readouterr().out
+
+    options.only = ["serial_batched", "llama_server"]
+    assert not serving.tell(bench)
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if "BROKEN" in line] == [
+        "llama_server_fits"
+    ]
+    options.quick = True
+    assert serving.tell(bench)
 
 
 def test_moments_are_written_line_by_line(tmp_path: Path) -> None:
