@@ -88,7 +88,7 @@ def first_paint(home: Path, bytecode: Path) -> float:
     process = subprocess.Popen(
         [sys.executable, "-m", "app"],
         cwd=ROOT,
-        env=_compiled(_environment(home), bytecode) | {"RAGDOLL_TRACE_STARTUP": "1"},
+        env=_compiled(environment(home), bytecode) | {"RAGDOLL_TRACE_STARTUP": "1"},
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -108,7 +108,7 @@ def bare_window(bytecode: Path) -> tuple[float, ...]:
     done = subprocess.run(
         [sys.executable, "-c", BARE_WINDOW],
         cwd=ROOT,
-        env=_compiled(_environment(Path("unused")), bytecode),
+        env=_compiled(environment(Path("unused")), bytecode),
         capture_output=True,
         text=True,
         check=True,
@@ -119,9 +119,9 @@ def bare_window(bytecode: Path) -> tuple[float, ...]:
 def while_working(folder: Path, is_quick: bool) -> dict[str, float]:
     """The real window through start, indexing with questions, and rest; its gaps as percentiles."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.bench.window_probe", str(_corpus(folder, is_quick)), "60" if is_quick else "300"],
+        [sys.executable, "-m", "tests.bench.window_probe", str(corpus(folder, is_quick)), "60" if is_quick else "300"],
         cwd=ROOT,
-        env=_environment(folder / "work"),
+        env=environment(folder / "work"),
         capture_output=True,
         text=True,
         check=False,
@@ -179,7 +179,7 @@ def _files_of_a_start(bytecode: Path) -> Iterator[Path]:
         yield from (file for file in folder.rglob("*") if file.suffix in (".py", ".pyc", ".so", ".svg", ".qss", ".6"))
 
 
-def _corpus(folder: Path, is_quick: bool) -> Path:
+def corpus(folder: Path, is_quick: bool) -> Path:
     real = SHARED_DATA / "docs" / "tree-rust-book"
     if real.is_dir() and not is_quick:
         return real
@@ -189,7 +189,7 @@ def _corpus(folder: Path, is_quick: bool) -> Path:
     return corpus
 
 
-def _environment(home: Path) -> dict[str, str]:
+def environment(home: Path) -> dict[str, str]:
     # A settings folder of another desktop's theme would be measured along.
     return {"QT_QPA_PLATFORM": "offscreen", **os.environ, "RAGDOLL_HOME": str(home), "HF_HUB_OFFLINE": "1"}
 
