@@ -34,6 +34,7 @@ _COUNTERS = {
     "kv_found_on_disk": QT_TRANSLATE_NOOP("memory", "… kept on disk"),
     "kv_kept_in_cells": QT_TRANSLATE_NOOP("memory", "Read before, kept in cells"),
     "kv_kept_in_memory": QT_TRANSLATE_NOOP("memory", "… in memory"),
+    "kv_gaps_in_memory": QT_TRANSLATE_NOOP("memory", "… gaps between, in memory"),
     "kv_kept_on_disk": QT_TRANSLATE_NOOP("memory", "… on disk"),
     "partitions": QT_TRANSLATE_NOOP("memory", "Index parts"),
     "partitions_resident": QT_TRANSLATE_NOOP("memory", "Index parts in memory"),

@@ -158,5 +158,6 @@ class LoadedModel:
             "kv_found_on_disk_ratio": figures.disk.hit_ratio,
             "kv_kept_in_cells_bytes": figures.cells.num_bytes,
             "kv_kept_in_memory_bytes": figures.ram.num_bytes,
+            "kv_gaps_in_memory_bytes": figures.waste_bytes,
             "kv_kept_on_disk_bytes": figures.disk.num_bytes,
         }

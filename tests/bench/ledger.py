@@ -33,7 +33,7 @@ SHAPES = {shape.name: shape for shape in (QUICK, SIX_HUNDRED_MILLION, ONE_BILLIO
 UNACCOUNTED = "unaccounted"
 _SECONDS_BETWEEN = 0.5
 _ENDS_OF_ANSWERS = (protocol.AnswerFinished, protocol.AnswerFailed, protocol.AnswerCancelled)
-_WORDS = (
+WORDS = (
     *("lease", "tenant", "landlord", "notice", "month", "rent", "deposit", "repair", "garden", "window", "kitchen"),
     *("water", "heating", "winter", "summer", "invoice", "payment", "account", "bank", "interest", "contract"),
     *("clause", "party", "agreement", "signature", "witness", "court", "judge", "appeal", "letter", "engine", "wheel"),
@@ -93,7 +93,7 @@ def write_documents(folder: Path, num_chunks: int, seed: int = 5) -> Path:
     random = Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(max(1, num_chunks // 20)):
-        paragraphs = (" ".join(random.choices(_WORDS, k=180)).capitalize() + "." for _ in range(20))
+        paragraphs = (" ".join(random.choices(WORDS, k=180)).capitalize() + "." for _ in range(20))
         (folder / f"document {number}.txt").write_text("\n\n".join(paragraphs), encoding="utf-8")
     return folder
 

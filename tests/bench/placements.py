@@ -23,7 +23,7 @@ from engine.core import ModelShape
 from engine.memory.demand import Backlog
 from engine.memory.hardware import Hardware
 from engine.memory.placement import Placement
-from engine.memory.planner import plan
+from engine.profiled import ProfiledPlanner
 from tests.bench import report
 from tests.helpers.machines import DESKTOP, MODELS, machine, wanted
 
@@ -67,12 +67,12 @@ def rows(backlog: Backlog, runs: int) -> Iterator[Row]:
 
 
 def timed(hardware: Hardware, backlog: Backlog, shape: ModelShape, runs: int) -> tuple[Placement, float]:
-    """The decision, and the median of the processor time that it takes; the first run only warms up."""
-    demand = wanted(shape, parallel_answers=16)
-    placement, taken = plan(hardware, DESKTOP, backlog, demand), []
+    """The decision as the application makes it, and the median of the processor time; the first run only warms up."""
+    planner, demand = ProfiledPlanner(lambda: DESKTOP), wanted(shape, parallel_answers=16)
+    placement, taken = planner.placed(hardware, backlog, demand), []
     for _ in range(runs):
         before = time.process_time()
-        plan(hardware, DESKTOP, backlog, demand)
+        planner.placed(hardware, backlog, demand)
         taken.append(time.process_time() - before)
     return placement, statistics.median(taken)
 

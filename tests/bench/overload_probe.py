@@ -1,0 +1,132 @@
+"""The application under far more than it can do: run by tests/bench/overload.py in a process of its own.
+
+It adds a folder, asks some questions at rest, puts one to every file, goes on asking in chats until the files have
+answered, and once more a while later. Prints one JSON object: seconds to first tokens by stage, and gaps of a timer.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from PySide6.QtCore import QObject, Qt, QTimer
+
+from app.main import Session, make_application
+from app.settings import AppHome
+from app.single_instance import SingleInstance
+from tests.bench.window_probe import TICK_MS
+
+if TYPE_CHECKING:
+    from app.models import AppModels
+    from app.models.turns import TurnView
+
+Stage = Literal["starting", "indexing", "idle", "overload", "resting", "later"]
+# Idle ones come first; of the first nothing counts, which has libraries loaded and the instructions read.
+NUM_IDLE, NUM_LATER = 4, 2
+# Somebody reads what was answered.
+BETWEEN_MS = 3000
+LONGEST_S = 1500.0
+
+
+class OverloadProbe(QObject):
+    """Goes through the stages, one question of somebody's at a time."""
+
+    def __init__(self, session: Session, folder: Path, rest_s: float) -> None:
+        super().__init__(session)
+        self._session, self._folder, self._rest_s = session, folder, rest_s
+        self._models: AppModels | None = None
+        self._stage: Stage = "starting"
+        self._began = self._last_tick = time.perf_counter()
+        self._num_asked = 0
+        self.seen: dict[str, list[float]] = defaultdict(list)
+        self._timer = QTimer(self, interval=TICK_MS, timerType=Qt.TimerType.PreciseTimer)
+        self._timer.timeout.connect(self._on_tick)
+        self._timer.start()
+
+    def _on_tick(self) -> None:
+        now = time.perf_counter()
+        if self._stage == "overload":
+            self.seen["gaps_ms"].append((now - self._last_tick) * 1000)
+        self._last_tick = now
+        if self._models is None and self._session.models is not None:
+            self._attach(self._session.models)
+        if now - self._began > LONGEST_S:
+            print(f"It was not over after {LONGEST_S:.0f} s, but at: {self._stage}.", file=sys.stderr)
+            self._session.window.close()
+
+    def _attach(self, models: AppModels) -> None:
+        self._models = models
+        models.client.phase_changed.connect(self._on_phase)
+        models.library.job_finished.connect(lambda _: self._go_on("idle"))
+        models.conversation.turn_changed.connect(self._on_turn_changed)
+        models.each_file.run_changed.connect(self._on_run_changed)
+
+    def _on_phase(self, phase: str) -> None:
+        if phase == "" and self._stage == "starting":
+            self._stage = "indexing"
+            self._session.window.add((str(self._folder),))
+
+    def _go_on(self, stage: Stage) -> None:
+        self._stage = stage
+        self._ask()
+
+    def _ask(self) -> None:
+        """About other documents each time: nothing of its prompt but the instructions was read before."""
+        assert self._models is not None
+        names = " ".join(f"{word}{self._num_asked}" for word in ("lease", "river", "music", "paint", "court"))
+        self._num_asked += 1
+        self._models.conversation.new_chat()
+        self._models.conversation.ask(f"What is said of {names}?")
+
+    def _on_turn_changed(self, turn_id: str) -> None:
+        assert self._models is not None
+        view: TurnView | None = self._models.conversation.turn(turn_id)
+        if view is None or not view.has_ended:
+            return
+        if view.timings is not None and self._num_asked > 1:
+            self.seen[self._stage if self._stage != "resting" else "overload"].append(view.timings.ttft_s)
+        QTimer.singleShot(BETWEEN_MS, self, self._next)
+
+    def _next(self) -> None:
+        assert self._models is not None
+        if self._stage == "idle" and len(self.seen["idle"]) == NUM_IDLE:
+            self._stage = "overload"
+            self._models.each_file.begin("What is said here, and of what?", None)
+        if self._stage == "later" and len(self.seen["later"]) == NUM_LATER:
+            self._session.window.close()
+        elif self._stage != "resting":
+            self._ask()
+
+    def _on_run_changed(self) -> None:
+        assert self._models is not None
+        run = self._models.each_file
+        if self._stage == "overload" and run.state == "finished":
+            self.seen["files"] = [run.num_files, run.num_answered, run.num_failed]
+            self._stage = "resting"
+            QTimer.singleShot(round(self._rest_s * 1000), self, lambda: self._go_on("later"))
+
+
+def main(folder: Path, rest_s: float) -> int:
+    application = make_application(["ragdoll"])
+    home = AppHome.find()
+    home.create()
+    instance = SingleInstance(home.lock_file)
+    if not instance.claim():
+        raise SystemExit(f"A window is already open on {home.data}.")
+    session = Session(home, instance, ())
+    probe = OverloadProbe(session, folder, rest_s)
+    session.show()
+    try:
+        application.exec()
+    finally:
+        session.close()
+    print(json.dumps(probe.seen))
+    return 0 if probe.seen["later"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), float(sys.argv[2])))
