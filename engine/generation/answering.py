@@ -19,7 +19,7 @@ from engine.events import (
     TokensGenerated,
 )
 from engine.generation.citations import citations_among, citations_of_quotes, renumbered
-from engine.generation.conversation import EvidencePassage, Turn, transcript_of
+from engine.generation.conversation import EvidencePassage, Turn, next_number_in, transcript_of
 from engine.generation.going_on import Addition
 from engine.generation.pieces import Pieces
 from engine.generation.prompt import Prompt, answer_reserve
@@ -57,7 +57,11 @@ class Answering:
     ) -> None:
         self.in_flight = in_flight
         self.evidence, self._prompt, self._speaker, self._publish = evidence, prompt, speaker, publish
-        self.pieces = Pieces(prompt, evidence.passages)
+        sampling = in_flight.question.sampling
+        # A form that was asked for is data, whose lists are none of our markers.
+        is_data = bool(sampling.grammar or sampling.json_schema) and prompt.numbers_differ
+        self._numbers = {} if is_data else prompt.numbers
+        self.pieces = Pieces(prompt, evidence.passages, self._numbers)
         self.refreshing: Refreshing | None = None
         self.has_begun = False
         self.cached_ahead: int | None = None
@@ -196,8 +200,8 @@ class Answering:
     def _read(self, written: Written) -> Alternative:
         """One text with its citations; the reader's quotes stand in for citations that cannot be parsed."""
         prompt, quotes = self._prompt, self.evidence.quotes
-        text = renumbered(written.text, prompt.numbers)
-        citations = citations_among(text, frozenset(prompt.numbers.values())) or citations_of_quotes(quotes, len(text))
+        text = renumbered(written.text, self._numbers)
+        citations = citations_among(text, frozenset(self._numbers.values())) or citations_of_quotes(quotes, len(text))
         # As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of.
         question = self.in_flight.question.text
         turn = Turn(
@@ -223,6 +227,9 @@ def quoted(
     publish(TokensGenerated(question.question_id, text))
     timeline.mark("ended")
     passages = tuple(EvidencePassage.of(passage) for passage in evidence.passages)
+    # A model that answers later reads it with numbers of its own.
+    first_number = next_number_in(question.transcript)
+    as_numbered = renumbered(text, {n: n + first_number - 2 for n in range(1, len(passages) + 1)})
     answer = Answer(
         text=text,
         quotes=evidence.quotes,
@@ -231,6 +238,6 @@ def quoted(
         scope=evidence.scope,
         model=None,
         finish_reason="stop",
-        segments=transcript_of(Turn(question.text, passages, text)),
+        segments=transcript_of(Turn(question.text, passages, as_numbered, first_number=first_number)),
     )
     return AnswerFinished(question.question_id, answer, timeline.timings())

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from engine.core import Citation, Quote
 
 # "[1]", "[1, 2]", "[1][2]", "【1】", also right after a word, as models write it; not the Markdown link "[1](…)".
-_MARKER = re.compile(r"(?<![0-9_`])(?:\[|【)\s*\d{1,3}(?:\s*[,;]\s*\d{1,3})*\s*(?:\]|】)(?!\()")
+_MARKER = re.compile(r"(?<![0-9_`])(?:\[|【)\s*\d{1,4}(?:\s*[,;]\s*\d{1,4})*\s*(?:\]|】)(?!\()")
 # A marker, or the beginning of one, that what comes next could still change.
 _OPEN_MARKER = re.compile(r"(?:\[|【)[\d\s,;]*(?:\]|】)?\Z")
 _NUMBER = re.compile(r"\d+")
@@ -52,7 +52,8 @@ def renumbered(text: str, numbers: Mapping[int, int]) -> str:
     """
     pieces, at = [], 0
     for match in _markers(text):
-        pieces += [text[at : match.start()], _renumbered(match[0], numbers)]
+        before, marker = text[at : match.start()], _renumbered(match[0], numbers)
+        pieces += [before if marker else before.removesuffix(" "), marker]
         at = match.end()
     return "".join((*pieces, text[at:]))
 
@@ -119,7 +120,7 @@ def _renumbered(marker: str, numbers: Mapping[int, int]) -> str:
     def known(number: re.Match[str]) -> str:
         return str(numbers[int(number[0])] + 1) if int(number[0]) in numbers else number[0]
 
-    misleading = {place + 1 for place in numbers.values()} - numbers.keys()
+    misleading = {*range(1, max(numbers, default=0)), *(place + 1 for place in numbers.values())} - numbers.keys()
     cited = [int(number) for number in _NUMBER.findall(marker)]
     if misleading.isdisjoint(cited):
         return _NUMBER.sub(known, marker)
@@ -128,9 +129,10 @@ def _renumbered(marker: str, numbers: Mapping[int, int]) -> str:
 
 
 def _settled(text: str) -> int:
-    """How much of the text means what it will mean at the end, whatever follows."""
+    """How much of the text means what it will mean at the end, whatever follows; a space leaves with its marker."""
     line = text.rfind("\n") + 1
     if text.count("`", line) % 2:
         return text.rfind("`")
     last = max(text.rfind("["), text.rfind("【"))
-    return last if last >= 0 and _OPEN_MARKER.match(text, last) else len(text)
+    settled = last if last >= 0 and _OPEN_MARKER.match(text, last) else len(text)
+    return len(text[:settled].rstrip(" "))

@@ -24,7 +24,8 @@ from engine.generation.citations import without_markers
 
 NOTHING_FOUND = "No passage in the user's files fits this question.\n\n"
 FOUND_ABOVE = "Passages above that fit this question, too: {}.\n"
-# What stays of a history that had grown over its room: half, so that many turns go by until it is cut again.
+# What stays of a history that had grown over its room: half, so that many turns go by until it is cut again. Of words
+# that are more than that, beside passages that leave with each turn, half of it once more.
 KEPT_SHARE = 0.5
 
 
@@ -75,7 +76,8 @@ class Turn:
     `tokens` are the answer's, of the model called `fingerprint`; without them its text is tokenised. Where more
     passages came while it was being written, the rest of it is in `continuations`. `asked_on` is the day that the model
     was told with the question, None where it was told none. Its passages are numbered from `first_number` on; `also`
-    are the numbers of earlier turns' passages that were found for it. One that `is_bare` has lost its passages.
+    are the numbers of earlier turns' passages that were found for it, and `num_left` of its own have left the library.
+    One that `is_bare` has lost its passages.
     """
 
     question: str
@@ -87,6 +89,7 @@ class Turn:
     asked_on: date | None = None
     first_number: int = 1
     also: tuple[int, ...] = ()
+    num_left: int = 0
     is_bare: bool = False
 
     @property
@@ -94,6 +97,11 @@ class Turn:
         """All its passages, each with its number."""
         passages = chain(self.passages, *(more.passages for more in self.continuations))
         return tuple((passage.number or place, passage) for place, passage in enumerate(passages, self.first_number))
+
+    @property
+    def next_number(self) -> int:
+        """Under which the first passage after it comes: what has left keeps its number."""
+        return self.first_number + len(self.numbered) + self.num_left
 
     @property
     def all_tokens(self) -> tuple[int, ...]:
@@ -166,27 +174,40 @@ def first_kept(lengths: Sequence[int], bare: Sequence[int], budget: int) -> tupl
     first = first_whole = size = 0
     for end in range(1, len(lengths) + 1):
         size += lengths[end - 1]
-        if size > budget:
-            while first_whole < end and size > budget * KEPT_SHARE:
-                size -= lengths[first_whole] - bare[first_whole]
-                first_whole += 1
-            while first < end and size > (budget * KEPT_SHARE if first < end - 1 else budget):
-                size -= bare[first]
-                first += 1
+        if size <= budget:
+            continue
+        most = budget * KEPT_SHARE
+        while first_whole < end and size > most:
+            size -= lengths[first_whole] - bare[first_whole]
+            first_whole += 1
+        if most < size <= budget:
+            most *= KEPT_SHARE
+        while first < end and size > (most if first < end - 1 else budget):
+            size -= bare[first]
+            first += 1
     return first, first_whole
 
 
 def as_they_stand(turns: Iterable[Turn]) -> Iterator[Turn]:
-    """The turns of a prompt, in which nothing is named of what is not there any more."""
+    """The turns of a prompt, in which nothing is named of what is not there any more.
+
+    A turn that rested on that alone found something all the same, and keeps its words.
+    """
     standing = set[int]()
     for turn in turns:
-        yield replace(turn, also=tuple(number for number in turn.also if number in standing))
+        also = tuple(number for number in turn.also if number in standing)
+        yield replace(turn, also=also) if turn.passages or also or not turn.also else turn.bare()
         standing.update(number for number, _ in turn.numbered)
 
 
-def next_number(turns: Iterable[Turn]) -> int:
-    """Under which number the first passage of the next turn comes."""
-    return max((number for turn in turns for number, _ in turn.numbered), default=0) + 1
+def next_number(history: Iterable[Turn]) -> int:
+    """Under which number the first passage of the next turn comes: one that no answer has ever cited."""
+    return max((turn.next_number for turn in history), default=1)
+
+
+def next_number_in(transcript: Sequence[Mapping[str, Any]]) -> int:
+    """The same of the turns of a transcript. Raises BadRequest as below."""
+    return next_number(turns_of_transcript(transcript, documents_in_transcript(transcript)))
 
 
 def number_above(passage: EvidencePassage, turns: Iterable[Turn]) -> int | None:
@@ -232,8 +253,9 @@ def turns_of_transcript(transcript: Sequence[Mapping[str, Any]], known_ids: Coll
             turn = _turn(user, assistant, known_ids, first_number + num_read, first_number + num_known)
             num_read, num_known = num_read + len(user["passages"]), num_known + len(turn.passages)
             if goes_on:
-                more = Continuation(turn.passages, turn.question, turn.answer, turn.tokens)
-                turns[-1] = replace(turns[-1], continuations=(*turns[-1].continuations, more))
+                more, last = Continuation(turn.passages, turn.question, turn.answer, turn.tokens), turns[-1]
+                num_left = last.num_left + turn.num_left
+                turns[-1] = replace(last, continuations=(*last.continuations, more), num_left=num_left)
             else:
                 turns.append(turn)
         return tuple(turns)
@@ -288,4 +310,5 @@ def _turn(
         asked_on=date.fromisoformat(user["asked_on"]) if "asked_on" in user else None,
         first_number=int(user.get("first_number", 1)),
         also=tuple(int(number) for number in user.get("also", ())),
+        num_left=len(user["passages"]) - len(passages),
     )

@@ -5,11 +5,12 @@ Most answers have one piece. Whatever is given to the model begins another, and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
 
 from engine.core import Passage, Refresh
 from engine.generation.answer_text import AnswerText
-from engine.generation.conversation import Continuation, Turn
+from engine.generation.conversation import Continuation, EvidencePassage, Turn
 from engine.generation.going_on import Addition, Reading
 from engine.generation.prompt import Prompt
 from engine.generation.request import Written
@@ -22,10 +23,11 @@ class Pieces:
     model has read before the last piece, and `num_before` how many tokens it wrote before that.
     """
 
-    def __init__(self, prompt: Prompt, passages: tuple[Passage, ...]) -> None:
-        self.text, self.reading, self.passages = AnswerText(prompt.numbers), Reading.of(prompt), passages
+    def __init__(self, prompt: Prompt, passages: tuple[Passage, ...], numbers: Mapping[int, int]) -> None:
+        """`numbers` tells the places of passages by the numbers that the model cites them by."""
+        self.text, self.reading, self.passages = AnswerText(numbers), Reading.of(prompt), passages
         self.refreshes: tuple[Refresh, ...] = ()
-        self._prompt, self._numbers = prompt, prompt.numbers
+        self._prompt, self._numbers = prompt, numbers
         self._additions: list[Addition] = []
         self._ends: list[int] = []
 
@@ -36,7 +38,12 @@ class Pieces:
     @property
     def num_read(self) -> int:
         """How many passages of the evidence the model has read."""
-        return len(self._numbers)
+        return len(self._prompt.numbers) + sum(len(addition.passages) for addition in self._additions)
+
+    def stands_above(self, passage: Passage) -> bool:
+        """Whether all of a passage was read in an earlier turn of the chat."""
+        evidence = EvidencePassage.of(passage)
+        return any(evidence.is_part_of(other) for other in self._prompt.standing)
 
     def length(self, num_written: int) -> int:
         """Tokens that were read and written, when so many of the answer were."""
@@ -45,7 +52,8 @@ class Pieces:
     def go_on(self, addition: Addition, passages: tuple[Passage, ...], num_written: int) -> str:
         """These passages have been given to the model, after so many tokens; what was held back of the text."""
         numbers = range(self.reading.next_number, addition.reading.next_number)
-        self._numbers = {**self._numbers, **dict(zip(numbers, count(len(self.passages)), strict=False))}
+        if self._numbers:
+            self._numbers = {**self._numbers, **dict(zip(numbers, count(len(self.passages)), strict=False))}
         rest = self.text.go_on(self._numbers)
         self.refreshes += (Refresh(len(self.text.text), len(self.passages), len(passages)),)
         self.passages += passages

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache, partial
 from itertools import chain
+from typing import Any
 
 import resources
 from engine.core import Passage
@@ -61,9 +62,9 @@ class Prompt:
 
     `passages` are those of the evidence that fitted, as they are read, numbered from `first_number` on; the n-th of
     them is number `order[n]` of the evidence. `above` tells the places in the evidence of those that stand in earlier
-    turns, by their numbers. `quotable` are the tokens of all passages, newest first: what the answer is likely to
-    quote. `messages` are what the segments were made of. `asked_on` is the day that the question names, None where it
-    names none.
+    turns, by their numbers, and `standing` is all that does. `quotable` are the tokens of all passages, newest first:
+    what the answer is likely to quote. `messages` are what the segments were made of. `asked_on` is the day that the
+    question names, None where it names none.
     """
 
     segments: tuple[Segment, ...]
@@ -76,6 +77,7 @@ class Prompt:
     asked_on: date | None = None
     first_number: int = 1
     above: Mapping[int, int] = field(default_factory=dict)
+    standing: tuple[EvidencePassage, ...] = ()
 
     @property
     def also(self) -> tuple[int, ...]:
@@ -86,6 +88,11 @@ class Prompt:
     def numbers(self) -> Mapping[int, int]:
         """The places in the evidence of all that is read for this question, by the numbers that the model knows."""
         return {**self.above, **dict(enumerate(self.order, self.first_number))}
+
+    @property
+    def numbers_differ(self) -> bool:
+        """Whether the model knows passages by other numbers than people do."""
+        return any(number != place + 1 for number, place in self.numbers.items())
 
     @property
     def documents(self) -> frozenset[int]:
@@ -124,20 +131,29 @@ def compose(
     before = [*before, *_messages(turns, speaker)]
     evidence = [EvidencePassage.of(passage) for passage in passages]
     numbers = [number_above(passage, turns) for passage in evidence]
-    first_number = next_number(turns)
+    first_number = next_number(history)
     # Of several that stand there as one, the best is told.
     above = {number: place for place, number in reversed(list(enumerate(numbers))) if number is not None}
     ask = partial(asking, question, asked_on=asked_on, first_number=first_number, also=sorted(above))
     places = [place for place, number in enumerate(numbers) if number is None]
     room = budget - _count([*before, ask(())], speaker)
     fitting = fitting_passages([evidence[place] for place in places], room, speaker, first_number)
-    bare_prompt = Prompt((), (), (), 0, len(turns), asked_on=asked_on, first_number=first_number, above=above)
 
     def prompt_of(order: Order) -> Prompt:
         """With what fits in this order."""
         read = tuple(fitting[n] for n in order)
         in_evidence = tuple(places[n] for n in order)
-        return _read(replace(bare_prompt, passages=read, order=in_evidence), (*before, ask(read)), speaker)
+        return _read(
+            (*before, ask(read)),
+            speaker,
+            passages=read,
+            order=in_evidence,
+            num_turns=len(turns),
+            asked_on=asked_on,
+            first_number=first_number,
+            above=above,
+            standing=tuple(passage for turn in turns for _, passage in turn.numbered),
+        )
 
     prompt = prompt_of(tuple(range(len(fitting))))
     if reordering is None or len(fitting) < 2:
@@ -148,16 +164,16 @@ def compose(
     return other if other.num_tokens <= budget else prompt
 
 
-def _read(prompt: Prompt, messages: tuple[Message, ...], speaker: Speaker) -> Prompt:
-    """The prompt as this model reads the messages."""
+def _read(messages: tuple[Message, ...], speaker: Speaker, **told: Any) -> Prompt:
+    """The prompt as this model reads the messages; `told` is what they were made of."""
     segments = speaker.segments(speaker.render(messages))
     read = [segment.tokens for segment in segments if segment.kind == "passage"]
-    return replace(
-        prompt,
+    return Prompt(
         segments=segments,
         num_tokens=sum(len(segment.tokens) for segment in segments),
         quotable=tuple(chain.from_iterable(reversed(read))),
         messages=messages,
+        **told,
     )
 
 

@@ -140,7 +140,7 @@ class Refreshes:
 
     def _add(self, answering: Answering, refreshing: Refreshing, fresh: Fresh, loaded: LoadedModel) -> None:
         """Gives what was found to the model to read, if that can be afforded by now."""
-        passages = self._known(fresh.passages)
+        passages = tuple(one for one in self._known(fresh.passages) if not answering.pieces.stands_above(one))
         room = min(answering.room, MAX_ADDED_TOKENS)
         if not passages or room <= _AROUND_TOKENS:
             refreshing.give_up()

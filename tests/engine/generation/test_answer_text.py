@@ -32,14 +32,14 @@ def test_an_invented_number_does_not_become_one_that_people_know():
     text = AnswerText(numbers(0, 1))
     text.go_on(numbers(0, 1, 6))
     told = text.feed("See [7], [3] and [2, 7].") + text.finish()
-    assert told == "See , [7] and [2]."
+    assert told == "See, [7] and [2]."
     assert [citation.passage for citation in text.citations()] == [6, 1]
 
 
 def test_what_was_held_back_is_told_before_the_next_piece():
     text = AnswerText(numbers(1, 0))
-    assert text.feed("So [1") == "So "
-    assert text.go_on(numbers(1, 0, 2)) == "[1"
+    assert text.feed("So [1") == "So"
+    assert text.go_on(numbers(1, 0, 2)) == " [1"
     assert text.written == ("So [1", "")
 
 

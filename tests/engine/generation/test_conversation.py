@@ -16,6 +16,7 @@ from engine.generation.conversation import (
     documents_in_transcript,
     first_kept,
     next_number,
+    next_number_in,
     number_above,
     transcript_of,
     turns_of_transcript,
@@ -185,5 +186,20 @@ def test_a_bare_turn_says_what_was_said_and_cites_nothing():
     assert [part.text for part in answered.parts] == ["Yes. And so. It ends."]
     assert (bare.numbered, bare.all_tokens) == ((), ())
     named = Turn("Two?", (), "So [2].", first_number=5, also=(1, 2, 4))
-    assert [turn.also for turn in as_they_stand((bare, named))] == [(), ()]
-    assert [turn.also for turn in as_they_stand((REFRESHED, named))] == [(), (1, 2, 4)]
+    assert tuple(as_they_stand((REFRESHED, named))) == (REFRESHED, named)
+    # It has found something: nothing is said of what is not there any more, nor that there was nothing.
+    assert tuple(as_they_stand((bare, named))) == (bare, named.bare())
+    both = Turn("Three?", EVIDENCE, "So [5] and [2].", first_number=5, also=(2,))
+    assert [turn.also for turn in as_they_stand((bare, both))] == [(), ()]
+
+
+def test_no_number_is_given_twice_whatever_has_left_since():
+    transcript = (*transcript_of(REFRESHED), *transcript_of(Turn("Two?", EVIDENCE, "So [6].", first_number=5)))
+    assert next_number_in(transcript) == 7
+    assert [next_number(turns_of_transcript(transcript, known)) for known in ({1, 2, 3, 4}, {1}, set())] == [7, 7, 7]
+    assert next_number(()) == 1
+
+
+def test_words_that_have_filled_their_part_of_the_room_leave_for_several_turns():
+    kept = [first_kept([1700] * end, [200] * end, 1792)[0] for end in range(1, 13)]
+    assert kept == [0, 0, 0, 0, 3, 3, 3, 6, 6, 6, 9, 9]

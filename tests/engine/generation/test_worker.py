@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from engine.generation.commands import UseModel
 from engine.generation.knowledge_tree import MIN_PIECE_TOKENS
 from engine.generation.worker import GenerationWorker
 from engine.memory.ledger import Ledger
-from tests.engine.generation.conftest import EVIDENCE
+from tests.engine.generation.conftest import EVIDENCE, PASSAGES
 from tests.helpers.loaders import loader_in
 from tests.helpers.shared_data import shared_file
 from tests.helpers.tiny_gguf import write_split_model, write_tiny_model
@@ -307,3 +308,39 @@ def test_a_load_that_still_waits_when_the_worker_stops_is_not_begun(tmp_path: Pa
 
 def _broken_loop(*_: object, **__: object) -> None:
     raise RuntimeError("no loop")
+
+
+def test_a_follow_up_reads_what_is_new_and_names_what_stands_above(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    desk.ask("First?", "a", evidence=Evidence(PASSAGES[:2], (), Scope(2, 8, 2)))
+    first = desk.end_of("a")
+    found = Evidence((PASSAGES[1], PASSAGES[2]), (), Scope(2, 8, 2))
+    desk.ask("Second?", "b", transcript=first.answer.segments, evidence=found)
+    second = desk.end_of("b")
+    asked = second.answer.segments[0]
+    assert [passage["document_id"] for passage in asked["passages"]] == [3]
+    assert (asked["first_number"], asked["also"]) == (3, [2])
+    assert second.answer.scope.passages_used == 2
+    assert second.timings.cached_tokens > first.timings.prompt_tokens
+
+
+def test_a_form_that_was_asked_for_keeps_its_lists_in_a_follow_up(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    desk.ask("First?", "a", max_tokens=4)
+    transcript = desk.end_of("a").answer.segments
+    others = tuple(replace(passage, document_id=9, text=f"Another {passage.text}") for passage in PASSAGES)
+    form = 'root ::= "{pages: [3]}"'
+    desk.ask("Second?", "b", transcript, Evidence(others, (), Scope(3, 8, 3)), grammar=form)
+    assert desk.end_of("b").answer.text == written(desk, "b") == "{pages: [3]}"
+
+
+def test_quotes_in_a_chat_have_numbers_of_their_own(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    desk.ask("First?", "a", max_tokens=4)
+    transcript = desk.end_of("a").answer.segments
+    desk.worker.use(UseModel(None))
+    desk.ask("Second?", "b", transcript)
+    quotes = desk.end_of("b")
+    assert quotes.answer.text == "“Threads share state” [1]"
+    assert quotes.answer.segments[0]["first_number"] == 4
+    assert quotes.answer.segments[1]["text"] == "“Threads share state” [4]"
