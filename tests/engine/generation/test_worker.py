@@ -321,7 +321,7 @@ def test_a_follow_up_reads_what_is_new_and_names_what_stands_above(desk, tiny_mo
     assert [passage["document_id"] for passage in asked["passages"]] == [3]
     assert (asked["first_number"], asked["also"]) == (3, [2])
     assert second.answer.scope.passages_used == 2
-    assert second.timings.cached_tokens > first.timings.prompt_tokens
+    assert second.timings.cached_tokens >= first.timings.prompt_tokens
 
 
 def test_a_form_that_was_asked_for_keeps_its_lists_in_a_follow_up(desk, tiny_model: Path):
