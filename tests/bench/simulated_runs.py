@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from engine.competing import MOST_SLOTS_OF_PROCESSOR
+from engine.memory.backlog import LEAST_REFILL
 from engine.memory.gangs import Sharing
 from engine.memory.measured import Measured
 from tests.bench.serving_figures import ALONE, OURS, SERIAL, Key, Regime, Run, Served
@@ -24,7 +26,8 @@ from tests.bench.simulated import Question, Stages, gangs, mean_latency_s, pipel
 
 # Sides of which the simulator knows how they work, and the gang of the one that answers in gangs.
 SIDES, GANG = (OURS, SERIAL, "serial_batched"), 4
-MOST_AT_ONCE = 64
+# As the engine has it where a processor computes.
+MOST_AT_ONCE = MOST_SLOTS_OF_PROCESSOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,6 @@ def _way(side: str, run: Run, stages: Stages) -> Callable[[Sequence[Question], S
     step_seconds = [stages.step_s(size) for size in range(1, MOST_AT_ONCE + 1)]
 
     def best(count: int, read_s: float) -> int:
-        return Sharing(count, answer_tokens, step_seconds).best(read_s)
+        return Sharing(count, answer_tokens, step_seconds, LEAST_REFILL).best(read_s)
 
     return lambda questions, its: pipelined(questions, its, best)

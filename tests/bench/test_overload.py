@@ -1,0 +1,30 @@
+"""Tests for tests.bench.overload: what the figures are made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.bench.overload import BOUNDS, told, write_files
+
+SEEN = {
+    "idle": [2.0, 1.0, 3.0],
+    "overload": [2.0, 5.0, 3.0],
+    "later": [2.5],
+    "gaps_ms": [10.0] * 95 + [40.0] * 5,
+    "files": [50.0, 50.0, 1.0],
+}
+
+
+def test_the_longest_counts_and_lateness_is_what_comes_over_the_interval() -> None:
+    ours, ratios = told(SEEN)
+    assert (ours["idle_ttft_s"], ours["longest_ttft_s"], ours["timer_late_p99_ms"]) == (2.0, 5.0, 30.0)
+    assert ratios == pytest.approx({"idle_ttft": 0.4, "recovered": 0.8, "ended": 0.98})
+    assert ratios.keys() == BOUNDS.keys()
+
+
+def test_each_file_is_about_words_of_its_own(tmp_path: Path) -> None:
+    texts = [file.read_text("utf-8") for file in sorted(write_files(tmp_path / "files", 12).iterdir())]
+    assert len(set(texts)) == 12
+    assert all(text.startswith("About ") for text in texts)
