@@ -58,8 +58,8 @@ class Answering:
         self.in_flight = in_flight
         self.evidence, self._prompt, self._speaker, self._publish = evidence, prompt, speaker, publish
         sampling = in_flight.question.sampling
-        # A form that was asked for is data, whose lists are none of our markers.
-        is_data = bool(sampling.grammar or sampling.json_schema) and prompt.numbers_differ
+        # JSON is data, whose lists are none of our markers.
+        is_data = bool(sampling.json_schema) and prompt.numbers_differ
         self._numbers = {} if is_data else prompt.numbers
         self.pieces = Pieces(prompt, evidence.passages, self._numbers)
         self.refreshing: Refreshing | None = None

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from engine.generation.admission import Admission
 from engine.generation.cells import Cells
 from engine.generation.context import Stretch
+from engine.generation.drafting import draft_lengths
 from engine.generation.groups import Groups, SequenceGroup
 from engine.generation.pass_times import PassTimes
 from engine.generation.prefill_profile import PrefillProfile
@@ -23,7 +24,7 @@ from engine.generation.scheduler import (
     rank,
     whose_turn,
 )
-from engine.generation.sequence import TokenSequence
+from engine.generation.sequence import Guess, TokenSequence
 
 # The last token of an answer that has ended is computed to be kept, and nobody waits for it.
 _RANK_OF_ENDED = rank("idle", 0.0)
@@ -143,16 +144,17 @@ class Batching:
         return pack(demands, self._room, chunk, self._cells.num_free, self._cells.num_slots)
 
     def _asked(self, groups: Sequence[SequenceGroup]) -> tuple[list[_Asked], list[Demand]]:
-        works: list[_Asked] = []
-        demands: list[Demand] = []
+        due = [(group, *its) for group in groups for its in group.due()]
         draft_room = self._room // max(1, len(groups))
-        for group in groups:
-            urgency = self._admission.rank(group)
-            for sequence, num_tokens in group.due():
-                works.append((group, sequence))
-                num_drafted = _draft(sequence, num_tokens, draft_room)
-                demands.append(Demand(num_tokens, urgency, group.arrival, num_drafted, group.is_watched))
-        return works, demands
+        guesses = [_guess(sequence, num_tokens, draft_room) for _, sequence, num_tokens in due]
+        lengths = draft_lengths(guesses, sum(num_tokens == 1 for _, _, num_tokens in due))
+        urgencies = {group.request_id: self._admission.rank(group) for group in groups}
+        demands: list[Demand] = []
+        for (group, sequence, num_tokens), guess, length in zip(due, guesses, lengths, strict=True):
+            sequence.draft = list(guess.tokens[:length])
+            urgency = urgencies[group.request_id]
+            demands.append(Demand(num_tokens, urgency, group.arrival, length, group.is_watched))
+        return [(group, sequence) for group, sequence, _ in due], demands
 
     def _chunk(self, demands: Sequence[Demand]) -> int:
         writing = [demand for demand in demands if demand.num_tokens == 1]
@@ -176,15 +178,14 @@ def _halves(works: Sequence[_Asked], demands: Sequence[Demand], granted: Sequenc
     return Halves(prompts, answers, both)
 
 
-def _draft(sequence: TokenSequence, num_tokens: int, room: int) -> int:
-    """Lets a sequence guess on, unless it reads or is to write only one more token; how many it guessed."""
+def _guess(sequence: TokenSequence, num_tokens: int, room: int) -> Guess:
+    """What a sequence guesses, unless it reads or is to write only one more token."""
     # Of answers that have yet to part again, the last token of what they share may be missing: it is read.
     is_writing = num_tokens == 1 and sequence.lacks_only_last
     if not is_writing or not sequence.can_guess or not sequence.num_generated:
-        return 0
+        return Guess()
     room = min(room, sequence.max_tokens - sequence.num_generated - 1)
-    sequence.draft = sequence.guess(room) if room > 0 else []
-    return len(sequence.draft)
+    return sequence.guess(room) if room > 0 else Guess()
 
 
 def _work(group: SequenceGroup, sequence: TokenSequence, demand: Demand, granted: int) -> Work:

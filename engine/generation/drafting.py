@@ -4,19 +4,22 @@ A draft is verified in one pass with the token before it, and changes no answer 
 (https://arxiv.org/abs/2304.04487; the name is from https://github.com/apoorvumang/prompt-lookup-decoding). How long a
 draft is worth its pass follows from two things that are measured while answers are written: how often the token after
 so long a match came true, and what a pass of so many tokens takes. The first costs nothing to know, because every
-written token is compared with what the match foretold, whether that was drafted or not.
+written token is compared with what the match foretold, whether that was drafted or not. Answers that are written side
+by side share their passes, so how long each draft is follows from all of them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import mul
 
 from engine.generation.request import Request
 from engine.generation.rows import AT_ONCE
+from engine.generation.sequence import Guess
 from engine.memory.workspace import ROWS_OF_AN_ANSWER
 
 MAX_DRAFT_TOKENS = ROWS_OF_AN_ANSWER - 1
@@ -53,7 +56,6 @@ class PassCosts:
     """
 
     def __init__(self) -> None:
-        self.num_writing = 1
         self._num_passes = 0
         self._is_drawn = True
         self._by_size: dict[int, _Measured] = {}
@@ -67,7 +69,6 @@ class PassCosts:
         """
         if not num_writing or num_tokens > num_writing * (1 + MAX_DRAFT_TOKENS):
             return
-        self.num_writing = num_writing
         self._num_passes += 1
         measured = self._by_size.setdefault(_size(num_tokens), _Measured(num_tokens, seconds, 0))
         weight = _FASTER_WEIGHT if seconds < measured.seconds else _SLOWER_WEIGHT
@@ -125,34 +126,40 @@ def _size(num_tokens: int) -> int:
     return num_tokens >> digits << digits
 
 
-def draft_length(
-    likely: Iterable[float], seconds: Callable[[int], float | None], num_writing: int = 1, min_gain: float = MIN_GAIN
-) -> int:
-    """How many tokens to draft, so that most tokens are written in a second: 0 where none pays.
+def draft_lengths(guesses: Sequence[Guess], num_writing: int = 1, min_gain: float = MIN_GAIN) -> list[int]:
+    """How many tokens of each guess to draft in a pass, so that most tokens are written in a second: 0 where none pays.
 
-    Processors compute rows in fours and devices in more, so that a pass of five takes much longer than one of four:
-    a pass with a draft has a multiple of four.
+    A token adds as much as it is likely that it and all before it come true, so the likeliest of all answers come
+    first. Processors compute rows in fours and devices in more, so that a pass of five takes much longer than one of
+    four: a pass with drafts has a multiple of four.
 
     Args:
-        likely: For each token that could be drafted, how likely it is if those before it come true.
-        seconds: What a pass of so many tokens takes.
-        num_writing: Sequences that write a token each in the pass, this one among them.
-        min_gain: What must be written in a second, in relation to writing without a draft.
+        guesses: Of the sequences that write in the pass; of some there may be none.
+        num_writing: Sequences that write a token each in it.
+        min_gain: What must be written in a second, in relation to writing without drafts.
     """
+    seconds = next((guess.pass_seconds for guess in guesses if guess.pass_seconds is not None), None)
+    if seconds is None:
+        return [len(guess.tokens) for guess in guesses]
+    lengths = [0] * len(guesses)
     alone = seconds(num_writing)
     if alone is None or alone <= 0:
-        return 0
-    best, best_rate = 0, min_gain * num_writing / alone
-    expected, so_far = float(num_writing), 1.0
-    for length, probability in enumerate(likely, start=1):
-        so_far *= probability
-        expected += so_far
-        if so_far < _HOPELESS:
+        return lengths
+    ranked = sorted(
+        ((chance, index) for index, guess in enumerate(guesses) for chance in accumulate(guess.likely, mul)),
+        reverse=True,
+    )
+    best, best_rate, expected = 0, min_gain * num_writing / alone, float(num_writing)
+    for count, (chance, _) in enumerate(ranked, start=1):
+        expected += chance
+        if chance < _HOPELESS:
             break
-        taken = seconds(num_writing + length) if (num_writing + length) % AT_ONCE == 0 else None
+        taken = seconds(num_writing + count) if (num_writing + count) % AT_ONCE == 0 else None
         if taken and expected / taken > best_rate:
-            best, best_rate = length, expected / taken
-    return best
+            best, best_rate = count, expected / taken
+    for _, index in ranked[:best]:
+        lengths[index] += 1
+    return lengths
 
 
 class PromptLookup:
@@ -171,15 +178,15 @@ class PromptLookup:
         self._place: int | None = None
         self._match = 0
 
-    def draft(self, tokens: Sequence[int], max_tokens: int) -> list[int]:
-        """At most `max_tokens` tokens to verify behind `tokens`, the prompt and what was written."""
+    def draft(self, tokens: Sequence[int], max_tokens: int) -> Guess:
+        """At most `max_tokens` tokens that may follow `tokens`, the prompt and what was written."""
         while self._num_seen < len(tokens):
             self._see(tokens)
         if self._place is None:
-            return []
+            return Guess()
         foretold = self._source[self._place : self._place + min(max_tokens, MAX_DRAFT_TOKENS)]
-        likely = (self._acceptance.likely(self._match + index) for index in range(len(foretold)))
-        return foretold[: draft_length(likely, self._costs.seconds, self._costs.num_writing)]
+        likely = [self._acceptance.likely(self._match + index) for index in range(len(foretold))]
+        return Guess(foretold, likely, self._costs.seconds)
 
     def read(self, tokens: Sequence[int], num_read: int) -> None:
         """The last `num_read` of `tokens` came from elsewhere: they can be quoted, and prove no guess right."""

@@ -33,10 +33,22 @@ class RowSampler(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What may come next: `tokens`, and how likely each of them is if those before it come true.
+
+    `pass_seconds` is what a pass of so many tokens takes (None: not known); without it all of it is worth a pass.
+    """
+
+    tokens: Sequence[int] = ()
+    likely: Sequence[float] = ()
+    pass_seconds: Callable[[int], float | None] | None = None
+
+
 class Drafter(Protocol):
     """Guesses what comes next, to be verified in one pass with the token before it."""
 
-    def draft(self, tokens: list[int], max_tokens: int) -> list[int]:
+    def draft(self, tokens: list[int], max_tokens: int) -> Guess:
         """At most `max_tokens` tokens that are likely to follow `tokens` (the prompt and what was written)."""
         ...
 
@@ -208,10 +220,10 @@ class TokenSequence:
         """Whether it has what guesses its next tokens, or can make it."""
         return self.make_drafter is not None or self._drafter is not None
 
-    def guess(self, max_tokens: int) -> list[int]:
+    def guess(self, max_tokens: int) -> Guess:
         """At most `max_tokens` tokens that are likely to come next."""
         drafter = self._made_drafter()
-        return drafter.draft(self.tokens, max_tokens)[:max_tokens] if drafter is not None else []
+        return drafter.draft(self.tokens, max_tokens) if drafter is not None else Guess()
 
     def close(self) -> None:
         self.make_sampler = None

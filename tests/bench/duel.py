@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from engine.core import SamplingParams
@@ -32,38 +32,48 @@ class Side:
     """One of the two that write: with drafts or without."""
 
     def __init__(self, model: Model, has_drafts: bool, pace: Pace) -> None:
-        self.context = Context(model, ContextSpec(4096, 128, 128, pace.num_threads, num_sequences=8))
+        self.context = Context(model, ContextSpec(8192, 128, 128, pace.num_threads, num_sequences=8))
         self._clock = pace.clock
-        self._model, self._answer = model, ()
+        self._model = model
+        # By the seed of what chooses their tokens.
+        self._answers: dict[int | None, tuple[int, ...]] = {}
         self.costs = costs = PassCosts()
         self._loop = StepLoop(
             model,
             self.context,
             Cells(self.context.num_cells, self.context.num_sequences),
-            make_sampler=lambda model, params: GivenTokens(model, params, self._answer),
+            make_sampler=lambda model, params: GivenTokens(model, params, self._answers[params.seed]),
             make_drafter=partial(PromptLookup, costs=costs) if has_drafts else None,
             note_pass=costs.note if has_drafts else None,
             timing=Timing(pace.clock),
         )
         self.seconds, self.num_timed = 0.0, 0
 
-    def begin(self, recorded: Recorded, params: SamplingParams) -> None:
-        """Reads the prompt, and writes the first token."""
-        self._answer = recorded.answer
-        segments = (Segment((self._model.bos, *recorded.prompt)),)
-        self._loop.submit(Request("answer", segments, params, quotable=recorded.quotable))
-        self._before = self._loop.counters().generated_tokens
-        self.written: RequestFinished | None = None
-        while not any(isinstance(event, PromptRead) for event in self._step()):
-            pass
+    def begin(self, together: Sequence[Recorded], params: SamplingParams) -> None:
+        """Reads the prompts of answers that are written together, and writes the first tokens."""
+        self._before, self._num_asked = self._loop.counters().generated_tokens, len(together)
+        self.written: dict[str, RequestFinished] = {}
+        for number, recorded in enumerate(together):
+            seed = (params.seed or 0) + number
+            self._answers[seed] = recorded.answer
+            segments = (Segment((self._model.bos, *recorded.prompt)),)
+            asked = replace(params, seed=seed)
+            self._loop.submit(Request(f"answer {number}", segments, asked, quotable=recorded.quotable))
+        num_read = 0
+        while num_read < len(together):
+            num_read += sum(isinstance(event, PromptRead) for event in self._step())
         self._first = self.num_written
 
     def go_on(self) -> None:
         since = self._clock()
         self._step()
         self.seconds += self._clock() - since
-        if self.written is not None:
+        if self.has_written_all:
             self.num_timed += self.num_written - self._first
+
+    @property
+    def has_written_all(self) -> bool:
+        return len(self.written) == self._num_asked
 
     @property
     def num_written(self) -> int:
@@ -85,7 +95,7 @@ class Side:
 
     def _step(self) -> list[object]:
         events = self._loop.step()
-        self.written = next((event for event in events if isinstance(event, RequestFinished)), None)
+        self.written |= {event.request_id: event for event in events if isinstance(event, RequestFinished)}
         return list(events)
 
 
@@ -116,14 +126,14 @@ class Duel:
         }
 
 
-def duel(model: Model, answers: Sequence[Recorded], params: SamplingParams, pace: Pace) -> Duel:
-    """Has both sides write all answers, one after the other."""
+def duel(model: Model, answers: Sequence[Recorded], params: SamplingParams, pace: Pace, at_once: int = 1) -> Duel:
+    """Has both sides write all answers, so many at once."""
     drafting, plain = (Side(model, has_drafts, pace) for has_drafts in (True, False))
     are_same = True
-    for recorded in answers:
+    for start in range(0, len(answers), at_once):
         for side in (drafting, plain):
-            side.begin(recorded, params)
-        while open_sides := [side for side in (drafting, plain) if side.written is None]:
+            side.begin(answers[start : start + at_once], params)
+        while open_sides := [side for side in (drafting, plain) if not side.has_written_all]:
             min(open_sides, key=lambda side: side.num_written).go_on()
         are_same &= drafting.written == plain.written
     drafted, accepted = drafting.drafts

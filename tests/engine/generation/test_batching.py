@@ -10,6 +10,7 @@ from engine.generation.batching import Batching, Work
 from engine.generation.groups import SequenceGroup
 from engine.generation.pass_times import PassTimes
 from engine.generation.scheduler import ANSWERS_SHARE, STALL_SECONDS, STOP_SECONDS
+from engine.generation.sequence import Guess
 from tests.helpers.loop_parts import Parts, prompt
 
 
@@ -20,9 +21,9 @@ class Guesses:
         self._tokens = list(tokens)
         self.asked: list[int] = []
 
-    def draft(self, tokens: list[int], max_tokens: int) -> list[int]:
+    def draft(self, tokens: list[int], max_tokens: int) -> Guess:
         self.asked.append(max_tokens)
-        return self._tokens
+        return Guess(self._tokens[:max_tokens])
 
     def read(self, tokens: list[int], num_read: int) -> None:
         return

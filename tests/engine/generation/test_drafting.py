@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from engine.core import SamplingParams
-from engine.generation.drafting import Acceptance, PassCosts, PromptLookup, draft_length
+from engine.generation.drafting import MIN_GAIN, Acceptance, PassCosts, PromptLookup, draft_lengths
 from engine.generation.request import Request
 from engine.generation.segment import Segment
+from engine.generation.sequence import Guess
 from tests.helpers.loop_desk import LoopDesk
 from tests.helpers.tiny_gguf import write_tiny_model
 
@@ -27,13 +30,25 @@ def costs_of(first: float, more: float) -> PassCosts:
     return costs
 
 
+def draft_length(likely: Sequence[float], costs: PassCosts, num_writing: int = 1, min_gain: float = MIN_GAIN) -> int:
+    """Of the only guess in a pass."""
+    [length] = draft_lengths([Guess(range(len(likely)), likely, costs.seconds)], num_writing, min_gain)
+    return length
+
+
+def drafted(lookup: PromptLookup, tokens: list[int], max_tokens: int) -> list[int]:
+    """What is drafted where nobody else writes."""
+    guess = lookup.draft(tokens, max_tokens)
+    return list(guess.tokens[: draft_lengths([guess])[0]])
+
+
 def write(answer: list[int], quotable: tuple[int, ...], costs: PassCosts) -> Iterator[tuple[list[int], list[int]]]:
     """What is drafted at each pass with what comes true of it, as the step loop would drive it."""
     lookup = PromptLookup(Request("r", (Segment(PROMPT),), quotable=quotable), costs)
     tokens, end = [*PROMPT, answer[0]], len(PROMPT) + len(answer)
     while len(tokens) < end:
         rest = answer[len(tokens) - len(PROMPT) :]
-        draft = lookup.draft(tokens, len(rest) - 1)
+        draft = drafted(lookup, tokens, len(rest) - 1)
         good = next((index for index, token in enumerate(draft) if token != rest[index]), len(draft))
         yield draft, draft[:good]
         tokens += rest[: good + 1]
@@ -58,7 +73,7 @@ def test_the_longest_match_is_taken_and_of_equals_the_last():
     quotable = (9, 2, 3, 70, 71, 5, 1, 2, 3, 90, 91, 8, 2, 3, 80, 81, 0)
     for prompt, foretold in (((5, 1, 2), 90), ((9, 2), 70), ((6, 2), 80)):
         lookup = PromptLookup(Request("r", (Segment(prompt),), quotable=quotable), costs_of(1.0, 0.0))
-        assert lookup.draft([*prompt, 3], 4)[0] == foretold
+        assert drafted(lookup, [*prompt, 3], 4)[0] == foretold
 
 
 def test_nothing_is_drafted_where_nothing_matches():
@@ -72,7 +87,7 @@ def test_nothing_is_drafted_where_a_token_more_costs_as_much_as_a_pass():
 
 def test_a_pass_has_a_size_that_is_computed_well():
     for probability in (0.7, 0.9, 0.99):
-        length = draft_length([probability] * 60, costs_of(1.0, 0.1).seconds, num_writing=3)
+        length = draft_length([probability] * 60, costs_of(1.0, 0.1), num_writing=3)
         assert (3 + length) % 4 == 0
 
 
@@ -107,8 +122,8 @@ def test_an_answer_that_quotes_is_written_faster(more: float, gain: float):
 
 def test_drafts_are_longer_where_a_pass_costs_much_and_a_token_little():
     likely = [0.9] * 64
-    assert draft_length(likely, costs_of(1.0, 0.5).seconds) < draft_length(likely, costs_of(1.0, 0.05).seconds)
-    assert draft_length(likely, costs_of(1.0, 0.05).seconds) < draft_length(likely, costs_of(1.0, 0.001).seconds)
+    assert draft_length(likely, costs_of(1.0, 0.5)) < draft_length(likely, costs_of(1.0, 0.05))
+    assert draft_length(likely, costs_of(1.0, 0.05)) < draft_length(likely, costs_of(1.0, 0.001))
 
 
 @pytest.mark.parametrize("more", [0.02, 0.2, 0.6])
@@ -120,7 +135,7 @@ def test_no_other_length_would_be_faster(more: float, probability: float):
     def rate(length: int) -> float:
         return sum(probability**index for index in range(length + 1)) / costs.seconds(1 + length)
 
-    chosen = draft_length(likely, costs.seconds, min_gain=1.0)
+    chosen = draft_length(likely, costs, min_gain=1.0)
     sizes = [0, *range(3, 41, 4)]
     assert chosen in sizes
     assert rate(chosen) >= max(rate(length) for length in sizes) - 1e-12
@@ -128,12 +143,42 @@ def test_no_other_length_would_be_faster(more: float, probability: float):
 
 def test_what_others_write_in_the_pass_counts():
     likely, costs = [0.9] * 40, costs_of(1.0, 0.1)
-    assert draft_length(likely, costs.seconds, num_writing=16) <= draft_length(likely, costs.seconds)
-    assert draft_length([0.3] * 40, costs.seconds, num_writing=16) == 0
+    assert draft_length(likely, costs, num_writing=16) <= draft_length(likely, costs)
+    assert draft_length([0.3] * 40, costs, num_writing=16) == 0
+
+
+def test_a_pass_that_answers_share_has_a_good_size_and_the_likeliest_tokens_of_all():
+    costs = costs_of(1.0, 0.05)
+    surer, doubtful, none = Guess(range(30), [0.95] * 30), Guess(range(30), [0.5] * 30), Guess()
+    guesses = [replace(guess, pass_seconds=costs.seconds) for guess in (surer, doubtful, none, surer)]
+    lengths = draft_lengths(guesses, num_writing=5)
+    assert (5 + sum(lengths)) % 4 == 0
+    assert lengths[0] > lengths[1] > 0 == lengths[2]
+    assert abs(lengths[0] - lengths[3]) <= 1
+    assert lengths[1] <= 6
+
+
+@pytest.mark.parametrize("more", [0.02, 0.1, 0.3])
+def test_no_other_share_of_the_pass_would_be_faster(more: float):
+    costs, chances = costs_of(1.0, more), (0.9, 0.6, 0.8)
+
+    def rate(lengths: Sequence[int]) -> float:
+        shares = zip(chances, lengths, strict=True)
+        written = (sum(chance**n for n in range(length + 1)) for chance, length in shares)
+        return sum(written) / costs.seconds(3 + sum(lengths))
+
+    guesses = [Guess(range(9), [chance] * 9, costs.seconds) for chance in chances]
+    chosen = draft_lengths(guesses, num_writing=3, min_gain=1.0)
+    others = [lengths for lengths in product(range(10), repeat=3) if sum(lengths) % 4 == 1 or not sum(lengths)]
+    assert rate(chosen) >= max(map(rate, others)) - 1e-12
+
+
+def test_without_a_price_all_of_every_guess_is_drafted():
+    assert draft_lengths([Guess([1, 2, 3]), Guess(), Guess([4])], num_writing=3) == [3, 0, 1]
 
 
 def test_nothing_is_drafted_before_a_pass_was_measured():
-    assert draft_length([1.0] * 8, PassCosts().seconds) == 0
+    assert draft_length([1.0] * 8, PassCosts()) == 0
 
 
 def test_costs_are_drawn_through_what_was_measured():

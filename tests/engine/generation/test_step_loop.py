@@ -24,6 +24,7 @@ from engine.generation.request import (
 )
 from engine.generation.sampler import ChainSampler
 from engine.generation.segment import Segment
+from engine.generation.sequence import Guess
 from tests.helpers.loop_desk import GREEDY, FakeKeeper, LoopDesk, decisive_prompts
 from tests.helpers.shared_data import shared_file
 from tests.helpers.tiny_gguf import write_tiny_gemma2, write_tiny_mamba, write_tiny_model
@@ -241,8 +242,8 @@ def test_nothing_is_guessed_behind_a_prompt_that_written_answers_share(make_desk
 class _Wrong:
     """Guesses what never comes."""
 
-    def draft(self, tokens: list[int], max_tokens: int) -> list[int]:
-        return [tokens[0]] * min(4, max_tokens)
+    def draft(self, tokens: list[int], max_tokens: int) -> Guess:
+        return Guess([tokens[0]] * min(4, max_tokens))
 
     def read(self, tokens: list[int], num_read: int) -> None:
         return
@@ -752,10 +753,10 @@ class _Parrot:
         self._always = always
         self.num_drafted = 0
 
-    def draft(self, tokens: list[int], max_tokens: int) -> list[int]:
+    def draft(self, tokens: list[int], max_tokens: int) -> Guess:
         draft = self._draft(tokens)[:max_tokens]
         self.num_drafted += len(draft)
-        return draft
+        return Guess(draft)
 
     def _draft(self, tokens: list[int]) -> list[int]:
         if self._always is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -324,14 +325,14 @@ def test_a_follow_up_reads_what_is_new_and_names_what_stands_above(desk, tiny_mo
     assert second.timings.cached_tokens >= first.timings.prompt_tokens
 
 
-def test_a_form_that_was_asked_for_keeps_its_lists_in_a_follow_up(desk, tiny_model: Path):
+def test_json_that_was_asked_for_keeps_its_lists_in_a_follow_up(desk, tiny_model: Path):
     desk.worker.use(UseModel(tiny_model))
     desk.ask("First?", "a", max_tokens=4)
     transcript = desk.end_of("a").answer.segments
     others = tuple(replace(passage, document_id=9, text=f"Another {passage.text}") for passage in PASSAGES)
-    form = 'root ::= "{pages: [3]}"'
-    desk.ask("Second?", "b", transcript, Evidence(others, (), Scope(3, 8, 3)), grammar=form)
-    assert desk.end_of("b").answer.text == written(desk, "b") == "{pages: [3]}"
+    schema = '{"type": "array", "items": {"const": 3}, "minItems": 1, "maxItems": 1}'
+    desk.ask("Second?", "b", transcript, Evidence(others, (), Scope(3, 8, 3)), json_schema=schema)
+    assert json.loads(desk.end_of("b").answer.text) == json.loads(written(desk, "b")) == [3]
 
 
 def test_quotes_in_a_chat_have_numbers_of_their_own(desk, tiny_model: Path):
