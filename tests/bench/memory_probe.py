@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, QTimer
 
-from app.main import Session, make_application
-from app.settings import AppHome
-from app.single_instance import SingleInstance
-from tests.bench.window_probe import QUESTIONS, TICK_MS
+from tests.bench.window_probe import QUESTIONS, TICK_MS, watched
 
 if TYPE_CHECKING:
+    from app.main import Session
     from app.models import AppModels
     from app.models.turns import TurnView
 
@@ -100,19 +98,7 @@ class MemoryProbe(QObject):
 
 
 def main(corpus: Path, seconds: float, picture: Path) -> int:
-    application = make_application(["ragdoll"])
-    home = AppHome.find()
-    home.create()
-    instance = SingleInstance(home.lock_file)
-    if not instance.claim():
-        raise SystemExit(f"A window is already open on {home.data}.")
-    session = Session(home, instance, ())
-    probe = MemoryProbe(session, corpus, seconds, picture)
-    session.show()
-    try:
-        application.exec()
-    finally:
-        session.close()
+    probe = watched(lambda session: MemoryProbe(session, corpus, seconds, picture))
     figures = {"gaps_ms": probe.gaps_ms, "streamed_layers": probe.most_streamed, "answers": probe.num_answered}
     print(json.dumps(figures))
     return 0

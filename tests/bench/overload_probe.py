@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QObject, Qt, QTimer
 
-from app.main import Session, make_application
-from app.settings import AppHome
-from app.single_instance import SingleInstance
-from tests.bench.window_probe import TICK_MS
+from tests.bench.window_probe import TICK_MS, watched
 
 if TYPE_CHECKING:
+    from app.main import Session
     from app.models import AppModels
     from app.models.turns import TurnView
 
@@ -111,19 +109,7 @@ class OverloadProbe(QObject):
 
 
 def main(folder: Path, rest_s: float) -> int:
-    application = make_application(["ragdoll"])
-    home = AppHome.find()
-    home.create()
-    instance = SingleInstance(home.lock_file)
-    if not instance.claim():
-        raise SystemExit(f"A window is already open on {home.data}.")
-    session = Session(home, instance, ())
-    probe = OverloadProbe(session, folder, rest_s)
-    session.show()
-    try:
-        application.exec()
-    finally:
-        session.close()
+    probe = watched(lambda session: OverloadProbe(session, folder, rest_s))
     print(json.dumps(probe.seen))
     return 0 if probe.seen["later"] else 1
 

@@ -10,8 +10,9 @@ import json
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import psutil
 from PySide6.QtCore import QObject, Qt, QTimer
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from app.models import AppModels
     from app.models.turns import TurnView
     from engine import protocol
+
+Watching = TypeVar("Watching", bound=QObject)
 
 TICK_MS = 10
 IDLE_S = 2.0
@@ -115,7 +118,8 @@ class Probe(QObject):
         self._phase, self._phase_began = phase, time.perf_counter()
 
 
-def main(corpus: Path, longest_s: float) -> int:
+def watched(make_probe: Callable[[Session], Watching]) -> Watching:
+    """Runs the application with a probe on it until its window is closed; that probe."""
     application = make_application(["ragdoll"])
     home = AppHome.find()
     home.create()
@@ -123,12 +127,17 @@ def main(corpus: Path, longest_s: float) -> int:
     if not instance.claim():
         raise SystemExit(f"A window is already open on {home.data}.")
     session = Session(home, instance, ())
-    probe = Probe(session, corpus, longest_s)
+    probe = make_probe(session)
     session.show()
     try:
         application.exec()
     finally:
         session.close()
+    return probe
+
+
+def main(corpus: Path, longest_s: float) -> int:
+    probe = watched(lambda session: Probe(session, corpus, longest_s))
     print(json.dumps(
         {
             **probe.figures,
