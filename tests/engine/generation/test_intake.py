@@ -11,6 +11,7 @@ from engine.core import SamplingParams
 from engine.errors import BadRequest, PromptTooLong
 from engine.generation.intake import Intake, Makers
 from engine.generation.request import Request
+from engine.generation.sequence import Guess
 from engine.generation.vocabulary import Vocabulary
 from tests.helpers.loop_parts import PLAIN, FakeModel, Script, ScriptedBeams, prompt
 
@@ -65,7 +66,7 @@ def test_what_chooses_and_guesses_is_made_at_the_first_token(made: Made) -> None
     second = group.sequences[1]
     assert [second.choose(None, 0), second.choose(None, 0)] == [1, 2]  # type: ignore[arg-type]
     assert [params.seed for params in made.samplers] == [6]
-    assert (second.guess(4), second.guess(4)) == ([], [])
+    assert (second.guess(4), second.guess(4)) == (Guess(), Guess())
     assert made.drafters == ["r"]
 
 
@@ -82,7 +83,7 @@ def test_a_search_has_one_sequence_at_first_and_neither_sampler_nor_drafter(made
     assert isinstance(group.beams, ScriptedBeams)
     assert len(group.sequences) == 1
     assert group.num_sequences == 3
-    assert group.lead.guess(4) == []
+    assert group.lead.guess(4) == Guess()
     assert (made.samplers, made.drafters, len(made.beams)) == ([], [], 1)
 
 
