@@ -4,8 +4,9 @@
 
 A question is put to every file of a library (tests/bench/overload_probe.py), many more than are answered in half a
 minute, and somebody at the window asks one question after the other: before it, throughout, and a minute after the last
-file has answered. Each of these questions is about other documents, so that none finds its prompt read already. Told
-are the seconds to the first token, how late a 10 ms timer of the window comes, and how many files ended how.
+file has answered. Each of these questions is about a file of its own, which is none of those that are asked: nobody
+has read it before, and all have as much to read. Told are the seconds to the first token, how late a 10 ms timer of the
+window comes, and how many files ended how.
 Ratios (bounds in brackets):
 
 - `idle_ttft`: the time to a first token while nothing else is done ÷ the longest in the overload (at least .5).
@@ -26,6 +27,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
+from engine import Engine
 from engine.config import Home, SettingsStore
 from tests.bench import peers, report
 from tests.bench.bench_model import ONE_BILLION, QUICK, bench_model
@@ -39,6 +41,8 @@ TIMER_LATE_P99_MS = 50.0
 TICK_MS = 10
 # So short that answers come and go: what is asked meanwhile meets every stage of them.
 ANSWER_TOKENS = 48
+# More than somebody can ask until all files have answered.
+MOST_QUESTIONS = 400
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,8 +66,11 @@ def measured(folder: Path, models: Path, *, is_quick: bool) -> dict[str, list[fl
     model = bench_model(models, QUICK if is_quick else ONE_BILLION)
     chosen = {"models.current": str(model), "models.known": [str(model)]}
     SettingsStore(home.settings_file).change(chosen | {"generation.max_answer_tokens": ANSWER_TOKENS})
-    documents = write_files(folder / "documents", 100 if is_quick else 240)
-    command = [sys.executable, "-m", "tests.bench.overload_probe", str(documents), "10" if is_quick else "60"]
+    documents = write_files(folder / "documents", "file", 100 if is_quick else 240)
+    with Engine(home) as engine:
+        engine.add([documents])
+        engine.add([write_files(folder / "asked", "note", MOST_QUESTIONS)], "Notes")
+    command = [sys.executable, "-m", "tests.bench.overload_probe", "10" if is_quick else "60"]
     done = subprocess.run(
         command, cwd=ROOT, env=environment(folder / "home"), stdout=subprocess.PIPE, text=True, check=False
     )
@@ -96,14 +103,13 @@ def told(seen: dict[str, list[float]]) -> tuple[dict[str, float], dict[str, floa
     return ours, ratios
 
 
-def write_files(folder: Path, count: int, seed: int = 3) -> Path:
-    """Files of one passage each; the n-th is about words of its own, by which it is found."""
-    random = Random(seed)
+def write_files(folder: Path, name: str, count: int) -> Path:
+    """Files of one passage each, which are called "name 0.txt" and so on."""
+    random = Random(name)
     folder.mkdir(parents=True)
     for number in range(count):
-        topic = " ".join(f"{word}{number}" for word in random.sample(WORDS, 3))
         text = " ".join(random.choices(WORDS, k=150))
-        (folder / f"file {number}.txt").write_text(f"About {topic}: {text}. So much for {topic}.", encoding="utf-8")
+        (folder / f"{name}-{number}.txt").write_text(f"Number {number}: {text}.", encoding="utf-8")
     return folder
 
 

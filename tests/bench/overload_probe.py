@@ -1,7 +1,7 @@
 """The application under far more than it can do: run by tests/bench/overload.py in a process of its own.
 
-It adds a folder, asks some questions at rest, puts one to every file, goes on asking in chats until the files have
-answered, and once more a while later. Prints one JSON object: seconds to first tokens by stage, and gaps of a timer.
+It asks some questions at rest, puts one to every file, goes on asking in chats until the files have answered, and once
+more a while later. Prints one JSON object: seconds to first tokens by stage, and gaps of a timer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import sys
 import time
 from collections import defaultdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QObject, Qt, QTimer
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from app.models import AppModels
     from app.models.turns import TurnView
 
-Stage = Literal["starting", "indexing", "idle", "overload", "resting", "later"]
+Stage = Literal["starting", "idle", "overload", "resting", "later"]
 # Idle ones come first; of the first nothing counts, which has libraries loaded and the instructions read.
 NUM_IDLE, NUM_LATER = 4, 2
 # Somebody reads what was answered.
@@ -33,9 +32,9 @@ LONGEST_S = 1500.0
 class OverloadProbe(QObject):
     """Goes through the stages, one question of somebody's at a time."""
 
-    def __init__(self, session: Session, folder: Path, rest_s: float) -> None:
+    def __init__(self, session: Session, rest_s: float) -> None:
         super().__init__(session)
-        self._session, self._folder, self._rest_s = session, folder, rest_s
+        self._session, self._rest_s = session, rest_s
         self._models: AppModels | None = None
         self._stage: Stage = "starting"
         self._began = self._last_tick = time.perf_counter()
@@ -59,26 +58,23 @@ class OverloadProbe(QObject):
     def _attach(self, models: AppModels) -> None:
         self._models = models
         models.client.phase_changed.connect(self._on_phase)
-        models.library.job_finished.connect(lambda _: self._go_on("idle"))
         models.conversation.turn_changed.connect(self._on_turn_changed)
         models.each_file.run_changed.connect(self._on_run_changed)
 
     def _on_phase(self, phase: str) -> None:
         if phase == "" and self._stage == "starting":
-            self._stage = "indexing"
-            self._session.window.add((str(self._folder),))
+            self._go_on("idle")
 
     def _go_on(self, stage: Stage) -> None:
         self._stage = stage
         self._ask()
 
     def _ask(self) -> None:
-        """About other documents each time: nothing of its prompt but the instructions was read before."""
+        """About another file each time: nothing of its prompt but the instructions was read before."""
         assert self._models is not None
-        names = " ".join(f"{word}{self._num_asked}" for word in ("lease", "river", "music", "paint", "court"))
-        self._num_asked += 1
         self._models.conversation.new_chat()
-        self._models.conversation.ask(f"What is said of {names}?")
+        self._models.conversation.ask(f"What is said in note-{self._num_asked}.txt?")
+        self._num_asked += 1
 
     def _on_turn_changed(self, turn_id: str) -> None:
         assert self._models is not None
@@ -93,7 +89,7 @@ class OverloadProbe(QObject):
         assert self._models is not None
         if self._stage == "idle" and len(self.seen["idle"]) == NUM_IDLE:
             self._stage = "overload"
-            self._models.each_file.begin("What is said here, and of what?", None)
+            self._models.each_file.begin("What is said here, and of what?", "Documents")
         if self._stage == "later" and len(self.seen["later"]) == NUM_LATER:
             self._session.window.close()
         elif self._stage != "resting":
@@ -108,11 +104,11 @@ class OverloadProbe(QObject):
             QTimer.singleShot(round(self._rest_s * 1000), self, lambda: self._go_on("later"))
 
 
-def main(folder: Path, rest_s: float) -> int:
-    probe = watched(lambda session: OverloadProbe(session, folder, rest_s))
+def main(rest_s: float) -> int:
+    probe = watched(lambda session: OverloadProbe(session, rest_s))
     print(json.dumps(probe.seen))
     return 0 if probe.seen["later"] else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), float(sys.argv[2])))
+    sys.exit(main(float(sys.argv[1])))
