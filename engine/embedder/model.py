@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
@@ -201,7 +201,7 @@ class Embedder:
         settings = self._settings
         if settings.backend or settings.number_format:
             return None
-        with self._growing() as beside:
+        with self._growing("embedder", self._beside_name) as beside:
             bert = backends.load_light(self.spec)
         if bert is None:
             beside.release()
@@ -216,13 +216,13 @@ class Embedder:
         Raises:
             PutOff: It gives way, and somebody waits for an answer.
         """
-        with self._ledger.growing("runtime", "the embedder's libraries"):
+        with self._growing("runtime", "the embedder's libraries"):
             backends.load_libraries(self.spec)
         somebody_waits = (lambda: not self._giving_way.is_free) if gives_way else trial.nobody_waits
         beside = Growth()
         try:
             # Weights are entered by themselves when it is at work (`_enter`), and are no part of what is beside them.
-            with ExitStack() as weights, self._growing() as beside:
+            with ExitStack() as weights, self._growing("embedder", self._beside_name) as beside:
                 chosen = trial.choose(
                     backends.load(self.spec), self.identity, self._settings, self._cache, somebody_waits=somebody_waits
                 )
@@ -234,8 +234,19 @@ class Embedder:
             beside.release()
             raise
 
-    def _growing(self) -> AbstractContextManager[Growth]:
-        return self._ledger.growing("embedder", f"{self.spec.name}, tokenizers and buffers")
+    @property
+    def _beside_name(self) -> str:
+        return f"{self.spec.name}, tokenizers and buffers"
+
+    @contextmanager
+    def _growing(self, owner: str, what: str) -> Iterator[Growth]:
+        """As the ledger measures it, between two moments at which no batch is inside: it counts them as full ones."""
+        with ExitStack() as stack:
+            with self._turnstile.keep_out():
+                growth = stack.enter_context(self._ledger.growing(owner, what))
+            yield growth
+            with self._turnstile.keep_out():
+                stack.close()
 
     def _begin(self, models: tuple[Encoder, ...], setup: Setup, beside: Growth) -> None:
         """Has it run so from now on; the caller sees to it that nobody is inside."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from engine.embedder.spec import EmbedderSpec
 from engine.embedder.workers import at_once
 from engine.errors import EmbedderUnavailable
 from engine.giving_way import GivingWay
-from engine.memory.ledger import Ledger
+from engine.memory.ledger import Growth, Ledger
 
 TEXTS = ["A mutex guards shared data.", "Bread needs flour.", "", "long " * 2000, "Threads share state safely."]
 
@@ -261,6 +262,23 @@ def test_others_go_on_and_see_that_room_is_wanted_while_torch_comes(light, monke
     loading.join(60)
     assert _backend(embedder) == "sentence-transformers"
     assert ledger.reserved_bytes("ram") == 0
+
+
+def test_what_comes_is_measured_between_moments_at_which_nothing_is_computed(light):
+    embedder, ledger = light
+    turnstile, are_kept_out = embedder._turnstile, list[bool]()
+
+    @contextmanager
+    def growing(owner: str, what: str) -> Iterator[Growth]:
+        are_kept_out.append(turnstile.num_inside == turnstile.num_places)
+        yield Growth()
+        are_kept_out.append(turnstile.num_inside == turnstile.num_places)
+
+    ledger.growing = growing
+    for _ in range(2):
+        embedder.embed_documents(TEXTS[:2])
+    assert _backend(embedder) == "sentence-transformers"
+    assert are_kept_out == [True] * 6
 
 
 @pytest.mark.expects_warnings
