@@ -18,7 +18,7 @@ from engine.events import (
     Publish,
     TokensGenerated,
 )
-from engine.generation.citations import citations_among, citations_of_quotes, renumbered
+from engine.generation.citations import citations_among, citations_of_quotes, differ, renumbered
 from engine.generation.conversation import EvidencePassage, Turn, next_number_in, transcript_of
 from engine.generation.going_on import Addition
 from engine.generation.pieces import Pieces
@@ -59,7 +59,7 @@ class Answering:
         self.evidence, self._prompt, self._speaker, self._publish = evidence, prompt, speaker, publish
         sampling = in_flight.question.sampling
         # JSON is data, whose lists are none of our markers.
-        is_data = bool(sampling.json_schema) and prompt.numbers_differ
+        is_data = bool(sampling.json_schema) and differ(prompt.numbers)
         self._numbers = {} if is_data else prompt.numbers
         self.pieces = Pieces(prompt, evidence.passages, self._numbers)
         self.refreshing: Refreshing | None = None

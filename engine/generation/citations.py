@@ -58,6 +58,11 @@ def renumbered(text: str, numbers: Mapping[int, int]) -> str:
     return "".join((*pieces, text[at:]))
 
 
+def differ(numbers: Mapping[int, int]) -> bool:
+    """Whether the model knows any passage by another number than people do."""
+    return any(number != place + 1 for number, place in numbers.items())
+
+
 def without_markers(text: str) -> str:
     """The text without a citation in it."""
     pieces, at = [], 0
@@ -72,7 +77,7 @@ class Renumbering:
 
     def __init__(self, numbers: Mapping[int, int]) -> None:
         self._numbers = numbers
-        self._changes = any(number != place + 1 for number, place in numbers.items())
+        self._changes = differ(numbers)
         # Behind the last line that is told for good, and how much of it is told as well.
         self._text = ""
         self._told = 0

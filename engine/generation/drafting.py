@@ -145,13 +145,13 @@ def draft_lengths(guesses: Sequence[Guess], num_writing: int = 1, min_gain: floa
     alone = seconds(num_writing)
     if alone is None or alone <= 0:
         return lengths
-    chances = ((-chance, index) for index, guess in enumerate(guesses) for chance in accumulate(guess.likely, mul))
+    chances = ((chance, index) for index, guess in enumerate(guesses) for chance in accumulate(guess.likely, mul))
     # Of equals, who came first.
-    ranked = sorted(chances)
+    ranked = sorted(chances, key=lambda one: (-one[0], one[1]))
     best, best_rate, expected = 0, min_gain * num_writing / alone, float(num_writing)
     for count, (chance, _) in enumerate(ranked, start=1):
-        expected -= chance
-        if -chance < _HOPELESS:
+        expected += chance
+        if chance < _HOPELESS:
             break
         taken = seconds(num_writing + count) if (num_writing + count) % AT_ONCE == 0 else None
         if taken and expected / taken > best_rate:

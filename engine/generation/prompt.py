@@ -90,11 +90,6 @@ class Prompt:
         return {**self.above, **dict(enumerate(self.order, self.first_number))}
 
     @property
-    def numbers_differ(self) -> bool:
-        """Whether the model knows passages by other numbers than people do."""
-        return any(number != place + 1 for number, place in self.numbers.items())
-
-    @property
     def documents(self) -> frozenset[int]:
         """All whose text it holds, that of earlier turns as well."""
         return frozenset().union(*(segment.documents for segment in self.segments))

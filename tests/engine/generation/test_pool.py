@@ -464,14 +464,19 @@ def test_a_group_is_no_bound_while_no_other_model_is_asked(models, pool_desk):
         desk.text_of(f"q{number}")
 
 
-def test_a_person_does_not_wait_behind_scripts_of_another_model_also_after_a_quiet_minute(
-    models, pool_desk, monkeypatch
-):
-    desk = pool_desk(FOR_ALL)
+def warm_up(desk: PoolDesk, models: tuple[Path, ...]) -> None:
+    """Has the first model chosen, and the second join it."""
     desk.worker.use(UseModel(models[0]))
     for one in (0, 1):
         desk.ask_of(models[one], f"warm{one}", max_tokens=2)
         desk.text_of(f"warm{one}")
+
+
+def test_a_person_does_not_wait_behind_scripts_of_another_model_also_after_a_quiet_minute(
+    models, pool_desk, monkeypatch
+):
+    desk = pool_desk(FOR_ALL)
+    warm_up(desk, models)
     clock = desk.worker.models._clock
     desk.worker.models._clock = lambda: clock() + 600.0
     step = StepLoop.step
@@ -488,10 +493,7 @@ def test_a_person_begins_beyond_a_group_of_scripts_while_only_scripts_wait_for_a
     models, pool_desk, monkeypatch
 ):
     desk = pool_desk(FOR_ALL)
-    desk.worker.use(UseModel(models[0]))
-    for one in (0, 1):
-        desk.ask_of(models[one], f"warm{one}", max_tokens=2)
-        desk.text_of(f"warm{one}")
+    warm_up(desk, models)
     step = StepLoop.step
     monkeypatch.setattr(StepLoop, "step", lambda loop: (time.sleep(0.01), step(loop))[1])
     scripts = [f"script{number}" for number in range(2 * GROUP_SIZE)]
