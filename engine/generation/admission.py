@@ -13,16 +13,19 @@ from engine.errors import NoCells
 from engine.generation.cells import Cells
 from engine.generation.counters import Tally
 from engine.generation.groups import Groups, SequenceGroup, SequenceStatus
+from engine.generation.in_reading import shared_segments_tokens
 from engine.generation.keeping import Found, Keeper
 from engine.generation.needs import cells_now
 from engine.generation.preemption import DISK_RATES, choose
 from engine.generation.prefill_profile import PrefillProfile
-from engine.generation.queueing import Queueing, has_precedence
+from engine.generation.queueing import LOOKAHEAD, Queueing, has_precedence
 from engine.generation.residence import Residence
 from engine.generation.scheduler import Resident, is_read_soon, victim, watermark
 from engine.generation.swap_room import ROOMY, SwapRoom
 from engine.memory.gangs import Sharing
 
+# For less nobody waits until another prompt has been read.
+MIN_SAVED_TOKENS = 32
 # While nobody comes or goes, there is room only where kept KV was unpinned, or where waiting made more urgent.
 _STEPS_BETWEEN_TRIES = 16
 
@@ -47,14 +50,18 @@ class Admission:
         swap_budget_bytes: int,
         most_cells: int = 0,
         swap_room: Callable[[], SwapRoom] = lambda: ROOMY,
+        *,
+        pays_by_pass: bool = False,
     ) -> None:
         """Of a context; one that takes its place may have `most_cells`, where that is more.
 
         What leaves the cells takes no more memory than `swap_budget_bytes` in all, nor than `swap_room` has then.
+        `pays_by_pass`: a pass takes long however few tokens it computes, as where layers are streamed.
         """
         self._groups, self._cells, self._keeper, self._residence = groups, cells, keeper, residence
         self._profile, self._tally, self._clock = profile, tally, clock
         self._max_running, self._swap_budget_bytes, self._swap_room = max_running, swap_budget_bytes, swap_room
+        self._pays_by_pass = pays_by_pass
         self._step_tokens, self.most_cells = step_tokens, max(most_cells, cells.num_cells)
         self._queue = Queueing(groups, keeper, residence.keeps, clock)
         self.lacks_cells = self._is_held_back = False
@@ -144,6 +151,16 @@ class Admission:
     def rank(self, group: SequenceGroup) -> int:
         """How urgent a group is by now; 0 is the most urgent."""
         return self._queue.rank(group)
+
+    @property
+    def next_up(self) -> list[SequenceGroup]:
+        """Those that may be next and have not begun."""
+        return self._queue.next_up
+
+    def read_before(self, group: SequenceGroup) -> list[SequenceGroup]:
+        """Those whose prompts will have been read by the time this one's turn comes."""
+        ahead = (*self._groups.being_read, *self.next_up)
+        return [other for other in ahead if self._comes_before(other, group)]
 
     def note_served(self, groups: Iterable[SequenceGroup]) -> None:
         """Something was computed for these."""
@@ -237,8 +254,11 @@ class Admission:
     def _begins(self, group: SequenceGroup, cached_tokens: int) -> bool:
         """Whether a group begins although others run, which people do at once, and what has begun before.
 
-        A script waits for scripts alone: somebody at the window would have it wait for ever.
+        A script waits for scripts alone: somebody at the window would have it wait for ever. Everybody waits for what
+        is being read anyway.
         """
+        if group.status is SequenceStatus.WAITING and self._is_being_read(group, cached_tokens):
+            return False
         scripts = [other for other in self._groups.running if not other.is_watched]
         if self._sharing is None or not scripts or has_precedence(group):
             return True
@@ -246,6 +266,24 @@ class Admission:
         read_seconds = self._profile.seconds(there, group.num_tokens - there)
         num_known = len(self._groups.running) + len(self._groups.waiting)
         return len(scripts) < self._sharing.best(read_seconds, num_known)
+
+    def _is_being_read(self, group: SequenceGroup, cached_tokens: int) -> bool:
+        """Whether more of a prompt will be kept when another has been read that comes first, or is nearly there."""
+        if not self._residence.keeps or self._keeper.keeps_whole or group.times_passed >= LOOKAHEAD:
+            return False
+        there, least = max(cached_tokens, self._num_there(group)), MIN_SAVED_TOKENS
+        if self._pays_by_pass:
+            # The passes that read what is being read have so much room left.
+            least = max(least, -sum(other.num_unread for other in self._groups.running) % self._step_tokens)
+        for other in self._groups.being_read:
+            saved = shared_segments_tokens(group.request.segments, other.request.segments) - there
+            is_nearly_there = self.rank(other) <= self.rank(group) and other.num_unread <= saved
+            if saved >= least and (is_nearly_there or self._comes_before(other, group)):
+                return True
+        return False
+
+    def _comes_before(self, other: SequenceGroup, group: SequenceGroup) -> bool:
+        return (self.rank(other), other.arrival) < (self.rank(group), group.arrival)
 
     def _has_room_for(self, group: SequenceGroup) -> bool:
         """Whether a group fits now, after everything left that may leave for it: nothing does in vain."""

@@ -56,7 +56,7 @@ class Answering:
         publish: Publish,
     ) -> None:
         self.in_flight = in_flight
-        self.evidence, self._prompt, self._speaker, self._publish = evidence, prompt, speaker, publish
+        self.evidence, self.prompt, self._speaker, self._publish = evidence, prompt, speaker, publish
         sampling = in_flight.question.sampling
         # JSON is data, whose lists are none of our markers.
         is_data = bool(sampling.json_schema) and differ(prompt.numbers)
@@ -89,7 +89,7 @@ class Answering:
 
     @property
     def request(self) -> Request:
-        question, prompt = self.in_flight.question, self._prompt
+        question, prompt = self.in_flight.question, self.prompt
         # There may be more cells than the model was trained to read.
         room = max(1, self._speaker.context_tokens - prompt.num_tokens)
         sampling = replace(question.sampling, max_tokens=min(question.sampling.max_tokens, room))
@@ -199,7 +199,7 @@ class Answering:
 
     def _read(self, written: Written) -> Alternative:
         """One text with its citations; the reader's quotes stand in for citations that cannot be parsed."""
-        prompt, quotes = self._prompt, self.evidence.quotes
+        prompt, quotes = self.prompt, self.evidence.quotes
         text = renumbered(written.text, self._numbers)
         citations = citations_among(text, frozenset(self._numbers.values())) or citations_of_quotes(quotes, len(text))
         # As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of.

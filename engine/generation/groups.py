@@ -149,6 +149,16 @@ class Groups:
                 return lead
         return None
 
+    @property
+    def being_read(self) -> list[SequenceGroup]:
+        """Those whose prompt has cells and is not read yet."""
+        return [group for group in self.running if not group.has_read_prompt]
+
+    def exchange(self, group: SequenceGroup, other: SequenceGroup) -> None:
+        """One that waits stands for another of the same id, in the same place."""
+        self._by_id[group.request_id] = other
+        self.waiting[self.waiting.index(group)] = other
+
     def add(self, group: SequenceGroup) -> None:
         """It waits, behind all others."""
         self._by_id[group.request_id] = group

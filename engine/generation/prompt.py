@@ -133,16 +133,16 @@ def compose(
     places = [place for place, number in enumerate(numbers) if number is None]
     room = budget - _count([*before, ask(())], speaker)
     fitting = fitting_passages([evidence[place] for place in places], room, speaker, first_number)
+    read_at = dict(zip(places, fitting, strict=False))
 
     def prompt_of(order: Order) -> Prompt:
         """With what fits in this order."""
-        read = tuple(fitting[n] for n in order)
-        in_evidence = tuple(places[n] for n in order)
+        read = tuple(map(read_at.__getitem__, order))
         return _read(
             (*before, ask(read)),
             speaker,
             passages=read,
-            order=in_evidence,
+            order=order,
             num_turns=len(turns),
             asked_on=asked_on,
             first_number=first_number,
@@ -150,11 +150,10 @@ def compose(
             standing=tuple(passage for turn in turns for _, passage in turn.numbered),
         )
 
-    prompt = prompt_of(tuple(range(len(fitting))))
-    if reordering is None or len(fitting) < 2:
+    prompt = prompt_of(tuple(read_at))
+    if reordering is None:
         return prompt
-    scores = [passages[place].score for place in places[: len(fitting)]]
-    other = prompt_of(_order(prompt, scores, speaker, reordering))
+    other = prompt_of(order_along(prompt, passages, speaker, reordering))
     # Another number may take a token more.
     return other if other.num_tokens <= budget else prompt
 
@@ -172,22 +171,27 @@ def _read(messages: tuple[Message, ...], speaker: Speaker, **told: Any) -> Promp
     )
 
 
-def _order(prompt: Prompt, scores: Sequence[float], speaker: Speaker, reordering: Reordering) -> Order:
-    """The order in which the passages of this prompt had better be read."""
+def order_along(prompt: Prompt, evidence: Sequence[Passage], speaker: Speaker, reordering: Reordering) -> Order:
+    """The `order` in which the passages of this prompt, which were made of that evidence, had better be read."""
+    if len(prompt.order) < 2:
+        return prompt.order
     places = [place for place, segment in enumerate(prompt.segments) if segment.kind == "passage"]
-    first = places[-len(prompt.passages)]
+    first = places[-len(prompt.order)]
     start = after(reordering.trail, prompt.segments[:first])
+    best_first = sorted(range(len(prompt.order)), key=prompt.order.__getitem__)
 
     @cache
     def block(place: int, number: int) -> Segment:
-        return speaker.segment(prompt.passages[place].block(prompt.first_number - 1 + number))
+        return speaker.segment(prompt.passages[best_first[place]].block(prompt.first_number - 1 + number))
 
     def follow(trail: Trail, place: int, number: int) -> Trail | None:
         return whole(trail.then(block(place, number)))
 
-    lengths = [len(prompt.segments[first + place].tokens) for place in range(len(prompt.passages))]
-    uses = [reordering.uses(passage) for passage in prompt.passages]
-    return along_kept(scores, lengths, start, follow, reordering.max_loss, uses)
+    lengths = [len(prompt.segments[first + place].tokens) for place in best_first]
+    uses = [reordering.uses(prompt.passages[place]) for place in best_first]
+    scores = [evidence[prompt.order[place]].score for place in best_first]
+    order = along_kept(scores, lengths, start, follow, reordering.max_loss, uses)
+    return tuple(prompt.order[best_first[place]] for place in order)
 
 
 def _instructions(wishes: str, question: Message, speaker: Speaker, budget: int) -> list[Message]:

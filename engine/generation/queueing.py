@@ -66,16 +66,20 @@ class Queueing:
         while (chosen := next_admission(candidates, LOOKAHEAD)) is not None:
             group = groups[chosen.request_id]
             if not begins(group, chosen.cached_tokens):
+                candidates.remove(chosen)
                 if chosen.times_passed >= LOOKAHEAD:
                     candidates = [one for one in candidates if has_precedence(groups[one.request_id])]
-                else:
-                    candidates.remove(chosen)
             elif self.find(group):
                 return group
             else:
                 self.awaits_disk = True
                 candidates.remove(chosen)
         return None
+
+    @property
+    def next_up(self) -> list[SequenceGroup]:
+        """Those that may be next and have not begun."""
+        return [group for group in self._near() if group.status is SequenceStatus.WAITING]
 
     def note_passed(self, chosen: SequenceGroup) -> None:
         """Remembers who was overtaken."""

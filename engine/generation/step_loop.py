@@ -164,6 +164,7 @@ class StepLoop:
             self._swap_budget_bytes,
             most_cells,
             self._swap_room,
+            pays_by_pass=context.is_streamed or not context.attends_on_processor,
         )
         self._admission.share_steps(self._sharing)
         # Where each pass costs reading layers, it is a question of what passes take.
@@ -280,6 +281,31 @@ class StepLoop:
             self._admission.look_again()
         except RagdollError as error:
             self._events.append(RequestFailed(request.request_id, error))
+
+    @property
+    def next_up(self) -> list[str]:
+        """Those of the requests that have not begun that may be next."""
+        return [group.request_id for group in self._admission.next_up]
+
+    def read_before(self, request_id: str) -> tuple[tuple[Segment, ...], ...]:
+        """The prompts that will have been read when the turn of one that waits comes."""
+        group = self._groups.find(request_id)
+        return tuple(other.request.segments for other in self._admission.read_before(group)) if group else ()
+
+    def replace(self, request: Request) -> bool:
+        """Has another prompt read in place of one that has not begun; False where that cannot be."""
+        group = self._groups.find(request.request_id)
+        if group is None or group.status is not SequenceStatus.WAITING:
+            return False
+        try:
+            other = self._intake.take(request, group.waiting_since)
+        except RagdollError:
+            return False
+        self._admission.let_go(group)
+        other.arrival, other.times_passed = group.arrival, group.times_passed
+        self._groups.exchange(group, other)
+        self._admission.look_again()
+        return True
 
     def written(self, request_id: str) -> Written | None:
         """What a request with one answer has written so far; None where nothing can be appended to it.

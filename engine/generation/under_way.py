@@ -18,13 +18,15 @@ from engine.generation.answering import Answering
 from engine.generation.commands import Task
 from engine.generation.conversation import documents_in_transcript, turns_of_transcript
 from engine.generation.hot_passages import HotPassages
+from engine.generation.in_reading import ReadingTrail
 from engine.generation.loaded import LoadedModel
-from engine.generation.prompt import Prompt, Reordering, answer_reserve, compose
+from engine.generation.prompt import Prompt, Reordering, answer_reserve, compose, order_along
 from engine.generation.reading_ahead import ReadingAhead, is_ahead
 from engine.generation.refreshes import EvidenceSource, Refreshes
 from engine.generation.request import PromptRead, Request, StepEvent
 from engine.generation.rounds import Promise, Targets
 from engine.generation.segment import Segment
+from engine.generation.trail import Trail
 from engine.inflight import QuestionInFlight
 from engine.looking_again import FoundAgain
 
@@ -62,7 +64,7 @@ class UnderWay:
         self._closing: frozenset[str] = frozenset()
         self._unlooked: list[str] = []
         self._num_steps = 0
-        self.num_moves = 0
+        self.num_moves = self._num_moves_known = 0
         self.is_stalled = False
 
     def __len__(self) -> int:
@@ -219,11 +221,39 @@ class UnderWay:
         if self._refreshes.holds_up(self._answering):
             self.is_stalled = True
             return
+        self._order_anew(loaded)
         since = time.perf_counter()
         events = loaded.loop.step()
         self._take_in(events, loaded, time.perf_counter() - since)
         self.is_stalled = not events and loaded.loop.num_steps == self._num_steps
         self._num_steps = loaded.loop.num_steps
+
+    def _order_anew(self, loaded: LoadedModel) -> None:
+        """Who is next may follow what was read, or began to be, since its prompt was made."""
+        if self._num_moves_known == self.num_moves:
+            return
+        self._num_moves_known = self.num_moves
+        if loaded.trail is None:
+            return
+        for question_id in loaded.loop.next_up:
+            answering = self._answering.get(question_id)
+            if answering is not None and answering.cached_ahead is None:
+                trail = ReadingTrail(loaded.trail, loaded.loop.read_before(question_id))
+                self._order_along(answering, self._reordering(trail), loaded)
+
+    def _order_along(self, answering: Answering, reordering: Reordering, loaded: LoadedModel) -> None:
+        question, evidence, prompt = answering.in_flight.question, answering.evidence, answering.prompt
+        if order_along(prompt, evidence.passages, loaded.speaker, reordering) == prompt.order:
+            return
+        try:
+            other = self._prompt(question, evidence.passages, loaded, reordering)
+        except RagdollError:
+            # It is none of the others' concern, and can be read as it is.
+            return
+        anew = Answering(answering.in_flight, evidence, other, loaded.speaker, self._publish)
+        if loaded.loop.replace(anew.request):
+            self._refreshes.begin(anew, loaded)
+            self._answering[question.question_id] = anew
 
     def tell(self, loaded: LoadedModel) -> None:
         """What there is to tell without a step, while another model computes: who was cancelled."""
@@ -268,7 +298,16 @@ class UnderWay:
     def _are_known(self, documents: Collection[int]) -> bool:
         return set(documents) <= set(self._known_documents(documents))
 
-    def _prompt(self, question: Question, passages: Sequence[Passage], loaded: LoadedModel) -> Prompt:
+    def _prompt(
+        self,
+        question: Question,
+        passages: Sequence[Passage],
+        loaded: LoadedModel,
+        reordering: Reordering | None = None,
+    ) -> Prompt:
+        """With its passages in that order; else along what is kept."""
+        if reordering is None and loaded.trail is not None:
+            reordering = self._reordering(loaded.trail)
         known = self._known_documents(documents_in_transcript(question.transcript))
         return compose(
             question.text,
@@ -276,10 +315,13 @@ class UnderWay:
             turns_of_transcript(question.transcript, known),
             loaded.speaker,
             answer_reserve(question.sampling.max_tokens, loaded.speaker.context_tokens),
-            Reordering(trail, self._reorder_loss(), self._hot.uses) if (trail := loaded.trail) else None,
+            reordering,
             date.today(),
             question.instructions.strip(),
         )
+
+    def _reordering(self, trail: Trail) -> Reordering:
+        return Reordering(trail, self._reorder_loss(), self._hot.uses)
 
     def _note_ahead(self, event: StepEvent, loaded: LoadedModel) -> None:
         question_id = self._ahead.take(event)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -98,6 +98,8 @@ class OurGeneration:
             undo.callback(self.loop.close)
             self._closing = undo.pop_all()
         self.answered: dict[str, Answered] = {}
+        self._requests: dict[str, Request] = {}
+        self.before_step: Callable[[], None] = lambda: None
 
     def __enter__(self) -> Self:
         return self
@@ -109,10 +111,16 @@ class OurGeneration:
 
     def submit(self, request_id: str, segments: Sequence[Segment], sampling: SamplingParams) -> None:
         self.answered[request_id] = Answered(time.perf_counter())
-        self.loop.submit(Request(request_id, tuple(segments), sampling))
+        self._requests[request_id] = Request(request_id, tuple(segments), sampling)
+        self.loop.submit(self._requests[request_id])
+
+    def replace(self, request_id: str, segments: Sequence[Segment]) -> None:
+        """Has a request that waits read another prompt."""
+        self.loop.replace(replace(self._requests[request_id], segments=tuple(segments)))
 
     def step(self) -> None:
         """One batch; what it told is noted down."""
+        self.before_step()
         for event in self.loop.step():
             self._note(event, time.perf_counter())
 

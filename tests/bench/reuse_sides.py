@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from engine.config import GenerationSettings
+from engine.generation.in_reading import ReadingTrail
 from engine.generation.ordering import along_kept
 from engine.generation.segment import Segment, tokens_of
 from engine.generation.trail import Trail, after, whole
@@ -53,17 +54,22 @@ class Ours:
     decision_seconds: list[float] = field(default_factory=list)
     num_asked: int = 0
     _uses: Counter[Segment] = field(default_factory=Counter)
+    _asks: dict[str, Ask] = field(default_factory=dict)
+    _reads_known: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.generation.before_step = self._order_anew
 
     def ask(self, ask: Ask) -> Outcome:
         begun = time.perf_counter()
-        answered = self.generation.ask(self._name(), self._composed(ask), greedy(ANSWER_TOKENS))
+        answered = self.generation.ask(*self._asked(ask), greedy(ANSWER_TOKENS))
         assert answered.read is not None
         seconds = answered.token_times[0] - begun
         return Outcome(seconds, answered.read.computed_tokens, answered.answers[0].tokens)
 
     def questions_per_second(self, asks: Sequence[Ask]) -> float:
         begun = time.perf_counter()
-        asked = ((self._name(), self._composed(ask)) for ask in asks)
+        asked = map(self._asked, asks)
         self.generation.answer_all(asked, greedy(ANSWER_TOKENS), DEFAULT_SLOTS)
         return len(asks) / (time.perf_counter() - begun)
 
@@ -72,8 +78,9 @@ class Ours:
         waiting = deque(zip(arrivals, asks, strict=True))
         while waiting or generation.loop.has_work:
             while waiting and begun + waiting[0][0] <= time.perf_counter():
-                names.append(self._name())
-                generation.submit(names[-1], self._composed(waiting.popleft()[1]), greedy(ANSWER_TOKENS))
+                name, segments = self._asked(waiting.popleft()[1])
+                names.append(name)
+                generation.submit(name, segments, greedy(ANSWER_TOKENS))
             if generation.loop.has_work:
                 generation.step()
             elif waiting:
@@ -97,8 +104,8 @@ class Ours:
                 self.generation.submit(name, guess, greedy(0))
         while self.generation.loop.has_work:
             self.generation.step()
-        final = self._composed(replace(ask, passages=search.stages[-1].passages))
-        return self.generation.ask(self._name(), final, greedy(1)).token_times[0] - begun
+        final = replace(ask, passages=search.stages[-1].passages)
+        return self.generation.ask(*self._asked(final), greedy(1)).token_times[0] - begun
 
     def _pass_time(self, until: float) -> None:
         while (left := until - time.perf_counter()) > 0:
@@ -107,21 +114,34 @@ class Ours:
             else:
                 time.sleep(left)
 
-    def _composed(self, ask: Ask) -> list[Segment]:
-        """The prompt of a question that is asked."""
-        segments = self.ordered(ask)
+    def _asked(self, ask: Ask) -> tuple[str, list[Segment]]:
+        """The name and the prompt of a question that is asked."""
+        name, segments = self._name(), self.ordered(ask)
         self._uses.update(ask.passages)
-        return segments
+        self._asks[name] = ask
+        return name, segments
 
-    def ordered(self, ask: Ask) -> list[Segment]:
+    def _order_anew(self) -> None:
+        """Those that are next follow what was read, or began to be, since they were asked: as under_way.py does it."""
+        loop = self.generation.loop
+        reads = (*loop.running, "", *loop.next_up)
+        if not self.reorder_loss or reads == self._reads_known:
+            return
+        self._reads_known = reads
+        for name in loop.next_up:
+            # What only reads has its order.
+            if (ask := self._asks.get(name)) is not None:
+                self.generation.replace(name, self.ordered(ask, loop.read_before(name)))
+
+    def ordered(self, ask: Ask, read_before: tuple[tuple[Segment, ...], ...] = ()) -> list[Segment]:
         """The prompt as the application composes it."""
-        order, before = self._order(ask) if self.reorder_loss else range(len(ask.passages)), list(ask.before)
-        return [*before, *(ask.passages[place] for place in order), ask.question]
+        order = self._order(ask, read_before) if self.reorder_loss else range(len(ask.passages))
+        return [*ask.before, *(ask.passages[place] for place in order), ask.question]
 
-    def _order(self, ask: Ask) -> Sequence[int]:
+    def _order(self, ask: Ask, read_before: tuple[tuple[Segment, ...], ...]) -> Sequence[int]:
         keeper, begun = self.generation.keeper, time.perf_counter()
         assert keeper is not None
-        start = after(keeper.trail(), ask.before)
+        start = after(ReadingTrail(keeper.trail(), read_before), ask.before)
 
         def follow(trail: Trail, place: int, _: int) -> Trail | None:
             return whole(trail.then(ask.passages[place]))

@@ -202,6 +202,7 @@ class Parts:
         keeper: Callable[[LoopContext, Cells], Any] = DiskKeeper,
         max_running: int = 16,
         swap_budget_bytes: int = 1 << 20,
+        pays_by_pass: bool = False,
         **options: int,
     ) -> None:
         self.model = FakeModel(can_share_prefixes)
@@ -222,6 +223,7 @@ class Parts:
             max_running,
             self.context.n_ubatch,
             swap_budget_bytes,
+            pays_by_pass=pays_by_pass,
         )
         self._num_arrived = 0
 

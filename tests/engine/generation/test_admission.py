@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine.errors import NoCells
 from engine.generation.groups import SequenceGroup, SequenceStatus
+from engine.generation.queueing import LOOKAHEAD
 from engine.generation.scheduler import AGEING_SECONDS
 from engine.generation.segment import Segment
 from engine.memory.gangs import Sharing
@@ -498,3 +501,75 @@ def test_answers_that_only_wait_to_be_kept_give_their_cells_to_those_who_write()
 def test_with_nobody_to_preempt_the_sentence_says_that_the_context_is_full() -> None:
     with pytest.raises(NoCells, match="full"):
         Parts().admission._preempt_one([])
+
+
+def test_who_begins_as_a_prompt_that_is_being_read_waits_for_its_end_and_lets_others_by() -> None:
+    parts = Parts()
+    reading = parts.reading(prompt(1, 40, 30), ((),), 35)
+    follower, other = parts.waiting((*prompt(1, 40), *prompt(300, 10))), parts.waiting(prompt(500, 10))
+    parts.admission.admit()
+    assert [follower.status, other.status] == [SequenceStatus.WAITING, SequenceStatus.RUNNING]
+    parts.compute(reading.lead.held, reading.lead.tokens)
+    reading.has_read_prompt = True
+    parts.keeper.keep(reading.request.segments, reading.lead.held, 1.0, 70)
+    parts.admission.look_again()
+    parts.admission.admit()
+    assert follower.status is SequenceStatus.RUNNING
+    assert follower.cached_tokens == 40
+    parts.check()
+
+
+@pytest.mark.parametrize(
+    "changed", ["is less urgent", "shares little", "was overtaken", "is kept already", "has begun", "is not kept"]
+)
+def test_nobody_waits_for_a_prompt_that_saves_nothing(changed: str) -> None:
+    parts = Parts()
+    num_shared = 20 if changed == "shares little" else 40
+    if changed == "is kept already":
+        parts.keep(*prompt(1, 40))
+    reading = parts.reading(prompt(1, num_shared, 10), ((),), 5)
+    follower = parts.waiting((*prompt(1, num_shared), *prompt(300, 10)))
+    if changed == "is less urgent":
+        reading.request = replace(reading.request, priority="batch")
+    elif changed == "was overtaken":
+        follower.times_passed = LOOKAHEAD
+    elif changed == "has begun":
+        follower.status = SequenceStatus.PREEMPTED
+    elif changed == "is not kept":
+        parts.keeper.keeps_whole = True
+    parts.admission.admit()
+    assert follower.status is SequenceStatus.RUNNING
+    parts.check()
+
+
+@pytest.mark.parametrize(("num_left", "waits"), [(40, True), (60, False)])
+def test_a_prompt_that_came_later_is_waited_for_where_less_is_left_of_it_than_that_saves(
+    num_left: int, waits: bool
+) -> None:
+    parts = Parts()
+    follower = parts.waiting((*prompt(1, 50), *prompt(300, 10)))
+    parts.reading(prompt(1, 50, 30), ((),), 80 - num_left)
+    parts.admission.admit()
+    assert (follower.status is SequenceStatus.WAITING) is waits
+
+
+@pytest.mark.parametrize(("num_left", "waits"), [(60, True), (30, True), (20, False), (10, False)])
+def test_where_a_pass_takes_long_in_any_case_nobody_waits_who_would_fill_more_of_it_than_that_saves(
+    num_left: int, waits: bool
+) -> None:
+    # A pass computes 64 tokens, and 40 are shared.
+    parts = Parts(n_ubatch=64, pays_by_pass=True)
+    parts.reading(prompt(1, 40, 40), ((),), 80 - num_left)
+    follower = parts.waiting((*prompt(1, 40), *prompt(300, 30)))
+    parts.admission.admit()
+    assert (follower.status is SequenceStatus.WAITING) is waits
+
+
+def test_before_a_prompt_those_are_read_that_came_before_and_are_as_urgent() -> None:
+    parts = Parts()
+    reading = parts.reading(prompt(1, 40), ((),), 5)
+    script = parts.waiting(prompt(100, 10), priority="batch")
+    first, second = parts.waiting(prompt(200, 10)), parts.waiting(prompt(300, 10))
+    parts.running(prompt(400, 10), ((7,),))
+    assert parts.admission.read_before(second) == [reading, first]
+    assert parts.admission.read_before(script) == [reading, first, second]

@@ -560,7 +560,10 @@ def test_a_model_that_is_loaded_again_does_not_wait_for_a_script_that_names_it(m
     desk = pool_desk(FOR_ALL)
     desk.worker.use(UseModel(models[0]))
     for number in range(20):
-        desk.ask_of(models[0], f"s{number}", max_tokens=20, priority="batch")
+        # Of one that has read what another needs, the other would begin at once.
+        passages = tuple(replace(passage, text=f"{number} {passage.text}") for passage in EVIDENCE.passages)
+        evidence = replace(EVIDENCE, passages=passages)
+        desk.ask_of(models[0], f"s{number}", max_tokens=20, priority="batch", evidence=evidence)
     desk.begin_of("s0")
     desk.worker.use(UseModel(models[0], 0))
     desk.ask_of("", "person", max_tokens=2)

@@ -11,7 +11,7 @@ from engine.core import Passage
 from engine.errors import PromptTooLong
 from engine.generation.chat_template import ChatTemplate
 from engine.generation.conversation import Turn, transcript_of, turns_of_transcript
-from engine.generation.prompt import Prompt, Reordering, answer_reserve, compose
+from engine.generation.prompt import Prompt, Reordering, answer_reserve, compose, order_along
 from engine.generation.segment import Segment, shared_tokens, tokens_of
 from engine.generation.speaker import Speaker
 from tests.helpers.tiny_gguf import CHATML
@@ -265,6 +265,19 @@ def test_passages_are_read_in_the_order_that_is_kept(speaker, words):
     assert [read.document_id for read in prompt.passages] == [3, 1, 2]
     assert "[1] file3.md" in words.text(prompt)
     assert [segment.tokens for segment in prompt.segments[:3]] == [segment.tokens for segment in earlier.segments[:3]]
+
+
+def test_a_prompt_that_was_made_is_ordered_along_what_was_read_since(speaker):
+    model = speaker(4096)
+    made = compose("Two?", PASSAGES[:3], (), model, 100, Reordering(Left(()), max_loss=1.0))
+    assert made.order == (0, 1, 2)
+    for read in ((2, 0), (1, 2, 0), (1,)):
+        earlier = compose("One?", [PASSAGES[place] for place in read], (), model, 100)
+        reordering = Reordering(Left((earlier,)), max_loss=1.0)
+        order = order_along(made, PASSAGES[:3], model, reordering)
+        made = compose("Two?", PASSAGES[:3], (), model, 100, reordering)
+        assert made.order == order
+        assert order[: len(read)] == read
 
 
 def test_passages_stay_in_their_order_where_another_would_cost_too_much(speaker):

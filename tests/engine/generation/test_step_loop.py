@@ -844,3 +844,37 @@ def test_closing_the_loop_cancels_whoever_is_left(make_desk: MakeDesk) -> None:
     assert isinstance(desk.end_of("writing"), RequestCancelled)
     assert isinstance(desk.end_of("waiting"), RequestCancelled)
     assert not desk.loop.has_work
+
+
+def test_a_prompt_that_begins_as_one_that_is_being_read_is_read_behind_it_from_where_they_part(
+    make_desk: MakeDesk,
+) -> None:
+    desk = make_desk("stories", keeper=FakeKeeper)
+    opening = Segment(desk.prompt("Once upon a time there was a dog. " * 4), "instructions")
+    ends = [Segment(tuple(desk.model.tokenize(story))) for story in STORIES]
+    for number, end in enumerate(ends):
+        desk.ask(f"r{number}", (opening, end))
+    desk.run()
+    for number, end in enumerate(ends):
+        read = desk.reading(f"r{number}")
+        assert read.cached_tokens == (len(opening.tokens) if number else 0)
+        assert read.cached_tokens + read.computed_tokens == len(opening.tokens) + len(end.tokens)
+
+
+def test_a_prompt_that_waits_is_exchanged_in_its_place_and_one_that_has_begun_is_not(make_desk: MakeDesk) -> None:
+    desk = make_desk("stories", keeper=FakeKeeper, num_cells=128)
+    desk.ask("runs", "The cat sat. " * 10)
+    desk.step()
+    first, second = desk.ask("first", STORIES[0] * 6), desk.ask("second", STORIES[1] * 6)
+    assert desk.loop.next_up == ["first", "second"]
+    assert desk.loop.read_before("second")[-1] == first.segments
+    other = Segment(desk.prompt(STORIES[2]))
+    assert desk.loop.replace(replace(first, segments=(other,)))
+    assert desk.loop.next_up == ["first", "second"]
+    # What cannot be read leaves the prompt that there is, and what has begun stays.
+    assert not desk.loop.replace(replace(first, segments=()))
+    assert not desk.loop.replace(replace(first, request_id="runs"))
+    assert not desk.loop.replace(replace(second, request_id="nobody"))
+    desk.run()
+    assert desk.reading("first").computed_tokens == len(other.tokens)
+    assert desk.finished("first").answers == desk.write(STORIES[2]).answers

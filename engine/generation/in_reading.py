@@ -1,0 +1,46 @@
+"""Prompts that are being read: who begins alike waits for the end of one, and its passages are ordered along it.
+
+What was read is kept when a prompt has been read to its end. Of questions that come together, each would otherwise read
+once more what it shares with the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.generation.segment import Segment
+from engine.generation.trail import KeptTrail
+
+
+def shared_segments_tokens(left: Sequence[Segment], right: Sequence[Segment]) -> int:
+    """How many tokens two prompts have in common from the start, whole segments alone."""
+    num_tokens = 0
+    for one, other in zip(left, right, strict=False):
+        if one != other:
+            break
+        num_tokens += len(one.tokens)
+    return num_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingTrail:
+    """A prompt's beginning that is kept, or will be when one of the prompts that begin with it has been read.
+
+    `being_read` are those, all of which have `depth` segments in common with the beginning.
+    """
+
+    kept: KeptTrail | None
+    being_read: tuple[tuple[Segment, ...], ...]
+    depth: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the beginning is found, or will be."""
+        return bool(self.being_read) or (self.kept is not None and self.kept.is_whole)
+
+    def then(self, segment: Segment) -> ReadingTrail | None:
+        """The beginning that goes on with this segment; None where nobody has read that, nor does."""
+        kept, depth = self.kept and self.kept.then(segment), self.depth
+        being_read = tuple(each for each in self.being_read if each[depth : depth + 1] == (segment,))
+        return ReadingTrail(kept, being_read, depth + 1) if kept is not None or being_read else None
