@@ -117,6 +117,14 @@ class EvidenceRefreshed:
 
 
 @dataclass(frozen=True, slots=True)
+class PassagesRecalled:
+    """An answer cites passages of earlier turns that were not found for it again: they go behind the known ones."""
+
+    question_id: str
+    passages: tuple[Passage, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerFinished:
     question_id: str
     answer: Answer
@@ -211,6 +219,7 @@ Event = (
     | PassagesFound
     | TokensGenerated
     | EvidenceRefreshed
+    | PassagesRecalled
     | AnswerFinished
     | AnswerCancelled
     | AnswerFailed

@@ -48,6 +48,8 @@ def _answer_notice(event: events.Event) -> protocol.Notice | None:
                 retrieval_s=event.retrieval_s,
                 hidden_s=event.hidden_s,
             )
+        case events.PassagesRecalled(question_id, passages):
+            return protocol.AnswerRecalled(question_id=question_id, passages=passages)
         case events.AnswerFinished(question_id, answer, timings):
             wire_timings = protocol.Timings(**asdict(timings))
             return protocol.AnswerFinished(question_id=question_id, answer=answer, timings=wire_timings)

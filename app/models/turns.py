@@ -71,6 +71,8 @@ def after(view: TurnView, notice: Notice) -> TurnView:
             return replace(view, state="writing", ahead=0, text=view.text + piece)
         case protocol.AnswerRefreshed(refresh=refresh, passages=passages):
             return replace(view, passages=view.passages + passages, refreshes=(*view.refreshes, refresh))
+        case protocol.AnswerRecalled(passages=passages):
+            return replace(view, passages=view.passages + passages)
         case protocol.AnswerFinished():
             return _finished(view, notice)
         case protocol.AnswerCancelled(segments=segments):

@@ -64,6 +64,7 @@ class Admission:
         self._pays_by_pass = pays_by_pass
         self._step_tokens, self.most_cells = step_tokens, max(most_cells, cells.num_cells)
         self._queue = Queueing(groups, keeper, residence.keeps, clock)
+        self._held: list[SequenceGroup] = []
         self.lacks_cells = self._is_held_back = False
         self._sharing: Sharing | None = None
         self._num_steps_to_skip = 0
@@ -103,6 +104,7 @@ class Admission:
             self._num_steps_to_skip -= 1
             return None
         while self._groups.waiting and not (self._is_held_back and self._groups.running):
+            self._held.clear()
             chosen = self._queue.next(self._begins)
             if chosen is None:
                 self._pause()
@@ -110,6 +112,9 @@ class Admission:
             if self._cells.num_cells < min(cells_now(chosen), self.most_cells) and not chosen.makes_do:
                 return chosen
             if self._groups.running and not self._is_time_for(chosen):
+                break
+            if not self._leaves_room(chosen):
+                self._pause()
                 break
             if not self._has_room_for(chosen):
                 self.lacks_cells = True
@@ -154,13 +159,13 @@ class Admission:
 
     @property
     def next_up(self) -> list[SequenceGroup]:
-        """Those that may be next and have not begun."""
-        return self._queue.next_up
+        """Those that may be next and have not begun, in the order in which they would be but for what is kept."""
+        return sorted(self._queue.next_up, key=lambda group: (self.rank(group), group.arrival))
 
-    def read_before(self, group: SequenceGroup) -> list[SequenceGroup]:
-        """Those whose prompts will have been read by the time this one's turn comes."""
-        ahead = (*self._groups.being_read, *self.next_up)
-        return [other for other in ahead if self._comes_before(other, group)]
+    def being_read(self, group: SequenceGroup) -> list[SequenceGroup]:
+        """Those whose prompts are being read, and are not less urgent than one that waits."""
+        most = self.rank(group)
+        return [other for other in self._groups.being_read if self.rank(other) <= most]
 
     def note_served(self, groups: Iterable[SequenceGroup]) -> None:
         """Something was computed for these."""
@@ -254,10 +259,11 @@ class Admission:
     def _begins(self, group: SequenceGroup, cached_tokens: int) -> bool:
         """Whether a group begins although others run, which people do at once, and what has begun before.
 
-        A script waits for scripts alone: somebody at the window would have it wait for ever. Everybody waits for what
-        is being read anyway.
+        A script waits for scripts alone: somebody at the window would have it wait for ever. Who has not begun waits
+        for what is being read anyway.
         """
         if group.status is SequenceStatus.WAITING and self._is_being_read(group, cached_tokens):
+            self._held.append(group)
             return False
         scripts = [other for other in self._groups.running if not other.is_watched]
         if self._sharing is None or not scripts or has_precedence(group):
@@ -269,21 +275,32 @@ class Admission:
 
     def _is_being_read(self, group: SequenceGroup, cached_tokens: int) -> bool:
         """Whether more of a prompt will be kept when another has been read that comes first, or is nearly there."""
-        if not self._residence.keeps or self._keeper.keeps_whole or group.times_passed >= LOOKAHEAD:
+        keeper = self._keeper
+        if not keeper.has_room or keeper.keeps_whole or group.times_passed >= LOOKAHEAD:
             return False
         there, least = max(cached_tokens, self._num_there(group)), MIN_SAVED_TOKENS
         if self._pays_by_pass:
             # The passes that read what is being read have so much room left.
             least = max(least, -sum(other.num_unread for other in self._groups.running) % self._step_tokens)
-        for other in self._groups.being_read:
-            saved = shared_segments_tokens(group.request.segments, other.request.segments) - there
-            is_nearly_there = self.rank(other) <= self.rank(group) and other.num_unread <= saved
-            if saved >= least and (is_nearly_there or self._comes_before(other, group)):
-                return True
+        segments = group.request.segments
+        for other in self.being_read(group):
+            saved = shared_segments_tokens(segments, other.request.segments) - there
+            comes_first = (self.rank(other), other.arrival) < (self.rank(group), group.arrival)
+            # Both together are done earlier where waiting costs this one less than it saves.
+            is_nearly_there = other.num_unread - saved < saved
+            if saved >= least and (comes_first or is_nearly_there):
+                # More may be kept by now than was found.
+                return keeper.peek(segments) <= there + saved - least
         return False
 
-    def _comes_before(self, other: SequenceGroup, group: SequenceGroup) -> bool:
-        return (self.rank(other), other.arrival) < (self.rank(group), group.arrival)
+    def _leaves_room(self, group: SequenceGroup) -> bool:
+        """Whether those whom a group passes, because they wait for what is being read, could begin beside it."""
+        held = [other for other in self._held if self.rank(other) <= self.rank(group)]
+        if not held:
+            return True
+        num_sequences = _num_sequences([*self._groups.running, *held, group])
+        num_cells = sum(map(self._cells_for, [*held, group]))
+        return num_sequences <= self._max_running and num_cells <= self._num_reachable([])
 
     def _has_room_for(self, group: SequenceGroup) -> bool:
         """Whether a group fits now, after everything left that may leave for it: nothing does in vain."""

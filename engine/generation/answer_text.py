@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.core import Citation
-from engine.generation.citations import Renumbering, citations_among
+from engine.generation.citations import NOTHING, Recalled, Renumbering, citations_among
 
 
 @dataclass(slots=True)
@@ -26,9 +26,10 @@ class _Piece:
 class AnswerText:
     """One answer; fed with what the model writes, it says what is new to tell."""
 
-    def __init__(self, numbers: Mapping[int, int]) -> None:
+    def __init__(self, numbers: Mapping[int, int], recalled: Recalled = NOTHING) -> None:
         """`numbers` tells the places in the evidence of the passages, by the numbers that the model knows."""
-        self._pieces = [_Piece(numbers, Renumbering(numbers))]
+        self._recalled = recalled
+        self._pieces = [_Piece(numbers, Renumbering(numbers, recalled))]
         self.text = ""
 
     @property
@@ -48,7 +49,7 @@ class AnswerText:
     def go_on(self, numbers: Mapping[int, int]) -> str:
         """A new piece begins, in which more passages can be cited; what was held back of the last one."""
         rest = self.finish()
-        self._pieces.append(_Piece(numbers, Renumbering(numbers)))
+        self._pieces.append(_Piece(numbers, Renumbering(numbers, self._recalled)))
         return rest
 
     def citations(self) -> tuple[Citation, ...]:
@@ -59,7 +60,7 @@ class AnswerText:
         for piece, following in zip(reversed(self._pieces), reversed(ends), strict=True):
             end = end if following is None else following
             if piece.start is not None:
-                text, places = self.text[piece.start : end], frozenset(piece.numbers.values())
+                text, places = self.text[piece.start : end], {*piece.numbers.values(), *self._recalled.places.values()}
                 found[:0] = citations_among(text, places, piece.start)
                 end = piece.start
         return tuple(found)

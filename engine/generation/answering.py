@@ -15,6 +15,7 @@ from engine.events import (
     AnswerFinished,
     AnswerStateChanged,
     EvidenceRefreshed,
+    PassagesRecalled,
     Publish,
     TokensGenerated,
 )
@@ -59,9 +60,9 @@ class Answering:
         self.evidence, self.prompt, self._speaker, self._publish = evidence, prompt, speaker, publish
         sampling = in_flight.question.sampling
         # JSON is data, whose lists are none of our markers.
-        is_data = bool(sampling.json_schema) and differ(prompt.numbers)
+        is_data = bool(sampling.json_schema) and (differ(prompt.numbers) or bool(prompt.standing))
         self._numbers = {} if is_data else prompt.numbers
-        self.pieces = Pieces(prompt, evidence.passages, self._numbers)
+        self.pieces = Pieces(prompt, evidence.passages, self._numbers, cites=not is_data)
         self.refreshing: Refreshing | None = None
         self.has_begun = False
         self.cached_ahead: int | None = None
@@ -139,8 +140,13 @@ class Answering:
         self._tell(self.pieces.text.feed(event.text))
 
     def _tell(self, text: str) -> None:
+        self._tell_recalled()
         if text:
             self._publish(TokensGenerated(self.question_id, text))
+
+    def _tell_recalled(self) -> None:
+        if recalled := self.pieces.take_recalled():
+            self._publish(PassagesRecalled(self.question_id, recalled))
 
     def _end(self, event: RequestFinished | RequestFailed) -> AnswerEnded:
         if isinstance(event, RequestFailed):
@@ -166,7 +172,9 @@ class Answering:
 
     def _answer(self, answers: Sequence[Written]) -> Answer:
         """What people see of all that was written; the first is the answer."""
-        first, others = self._first(answers), map(self._read, answers[1:])
+        first, others = self._first(answers), [self._read(other) for other in answers[1:]]
+        # Where another answer than the one that was told cites more.
+        self._tell_recalled()
         return Answer(
             text=first.text,
             quotes=self.evidence.quotes,
@@ -182,7 +190,7 @@ class Answering:
 
     def _scope(self) -> Scope:
         scope, passages = self.evidence.scope, self.pieces.passages
-        num_added = len(passages) - len(self.evidence.passages)
+        num_added = len(passages) - len(self.evidence.passages) - len(self.pieces.recalled.places)
         return replace(
             scope,
             passages_used=self.pieces.num_read,
@@ -200,8 +208,10 @@ class Answering:
     def _read(self, written: Written) -> Alternative:
         """One text with its citations; the reader's quotes stand in for citations that cannot be parsed."""
         prompt, quotes = self.prompt, self.evidence.quotes
-        text = renumbered(written.text, self._numbers)
-        citations = citations_among(text, frozenset(self._numbers.values())) or citations_of_quotes(quotes, len(text))
+        recalled = self.pieces.recalled
+        text = renumbered(written.text, self._numbers, recalled)
+        places = {*self._numbers.values(), *recalled.places.values()}
+        citations = citations_among(text, places) or citations_of_quotes(quotes, len(text))
         # As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of.
         question = self.in_flight.question.text
         turn = Turn(

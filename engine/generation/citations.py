@@ -1,15 +1,15 @@
 """Markers such as "[2]" or "[1, 3]" in an answer, which passages they point to, and by which numbers people know those.
 
 A model numbers the passages as it read them, on from those of earlier turns; people see them numbered as they were
-found for this question.
+found for this question, and behind them what an answer cites of earlier turns all the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from engine.core import Citation, Quote
+from engine.core import Citation, Passage, Quote
 
 # "[1]", "[1, 2]", "[1][2]", "【1】", also right after a word, as models write it; not the Markdown link "[1](…)".
 _MARKER = re.compile(r"(?<![0-9_`])(?:\[|【)\s*\d{1,4}(?:\s*[,;]\s*\d{1,4})*\s*(?:\]|】)(?!\()")
@@ -44,15 +44,38 @@ def citations_among(text: str, places: Collection[int], offset: int = 0) -> tupl
     return tuple(Citation(one.marker, one.passage, one.offset + offset) for one in found if one.passage in places)
 
 
-def renumbered(text: str, numbers: Mapping[int, int]) -> str:
+class Recalled:
+    """Passages of earlier turns that an answer cites although they were not found for it again.
+
+    `places` are those among all that people see, by the numbers that the model knows; what is cited is given one when
+    it is, and keeps it. `highest` is the last number that means something to either.
+    """
+
+    def __init__(self, standing: Mapping[int, Passage], num_known: int, give_place: Callable[[Passage], int]) -> None:
+        """`standing` are they by their numbers; people know so many passages already."""
+        self._standing, self._give_place = standing, give_place
+        self.places: dict[int, int] = {}
+        self.highest = max(*standing, num_known + len(standing)) if standing else 0
+
+    def place(self, number: int) -> int | None:
+        """Of the passage with this number; None where no earlier turn has one."""
+        if number not in self.places and number in self._standing:
+            self.places[number] = self._give_place(self._standing[number])
+        return self.places.get(number)
+
+
+NOTHING = Recalled({}, 0, lambda passage: 0)
+
+
+def renumbered(text: str, numbers: Mapping[int, int], recalled: Recalled = NOTHING) -> str:
     """The text with "[n]" for the passage that is the n-th of the evidence, where it said where that was read.
 
     `numbers` tells the places in the evidence of what the model knows by its own numbers. What it cites beside them
-    (an earlier turn's passage, or one that it made up) must not come to point to what people know by that number.
+    is recalled from an earlier turn, or was made up: then it must not point to what people know by that number.
     """
     pieces, at = [], 0
     for match in _markers(text):
-        before, marker = text[at : match.start()], _renumbered(match[0], numbers)
+        before, marker = text[at : match.start()], _renumbered(match[0], numbers, recalled)
         pieces += [before if marker else before.removesuffix(" "), marker]
         at = match.end()
     return "".join((*pieces, text[at:]))
@@ -75,9 +98,9 @@ def without_markers(text: str) -> str:
 class Renumbering:
     """`renumbered` for a text that is still being written; holds back what could still become a marker, or code."""
 
-    def __init__(self, numbers: Mapping[int, int]) -> None:
-        self._numbers = numbers
-        self._changes = differ(numbers)
+    def __init__(self, numbers: Mapping[int, int], recalled: Recalled = NOTHING) -> None:
+        self._numbers, self._recalled = numbers, recalled
+        self._changes = differ(numbers) or recalled.highest > 0
         # Behind the last line that is told for good, and how much of it is told as well.
         self._text = ""
         self._told = 0
@@ -87,13 +110,16 @@ class Renumbering:
         if not self._changes:
             return text
         self._text += text
-        told = self._tell(renumbered(self._text[: _settled(self._text)], self._numbers))
+        told = self._tell(self._renumbered(self._text[: _settled(self._text)]))
         self._leave_lines()
         return told
 
     def finish(self) -> str:
         """What was held back."""
-        return self._tell(renumbered(self._text, self._numbers))
+        return self._tell(self._renumbered(self._text))
+
+    def _renumbered(self, text: str) -> str:
+        return renumbered(text, self._numbers, self._recalled)
 
     def _tell(self, whole: str) -> str:
         told, self._told = self._told, len(whole)
@@ -104,7 +130,7 @@ class Renumbering:
         end = self._text.rfind("\n") + 1
         is_settled = end <= _settled(self._text) and _settled(self._text[:end]) == end
         if end >= _LINES_CHARACTERS and is_settled and "```" not in self._text:
-            self._told -= len(renumbered(self._text[:end], self._numbers))
+            self._told -= len(self._renumbered(self._text[:end]))
             self._text = self._text[end:]
 
 
@@ -119,18 +145,24 @@ def _markers(text: str) -> Iterator[re.Match[str]]:
             yield match
 
 
-def _renumbered(marker: str, numbers: Mapping[int, int]) -> str:
+def _renumbered(marker: str, numbers: Mapping[int, int], recalled: Recalled) -> str:
     """With the numbers that people know; nothing of those that mean something else to them."""
+    cited = [int(number) for number in _NUMBER.findall(marker)]
+    places = {number: place for number in cited if (place := _place(number, numbers, recalled)) is not None}
 
     def known(number: re.Match[str]) -> str:
-        return str(numbers[int(number[0])] + 1) if int(number[0]) in numbers else number[0]
+        return str(places[int(number[0])] + 1) if int(number[0]) in places else number[0]
 
-    misleading = {*range(1, max(numbers, default=0)), *(place + 1 for place in numbers.values())} - numbers.keys()
-    cited = [int(number) for number in _NUMBER.findall(marker)]
+    highest = max(recalled.highest, *numbers, 0)
+    misleading = {*range(1, highest + 1), *(place + 1 for place in numbers.values())} - places.keys()
     if misleading.isdisjoint(cited):
         return _NUMBER.sub(known, marker)
-    left = [str(numbers.get(number, number - 1) + 1) for number in cited if number not in misleading]
+    left = [str(places.get(number, number - 1) + 1) for number in cited if number not in misleading]
     return f"{marker[0]}{', '.join(left)}{marker[-1]}" if left else ""
+
+
+def _place(number: int, numbers: Mapping[int, int], recalled: Recalled) -> int | None:
+    return numbers[number] if number in numbers else recalled.place(number)
 
 
 def _settled(text: str) -> int:

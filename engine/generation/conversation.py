@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import chain
 from pathlib import PurePath
@@ -27,13 +27,16 @@ FOUND_ABOVE = "Passages above that fit this question, too: {}.\n"
 # What stays of a history that had grown over its room: half, so that many turns go by until it is cut again. Of words
 # that are more than that, beside passages that leave with each turn, half of it once more.
 KEPT_SHARE = 0.5
+# What a transcript tells of where a passage stands, beside its document, its page and its text.
+_PLACE = ("row_id", "document", "ordinal", "start", "end", "heading", "score", "place")
 
 
 @dataclass(frozen=True, slots=True)
 class EvidencePassage:
     """A passage as the model reads it; `text` may be cut to fit. `title` is the file's name, never its folder.
 
-    `number` is that under which answers cite it, where others before it have left the library since.
+    `number` is that under which answers cite it, where others before it have left the library since. `source` is what
+    people see where one does, None in turns of older versions.
     """
 
     document_id: int
@@ -41,10 +44,12 @@ class EvidencePassage:
     page: int | None
     text: str
     number: int | None = None
+    source: Passage | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, passage: Passage) -> EvidencePassage:
-        return cls(passage.document_id, PurePath(passage.document).name, passage.page, passage.text)
+        name = PurePath(passage.document).name
+        return cls(passage.document_id, name, passage.page, passage.text, source=passage)
 
     def is_part_of(self, other: EvidencePassage) -> bool:
         """Whether whoever has read the other has read this one."""
@@ -221,6 +226,13 @@ def number_above(passage: EvidencePassage, turns: Iterable[Turn]) -> int | None:
     return next(places, None)
 
 
+def recallable(standing: Iterable[tuple[int, EvidencePassage]]) -> dict[int, Passage]:
+    """What stands in earlier turns and can be shown where an answer cites it, by the number that only it has there."""
+    numbered = list(standing)
+    num_uses = Counter(number for number, _ in numbered)
+    return {number: one.source for number, one in numbered if one.source is not None and num_uses[number] == 1}
+
+
 def transcript_of(turn: Turn) -> tuple[dict[str, Any], ...]:
     """What the asker keeps and hands back; plain JSON."""
     day = {"asked_on": turn.asked_on.isoformat()} if turn.asked_on is not None else {}
@@ -275,9 +287,23 @@ def documents_in_transcript(transcript: Sequence[Mapping[str, Any]]) -> frozense
 
 def _evidence(passages: Sequence[EvidencePassage]) -> list[dict[str, Any]]:
     return [
-        {"document_id": passage.document_id, "title": passage.title, "page": passage.page, "text": passage.text}
+        {
+            "document_id": passage.document_id,
+            "title": passage.title,
+            "page": passage.page,
+            "text": passage.text,
+            **({"stands": {name: getattr(passage.source, name) for name in _PLACE}} if passage.source else {}),
+        }
         for passage in passages
     ]
+
+
+def _passage(told: Mapping[str, Any], number: int | None) -> EvidencePassage:
+    document_id, page, text = int(told["document_id"]), told["page"], str(told["text"])
+    source, stands = None, told.get("stands")
+    if isinstance(stands, Mapping):
+        source = Passage(document_id=document_id, page=page, text=text, **{name: stands[name] for name in _PLACE})
+    return EvidencePassage(document_id, str(told["title"]), page, text, number, source)
 
 
 def _written(text: str, tokens: Sequence[int], fingerprint: str) -> dict[str, Any]:
@@ -299,8 +325,7 @@ def _turn(
     passages: list[EvidencePassage] = []
     for number, p in enumerate(user["passages"], start=first_number):
         if int(p["document_id"]) in known_ids:
-            own = number if number != first_known + len(passages) else None
-            passages.append(EvidencePassage(int(p["document_id"]), str(p["title"]), p["page"], str(p["text"]), own))
+            passages.append(_passage(p, number if number != first_known + len(passages) else None))
     return Turn(
         question=str(user["question"]),
         passages=tuple(passages),

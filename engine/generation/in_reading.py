@@ -27,7 +27,7 @@ def shared_segments_tokens(left: Sequence[Segment], right: Sequence[Segment]) ->
 class ReadingTrail:
     """A prompt's beginning that is kept, or will be when one of the prompts that begin with it has been read.
 
-    `being_read` are those, all of which have `depth` segments in common with the beginning.
+    `being_read` are those, or come first: all of them have `depth` segments in common with the beginning.
     """
 
     kept: KeptTrail | None

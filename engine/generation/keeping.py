@@ -31,6 +31,11 @@ class Keeper(Protocol):
 
     keeps_whole: bool
 
+    @property
+    def has_room(self) -> bool:
+        """Whether what is read now can be kept anywhere."""
+        ...
+
     def peek(self, segments: Sequence[Segment]) -> int:
         """How many tokens `find` would find, without pinning or reading anything."""
         ...
@@ -81,7 +86,7 @@ class Keeper(Protocol):
 class KeepsNothing:
     """Every prompt is read whole."""
 
-    keeps_whole = False
+    keeps_whole = has_room = False
 
     def peek(self, segments: Sequence[Segment]) -> int:
         return 0

@@ -86,6 +86,10 @@ class KnowledgeKeeper:
         self._cells.budget_cells = cells
         self._catch_up()
 
+    @property
+    def has_room(self) -> bool:
+        return self._cells.budget_cells > 0 or self._slabs.budget_bytes > 0 or self._files.budget_bytes > 0
+
     def peek(self, segments: Sequence[Segment]) -> int:
         path = self.tree.walk(self._prompts.pieces_of(segments))
         return path[-1].end if path else 0

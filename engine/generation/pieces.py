@@ -10,7 +10,8 @@ from itertools import count
 
 from engine.core import Passage, Refresh
 from engine.generation.answer_text import AnswerText
-from engine.generation.conversation import Continuation, EvidencePassage, Turn
+from engine.generation.citations import Recalled
+from engine.generation.conversation import Continuation, EvidencePassage, Turn, recallable
 from engine.generation.going_on import Addition, Reading
 from engine.generation.prompt import Prompt
 from engine.generation.request import Written
@@ -20,14 +21,24 @@ class Pieces:
     """Of one answer; on the generation thread.
 
     `text` is what people see of it, `passages` what it rests on, in the numbers that they know; `reading` is what the
-    model has read before the last piece, and `num_before` how many tokens it wrote before that.
+    model has read before the last piece, and `num_before` how many tokens it wrote before that. `recalled` are passages
+    of earlier turns, each of which joins the others when it is cited.
     """
 
-    def __init__(self, prompt: Prompt, passages: tuple[Passage, ...], numbers: Mapping[int, int]) -> None:
-        """`numbers` tells the places of passages by the numbers that the model cites them by."""
-        self.text, self.reading, self.passages = AnswerText(numbers), Reading.of(prompt), passages
+    def __init__(
+        self, prompt: Prompt, passages: tuple[Passage, ...], numbers: Mapping[int, int], *, cites: bool = True
+    ) -> None:
+        """`numbers` tells the places of passages by the numbers that the model cites them by.
+
+        What stands in earlier turns may be cited as well; nothing where what is written never `cites`.
+        """
+        standing = recallable(prompt.standing) if cites else {}
+        others = {number: one for number, one in standing.items() if number not in numbers}
+        self.recalled = Recalled(others, len(passages), self._recall)
+        self.text, self.reading, self.passages = AnswerText(numbers, self.recalled), Reading.of(prompt), passages
         self.refreshes: tuple[Refresh, ...] = ()
-        self._prompt, self._numbers = prompt, numbers
+        self._prompt, self._numbers, self._cites = prompt, numbers, cites
+        self._untold: list[Passage] = []
         self._additions: list[Addition] = []
         self._ends: list[int] = []
 
@@ -43,7 +54,18 @@ class Pieces:
     def stands_above(self, passage: Passage) -> bool:
         """Whether all of a passage was read in an earlier turn of the chat."""
         evidence = EvidencePassage.of(passage)
-        return any(evidence.is_part_of(other) for other in self._prompt.standing)
+        return any(evidence.is_part_of(other) for _, other in self._prompt.standing)
+
+    def take_recalled(self) -> tuple[Passage, ...]:
+        """What was cited of earlier turns since the last time; it stands behind all that people knew by then."""
+        untold = tuple(self._untold)
+        self._untold.clear()
+        return untold
+
+    def _recall(self, passage: Passage) -> int:
+        self._untold.append(passage)
+        self.passages += (passage,)
+        return len(self.passages) - 1
 
     def length(self, num_written: int) -> int:
         """Tokens that were read and written, when so many of the answer were."""
@@ -51,10 +73,12 @@ class Pieces:
 
     def go_on(self, addition: Addition, passages: tuple[Passage, ...], num_written: int) -> str:
         """These passages have been given to the model, after so many tokens; what was held back of the text."""
+        # What was held back may recall a passage, which takes the next place.
+        rest = self.text.finish()
         numbers = range(self.reading.next_number, addition.reading.next_number)
-        if self._numbers:
+        if self._cites:
             self._numbers = {**self._numbers, **dict(zip(numbers, count(len(self.passages)), strict=False))}
-        rest = self.text.go_on(self._numbers)
+        rest += self.text.go_on(self._numbers)
         self.refreshes += (Refresh(len(self.text.text), len(self.passages), len(passages)),)
         self.passages += passages
         self.reading = addition.reading

@@ -62,9 +62,9 @@ class Prompt:
 
     `passages` are those of the evidence that fitted, as they are read, numbered from `first_number` on; the n-th of
     them is number `order[n]` of the evidence. `above` tells the places in the evidence of those that stand in earlier
-    turns, by their numbers, and `standing` is all that does. `quotable` are the tokens of all passages, newest first:
-    what the answer is likely to quote. `messages` are what the segments were made of. `asked_on` is the day that the
-    question names, None where it names none.
+    turns, by their numbers, and `standing` is all that does, with its numbers. `quotable` are the tokens of all
+    passages, newest first: what the answer is likely to quote. `messages` are what the segments were made of.
+    `asked_on` is the day that the question names, None where it names none.
     """
 
     segments: tuple[Segment, ...]
@@ -77,7 +77,7 @@ class Prompt:
     asked_on: date | None = None
     first_number: int = 1
     above: Mapping[int, int] = field(default_factory=dict)
-    standing: tuple[EvidencePassage, ...] = ()
+    standing: tuple[tuple[int, EvidencePassage], ...] = ()
 
     @property
     def also(self) -> tuple[int, ...]:
@@ -147,13 +147,14 @@ def compose(
             asked_on=asked_on,
             first_number=first_number,
             above=above,
-            standing=tuple(passage for turn in turns for _, passage in turn.numbered),
+            standing=tuple(one for turn in turns for one in turn.numbered),
         )
 
     prompt = prompt_of(tuple(read_at))
-    if reordering is None:
+    order = order_along(prompt, passages, speaker, reordering) if reordering is not None else prompt.order
+    if order == prompt.order:
         return prompt
-    other = prompt_of(order_along(prompt, passages, speaker, reordering))
+    other = prompt_of(order)
     # Another number may take a token more.
     return other if other.num_tokens <= budget else prompt
 

@@ -57,7 +57,8 @@ class Queueing:
     def next(self, begins: Begins = lambda group, cached_tokens: True) -> SequenceGroup | None:
         """Whose turn it is, of those whose kept KV has been read from disk.
 
-        `begins` says whether somebody would begin now, with so much of it kept. Who does not is overtaken by those who
+        `begins` says whether somebody would begin now, with so much of it kept, or had better wait for what others
+        read. Who does not is overtaken by those who
         do; when that was often enough, by nobody but questions that somebody sits in front of, and what began before.
         """
         groups = {group.request_id: group for group in self._near()}

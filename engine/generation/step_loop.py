@@ -284,13 +284,13 @@ class StepLoop:
 
     @property
     def next_up(self) -> list[str]:
-        """Those of the requests that have not begun that may be next."""
+        """Those of the requests that have not begun that may be next, in their order."""
         return [group.request_id for group in self._admission.next_up]
 
-    def read_before(self, request_id: str) -> tuple[tuple[Segment, ...], ...]:
-        """The prompts that will have been read when the turn of one that waits comes."""
+    def being_read(self, request_id: str) -> tuple[tuple[Segment, ...], ...]:
+        """The prompts that are being read and are waited for by one that begins alike."""
         group = self._groups.find(request_id)
-        return tuple(other.request.segments for other in self._admission.read_before(group)) if group else ()
+        return tuple(other.request.segments for other in self._admission.being_read(group)) if group else ()
 
     def replace(self, request: Request) -> bool:
         """Has another prompt read in place of one that has not begun; False where that cannot be."""
@@ -302,7 +302,7 @@ class StepLoop:
         except RagdollError:
             return False
         self._admission.let_go(group)
-        other.arrival, other.times_passed = group.arrival, group.times_passed
+        other.arrival, other.times_passed, other.makes_do = group.arrival, group.times_passed, group.makes_do
         self._groups.exchange(group, other)
         self._admission.look_again()
         return True

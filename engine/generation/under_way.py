@@ -235,24 +235,31 @@ class UnderWay:
         self._num_moves_known = self.num_moves
         if loaded.trail is None:
             return
+        before = list[tuple[Segment, ...]]()
         for question_id in loaded.loop.next_up:
             answering = self._answering.get(question_id)
-            if answering is not None and answering.cached_ahead is None:
-                trail = ReadingTrail(loaded.trail, loaded.loop.read_before(question_id))
+            if answering is None or answering.cached_ahead is not None:
+                continue
+            trail = ReadingTrail(loaded.trail, (*loaded.loop.being_read(question_id), *before))
+            try:
                 self._order_along(answering, self._reordering(trail), loaded)
+            except Exception:
+                # It is no concern of the others, and can be read as it is.
+                log.exception("the passages of a question could not be ordered anew")
+            before.append(self._answering[question_id].prompt.segments)
 
     def _order_along(self, answering: Answering, reordering: Reordering, loaded: LoadedModel) -> None:
         question, evidence, prompt = answering.in_flight.question, answering.evidence, answering.prompt
-        if order_along(prompt, evidence.passages, loaded.speaker, reordering) == prompt.order:
+        order = order_along(prompt, evidence.passages, loaded.speaker, reordering)
+        if order == prompt.order:
             return
-        try:
-            other = self._prompt(question, evidence.passages, loaded, reordering)
-        except RagdollError:
-            # It is none of the others' concern, and can be read as it is.
+        other = self._prompt(question, evidence.passages, loaded, reordering)
+        if other.order != order:
+            # It would not fit.
             return
         anew = Answering(answering.in_flight, evidence, other, loaded.speaker, self._publish)
+        self._refreshes.begin(anew, loaded)
         if loaded.loop.replace(anew.request):
-            self._refreshes.begin(anew, loaded)
             self._answering[question.question_id] = anew
 
     def tell(self, loaded: LoadedModel) -> None:

@@ -154,6 +154,17 @@ class AnswerRefreshed(Notice):
     hidden_s: float = 0.0
 
 
+class AnswerRecalled(Notice):
+    """The answer cites passages of earlier turns that were not found for it again: they go behind those told before.
+
+    It comes before the `answer.tokens` in which they are cited.
+    """
+
+    method: ClassVar[str] = "answer.recalled"
+    question_id: str
+    passages: tuple[Passage, ...]
+
+
 class Timings(Message):
     """A question's life in seconds since it was asked, and its tokens (see engine/metrics.py)."""
 

@@ -116,7 +116,9 @@ class OurGeneration:
 
     def replace(self, request_id: str, segments: Sequence[Segment]) -> None:
         """Has a request that waits read another prompt."""
-        self.loop.replace(replace(self._requests[request_id], segments=tuple(segments)))
+        anew = replace(self._requests[request_id], segments=tuple(segments))
+        if anew != self._requests[request_id] and self.loop.replace(anew):
+            self._requests[request_id] = anew
 
     def step(self) -> None:
         """One batch; what it told is noted down."""

@@ -127,11 +127,12 @@ class Ours:
         reads = (*loop.running, "", *loop.next_up)
         if not self.reorder_loss or reads == self._reads_known:
             return
-        self._reads_known = reads
+        self._reads_known, before = reads, list[tuple[Segment, ...]]()
         for name in loop.next_up:
             # What only reads has its order.
             if (ask := self._asks.get(name)) is not None:
-                self.generation.replace(name, self.ordered(ask, loop.read_before(name)))
+                before.append(tuple(self.ordered(ask, (*loop.being_read(name), *before))))
+                self.generation.replace(name, before[-1])
 
     def ordered(self, ask: Ask, read_before: tuple[tuple[Segment, ...], ...] = ()) -> list[Segment]:
         """The prompt as the application composes it."""

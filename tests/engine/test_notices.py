@@ -28,6 +28,7 @@ EXAMPLES: list[events.Event] = [
     events.AnswerFinished("q", ANSWER, Timings(0, 0, 0, 0, 1, 2, 3)),
     events.AnswerCancelled("q"),
     events.EvidenceRefreshed("q", Refresh(120, 1, 1), (PASSAGE,), 0.2, 0.15),
+    events.PassagesRecalled("q", (PASSAGE,)),
     events.AnswerFailed("q", DiskFull("The disk is full.")),
     events.ModelStateChanged("loaded", "/m.gguf", "m", 1.0, "fits"),
     events.MemoryChanged(),

@@ -209,6 +209,7 @@ class FakeKeeper:
     """Keeps paths of segments in cells; `unready` of them pretend to be read from disk for so many looks."""
 
     keeps_whole = False
+    has_room = True
 
     def __init__(self, context: Context, cells: Cells) -> None:
         self._context, self._cells = context, cells

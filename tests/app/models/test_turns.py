@@ -83,6 +83,13 @@ def test_passages_that_come_while_writing_stand_behind_the_others():
     assert again.refreshes == (Refresh(5, 1, 1), Refresh(5, 2, 2))
 
 
+def test_what_is_recalled_of_earlier_turns_stands_behind_the_others():
+    recalled = protocol.AnswerRecalled(question_id="t", passages=(passage(4),))
+    view = lived(found("t"), tokens("t", "Three"), recalled, tokens("t", " [2]"), refreshed(2, passage(1)))
+    assert view.passages == (passage(), passage(4), passage(1))
+    assert view.refreshes == (Refresh(5, 2, 1),)
+
+
 def test_a_turn_is_the_same_after_being_stored(store):
     refreshes = (Refresh(5, 1, 1),)
     whole = lived(found("t"), tokens("t", "Three"), finished("t", refreshes=refreshes))

@@ -520,7 +520,16 @@ def test_who_begins_as_a_prompt_that_is_being_read_waits_for_its_end_and_lets_ot
 
 
 @pytest.mark.parametrize(
-    "changed", ["is less urgent", "shares little", "was overtaken", "is kept already", "has begun", "is not kept"]
+    "changed",
+    [
+        "is less urgent",
+        "shares little",
+        "was overtaken",
+        "is kept already",
+        "has begun",
+        "is kept whole",
+        "finds no room",
+    ],
 )
 def test_nobody_waits_for_a_prompt_that_saves_nothing(changed: str) -> None:
     parts = Parts()
@@ -535,20 +544,22 @@ def test_nobody_waits_for_a_prompt_that_saves_nothing(changed: str) -> None:
         follower.times_passed = LOOKAHEAD
     elif changed == "has begun":
         follower.status = SequenceStatus.PREEMPTED
-    elif changed == "is not kept":
+    elif changed == "is kept whole":
         parts.keeper.keeps_whole = True
+    elif changed == "finds no room":
+        parts.keeper.has_room = False
     parts.admission.admit()
     assert follower.status is SequenceStatus.RUNNING
     parts.check()
 
 
-@pytest.mark.parametrize(("num_left", "waits"), [(40, True), (60, False)])
-def test_a_prompt_that_came_later_is_waited_for_where_less_is_left_of_it_than_that_saves(
+@pytest.mark.parametrize(("num_left", "waits"), [(60, True), (99, True), (100, False)])
+def test_a_prompt_that_came_later_is_waited_for_where_its_own_part_is_less_than_that_saves(
     num_left: int, waits: bool
 ) -> None:
-    parts = Parts()
+    parts = Parts(n_ubatch=64)
     follower = parts.waiting((*prompt(1, 50), *prompt(300, 10)))
-    parts.reading(prompt(1, 50, 30), ((),), 80 - num_left)
+    parts.reading(prompt(1, 50, 60), ((),), 110 - num_left)
     parts.admission.admit()
     assert (follower.status is SequenceStatus.WAITING) is waits
 
@@ -565,11 +576,38 @@ def test_where_a_pass_takes_long_in_any_case_nobody_waits_who_would_fill_more_of
     assert (follower.status is SequenceStatus.WAITING) is waits
 
 
-def test_before_a_prompt_those_are_read_that_came_before_and_are_as_urgent() -> None:
+def test_nobody_passes_one_that_waits_for_a_prompt_and_takes_the_cells_that_it_needs() -> None:
+    parts = Parts(num_cells=256)
+    parts.reading(prompt(1, 60, 10), ((),), 20)
+    follower, large, small = (parts.waiting(prompt(*one)) for one in ((1, 60, 60), (500, 100), (700, 10)))
+    parts.admission.admit()
+    assert [group.status is SequenceStatus.RUNNING for group in (follower, large, small)] == [False, False, False]
+    parts.groups.waiting.remove(large)
+    parts.admission.look_again()
+    parts.admission.admit()
+    assert [group.status is SequenceStatus.RUNNING for group in (follower, small)] == [False, True]
+    parts.check()
+
+
+def test_what_is_kept_by_now_is_not_waited_for_although_less_was_found() -> None:
     parts = Parts()
-    reading = parts.reading(prompt(1, 40), ((),), 5)
+    follower = parts.waiting((*prompt(1, 40, 20), *prompt(300, 10)))
+    follower.found = parts.keeper.find(follower.request.segments)
+    parts.keep(*prompt(1, 40, 20))
+    parts.reading(prompt(1, 40, 20), ((),), 5)
+    parts.admission.admit()
+    assert follower.status is SequenceStatus.RUNNING
+    assert follower.cached_tokens == 60
+    parts.check()
+
+
+def test_those_who_are_next_are_told_in_their_order_with_what_is_read_before_them() -> None:
+    parts = Parts()
     script = parts.waiting(prompt(100, 10), priority="batch")
+    reading, other = parts.reading(prompt(1, 40), ((),), 5), parts.reading(prompt(50, 40), ((),), 5)
+    other.request = replace(other.request, priority="batch")
     first, second = parts.waiting(prompt(200, 10)), parts.waiting(prompt(300, 10))
     parts.running(prompt(400, 10), ((7,),))
-    assert parts.admission.read_before(second) == [reading, first]
-    assert parts.admission.read_before(script) == [reading, first, second]
+    assert parts.admission.next_up == [first, second, script]
+    assert parts.admission.being_read(second) == [reading]
+    assert parts.admission.being_read(script) == [reading, other]

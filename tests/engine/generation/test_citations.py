@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.core import Quote
+from engine.core import Passage, Quote
 from engine.generation.citations import (
+    Recalled,
     Renumbering,
     citations_among,
     citations_of_quotes,
@@ -85,6 +86,49 @@ def test_what_an_earlier_turn_brought_points_to_nothing_that_people_know_by_its_
     text = renumbered("So [7], so [3, 8], as [1] said, and [2, 7].", known)
     assert text == "So [2], so [1, 3], as said, and [2]."
     assert [citation.passage for citation in citations_among(text, {0, 1, 2}, 5)] == [1, 0, 2, 1]
+
+
+class Known:
+    """Two passages that people know, and what an answer adds of earlier turns' passages 1, 2 and 5."""
+
+    def __init__(self) -> None:
+        self.passages = [passage(8), passage(9)]
+        standing = {number: passage(number) for number in (1, 2, 5)}
+        self.recalled = Recalled(standing, len(self.passages), self._give_place)
+
+    def _give_place(self, one: Passage) -> int:
+        self.passages.append(one)
+        return len(self.passages) - 1
+
+
+def passage(number: int) -> Passage:
+    return Passage(f"r{number}", number, f"/docs/{number}.md", 0, None, 0, 3, "", "abc", 0.5)
+
+
+def test_what_is_cited_of_an_earlier_turn_gets_the_next_place_and_keeps_it():
+    known = Known()
+    text = renumbered("As [5] says, [8, 2] and [5]; not [3], nor [7].", {8: 0, 9: 1}, known.recalled)
+    assert text == "As [3] says, [1, 4] and [3]; not, nor."
+    assert [one.document_id for one in known.passages] == [8, 9, 5, 2]
+    assert known.recalled.places == {5: 2, 2: 3}
+    assert renumbered("[9], [2]", {8: 0, 9: 1}, known.recalled) == "[2], [4]"
+
+
+def test_where_nothing_was_found_an_earlier_passage_is_the_first():
+    known = Known()
+    known.passages.clear()
+    assert renumbered("So [2], not [1999] or [4].", {}, known.recalled) == "So [1], not [1999] or."
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_a_stream_recalls_what_the_whole_does_and_only_that(size: int):
+    text = "As [5] says, `a[1]` and [1](link), [9]; [2"
+    known, streamed = Known(), Known()
+    stream = Renumbering({8: 0, 9: 1}, streamed.recalled)
+    told = [stream.feed(text[at : at + size]) for at in range(0, len(text), size)]
+    assert "".join((*told, stream.finish())) == renumbered(text, {8: 0, 9: 1}, known.recalled)
+    assert streamed.passages == known.passages
+    assert [one.document_id for one in known.passages] == [8, 9, 5]
 
 
 def test_citations_leave_a_text_without_a_trace():

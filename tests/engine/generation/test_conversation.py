@@ -7,6 +7,7 @@ from datetime import date
 
 import pytest
 
+from engine.core import Passage
 from engine.errors import BadRequest
 from engine.generation.conversation import (
     Continuation,
@@ -18,6 +19,7 @@ from engine.generation.conversation import (
     next_number,
     next_number_in,
     number_above,
+    recallable,
     transcript_of,
     turns_of_transcript,
 )
@@ -28,6 +30,18 @@ EVIDENCE = (EvidencePassage(1, "one.md", None, "First."), EvidencePassage(2, "tw
 def test_a_turn_comes_back_from_its_transcript():
     turn = Turn("One?", EVIDENCE, "Yes [1].", (5, 6), "model")
     assert turns_of_transcript(transcript_of(turn), {1, 2}) == (turn,)
+
+
+def test_where_a_passage_stands_comes_back_with_its_turn():
+    source = Passage("r7", 7, "/docs/na\udcefve.md", 3, 2, 10, 19, "Head", "Whole text.", 0.5, "Sheet 1")
+    transcript = json.loads(
+        json.dumps(transcript_of(Turn("One?", (*EVIDENCE, EvidencePassage.of(source)), "Yes [3].")))
+    )
+    (turn,) = turns_of_transcript(transcript, {2, 7})
+    assert [(number, one.source) for number, one in turn.numbered] == [(2, None), (3, source)]
+    assert recallable(turn.numbered) == {3: source}
+    # A number that two turns of an older version have says nothing.
+    assert recallable((*turn.numbered, (3, EVIDENCE[0]))) == {}
 
 
 REFRESHED = Turn(

@@ -19,6 +19,7 @@ from engine.events import (
     Event,
     ModelStateChanged,
     PassagesFound,
+    PassagesRecalled,
     TokensGenerated,
 )
 from engine.generation import building
@@ -323,6 +324,25 @@ def test_a_follow_up_reads_what_is_new_and_names_what_stands_above(desk, tiny_mo
     assert (asked["first_number"], asked["also"]) == (3, [2])
     assert second.answer.scope.passages_used == 2
     assert second.timings.cached_tokens >= first.timings.prompt_tokens
+
+
+def test_what_a_follow_up_cites_of_an_earlier_turn_is_among_its_passages(desk, tiny_model: Path):
+    desk.worker.use(UseModel(tiny_model))
+    desk.ask("First?", "a", evidence=Evidence(PASSAGES[:2], (), Scope(2, 8, 2)))
+    first = desk.end_of("a")
+    found = Evidence((PASSAGES[2],), (), Scope(1, 8, 1))
+    # The third passage was found for it, and the fourth never.
+    cites = 'root ::= "As [1] says, [3], [4] and [2, 1]."'
+    desk.ask("Second?", "b", transcript=first.answer.segments, evidence=found, grammar=cites, max_tokens=60)
+    answer = desk.end_of("b").answer
+    assert answer.text == written(desk, "b") == "As [2] says, [1], [4] and [3, 2]."
+    assert answer.passages == (PASSAGES[2], PASSAGES[0], PASSAGES[1])
+    assert [citation.passage for citation in answer.citations] == [1, 0, 2, 1]
+    assert (answer.scope.passages_found, answer.scope.passages_used) == (8, 1)
+    told = [event for event in desk.events if isinstance(event, PassagesRecalled)]
+    assert [event.passages for event in told] == [(PASSAGES[0],), (PASSAGES[1],)]
+    # As the model wrote it.
+    assert answer.segments[1]["text"] == "As [1] says, [3], [4] and [2, 1]."
 
 
 def test_json_that_was_asked_for_keeps_its_lists_in_a_follow_up(desk, tiny_model: Path):
