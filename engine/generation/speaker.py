@@ -36,10 +36,14 @@ class Speaker:
     vocabulary_size: int = 0
     name: str = ""
     _tokens_of_text: Callable[[str, bool], tuple[int, ...]] = field(init=False, repr=False)
+    _segment_of: Callable[[PromptPart], Segment] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         cached = lru_cache(maxsize=CACHED_TEXTS)(lambda text, is_markup: tuple(self.tokenize(text, is_markup)))
         object.__setattr__(self, "_tokens_of_text", cached)
+        # The same one again is known to those who cut prompts (cut_prompts.py), and not hashed a second time.
+        made = lru_cache(maxsize=CACHED_TEXTS)(lambda part: Segment(self.tokens(part), part.kind, part.documents))
+        object.__setattr__(self, "_segment_of", made)
 
     @property
     def tells_day(self) -> bool:
@@ -70,7 +74,7 @@ class Speaker:
 
     def segment(self, part: PromptPart) -> Segment:
         """A part that stands alone."""
-        return Segment(self.tokens(part), part.kind, part.documents)
+        return self._segment_of(part)
 
     def segments(self, parts: Sequence[PromptPart]) -> tuple[Segment, ...]:
         """The parts as segments: passages and answers by themselves, and whatever stands between them as one."""
