@@ -565,8 +565,12 @@ def test_of_questions_that_come_together_each_reads_what_the_one_before_has_not(
     by_id = {end.question_id: end for end in [desk.end_of_any() for _ in orders]}
     ends = [by_id[f"q{number}"] for number in range(3)]
     computed = [end.timings.prompt_tokens - end.timings.cached_tokens for end in ends]
-    # Only the question: what two of them have comes first in all, so that the third need not read it either.
-    assert max(computed[1:]) < computed[0] / 4
-    # People see the numbers of the passages as they were found.
+    # Of the same three only the question; of two as well, or one of them where the first had begun before it came.
+    assert computed[1] < computed[0] / 4
+    assert computed[2] < computed[0] / 2
+    # People see the numbers of the passages as they were found, in whichever order the model has read them.
     assert [end.answer.passages for end in ends] == [tuple(passages) for passages in orders]
-    assert [end.answer.text for end in ends] == ["[1][3][2]", "[3][2][1]", "[2][1]"]
+    read = [[end.answer.passages[cited.passage] for cited in end.answer.citations] for end in ends]
+    assert read[0] == read[1]
+    assert read[2] == [passage for passage in read[0] if passage in orders[2]]
+    assert {len(set(each)) for each in read[:2]} == {3}
