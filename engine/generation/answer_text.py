@@ -60,7 +60,7 @@ class AnswerText:
         for piece, following in zip(reversed(self._pieces), reversed(ends), strict=True):
             end = end if following is None else following
             if piece.start is not None:
-                text, places = self.text[piece.start : end], {*piece.numbers.values(), *self._recalled.places.values()}
+                text, places = self.text[piece.start : end], self._recalled.citable(piece.numbers)
                 found[:0] = citations_among(text, places, piece.start)
                 end = piece.start
         return tuple(found)

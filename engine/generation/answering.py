@@ -210,8 +210,7 @@ class Answering:
         prompt, quotes = self.prompt, self.evidence.quotes
         recalled = self.pieces.recalled
         text = renumbered(written.text, self._numbers, recalled)
-        places = {*self._numbers.values(), *recalled.places.values()}
-        citations = citations_among(text, places) or citations_of_quotes(quotes, len(text))
+        citations = citations_among(text, recalled.citable(self._numbers)) or citations_of_quotes(quotes, len(text))
         # As the model read and wrote it, so that the next prompt begins with what its keys and values are kept of.
         question = self.in_flight.question.text
         turn = Turn(

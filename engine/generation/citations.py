@@ -63,6 +63,10 @@ class Recalled:
             self.places[number] = self._give_place(self._standing[number])
         return self.places.get(number)
 
+    def citable(self, numbers: Mapping[int, int]) -> frozenset[int]:
+        """The places of all that may have been cited by now: what was found for the question, and what was recalled."""
+        return frozenset((*numbers.values(), *self.places.values()))
+
 
 NOTHING = Recalled({}, 0, lambda passage: 0)
 
