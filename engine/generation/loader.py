@@ -147,13 +147,15 @@ class ModelLoader:
         except ModelError as error:
             self._free()
             if self._abandoned.is_set() and not self.is_closing:
-                # Nothing has failed, and what was chosen instead tells its own state.
+                # Nothing has failed; but it is not being loaded any more, which what was chosen instead does not say.
+                self._publish(ModelStateChanged("none", str(path), path.stem))
                 raise LoadAbandoned(f"{path.name} was not loaded: another model was chosen meanwhile.") from error
             sentence = f"{error.sentence} {error.way_out}".strip()
             self._publish(ModelStateChanged("failed", str(path), path.stem, sentence=sentence))
             raise
         except BaseException:
             self._free()
+            self._publish(ModelStateChanged("none", str(path), path.stem))
             raise
         self.instance.obey()
         self.tell()

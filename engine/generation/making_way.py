@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
-from engine.errors import NotStreamable
+from engine.errors import ModelError, NotStreamable
 from engine.generation.member import Member
 from engine.memory.placement import Placement
 
@@ -53,8 +54,10 @@ class MakingWay:
             one.enter(is_planned_for=False)
         member.enter(is_planned_for=True)
         is_crowded = any(not one.is_in_memory for one in beside)
-        if beside and (is_crowded or not self._fits_beside(member, beside, path, n_gpu_layers)):
-            self._have_turns(member, beside, path, n_gpu_layers)
+        # A file that cannot be read fails where it is loaded, and is told of there.
+        with suppress(ModelError):
+            if beside and (is_crowded or not self._fits_beside(member, beside, path, n_gpu_layers)):
+                self._have_turns(member, beside, path, n_gpu_layers)
         member.loader.load(path, n_gpu_layers)
 
     def for_return_of(self, member: Member) -> None:

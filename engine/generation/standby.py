@@ -31,6 +31,9 @@ class Standby:
     def removable_bytes(self, loaded: LoadedModel) -> int:
         """Weights that can leave memory; 0 of those that cannot but with the whole model."""
         stream, copied = loaded.stream, loaded.copied
+        if not loaded.model.is_open:
+            # What its weights took is another's by now.
+            return 0
         if copied is not None:
             return copied.num_bytes if copied.is_there else 0
         # Beside layers on a device little would leave.
@@ -55,6 +58,8 @@ class Standby:
         Raises:
             NotStreamable: They cannot.
         """
+        if not loaded.model.is_open:
+            return
         if loaded.copied is not None:
             try:
                 loaded.copied.leave()

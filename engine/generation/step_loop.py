@@ -403,10 +403,15 @@ class StepLoop:
     def have_no_more_cells(self) -> None:
         """There is no room for a context with more: whoever lacks cells ends with those there are.
 
-        Who comes later may find room.
+        A prompt that is longer than that ends at once: nobody waits until all the others have ended, and it has been
+        read, for nothing. Who comes later may find room.
         """
         for group in self._lacking:
             group.makes_do = True
+            is_new = not any(each.num_generated for each in group.sequences)
+            if is_new and group.num_tokens > self._cells.num_cells and self._groups.find(group.request_id) is group:
+                self._ending.cut(group)
+        self._lacking.clear()
         self.wanted_cells = 0
 
     def bound(self, context_tokens: int) -> None:

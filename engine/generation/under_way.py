@@ -115,6 +115,9 @@ class UnderWay:
 
     def expect(self, in_flight: QuestionInFlight, passages: Sequence[Passage], loaded: LoadedModel) -> None:
         """Has a question's prompt read while its search goes on, if nobody else waits."""
+        if in_flight.question.question_id in self._answering:
+            # While a model is loaded what is expected is held back, and the question itself may come before it.
+            return
         if not loaded.reads_ahead or in_flight.cancelled.is_set() or any(self.waiting()):
             return
         if self._ahead.expects(in_flight.question.question_id, passages):

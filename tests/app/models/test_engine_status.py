@@ -70,6 +70,13 @@ def test_a_model_that_is_being_loaded_is_told_of_until_it_is_whatever_another_on
         ModelState(state="none"),
     )
     assert status.sentence == "Ready"
+    # One that is there already was chosen instead.
+    client.tell(
+        ModelState(state="loading", path="/m/one.gguf", name="one", fraction=0.5),
+        ModelState(state="none", path="/m/one.gguf", name="one"),
+        ModelState(state="loaded", path="/m/two.gguf", name="two"),
+    )
+    assert status.sentence == "Ready"
 
 
 def test_the_sentence_follows_the_engine(qapp):

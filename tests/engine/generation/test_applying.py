@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import NoRoomToCompute, NoRoomToLoad
+from engine.errors import NoCells, NoRoomToCompute, NoRoomToLoad
 from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, MemoryShort, PlacementSettled, TokensGenerated
 from engine.generation import applying
 from engine.generation.commands import UseModel
@@ -18,7 +18,7 @@ from engine.generation.model import Model
 from engine.memory.demand import Budgets
 from engine.memory.hardware import Device, Hardware
 from engine.memory.ledger import Ledger
-from tests.engine.generation.conftest import Desk
+from tests.engine.generation.conftest import ENDS, Desk
 from tests.helpers.placing import (
     ENDLESS,
     LONG,
@@ -341,6 +341,22 @@ def test_where_there_is_no_room_for_more_cells_an_answer_ends_with_those_there_a
     # The next one may find room.
     model_desk.ask("How?", "again", **ENDLESS)
     assert end_of(model_desk, "again").timings.generated_tokens == 600
+
+
+def test_a_prompt_that_no_context_has_room_for_ends_at_once_and_holds_nobody_up(model_desk, monkeypatch):
+    assert placed(model_desk, num_slots=1, num_cells=SLOT // 4).is_in_force
+    with monkeypatch.context() as patch:
+        patch.setattr(applying, "SPARE_BYTES", 1 << 60)
+        refuse(patch, lambda spec: spec.num_cells > SLOT // 4)
+        model_desk.ask("Why?", "writing", **(ENDLESS | {"max_tokens": 200}))
+        has_begun(model_desk, "writing")
+        model_desk.ask("How? " * 120, "long", **LONG)
+        end_of(model_desk, "long")
+        first = next(event for event in model_desk.events if isinstance(event, ENDS))
+    assert isinstance(first, AnswerFailed)
+    assert first.question_id == "long"
+    assert isinstance(first.error, NoCells)
+    assert isinstance(end_of(model_desk, "writing"), AnswerFinished)
 
 
 def test_where_no_plan_has_more_cells_an_answer_ends_with_those_there_are_and_that_is_told(model_desk, monkeypatch):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import ModelError, NoRoomToLoad
+from engine.errors import LoadAbandoned, ModelError, NoRoomToLoad
 from engine.events import Event, ModelStateChanged
 from engine.generation import loader as loading
 from engine.memory.ledger import Ledger
@@ -64,4 +64,28 @@ def test_whoever_makes_room_learns_that_nobody_wants_it_any_more(tmp_path: Path,
     with pytest.raises(ModelError):
         loads.loader.load(tiny_model, None)
     assert loads.was_given_up == [True]
+    loads.loader.end()
+
+
+def test_a_load_that_nobody_wants_any_more_is_told_to_be_over(tmp_path: Path, tiny_model: Path):
+    loads = Loads(tmp_path)
+    loads.loader.while_loading = loads.loader.abandon_loading
+    with pytest.raises(LoadAbandoned):
+        loads.loader.load(tiny_model, None)
+    told = [event for event in loads.events if isinstance(event, ModelStateChanged)]
+    assert [event.state for event in told][:: len(told) - 1] == ["loading", "none"]
+    assert {event.path for event in told} == {str(tiny_model)}
+    loads.loader.end()
+
+
+def test_a_load_that_fails_for_no_known_reason_is_told_to_be_over(
+    tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+):
+    loads = Loads(tmp_path)
+    monkeypatch.setattr(loading, "build", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        loads.loader.load(tiny_model, None)
+    last = loads.events[-1]
+    assert isinstance(last, ModelStateChanged)
+    assert (last.state, last.path) == ("none", str(tiny_model))
     loads.loader.end()

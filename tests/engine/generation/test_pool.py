@@ -541,6 +541,20 @@ def test_choosing_quotes_is_told_where_the_model_stays_for_who_named_it(models, 
     desk.text_of("a")
 
 
+@pytest.mark.expects_warnings
+def test_a_chosen_model_that_cannot_be_read_any_more_is_told_of_beside_others(models, pool_desk, tmp_path):
+    desk = pool_desk(FOR_ALL)
+    desk.worker.use(UseModel(models[0]))
+    desk.ask_of(models[0], "a", max_tokens=4)
+    desk.text_of("a")
+    gone = tmp_path / "gone.gguf"
+    desk.worker.use(UseModel(gone))
+    desk.wait_until(lambda: any(isinstance(one, ModelStateChanged) and one.state == "failed" for one in desk.events))
+    assert [one.path for one in desk.events if isinstance(one, ModelStateChanged)][-1] == str(gone)
+    desk.ask_of(models[0], "b", max_tokens=4)
+    desk.text_of("b")
+
+
 def test_choosing_a_model_that_failed_when_it_was_named_loads_it(models, alone, pool_desk, tmp_path):
     path = tmp_path / "late.gguf"
     path.write_bytes(models[1].read_bytes()[: 4 * MIB])
@@ -717,3 +731,6 @@ def test_weights_that_cannot_be_put_aside_are_loaded_again(quantised, pool_desk,
             desk.ask_of(path, f"{turn}-{number}", max_tokens=4)
             desk.text_of(f"{turn}-{number}")
     assert any("No space left" in record.message for record in caplog.records)
+    # Where its weights were, there may be another's: nothing of it can leave.
+    closed = [one for one in desk.members.values() if not one.loaded.model.is_open]
+    assert [one.removable_bytes for one in closed] == [0]

@@ -18,7 +18,7 @@ from engine.events import (
     ModelStateChanged,
     TokensGenerated,
 )
-from engine.generation import idle_time
+from engine.generation import idle_time, worker
 from engine.generation.commands import UseModel
 from engine.generation.conversation import EvidencePassage
 from engine.generation.ending import Ending
@@ -328,6 +328,28 @@ def test_a_question_that_comes_while_its_prompt_is_being_read_waits_for_that(ahe
     assert end.answer.text == ahead_desk.end_of("again").answer.text
     counters = ahead_desk.loader.loaded_now.loop.counters()
     assert counters.cached_tokens >= 2 * (end.timings.prompt_tokens - 1)
+
+
+def test_a_guess_that_was_held_back_while_the_model_was_loaded_is_not_begun_for_an_answer(
+    desk, tiny_model, monkeypatch
+):
+    monkeypatch.setattr(worker, "CANCELLED_SECONDS", 0.0)
+    chosen = desk.settings.generation.model_copy(update={"read_ahead": True})
+    desk.settings = desk.settings.model_copy(update={"generation": chosen})
+    look, asked = desk.loader.while_loading, list[QuestionInFlight]()
+
+    def ask_meanwhile() -> None:
+        if not asked:
+            asked.append(expected(desk, EVIDENCE.passages))
+            desk.worker.submit(asked[0], EVIDENCE)
+        look()
+
+    desk.loader.while_loading = ask_meanwhile
+    desk.worker.use(UseModel(tiny_model))
+    end = desk.end_of()
+    assert isinstance(end, AnswerFinished), end
+    desk.ask("Other?", "other", max_tokens=2)
+    assert isinstance(desk.end_of("other"), AnswerFinished)
 
 
 def test_a_guess_that_comes_again_is_not_begun_again(ahead_desk, monkeypatch):
