@@ -189,6 +189,10 @@ class Settings(_Table):
     memory: MemorySettings = MemorySettings()
 
 
+# In any folder: what below it is no document, in the words of `.gitignore`.
+IGNORE_FILE = ".ragdollignore"
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """Our folders. `RAGDOLL_HOME` moves all of them; else they are the platform's."""
@@ -231,10 +235,16 @@ class Home:
         return self.config / "engine.toml"
 
     def create(self) -> None:
-        """Makes our folders. Raises DiskFull, or the system's error where we may not."""
+        """Makes our folders. Raises DiskFull, or the system's error where we may not.
+
+        What lies in them is no document, should they lie in a linked folder: reading it would write more of it.
+        """
         with _room_wanted(self.data):
-            for folder in (self.library, self.config, self.cache, self.logs, self.runtime):
+            self.library.mkdir(parents=True, exist_ok=True)
+            for folder in (self.data, self.config, self.cache, self.logs, self.runtime):
                 folder.mkdir(parents=True, exist_ok=True)
+                if not (folder / IGNORE_FILE).exists():
+                    (folder / IGNORE_FILE).write_text("*\n", encoding="utf-8")
 
 
 class SettingsStore:

@@ -70,7 +70,8 @@ class ParsedPage:
     Pages are whatever a format is divided into: pages, slides, sheets, chapters, the members of an archive.
     `place` names this one for people ("slide 3", "sheet “Budget”", "chapter “Loomings”", "notes/a.txt"); "" means
     "page N". Blocks are in order, do not overlap, and leave out nothing but white space and markup that is never shown.
-    `line_word` is given where it is another than the document's (a workbook attached to a mail).
+    `line_word` is given where it is another than the document's (a workbook attached to a mail). `has_line_blocks`:
+    each block is one line of the file, on however many it is shown.
     """
 
     number: int | None
@@ -78,6 +79,7 @@ class ParsedPage:
     blocks: tuple[Block, ...]
     place: str = ""
     line_word: LineWord = ""
+    has_line_blocks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

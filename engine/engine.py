@@ -52,7 +52,7 @@ from engine.events import (
 from engine.generation.sampling import check_sampling
 from engine.inflight import QuestionInFlight
 from engine.library.reserve import Reserve
-from engine.library.worker import IndexJob
+from engine.library.worker import IndexJob, not_added
 from engine.listeners import Listeners
 from engine.lock import hold
 from engine.memory.hardware import Hardware, probe
@@ -188,11 +188,23 @@ class Engine:
             NothingThere: A path does not exist.
             LibraryError: Something that concerns all files (disk full, embedder missing); what is done stays.
         """
-        return self.start_adding([str(path) for path in paths], collection).wait()
+        return self._add([_absolute(str(path)) for path in paths], collection).wait()
 
     def start_adding(self, paths: Sequence[str], collection: str = DEFAULT_COLLECTION) -> IndexJob:
-        """Queues the same; progress and end come as events."""
-        job = self._parts.indexer.add([_absolute(path) for path in paths], collection)
+        """Queues the same, of what is there; progress and end come as events, and so does what is not there.
+
+        Raises:
+            NothingThere: No path exists.
+        """
+        absolute = [_absolute(path) for path in paths]
+        there = [path for path in absolute if os.path.exists(path)]
+        if 0 < len(there) < len(absolute):
+            # Of three hundred files that were dropped, one may have vanished: the others are wanted all the same.
+            self._listeners.publish(ProblemFound(not_added([path for path in absolute if path not in there])))
+        return self._add(there or absolute, collection)
+
+    def _add(self, paths: Sequence[str], collection: str) -> IndexJob:
+        job = self._parts.indexer.add(paths, collection)
         self._parts.watcher.wake()
         return job
 

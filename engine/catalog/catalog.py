@@ -141,6 +141,20 @@ class Catalog(ScopeReader, FolderReader, PasswordReader, WorkReader, IndexReader
             self.remove_documents(ids)
         return ids
 
+    def move_exclusion(self, path: str, place: str) -> None:
+        """What was removed from the library lies at `place` now."""
+        with self._database.transaction() as writer:
+            writer.execute("INSERT OR IGNORE INTO exclusions VALUES (?)", (os.fsencode(place),))
+            writer.execute("DELETE FROM exclusions WHERE path = ?", (os.fsencode(path),))
+            writer.execute(f"DELETE FROM exclusions WHERE NOT {_COVERED.format(path='exclusions.path')}")
+
+    def note_mounts(self, found: Iterable[str], ended: Iterable[str]) -> None:
+        """Where drives are mounted below roots, and where none will be again; those below no root are forgotten."""
+        with self._database.transaction() as writer:
+            writer.executemany("INSERT OR IGNORE INTO mounts VALUES (?)", [(os.fsencode(path),) for path in found])
+            writer.executemany("DELETE FROM mounts WHERE path = ?", [(os.fsencode(path),) for path in ended])
+            writer.execute(f"DELETE FROM mounts WHERE NOT {_COVERED.format(path='mounts.path')}")
+
     def delete_collection(self, name: str) -> frozenset[int]:
         """Deletes a collection with its roots; returns the ids of the documents that were in no other.
 

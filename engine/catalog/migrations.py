@@ -133,6 +133,11 @@ def m006_vector_tables(connection: sqlite3.Connection) -> None:
         END""")
 
 
+def m007_mounts(connection: sqlite3.Connection) -> None:
+    """Where drives were mounted below roots: a folder that is empty without one has lost no document."""
+    connection.execute("CREATE TABLE mounts (path BLOB PRIMARY KEY) STRICT")
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     m001_initial,
     m002_documents_found,
@@ -140,6 +145,7 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     m004_root_absence,
     m005_work_in_hand,
     m006_vector_tables,
+    m007_mounts,
 )
 
 

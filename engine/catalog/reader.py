@@ -51,6 +51,9 @@ class Root:
         return first <= os.fsencode(path) < last
 
 
+_BELOW = "WHERE d.path = ? OR (d.path >= ? AND d.path < ?)"
+
+
 def span(path: str, is_folder: bool) -> tuple[bytes, bytes]:
     """The half-open range of paths below a folder ("/a/" up to "/a0", the sign after the slash), or of one file."""
     raw = os.fsencode(path)
@@ -120,6 +123,10 @@ class CatalogReader:
         """Files and folders below roots that the user removed from the library."""
         return frozenset(os.fsdecode(row["path"]) for row in self._database.rows("SELECT path FROM exclusions"))
 
+    def mounts(self) -> tuple[str, ...]:
+        """Folders below roots where drives were mounted."""
+        return tuple(os.fsdecode(row["path"]) for row in self._database.rows("SELECT path FROM mounts ORDER BY path"))
+
     # --- documents ---
 
     def documents(
@@ -168,9 +175,17 @@ class CatalogReader:
 
     def documents_under(self, path: str) -> tuple[Document, ...]:
         """The document at `path`, and all below it if it is a folder; ordered by path."""
-        raw = os.fsencode(path)
-        first, last = span(path, is_folder=True)
-        return self._select("WHERE d.path = ? OR (d.path >= ? AND d.path < ?) ORDER BY d.path", (raw, first, last))
+        return self.documents_below([path])[path]
+
+    def documents_below(self, paths: Iterable[str]) -> dict[str, tuple[Document, ...]]:
+        """Of each path, the document at it and all below it; for many paths quicker than one after the other."""
+        collections = _Collections(self.roots())
+        found = {}
+        for path in paths:
+            at = (os.fsencode(path), *span(path, is_folder=True))
+            rows = self._database.rows(f"{_SELECT} {_BELOW} ORDER BY d.path", at)
+            found[path] = tuple(_document(row, collections) for row in rows)
+        return found
 
     def documents_needing(self, need: Need) -> tuple[Document, ...]:
         """Documents that could be read, or read better, if they were given this; ordered by path."""
@@ -262,8 +277,8 @@ class CatalogReader:
 
     def _select(self, clause: str, parameters: Sequence[object]) -> tuple[Document, ...]:
         rows = self._database.rows(f"{_SELECT} {clause}", parameters)
-        spans = [(*span(root.path, root.is_folder), root.collection) for root in self.roots()] if rows else []
-        return tuple(_document(row, spans) for row in rows)
+        collections = _Collections(self.roots() if rows else ())
+        return tuple(_document(row, collections) for row in rows)
 
     def _count(self, sql: str, parameters: Sequence[object]) -> int:
         row = self._database.row(sql, parameters)
@@ -285,11 +300,33 @@ def _root(row: sqlite3.Row) -> Root:
     )
 
 
-def _document(row: sqlite3.Row, spans: Sequence[tuple[bytes, bytes, str]]) -> Document:
+class _Collections:
+    """Which collections a document is in, in the order of `roots`: those with a root at its path or above it.
+
+    Somebody may link thousands of single files: these are found by their paths, and only folders gone through.
+    """
+
+    def __init__(self, roots: Iterable[Root]) -> None:
+        self._folders: list[tuple[bytes, bytes, int, str]] = []
+        self._files: dict[bytes, list[tuple[int, str]]] = {}
+        for place, root in enumerate(roots):
+            if root.is_folder:
+                self._folders.append((*span(root.path, is_folder=True), place, root.collection))
+            else:
+                self._files.setdefault(os.fsencode(root.path), []).append((place, root.collection))
+
+    def of(self, path: bytes) -> tuple[str, ...]:
+        found = [name for first, last, _, name in self._folders if first <= path < last]
+        if path in self._files:
+            above = [(place, name) for first, last, place, name in self._folders if first <= path < last]
+            found = [name for _, name in sorted((*above, *self._files[path]))]
+        return tuple(dict.fromkeys(found))
+
+
+def _document(row: sqlite3.Row, collections: _Collections) -> Document:
     # By position: a library has a hundred thousand of them, and a rescan looks at each.
     document_id, path, *rest = row
-    collections = tuple(dict.fromkeys([name for first, last, name in spans if first <= path < last]))
-    return Document(document_id, collections, os.fsdecode(path), *rest)
+    return Document(document_id, collections.of(path), os.fsdecode(path), *rest)
 
 
 def _first(documents: tuple[Document, ...]) -> Document | None:

@@ -70,9 +70,11 @@ def absence(root: Root, scan: Scan, known: Sequence[Document]) -> str:
 
 
 def _is_recognised(scan: Scan, known: Sequence[Document]) -> bool:
-    """Whether most documents lie there as noted: the same drive may come back under another device number."""
-    unchanged = diff(scan.files, known).unchanged
-    return 2 * len(unchanged) >= len(known)
+    """Whether most documents lie there by their names: the same drive may come back under another device number.
+
+    Not as noted: they may have been edited elsewhere, and some drives tell other times in summer.
+    """
+    return 2 * len(diff(scan.files, known).missing) <= len(known)
 
 
 def judge_missing(

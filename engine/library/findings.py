@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from engine.catalog import Catalog, Root
 from engine.core import Document, FoundFile
 from engine.library.changes import absence, diff, is_below
+from engine.library.mounts import with_known
 from engine.library.moves import stands
 from engine.library.scanner import Scan, ScanProblem, is_left_out, scan_below
 
@@ -18,7 +20,8 @@ class Finding:
     """What was found where was looked.
 
     `missing` are documents whose files are not where they were, though their root is; `left_out` are those whose
-    files are there, but are no documents any more by the rules. `known` are all documents where was looked.
+    files are there, but are no documents any more by the rules. `known` are all documents where was looked. On
+    `mounts` drives are mounted.
     """
 
     present: tuple[tuple[Root, int | None], ...]
@@ -30,6 +33,7 @@ class Finding:
     missing: tuple[Document, ...]
     left_out: tuple[Document, ...]
     problems: tuple[ScanProblem, ...]
+    mounts: tuple[str, ...]
 
     @property
     def present_roots(self) -> tuple[Root, ...]:
@@ -47,7 +51,9 @@ class Looks:
 
 def find_in_roots(catalog: Catalog, roots: Sequence[Root], scans: Mapping[str, Scan]) -> Finding:
     """Compares looks at whole roots with what is known of them."""
-    below = {root.path: catalog.documents_under(root.path) for root in roots}
+    below = catalog.documents_below(dict.fromkeys(root.path for root in roots))
+    seen_mounts = catalog.mounts()
+    scans = {path: with_known(look, seen_mounts) for path, look in scans.items()}
     absences = {root.root_id: absence(root, scans[root.path], below[root.path]) for root in roots}
     present = [root for root in roots if not absences[root.root_id]]
     looks = [scans[path] for path in dict.fromkeys(root.path for root in present)]
@@ -65,14 +71,18 @@ def find_in_roots(catalog: Catalog, roots: Sequence[Root], scans: Mapping[str, S
         missing=missing,
         left_out=left_out,
         problems=tuple(problem for look in looks for problem in look.problems),
+        mounts=tuple(mount for look in looks for mount in look.mounts),
     )
 
 
 def look_at_places(catalog: Catalog, paths: Sequence[str]) -> Generator[str, None, Looks]:
-    """Looks at files and folders below roots; what lies below no root is passed over. Yields what it looks at."""
+    """Looks at files and folders below roots, and at the roots below others. Yields what it looks at."""
     all_roots, excluded = catalog.roots(), catalog.exclusions()
     covering = {path: tuple(root for root in all_roots if is_below(path, root.path)) for path in paths}
     whole = {root for path, roots in covering.items() for root in roots if not _can_be_told_in_part(root, path)}
+    # Of many changes at once no more is told than a folder above all of them, which may lie above roots (stillness.py).
+    above = [path for path, roots in covering.items() if not roots]
+    whole.update(root for root in all_roots if any(is_below(root.path, path) for path in above))
     scans: dict[str, tuple[Scan, ...]] = {}
     for path, roots in covering.items():
         if not roots or whole.intersection(roots):
@@ -89,8 +99,9 @@ def look_at_places(catalog: Catalog, paths: Sequence[str]) -> Generator[str, Non
 
 def find_in_places(catalog: Catalog, looks: Looks) -> Finding:
     """Compares looks at single places with what is known of these."""
-    known = once(document for path in looks.scans for document in catalog.documents_under(path))
-    seen = [look for of_path in looks.scans.values() for look in of_path]
+    known = once(chain.from_iterable(catalog.documents_below(looks.scans).values()))
+    seen_mounts = catalog.mounts()
+    seen = [with_known(look, seen_mounts) for of_path in looks.scans.values() for look in of_path]
     difference = diff({file.path: file for look in seen for file in look.files}.values(), known)
     # Something happened to just this file, so its content is looked at whatever its size and time say: two files
     # of one size and age may have swapped their names.
@@ -110,6 +121,7 @@ def find_in_places(catalog: Catalog, looks: Looks) -> Finding:
         missing=missing,
         left_out=left_out,
         problems=tuple(problem for look in seen for problem in look.problems),
+        mounts=tuple(mount for look in seen for mount in look.mounts),
     )
 
 

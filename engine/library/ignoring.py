@@ -15,10 +15,12 @@ from functools import lru_cache
 
 from pathspec import GitIgnoreSpec
 
-IGNORE_FILE = ".ragdollignore"
+from engine.config import IGNORE_FILE
+
 IGNORED_FOLDERS = frozenset({"node_modules", "__pycache__", "lost+found", "$RECYCLE.BIN", "System Volume Information"})
-# Locks of office programs, and downloads that have not ended: the finished file gets another name.
-_IGNORED_FILES = ("~$*", "*.part", "*.crdownload")
+# Locks of office programs, downloads that have not ended (the finished file gets another name), and what editors keep
+# of a file's last state: it would be quoted as if it still held, and be taken for the file itself.
+_IGNORED_FILES = ("~$*", "*.part", "*.crdownload", "*~", "#*#")
 _MAX_RULES_BYTES = 1 << 20
 
 

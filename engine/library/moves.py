@@ -149,6 +149,17 @@ def is_surely_gone(root: Root) -> bool:
         return False
 
 
+def renamed_folder(path: str, place: str) -> tuple[str, str] | None:
+    """The folder that has another path now, and that, where a file lies in it as before; None where it does not."""
+    before, after = path.split(os.sep), place.split(os.sep)
+    if before[-1] != after[-1]:
+        return None
+    while before[-1:] == after[-1:] and before != after:
+        before.pop()
+        after.pop()
+    return os.sep.join(before), os.sep.join(after)
+
+
 def new_place(root: Root, moves: Iterable[Move]) -> str | None:
     """Where the whole of a root has gone, if all moves out of it say the same."""
     places = set[str | None]()

@@ -43,8 +43,8 @@ class Places:
         index = bisect_right(self._starts, position) - 1
         if index < 0 or not self._page.blocks[index].line:
             return 0
-        if self._line_word != "line":
-            # A cell or a row is one, however many lines it is shown on.
+        if self._line_word != "line" or self._page.has_line_blocks:
+            # A cell, a row or a record is one, however many lines it is shown on.
             return self._page.blocks[index].line
         # Spans come from front to back: of a block that is the whole of a file each line is counted once.
         block, place, line = self._counted

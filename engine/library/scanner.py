@@ -33,7 +33,8 @@ class ScanProblem:
 class Scan:
     """What lies at and below `path`. `absence` says why nothing can be known of it ("" when it is there).
 
-    `has_links`: links were met, so what a file is called here may depend on what else the root holds.
+    `has_links`: links were met, so what a file is called here may depend on what else the root holds. `mounts` are the
+    folders at and below it, but for a root's own, on which another drive is mounted.
     """
 
     path: str
@@ -43,6 +44,7 @@ class Scan:
     device: int | None = None
     absence: str = ""
     has_links: bool = False
+    mounts: tuple[str, ...] = ()
 
 
 def scan(path: str, excluded: frozenset[str] = frozenset()) -> Generator[str, None, Scan]:
@@ -82,6 +84,8 @@ def scan_below(root: str, path: str, excluded: frozenset[str] = frozenset()) -> 
     if is_left_out(root, path, is_folder, excluded) or not has_its_name(path):
         return Scan(path)
     if is_folder:
+        if path != root and os.path.ismount(path):
+            walk.mounts.append(path)
         yield from walk.folder(path, found, rules_in(root, os.path.dirname(path)))
     elif stat.S_ISLNK(found.st_mode):
         return Scan(path, has_links=True)
@@ -120,12 +124,14 @@ class _Walk:
     excluded: frozenset[str]
     files: list[FoundFile] = field(default_factory=list)
     problems: list[ScanProblem] = field(default_factory=list)
+    mounts: list[str] = field(default_factory=list)
     _seen: set[tuple[int, int]] = field(default_factory=set)
     _links: deque[tuple[str, IgnoreRules]] = field(default_factory=deque)
     _has_links: bool = False
 
     def seen(self, path: str, is_folder: bool, device: int) -> Scan:
-        return Scan(path, tuple(self.files), tuple(self.problems), is_folder, device, has_links=self._has_links)
+        files, problems, mounts = tuple(self.files), tuple(self.problems), tuple(self.mounts)
+        return Scan(path, files, problems, is_folder, device, has_links=self._has_links, mounts=mounts)
 
     def folder(self, path: str, found: os.stat_result, rules: IgnoreRules) -> Generator[str, None, None]:
         """Takes all files below a folder and keeps its links for later. No recursion: folders may be nested deeply.
@@ -133,13 +139,15 @@ class _Walk:
         `rules` are those of the folders above.
         """
         self._seen.add((found.st_dev, found.st_ino))
-        waiting = [(path, rules)]
+        waiting = [(path, rules, found.st_dev)]
         while waiting:
-            current, above = waiting.pop()
+            current, above, device = waiting.pop()
             yield current
             here = above.within(current)
             inner = [entry for entry in self._entries(current) if self._look(entry, here)]
-            waiting.extend((entry.path, here) for entry in reversed(inner))
+            devices = {entry.path: entry.stat(follow_symlinks=False).st_dev for entry in inner}
+            self.mounts += [path for path, inner_device in devices.items() if inner_device != device]
+            waiting.extend((entry.path, here, devices[entry.path]) for entry in reversed(inner))
 
     def links(self) -> Generator[str, None, None]:
         """Follows the links that lead to something not seen yet; more may turn up on the way."""

@@ -6,14 +6,17 @@ document that vanished is that document: its id stays, and nothing is embedded a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from engine.catalog import GONE_AT_ONCE, KEPT, Catalog, Root
 from engine.core import Document
 from engine.library.changes import is_below, judge_missing
 from engine.library.findings import Finding, Looks, find_in_places, find_in_roots, look_at_places, once
-from engine.library.moves import Move, find_moves, is_surely_gone, new_place
+from engine.library.mounts import ended
+from engine.library.moves import Move, find_moves, is_surely_gone, new_place, renamed_folder
 from engine.library.scanner import Scan, ScanProblem, scan
 
 
@@ -47,7 +50,8 @@ def survey(catalog: Catalog, roots: Sequence[Root], *, retry: bool) -> Generator
     removed = yield from _enter(catalog, finding, retry)
     problems = [problem for look in scans.values() for problem in look.problems]
     problems += [ScanProblem(root.path, reason) for root, reason in finding.absent]
-    paths = [root.path for root in catalog.roots() if root.root_id in {root.root_id for root in roots}]
+    looked_at = {root.root_id for root in roots}
+    paths = [root.path for root in catalog.roots() if root.root_id in looked_at]
     return SurveyReport(_documents_below(catalog, paths), removed, tuple(dict.fromkeys(problems)))
 
 
@@ -76,6 +80,8 @@ def _enter(catalog: Catalog, finding: Finding, retry: bool) -> Generator[str, No
 
 def _record(catalog: Catalog, finding: Finding, moves: Sequence[Move], retry: bool) -> frozenset[int]:
     """Writes all that was found into the catalogue; returns the ids that left it."""
+    _move_exclusions(catalog, moves)
+    _note_mounts(catalog, finding)
     wanted = _wanted(catalog)
     # Removals are served while we look.
     known = catalog.paths_of(was.document_id for was, _ in moves)
@@ -102,6 +108,27 @@ def _record(catalog: Catalog, finding: Finding, moves: Sequence[Move], retry: bo
     return gone
 
 
+def _move_exclusions(catalog: Catalog, moves: Sequence[Move]) -> None:
+    """What was removed from the library stays out of it when a folder above it gets another name."""
+    excluded = sorted(catalog.exclusions()) if moves else []
+    renamed = {renamed_folder(was.path, file.path) for was, file in moves} if excluded else set()
+    gone = [pair for pair in renamed if pair is not None and not os.path.lexists(pair[0])]
+    for path in excluded:
+        places = [place + path[len(folder) :] for folder, place in gone if is_below(path, folder)]
+        # At another place with a file of that name there may be another file.
+        there = [place for place in places if os.path.lexists(place) and not catalog.documents_under(place)]
+        if len(there) == 1:
+            catalog.move_exclusion(path, there[0])
+
+
+def _note_mounts(catalog: Catalog, finding: Finding) -> None:
+    known = catalog.mounts()
+    new = set(finding.mounts).difference(known)
+    over = ended(known, [file.path for file in finding.new] + [one.path for one in finding.unchanged]) if known else []
+    if new or over:
+        catalog.note_mounts(sorted(new), over)
+
+
 def _record_missing(catalog: Catalog, finding: Finding, moved_ids: set[int]) -> frozenset[int]:
     missing = [document for document in finding.missing if document.document_id not in moved_ids]
     verdict = judge_missing(
@@ -123,9 +150,11 @@ def _record_missing(catalog: Catalog, finding: Finding, moved_ids: set[int]) -> 
 def _wanted(catalog: Catalog) -> Callable[[str], bool]:
     """Whether a path still belongs to the library: it, or a folder above it, may have been removed while we looked."""
     roots, excluded = catalog.roots(), catalog.exclusions()
+    # Somebody may link thousands of single files.
+    linked, folders = {root.path for root in roots}, [root for root in roots if root.is_folder]
 
     def is_wanted(path: str) -> bool:
-        return any(root.covers(path) and (root.path == path or not is_excluded(path, root.path)) for root in roots)
+        return path in linked or any(root.covers(path) and not is_excluded(path, root.path) for root in folders)
 
     def is_excluded(path: str, root: str) -> bool:
         return any(is_below(path, out) and is_below(out, root) for out in excluded)
@@ -147,12 +176,16 @@ def _record_moves(catalog: Catalog, moves: Sequence[Move], replaced: frozenset[i
     catalog.vacate(document.document_id for document, _ in moves)
     for document, file in moves:
         catalog.relocate(document.document_id, file)
-        if not document.embedder:
-            # It could not be read under its old name; the new one may tell more.
-            catalog.mark_pending([document.document_id])
+        if not document.embedder or _ending(document.path) != _ending(file.path):
+            # It could not be read under its old name, or was read as what that said; the new one may tell more.
+            catalog.mark_pending([document.document_id], forget_content=bool(document.embedder))
         paths.add(file.path)
         ids.add(document.document_id)
     return paths, ids
+
+
+def _ending(path: str) -> str:
+    return os.path.splitext(path)[1].lower()
 
 
 def _relink(catalog: Catalog, finding: Finding, moves: Sequence[Move]) -> None:
@@ -181,7 +214,7 @@ def _retry(catalog: Catalog, roots: Sequence[Root]) -> None:
 
 
 def _documents_below(catalog: Catalog, paths: Iterable[str]) -> tuple[Document, ...]:
-    return once(document for path in paths for document in catalog.documents_under(path))
+    return once(chain.from_iterable(catalog.documents_below(paths).values()))
 
 
 def _ids(documents: Iterable[Document]) -> list[int]:

@@ -17,9 +17,9 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.catalog import Root
-from engine.config import LibrarySettings
+from engine.config import IGNORE_FILE, LibrarySettings
 from engine.library.changes import is_below
-from engine.library.ignoring import IGNORE_FILE, ignored_below
+from engine.library.ignoring import ignored_below
 from engine.library.listening import FolderListener, Listener
 from engine.library.pace import Clock
 from engine.library.stillness import Stillness

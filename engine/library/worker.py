@@ -258,5 +258,12 @@ class IndexWorker:
         return Resume(tuple(root.path for root in self._catalog.roots() if not root.is_surveyed))
 
 
+def not_added(missing: Sequence[str]) -> str:
+    """What is said of paths where nothing is, while others were added."""
+    others = len(missing) - 1
+    more = {0: "", 1: " and one other"}.get(others, f" and {others:,} others")
+    return f"Not added, because nothing is there: {_shown(missing[0])}{more}."
+
+
 def _shown(path: str) -> str:
     return os.fsencode(path).decode(errors="replace")

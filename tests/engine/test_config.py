@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.config import GenerationSettings, Home, Settings, SettingsStore, write_atomically
+from engine.config import IGNORE_FILE, GenerationSettings, Home, Settings, SettingsStore, write_atomically
 from engine.core import SamplingParams
 from engine.errors import BadRequest, DiskFull
+from engine.library.ignoring import ignored_below
 
 
 def test_folders_come_from_the_platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -221,3 +222,16 @@ def test_budgets_of_tiers_are_checked_and_can_be_given_back_to_the_machine(tmp_p
     memory = SettingsStore(tmp_path / "engine.toml").settings.memory
     assert (memory.gpu_budget_bytes, memory.ram_budget_bytes, memory.disk_budget_bytes) == (0, 2**30, 2**31)
     assert store.change({"memory.ram_budget_bytes": None}).memory.ram_budget_bytes is None
+
+
+def test_nothing_in_our_own_folders_is_a_document(tmp_path: Path):
+    home = Home.under(tmp_path / "stick")
+    home.create()
+    (home.logs / "engine.log").write_text("A line.")
+    for file in (home.library / "catalog.sqlite", home.logs / "engine.log", home.cache / "ocr" / "page.gz"):
+        assert ignored_below(str(tmp_path), str(file), is_folder=False)
+    assert not ignored_below(str(tmp_path), str(tmp_path / "stick" / "mine.md"), is_folder=False)
+    # What somebody wrote there stays.
+    (home.logs / IGNORE_FILE).write_text("!*.log\n")
+    home.create()
+    assert not ignored_below(str(tmp_path), str(home.logs / "engine.log"), is_folder=False)

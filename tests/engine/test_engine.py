@@ -12,8 +12,8 @@ import pytest
 
 from engine.core import Question
 from engine.engine import Engine
-from engine.errors import BadRequest, ModelError
-from engine.events import AnswerCancelled, Event, LibraryChanged
+from engine.errors import BadRequest, ModelError, NothingThere
+from engine.events import AnswerCancelled, Event, LibraryChanged, ProblemFound
 from engine.generation.worker import GenerationWorker
 from tests.helpers.tiny_gguf import write_tiny_model
 
@@ -119,3 +119,18 @@ def _failing_end(verb: str, end: Callable[[], None]) -> Callable[[], None]:
 
 def _failing_listener(event: Event) -> None:
     raise RuntimeError("this listener is broken")
+
+
+def test_of_several_paths_those_that_are_there_are_added_and_the_others_named(engine: Engine, tmp_path: Path):
+    note, events = tmp_path / "note.md", list[Event]()
+    note.write_text("A note.", encoding="utf-8")
+    engine.subscribe(events.append)
+    paths = [str(tmp_path / "gone.md"), str(note), str(tmp_path / "away.md")]
+    engine.start_adding(paths)
+    assert [Path(folder.path) for folder in engine.folders()] == [note]
+    (problem,) = [event for event in events if isinstance(event, ProblemFound)]
+    assert problem.sentence == f"Not added, because nothing is there: {paths[0]} and one other."
+    with pytest.raises(NothingThere):
+        engine.start_adding(paths[:1])
+    with pytest.raises(NothingThere):
+        engine.add(paths)

@@ -6,6 +6,7 @@ What only looks like one of them, or is a dialect of it, is read as the text tha
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def parse_json_lines(path: Path, limits: Limits) -> ParsedDocument:
     """A record a line; a line that is none stays as it is."""
     text = decode(path.read_bytes())
     nodes = (_record(block, text) for block in records(text))
-    return ParsedDocument("json", "", (flattening.page(nodes),), "line")
+    return ParsedDocument("json", "", (replace(flattening.page(nodes), has_line_blocks=True),), "line")
 
 
 def parse_yaml(path: Path, limits: Limits) -> ParsedDocument:

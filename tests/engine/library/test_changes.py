@@ -70,6 +70,12 @@ def test_the_same_drive_under_another_number_is_recognised_by_its_files() -> Non
     assert absence(ROOT, Scan("/d", found, device=8), documents(5)) != ""
 
 
+def test_the_same_drive_under_another_number_is_recognised_also_where_its_files_were_edited() -> None:
+    edited = tuple(file(f"/d/{number}", size=99_999) for number in range(4))
+
+    assert absence(ROOT, Scan("/d", edited, device=8), documents(4)) == ""
+
+
 def test_a_file_in_a_folders_place_is_absence() -> None:
     assert "something else" in absence(ROOT, Scan("/d", (file("/d"),), is_folder=False, device=7), documents(1))
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.library.ignoring import IGNORE_FILE, IgnoreRules, ignored_below, rules_in
+from engine.config import IGNORE_FILE
+from engine.library.ignoring import IgnoreRules, ignored_below, rules_in
 from engine.library.scanner import Scan, scan, scan_below
 
 

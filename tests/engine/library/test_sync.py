@@ -9,14 +9,15 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.catalog import GONE_AT_ONCE, KEPT
+from engine.config import IGNORE_FILE
 from engine.errors import NothingThere
-from engine.library import moves, scanner
-from engine.library.ignoring import IGNORE_FILE
+from engine.library import moves, scanner, survey
 from engine.library.jobs import Refresh
 from engine.library.moves import is_surely_gone, new_place
 from tests.helpers.indexing import SmallLibrary
@@ -468,7 +469,119 @@ def test_a_file_whose_document_was_removed_while_we_looked_is_a_new_one(library:
     assert library.states() == {"b.md": "indexed"}
 
 
+def test_what_was_removed_stays_out_when_a_folder_above_it_gets_another_name(library: SmallLibrary, look: Look) -> None:
+    library.write("private/a.md")
+    diary = library.write("private/diary.md")
+    library.write("private/inner/c.md")
+    library.add()
+    library.indexer.remove([str(diary), str(library.docs / "private" / "inner")])
+
+    (library.docs / "private").rename(library.docs / "personal")
+    look(library.docs / "personal", library.docs / "private")
+
+    assert library.states() == {"personal/a.md": "indexed"}
+    library.rescan()
+    assert library.states() == {"personal/a.md": "indexed"}
+
+
+def test_a_file_of_another_kind_by_its_new_name_is_read_anew(library: SmallLibrary, look: Look) -> None:
+    path = library.write("table.txt", "a,b", "1,2")
+    library.add()
+    document_id = library.known(path).document_id
+    library.forget_what_was_embedded()
+
+    renamed = path.rename(path.with_suffix(".csv"))
+    look(path, renamed)
+
+    assert library.known(renamed).document_id == document_id
+    assert [str(read) for read in library.parser.paths_read] == [str(renamed)]
+
+
+def test_what_an_editor_keeps_of_the_last_state_is_no_document(library: SmallLibrary, look: Look) -> None:
+    notes = library.write("notes.org", "first")
+    library.add()
+    document_id = library.known(notes).document_id
+
+    backup = notes.rename(library.docs / "notes.org~")
+    library.write("notes.org", "second")
+    library.write("#notes.org#", "third")
+    look(notes, backup, library.docs / "#notes.org#")
+
+    assert library.states() == {"notes.org": "indexed"}
+    assert library.known(notes).document_id == document_id
+
+
+def test_a_look_above_all_roots_looks_at_these(library: SmallLibrary) -> None:
+    library.write("a.md")
+    library.add()
+    library.write("b.md")
+
+    library.refresh(library.docs.parent)
+
+    assert library.states() == {"a.md": "indexed", "b.md": "indexed"}
+
+
 # --- several roots, drives of their own ---
+
+
+@pytest.fixture
+def drives(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Folders on which a drive is mounted, by their paths; a path that leaves is unmounted."""
+    mounted, ismount = set[str](), os.path.ismount
+    monkeypatch.setattr(os.path, "ismount", lambda path: str(path) in mounted or ismount(path))
+    look = scanner.scan
+
+    def scan(path: str, *options: object) -> object:
+        found = yield from look(path, *options)  # type: ignore[arg-type]
+        return replace(found, mounts=tuple(one for one in sorted(mounted) if one != path and one.startswith(path)))
+
+    monkeypatch.setattr(survey, "scan", scan)
+    return mounted
+
+
+@pytest.mark.parametrize("leaves_folder", [True, False])
+def test_documents_of_a_drive_below_a_folder_are_offline_while_it_is_away(
+    library: SmallLibrary, look: Look, drives: set[str], *, leaves_folder: bool
+) -> None:
+    vault, away = library.docs / "vault", library.docs.with_name("away")
+    drives.add(str(vault))
+    paths = fill(library, "vault", 3)
+    library.write("stays.md")
+    library.add()
+    ids = library.catalog.ids_with_rows()
+    assert library.catalog.mounts() == (str(vault),)
+
+    drives.clear()
+    vault.rename(away)
+    if leaves_folder:
+        vault.mkdir()
+    look(vault, *paths)
+    assert {library.known(path).state for path in paths} == {"offline"}
+    assert library.known(paths[0]).reason == "Its drive is not connected."
+    library.rescan()
+    assert library.catalog.ids_with_rows() == ids
+
+    if leaves_folder:
+        vault.rmdir()
+    away.rename(vault)
+    drives.add(str(vault))
+    look(vault)
+    assert set(library.states().values()) == {"indexed"}
+    assert library.catalog.ids_with_rows() == ids
+
+
+def test_what_is_deleted_where_a_drive_was_and_a_folder_is_now_leaves(library: SmallLibrary, drives: set[str]) -> None:
+    vault = library.docs / "vault"
+    drives.add(str(vault))
+    paths = fill(library, "vault", 3)
+    library.add()
+
+    drives.clear()
+    library.rescan()
+    assert library.catalog.mounts() == ()
+    paths[0].unlink()
+    library.rescan()
+    assert sorted(library.states()) == ["vault/0001.md", "vault/0002.md"]
 
 
 def test_a_look_above_a_folder_with_a_drive_of_its_own_does_not_miss_what_lies_there(

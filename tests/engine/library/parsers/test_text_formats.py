@@ -12,6 +12,7 @@ from engine.library.chunker import chunk, estimate_tokens
 from engine.library.parsers import flattening
 from engine.library.parsers.table import delimiter_of, is_header
 from engine.library.parsers.tex_words import readable
+from engine.library.places import Places
 from tests.helpers.parsing import said
 
 
@@ -295,6 +296,17 @@ def test_records_of_json_are_cited_by_line(parsed):
         ("table_row", "inner | x: 3"),
     ]
     assert lines(document) == [1, 3, 4, 4]
+
+
+def test_a_record_that_is_shown_on_many_lines_is_one_line_of_its_file(parsed):
+    records = [json.dumps({"id": number, "text": "many words\n" * 40}) for number in range(3)]
+    document = parsed("a.jsonl", "\n".join(records))
+    (page,) = document.pages
+    places = Places(document, page)
+    last = page.text.rindex("many words")
+    assert places.place(0, 20) == "line 1"
+    assert places.place(last, last + 10) == "line 3"
+    assert places.place(0, last + 10) == "lines 1–3"
 
 
 def test_yaml_is_cited_by_line(parsed):
