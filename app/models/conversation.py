@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -221,7 +221,7 @@ class ConversationModel(QObject):
 
     def _take(self, conversation: Conversation | None, turns: tuple[Turn, ...]) -> None:
         was_collection, was_filters, was_model = self.collection, self.filters, self.model
-        self._tree = TurnTree(tuple(map(self._as_ended, turns)))
+        self._tree, self._views = TurnTree(tuple(map(self._as_ended, turns))), {}
         self.conversation_id = conversation.conversation_id if conversation else None
         self.title = conversation.title if conversation else ""
         if conversation is not None:
@@ -244,13 +244,15 @@ class ConversationModel(QObject):
         return turn if live is None or not live.has_ended else replace(turn, outcome=outcome_of(live))
 
     def _show(self, leaf_id: str | None) -> None:
-        places = self._tree.places()
-        self._views = {turn.turn_id: self._view(turn, places[turn.turn_id]) for turn in self._tree.branch(leaf_id)}
+        places, shown = self._tree.places(), self._views
+        self._views = {
+            turn.turn_id: self._view(turn, places[turn.turn_id], shown) for turn in self._tree.branch(leaf_id)
+        }
 
-    def _view(self, turn: Turn, place: tuple[int, int]) -> TurnView:
-        stored = view_of(turn, *place)
-        live = self._answering.view(turn.turn_id)
-        return stored if live is None else _numbered(live, stored)
+    def _view(self, turn: Turn, place: tuple[int, int], shown: Mapping[str, TurnView]) -> TurnView:
+        """As it stands by now; what is shown of an ended one says more than what is stored of it."""
+        known = self._answering.view(turn.turn_id) or shown.get(turn.turn_id)
+        return view_of(turn, *place) if known is None else _numbered(known, place)
 
     def _ask(
         self,
@@ -349,20 +351,20 @@ class ConversationModel(QObject):
         for shown_id, shown in list(self._views.items()):
             beside = self._tree.find(shown_id)
             if beside is not None and beside.parent_id == turn.parent_id:
-                index, number = places[shown_id]
-                self._views[shown_id] = replace(shown, branch_index=index, num_branches=number)
+                self._views[shown_id] = _numbered(shown, places[shown_id])
                 self.turn_changed.emit(shown_id)
 
     def _refresh(self, view: TurnView) -> bool:
         """Takes the newer value; returns whether the turn is shown."""
         shown = self._views.get(view.turn_id)
         if shown is not None:
-            self._views[view.turn_id] = _numbered(view, shown)
+            self._views[view.turn_id] = _numbered(view, (shown.branch_index, shown.num_branches))
         return shown is not None
 
 
-def _numbered(view: TurnView, place: TurnView) -> TurnView:
-    return replace(view, branch_index=place.branch_index, num_branches=place.num_branches)
+def _numbered(view: TurnView, place: tuple[int, int]) -> TurnView:
+    """With its index among those in its place, and how many they are."""
+    return replace(view, branch_index=place[0], num_branches=place[1])
 
 
 def _ended(turn: Turn, view: TurnView) -> Turn:

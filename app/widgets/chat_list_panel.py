@@ -101,7 +101,8 @@ class _Titles(QIdentityProxyModel):
 
 class _Rows(QStyledItemDelegate):
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        return QSize(super().sizeHint(option, index).width(), _ROW_PX)
+        natural = super().sizeHint(option, index)
+        return QSize(natural.width(), max(_ROW_PX, natural.height()))
 
 
 class ChatListPanel(QWidget):
@@ -159,6 +160,9 @@ class ChatListPanel(QWidget):
     def show_current(self, conversation_id: str) -> None:
         """Marks the chat that is open; "" marks none."""
         self._current = conversation_id
+        if not conversation_id and self.list.hasFocus():
+            # The open chat was deleted by the keyboard, which is at the next one by now.
+            return
         row = self._chats.row_of(conversation_id) if self._chats is not None else None
         index = QModelIndex() if row is None else self.list.model().index(row, 0)
         self.list.setCurrentIndex(index)

@@ -40,6 +40,11 @@ class _Lines(QTextBrowser):
         super().resizeEvent(event)
         self.fit()
 
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self.fit()
+
     def fit(self) -> None:
         # Without a width a document that was never shown has no height either.
         self.document().setTextWidth(max(self.viewport().width(), self.document().idealWidth()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, Qt, Signal
 from PySide6.QtGui import QPainter, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -71,9 +71,7 @@ class EveryFileTable(QTableView):
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.verticalHeader().hide()
-        self.verticalHeader().setDefaultSectionSize(
-            round(_ROW_LINES * self.fontMetrics().height()) + 2 * _ROW_PADDING_PX
-        )
+        self._fit_rows()
         header = self.horizontalHeader()
         header.setHighlightSections(False)
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
@@ -83,6 +81,15 @@ class EveryFileTable(QTableView):
         self.selectionModel().selectionChanged.connect(lambda: self.selected.emit(self.current_row))
         # A reset clears the selection without saying so.
         model.modelReset.connect(lambda: self.selected.emit(-1))
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit_rows()
+
+    def _fit_rows(self) -> None:
+        line = self.fontMetrics().height()
+        self.verticalHeader().setDefaultSectionSize(round(_ROW_LINES * line) + 2 * _ROW_PADDING_PX)
 
     def _state_width_px(self) -> int:
         """The longest word of any state beside its icon, whatever font and language make of it."""

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 BlockKind = Literal["prose", "code"]
 CITE_SCHEME = "cite"
 _LINE_END = re.compile(r"\r\n|\n|\r")
-_CITATION = re.compile(r"\[(\d{1,3})\](?!\()")
+# What the engine takes for citations (engine/generation/citations.py): "[1]", "[1, 2]", "【1】", but no link's text.
+_OPENERS = "[【"
+_CITATION = re.compile(r"(?<![0-9_`])[\[【]\s*\d{1,4}(?:\s*[,;]\s*\d{1,4})*\s*[\]】](?!\()")
+_NUMBER = re.compile(r"\d+")
+_NUM_PASSAGES = "num_passages"
 # Not a plain thin space: a full stop must not be left alone on the next line.
 _HAIR = "\N{NARROW NO-BREAK SPACE}"
 
@@ -39,10 +43,13 @@ class Block:
 class MarkdownStream:
     """Owns the text so far and its blocks.
 
-    `num_parsed_chars` counts every character handed to the parser; tests hold the tail-only promise to it.
+    `num_passages` is how many the text that is still to come may cite: a number above is shown as it stands; None where
+    every number may be a passage's. `num_parsed_chars` counts every character handed to the parser; tests hold the
+    tail-only promise to it.
     """
 
     def __init__(self) -> None:
+        self.num_passages: int | None = None
         self._text = ""
         self._sealed_chars = 0
         self._sealed: list[Block] = []
@@ -75,16 +82,16 @@ class MarkdownStream:
     def _parse_tail(self) -> None:
         tail = self._text[self._sealed_chars :]
         self.num_parsed_chars += len(tail)
-        parsed = _parse(tail)
+        parsed = _parse(tail, self.num_passages)
         if len(parsed) > 1:
             self._sealed += [block for _, block in parsed[:-1]]
             self._sealed_chars += _line_start(tail, parsed[-1][0])
         self._tail = [block for _, block in parsed[-1:]]
 
 
-def _parse(text: str) -> list[tuple[int, Block]]:
+def _parse(text: str, num_passages: int | None) -> list[tuple[int, Block]]:
     """The top-level blocks of `text`, each with the line it starts at."""
-    tokens = _parser().parse(text)
+    tokens = _parser().parse(text, {_NUM_PASSAGES: num_passages})
     return [(first_line, _block(group)) for first_line, group in _groups(tokens)]
 
 
@@ -119,6 +126,10 @@ def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
+    # "[1]: 1,200" is what the first passage says, and no definition of a link, of which nothing would be shown.
+    parser.disable("reference")
+    for opener in _OPENERS:
+        parser.inline.add_terminator_char(opener)
     parser.inline.ruler.before("link", "citation", _citation_rule)
     parser.add_render_rule("citation", _render_citation)
     parser.add_render_rule("image", _render_image)
@@ -127,14 +138,25 @@ def _parser() -> MarkdownIt:
 
 
 def _citation_rule(state: Any, silent: bool) -> bool:
-    """Makes "[3]" a citation token unless it is a link's text."""
-    found = _CITATION.match(state.src, state.pos)
+    """Makes a citation token of each number of "[3]" or "[1, 2]"; none where no passage has such a number."""
+    found = _CITATION.match(state.src, state.pos) if state.src[state.pos] in _OPENERS else None
     if found is None:
         return False
-    if not silent:
-        state.push("citation", "", 0).content = found[1]
+    most = state.env.get(_NUM_PASSAGES)
+    numbers = [int(number) for number in _NUMBER.findall(found[0])]
+    if not any(_is_passage(number, most) for number in numbers):
+        return False
+    for number in numbers if not silent else ():
+        if _is_passage(number, most):
+            state.push("citation", "", 0).content = str(number)
+        else:
+            state.push("text", "", 0).content = f"[{number}]"
     state.pos = found.end()
     return True
+
+
+def _is_passage(number: int, most: int | None) -> bool:
+    return number >= 1 and (most is None or number <= most)
 
 
 def _render_citation(_self: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:

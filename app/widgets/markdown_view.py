@@ -38,6 +38,10 @@ class MarkdownView(QWidget):
         self._timer = QTimer(self, singleShot=True, interval=COALESCE_MS)
         self._timer.timeout.connect(self._flush)
 
+    def set_num_passages(self, num_passages: int) -> None:
+        """How many passages what comes from now on may cite; at first a citation may have any number."""
+        self._stream.num_passages = num_passages
+
     @property
     def text(self) -> str:
         """All Markdown taken so far, shown or not yet."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QSortFilterProxyModel, Qt
+from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, QSortFilterProxyModel, Qt
 from PySide6.QtGui import QHideEvent, QPainter, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -27,7 +27,7 @@ from app.widgets.memory_words import kind_name, state_name
 if TYPE_CHECKING:
     from app.models.memory_table import MemoryRow, MemoryTable
 
-_ROW_PX = 32
+_ROW_PX, _ROW_PADDING_PX = 32, 12
 _COMBO_PX = 180
 Index = QModelIndex | QPersistentModelIndex
 
@@ -79,7 +79,15 @@ class MemoryTableView(QTableView):
         self.setTabKeyNavigation(False)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.verticalHeader().hide()
-        self.verticalHeader().setDefaultSectionSize(_ROW_PX)
+        self._fit_rows()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit_rows()
+
+    def _fit_rows(self) -> None:
+        self.verticalHeader().setDefaultSectionSize(max(_ROW_PX, self.fontMetrics().height() + _ROW_PADDING_PX))
 
     def show_memory(self, memory: MemoryTable) -> None:
         self.order = MemoryOrder(memory, self)

@@ -92,6 +92,8 @@ class Prose(QTextBrowser):
         if event.type() == QEvent.Type.PaletteChange and self._look is not theme.current():
             self._look = theme.current()
             self.show_html(self._html)
+        elif event.type() == QEvent.Type.FontChange:
+            self._fit()
 
     def leaveEvent(self, event: QEvent) -> None:
         super().leaveEvent(event)

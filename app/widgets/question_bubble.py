@@ -52,6 +52,11 @@ class QuestionBubble(QWidget):
         super().resizeEvent(event)
         self._fit()
 
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Escape leaves the question as it was; elsewhere in the window it stops answers."""
         is_escape = isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape

@@ -162,6 +162,7 @@ class TurnWidget(QWidget):
         # Without a model the quotes are the answer; its text would say the same again.
         is_extractive = turn.state == "finished" and turn.model is None and bool(turn.quotes)
         text = "" if is_extractive else turn.text
+        self.markdown.set_num_passages(len(turn.passages))
         if text != self.markdown.text:
             if is_running and text.startswith(self.markdown.text):
                 self.markdown.append(text[len(self.markdown.text) :])

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 from app import theme
 from app.widgets import bits
 
-_WIDTH_PX, _HEIGHT_PX, _ROW_PX = 560, 400, 38
+_WIDTH_PX, _HEIGHT_PX, _ROW_PX, _ROW_PADDING_PX = 560, 400, 38, 16
 # Thousands of chats are commands as well; whoever wants another types more of its name.
 _MOST_SHOWN = 200
 
@@ -111,7 +111,7 @@ class CommandPalette(QDialog):
         for command in islice(matching(self._commands, typed), _MOST_SHOWN):
             item = QListWidgetItem(theme.icon(command.icon, theme.current().muted), command.title)
             item.setData(Qt.ItemDataRole.AccessibleDescriptionRole, command.hint)
-            item.setSizeHint(QSize(0, _ROW_PX))
+            item.setSizeHint(QSize(0, max(_ROW_PX, self.list.fontMetrics().height() + _ROW_PADDING_PX)))
             item.setData(Qt.ItemDataRole.UserRole, command)
             self.list.addItem(item)
         self.list.setCurrentRow(0)

@@ -43,6 +43,9 @@ class Notices(QObject):
         models.library.check_finished.connect(self._on_check_finished)
 
     def tell(self, severity: str, sentence: str, way_out: str) -> None:
+        if self._end and self._bar.is_offering and self._bar.sentence == self._end:
+            # Whatever else is wished fails as long as there is no engine; the way to one must stay.
+            return
         self._bar.show_message(cast("Severity", severity), sentence, way_out)
 
     def _on_problem(self, sentence: str) -> None:

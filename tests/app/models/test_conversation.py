@@ -60,6 +60,8 @@ def test_an_answer_knows_whether_files_were_still_being_read(client, store):
         turn_id = model.turns[-1].turn_id
         client.tell(finished(turn_id))
         assert model.turn(turn_id).was_reading is expected
+    # What was said of the first is still said when the second has been asked.
+    assert [turn.was_reading for turn in model.turns] == [True, False]
     # It is not stored: what is opened later is as it is then.
     desk.model.open(model.conversation_id)
     assert [turn.was_reading for turn in desk.model.turns] == [False, False]

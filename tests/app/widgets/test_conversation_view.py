@@ -10,6 +10,7 @@ from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from app import theme
 from app.models.standings import HERE, Standing
 from app.widgets.conversation_view import MAX_TURN_WIDGETS, ConversationView
 from app.widgets.turn_sentences import scope_sentence, timing_sentence
@@ -55,6 +56,25 @@ def test_a_long_conversation_begins_with_its_newest_turns_and_never_has_more_tha
     scroll_to(view, "top", lambda: shown(view)[0] == "t0")
     assert len(view.turn_views()) == MAX_TURN_WIDGETS
     scroll_to(view, "bottom", lambda: shown(view)[-1] == "t119")
+
+
+def test_larger_text_is_shown_whole(view):
+    look = theme.appearance()
+    look.choose("light")
+    text = "A paragraph with some words in it. " * 20 + "\n\n```python\nx = 1\ny = 2\n```"
+    view.show_turns([replace(turn(1, text=text), question="What notice applies to the lease? " * 8)])
+    settle()
+    (widget,) = view.turn_views()
+    parts = (widget.bubble, *widget.markdown.block_views())
+    before = [part.height() for part in parts]
+    look.choose("light", 2.0)
+    settle()
+    prose = parts[1]
+    assert prose.height() >= prose.document().size().height()
+    assert all(part.height() > 1.3 * height for part, height in zip(parts, before, strict=True))
+    look.choose("light")
+    settle()
+    assert [part.height() for part in parts] == before
 
 
 def test_turns_that_do_not_fill_a_tall_window_are_joined_by_older_ones(view, qtbot):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
@@ -88,6 +89,36 @@ def test_citations_are_links_but_link_texts_and_code_are_not():
     assert 'href="cite:12"' in block.content
     assert 'cite:1"' not in block.content
     assert "cite:3" not in block.content
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("so [1, 2].", [1, 2]),
+        ("both [2; 3]", [2, 3]),
+        ("两者都是【3】。", [3]),
+        ("one [1][2]", [1, 2]),
+        ("a 【x】[z]", []),
+    ],
+)
+def test_each_number_that_models_write_is_a_citation(text, numbers):
+    (block,) = whole(text)
+    assert [int(number) for number in re.findall(r'href="cite:(\d+)"', block.content)] == numbers
+
+
+def test_what_a_passage_says_is_no_definition_of_a_link():
+    (block,) = whole("[1]: 1,200\n[2]: lease.pdf\n")
+    assert "1,200" in block.content
+    assert 'href="cite:2"' in block.content
+
+
+def test_a_number_that_no_passage_has_is_shown_as_it_stands():
+    stream = MarkdownStream()
+    stream.num_passages = 2
+    stream.append("yes [2], no [9], [1, 7] and 【0】")
+    (block,) = stream.blocks
+    assert re.findall(r"cite:(\d+)", block.content) == ["2", "1"]
+    assert all(number in block.content for number in ("[9]", "[7]", "【0】"))
 
 
 @pytest.mark.parametrize("target", ["javascript:alert(1)", "file:///etc/passwd", "data:text/html,x"])

@@ -32,6 +32,14 @@ def test_the_details_say_when_it_was_looked_again(qtbot, offsets, words):
     assert widget.scope.toolTip() == "\n".join(part for part in ("Written by tiny", words) if part)
 
 
+def test_a_citation_without_a_passage_is_no_chip(qtbot):
+    widget = TurnWidget(turn(1, text="So it is [1], and [7].", passages=(passage(1),)))
+    qtbot.addWidget(widget)
+    (block,) = widget.markdown.block_views()
+    assert "cite:1" in block.toHtml()
+    assert "cite:7" not in block.toHtml()
+
+
 def test_the_line_under_an_answer_fits_a_narrow_window_beside_branches(qtbot):
     many = Scope(1_200, 21_200, 3_000)
     widget = TurnWidget(turn(1, passages=(passage(1),), scope=many, branch_index=1, num_branches=2))

@@ -392,8 +392,11 @@ def test_a_dead_engine_is_told_and_the_words_leave_once_it_is_back(window, clien
     qtbot.waitUntil(lambda: not window.message_bar.isVisible())
 
 
-def test_an_engine_that_gave_up_can_be_started_carefully(window, client):
+def test_an_engine_that_gave_up_can_be_started_carefully(window, models, client):
     client.give_up("The engine ended three times.")
+    # Whatever is tried meanwhile fails, which must not take the way out from the bar.
+    models.library.request_failed.emit("The engine is not running.", "")
+    assert window.message_bar.sentence == "The engine ended three times."
     window.message_bar._button.click()
     assert client.starts == ["start_carefully"]
 
@@ -601,6 +604,20 @@ def test_each_chat_that_was_deleted_can_be_brought_back_the_last_one_first(windo
     undo.button.click()
     assert chats.list.model().rowCount() == 3
     assert not undo.isVisible()
+
+
+def test_whoever_deletes_the_open_chat_by_the_keyboard_is_at_the_next_one(window, models, client):
+    for question in ("First?", "Second?", "Third?"):
+        models.conversation.new_chat()
+        finish(client, ask(models, client, question))
+    chats = window.chats
+    chats.list.setFocus()
+    assert chats.list.currentIndex().data() == models.conversation.title == "Third?"
+    QTest.keyClick(chats.list, Qt.Key.Key_Delete)
+    assert models.conversation.turns == []
+    assert chats.list.currentIndex().data() == "Second?"
+    QTest.keyClick(chats.list, Qt.Key.Key_Delete)
+    assert chats.list.model().rowCount() == 1
 
 
 def test_the_open_chat_is_marked_again_when_the_keyboard_leaves_the_list(window, models, client):
