@@ -94,14 +94,6 @@ class PassagesFound:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptMade:
-    """What is read for a question, in tokens; known before it has room."""
-
-    question_id: str
-    prompt_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
 class TokensGenerated:
     """The next piece of text; whole characters only."""
 
@@ -225,7 +217,6 @@ Event = (
     | LibraryChanged
     | AnswerStateChanged
     | PassagesFound
-    | PromptMade
     | TokensGenerated
     | EvidenceRefreshed
     | PassagesRecalled

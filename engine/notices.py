@@ -28,8 +28,6 @@ def notice_of(event: events.Event) -> protocol.Notice | None:
             return protocol.Measuring(done=done, total=total)
         case events.MemoryChanged() | events.PlacementSettled() | events.MemoryShort() | events.ModelSwitched():
             return None
-        case events.PromptMade():
-            return None
         case _:
             return _answer_notice(event)
 

@@ -13,7 +13,7 @@ from datetime import date
 
 from engine.core import Evidence, Passage, Priority, Question, SamplingParams
 from engine.errors import GenerationError, RagdollError
-from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, PromptMade, Publish
+from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, Publish
 from engine.generation.answering import Answering
 from engine.generation.commands import Task
 from engine.generation.conversation import documents_in_transcript, turns_of_transcript
@@ -110,7 +110,6 @@ class UnderWay:
             # Last of all that can fail: the loop has nothing that nobody waits for.
             loaded.loop.submit(answering.request)
         self._answering[question.question_id] = answering
-        self._publish(PromptMade(question.question_id, prompt.num_tokens))
         self.num_moves += 1
         self._hot.note(prompt, loaded.speaker)
 

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, AnswerStateChanged, Event, PromptMade
+from engine.events import AnswerCancelled, AnswerFailed, AnswerFinished, AnswerStateChanged, Event
 from engine.memory.demand import Backlog
 from engine.metrics import Timings
 
@@ -23,9 +23,7 @@ _OF_LATE, _CAME_LAST, _OVERLAPPING = 16, 4, 2
 # Nobody has asked for so long: whoever asks next may be alone.
 QUIET_SECONDS = 60.0
 # A plan is not made anew for less.
-_REFILL_DIGITS, _LENGTH_STEP = 1, 64
-# Whoever is asked beside another.
-_SEVERAL = 2
+_REFILL_DIGITS = 1
 # Whatever was seen, others may follow; and it counts as much when all are through as when each is on the average. Of
 # ways with the same mean, which are many where nobody follows, some are through much later: nine questions took 50 s
 # nine at a time and 74 s by threes.
@@ -40,7 +38,6 @@ class BacklogWatch:
     ) -> None:
         self._on_change, self._clock = on_change, clock
         self._runs: dict[str, bool] = {}
-        self._prompts: dict[str, int] = {}
         self._known, self._num_known = Backlog(), 0
         self._lengths, self._came_beside = deque[int](maxlen=_OF_LATE), deque[bool](maxlen=_CAME_LAST)
         # Of questions that have ended, the share that others took the place of; those that have come since one ended.
@@ -49,12 +46,6 @@ class BacklogWatch:
 
     def note(self, event: Event) -> None:
         """Takes in what has happened; events of no question are passed over."""
-        if isinstance(event, PromptMade):
-            with self._lock:
-                if event.question_id in self._runs:
-                    self._prompts[event.question_id] = event.prompt_tokens
-            # That it is written, or that it has ended, comes next.
-            return
         if isinstance(event, AnswerStateChanged):
             is_news = self._note_state(event.question_id, event.state in _RUNNING)
         elif isinstance(event, AnswerFinished | AnswerCancelled | AnswerFailed):
@@ -71,24 +62,13 @@ class BacklogWatch:
             return Backlog(
                 len(self._runs) - running,
                 running,
-                max(known.prompt_tokens, self._prompt_tokens_in_hand()),
+                known.prompt_tokens,
                 known.answer_tokens,
                 known.cached_share,
                 max(LEAST_REFILL, round(self._refill, _REFILL_DIGITS)),
                 max(self._lengths, default=0),
                 sum(self._came_beside) >= _OVERLAPPING,
             )
-
-    def _prompt_tokens_in_hand(self) -> int:
-        """Of a prompt, on the average, where several are asked for; what was not made yet is as long as others were.
-
-        Room that is planned for shorter ones has some wait until the others have ended, and be written by themselves.
-        """
-        num_asked = len(self._runs)
-        if num_asked < _SEVERAL:
-            return 0
-        total = sum(self._prompts.values()) + (num_asked - len(self._prompts)) * self._known.prompt_tokens
-        return total // num_asked // _LENGTH_STEP * _LENGTH_STEP
 
     def _learn(self, timings: Timings) -> None:
         """An answer of quotes alone says nothing."""
@@ -118,7 +98,6 @@ class BacklogWatch:
             if isinstance(event, AnswerFinished):
                 self._learn(event.timings)
             was_known = self._runs.pop(event.question_id, None) is not None
-            self._prompts.pop(event.question_id, None)
             if was_known:
                 self._refill = _towards(self._refill, min(1, self._num_come), _LEARNING_RATE)
                 self._num_come, self._ended_at = 0, self._clock()

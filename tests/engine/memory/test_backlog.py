@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.core import Answer, Scope
-from engine.events import AnswerCancelled, AnswerFinished, AnswerStateChanged, LibraryChanged, PromptMade
+from engine.events import AnswerCancelled, AnswerFinished, AnswerStateChanged, LibraryChanged
 from engine.memory.backlog import LEAST_REFILL, QUIET_SECONDS, BacklogWatch
 from engine.memory.demand import Backlog
 from engine.metrics import Timings
@@ -52,34 +52,6 @@ def test_others_that_take_the_place_of_those_that_end_are_expected_to_go_on_comi
     now += QUIET_SECONDS + 1.0
     watch.note(AnswerStateChanged("later", "queued"))
     assert watch.now().refill == LEAST_REFILL
-
-
-def test_where_several_are_asked_the_lengths_of_their_own_prompts_count():
-    watch = BacklogWatch()
-    for number in range(30):
-        watch.note(AnswerStateChanged(f"{number}", "queued"))
-        watch.note(finished(f"{number}", 448, 96))
-    usual = watch.now().prompt_tokens
-    assert 448 <= usual < 460
-    for question_id in "abc":
-        watch.note(AnswerStateChanged(question_id, "queued"))
-    watch.note(PromptMade("a", 1200))
-    # The others are as long as those before, for all that is known.
-    assert watch.now().prompt_tokens == (1200 + 2 * usual) // 3 // 64 * 64
-    watch.note(PromptMade("b", 900))
-    watch.note(PromptMade("c", 900))
-    assert watch.now().prompt_tokens == 960
-    watch.note(finished("a", 1200, 96))
-    watch.note(AnswerCancelled("b"))
-    # One alone tells how long it is, not the next one.
-    usual = watch.now().prompt_tokens
-    assert 448 < usual < 640
-    watch.note(AnswerStateChanged("d", "queued"))
-    watch.note(PromptMade("d", 20))
-    watch.note(PromptMade("c", 20))
-    assert watch.now().prompt_tokens == usual
-    watch.note(PromptMade("gone", 9000))
-    assert watch.now().prompt_tokens == usual
 
 
 def test_the_longest_of_late_is_known_and_forgotten_after_many_shorter_ones():
