@@ -125,7 +125,9 @@ def _parser() -> MarkdownIt:
     # Imported at the first answer, not at the first paint.
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
+    # Models begin a line where they want one: a list of sources, an address, a poem.
+    options = {"html": False, "linkify": False, "breaks": True}
+    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     # "[1]: 1,200" is what the first passage says, and no definition of a link, of which nothing would be shown.
     parser.disable("reference")
     for opener in _OPENERS:

@@ -108,8 +108,9 @@ def test_each_number_that_models_write_is_a_citation(text, numbers):
 
 def test_what_a_passage_says_is_no_definition_of_a_link():
     (block,) = whole("[1]: 1,200\n[2]: lease.pdf\n")
-    assert "1,200" in block.content
-    assert 'href="cite:2"' in block.content
+    first, second = block.content.split("<br />")
+    assert "1,200" in first
+    assert 'href="cite:2"' in second
 
 
 def test_a_number_that_no_passage_has_is_shown_as_it_stands():
