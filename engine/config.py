@@ -243,8 +243,17 @@ class Home:
             self.library.mkdir(parents=True, exist_ok=True)
             for folder in (self.data, self.config, self.cache, self.logs, self.runtime):
                 folder.mkdir(parents=True, exist_ok=True)
-                if not (folder / IGNORE_FILE).exists():
-                    (folder / IGNORE_FILE).write_text("*\n", encoding="utf-8")
+                _leave_out(folder)
+
+
+def _leave_out(folder: Path) -> None:
+    try:
+        if not (folder / IGNORE_FILE).exists():
+            write_atomically(folder / IGNORE_FILE, b"*\n")
+    except OSError as error:
+        # One where we may not write has to do as it is.
+        if is_disk_full(error):
+            raise
 
 
 class SettingsStore:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
 
 from app.engine_client import deaths
 from app.engine_client.deaths import Death, Record
@@ -27,6 +27,11 @@ log = logging.getLogger(__name__)
 State = Literal["starting", "ready", "restarting", "failed", "stopped"]
 CAREFUL_ARGUMENT = "--careful"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def no_engine_sentence() -> str:
+    """Why a wish failed that came when there was no engine."""
+    return QCoreApplication.translate("EngineClient", "The engine is not running.")
 
 
 class EngineClient(QObject):
@@ -281,7 +286,7 @@ class EngineClient(QObject):
 
     def _fail_waiting(self) -> None:
         if self.state == "failed":
-            self._exchange.fail_all(self.tr("The engine is not running."))
+            self._exchange.fail_all(no_engine_sentence())
 
     # --- what is told ---
 

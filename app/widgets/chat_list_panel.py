@@ -159,9 +159,10 @@ class ChatListPanel(QWidget):
 
     def show_current(self, conversation_id: str) -> None:
         """Marks the chat that is open; "" marks none."""
-        self._current = conversation_id
-        if not conversation_id and self.list.hasFocus():
-            # The open chat was deleted by the keyboard, which is at the next one by now.
+        before, self._current = self._current, conversation_id
+        is_deleted = bool(before) and self._chats is not None and self._chats.row_of(before) is None
+        if not conversation_id and is_deleted and self.list.hasFocus():
+            # By the keyboard, which is at the next one by now.
             return
         row = self._chats.row_of(conversation_id) if self._chats is not None else None
         index = QModelIndex() if row is None else self.list.model().index(row, 0)

@@ -50,6 +50,7 @@ class MarkdownStream:
 
     def __init__(self) -> None:
         self.num_passages: int | None = None
+        self._parsed_for: int | None = None
         self._text = ""
         self._sealed_chars = 0
         self._sealed: list[Block] = []
@@ -73,9 +74,10 @@ class MarkdownStream:
 
     def replace(self, text: str) -> int:
         """Takes a whole text; returns the index of the first block that may differ from before."""
-        if text.startswith(self._text):
+        if text.startswith(self._text) and self._parsed_for == self.num_passages:
             return self.append(text[len(self._text) :])
         self._text, self._sealed_chars, self._sealed, self._tail = "", 0, [], []
+        self._parsed_for = self.num_passages
         self.append(text)
         return 0
 

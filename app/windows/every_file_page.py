@@ -163,6 +163,7 @@ class EveryFilePage(Page):
         if view is None or not view.passages:
             self.side.hide()
         if view is not None:
+            self.answer.set_num_passages(len(view.passages))
             self.answer.show_text(self._model.answer(view) or self.tr("No answer yet."))
 
     def _on_row_changed(self, row: int) -> None:

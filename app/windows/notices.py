@@ -44,7 +44,11 @@ class Notices(QObject):
 
     def tell(self, severity: str, sentence: str, way_out: str) -> None:
         if self._end and self._bar.is_offering and self._bar.sentence == self._end:
-            # Whatever else is wished fails as long as there is no engine; the way to one must stay.
+            # Imported once there is an engine to miss, not at the first paint.
+            from app.engine_client.client import no_engine_sentence
+
+            # The way to an engine must stay. What is wished meanwhile fails for want of one, which is told already.
+            self._later = self._later if sentence == no_engine_sentence() else sentence
             return
         self._bar.show_message(cast("Severity", severity), sentence, way_out)
 

@@ -62,9 +62,14 @@ def absence(root: Root, scan: Scan, known: Sequence[Document]) -> str:
         return scan.absence
     if scan.is_folder != root.is_folder:
         return f"Where a {'folder' if root.is_folder else 'file'} was, there is something else now."
-    if not scan.files and any(not reason for reason in _hidden(known, scan.problems)):
+    reasons = _hidden(known, scan.problems)
+    # What lies on a drive of its own says nothing of the folder.
+    judged = [document for document, reason in zip(known, reasons, strict=True) if not reason]
+    if not scan.files and judged:
         return "The folder is empty though it had documents; perhaps its drive is not connected."
-    if scan.device != root.device and not _is_recognised(scan, known):
+    if scan.device != root.device and not scan.files and reasons:
+        return reasons[0]
+    if scan.device != root.device and not _is_recognised(scan, judged):
         return "Another drive is in this folder's place."
     return ""
 

@@ -53,7 +53,10 @@ def find_in_roots(catalog: Catalog, roots: Sequence[Root], scans: Mapping[str, S
     """Compares looks at whole roots with what is known of them."""
     below = catalog.documents_below(dict.fromkeys(root.path for root in roots))
     seen_mounts = catalog.mounts()
-    scans = {path: with_known(look, seen_mounts) for path, look in scans.items()}
+    scans = {
+        path: with_known(look, seen_mounts, (document.path for document in below.get(path, ())))
+        for path, look in scans.items()
+    }
     absences = {root.root_id: absence(root, scans[root.path], below[root.path]) for root in roots}
     present = [root for root in roots if not absences[root.root_id]]
     looks = [scans[path] for path in dict.fromkeys(root.path for root in present)]
@@ -101,7 +104,8 @@ def find_in_places(catalog: Catalog, looks: Looks) -> Finding:
     """Compares looks at single places with what is known of these."""
     known = once(chain.from_iterable(catalog.documents_below(looks.scans).values()))
     seen_mounts = catalog.mounts()
-    seen = [with_known(look, seen_mounts) for of_path in looks.scans.values() for look in of_path]
+    paths = [document.path for document in known]
+    seen = [with_known(look, seen_mounts, paths) for of_path in looks.scans.values() for look in of_path]
     difference = diff({file.path: file for look in seen for file in look.files}.values(), known)
     # Something happened to just this file, so its content is looked at whatever its size and time say: two files
     # of one size and age may have swapped their names.

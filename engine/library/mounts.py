@@ -12,20 +12,20 @@ from engine.library.scanner import Scan, ScanProblem
 AWAY = "Its drive is not connected."
 
 
-def with_known(look: Scan, mounts: Iterable[str]) -> Scan:
-    """The look with what it cannot see: the drives on these `mounts` that are away now, at it, above or below it."""
+def with_known(look: Scan, mounts: Iterable[str], known: Iterable[str]) -> Scan:
+    """The look with what it cannot see: the drives on these `mounts` that are away now, at it, above or below it.
+
+    `known` are the paths of the documents where was looked.
+    """
     near = [path for path in mounts if is_below(path, look.path) or is_below(look.path, path)]
-    away = [path for path in near if not is_there(path, [file.path for file in look.files])]
-    if not away:
+    if not near:
         return look
+    found, known = {file.path for file in look.files}, list(known)
+    away = [path for path in near if not (os.path.ismount(path) or is_a_folder_now(path, known, found))]
     return replace(look, problems=(*look.problems, *(ScanProblem(path, AWAY, hides_files=True) for path in away)))
 
 
-def is_there(mount: str, found: Iterable[str]) -> bool:
-    """Whether a drive is mounted, or lies as a folder of its own where one was: some file was found in it."""
-    return os.path.ismount(mount) or any(is_below(path, mount) for path in found)
-
-
-def ended(mounts: Iterable[str], found: Collection[str]) -> list[str]:
-    """Those of the mounts at which no drive is any more, but a folder with files."""
-    return [path for path in mounts if is_there(path, found) and not os.path.ismount(path)]
+def is_a_folder_now(mount: str, known: Iterable[str], found: Collection[str]) -> bool:
+    """Whether most of the documents on a drive lie in a folder in its place; one stray file says nothing."""
+    there = [path in found for path in known if is_below(path, mount)]
+    return 2 * sum(there) >= len(there)

@@ -150,14 +150,16 @@ def is_surely_gone(root: Root) -> bool:
 
 
 def renamed_folder(path: str, place: str) -> tuple[str, str] | None:
-    """The folder that has another path now, and that, where a file lies in it as before; None where it does not."""
+    """The outermost folder that is not where it was, and its new path, where a file lies in it as before."""
+    found = None
     before, after = path.split(os.sep), place.split(os.sep)
-    if before[-1] != after[-1]:
-        return None
-    while before[-1:] == after[-1:] and before != after:
+    while before[-1:] == after[-1:] and len(before) > 1 and len(after) > 1:
         before.pop()
         after.pop()
-    return os.sep.join(before), os.sep.join(after)
+        folder = os.sep.join(before)
+        if folder and not os.path.lexists(folder):
+            found = folder, os.sep.join(after)
+    return found
 
 
 def new_place(root: Root, moves: Iterable[Move]) -> str | None:

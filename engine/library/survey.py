@@ -15,7 +15,7 @@ from engine.catalog import GONE_AT_ONCE, KEPT, Catalog, Root
 from engine.core import Document
 from engine.library.changes import is_below, judge_missing
 from engine.library.findings import Finding, Looks, find_in_places, find_in_roots, look_at_places, once
-from engine.library.mounts import ended
+from engine.library.mounts import is_a_folder_now
 from engine.library.moves import Move, find_moves, is_surely_gone, new_place, renamed_folder
 from engine.library.scanner import Scan, ScanProblem, scan
 
@@ -111,10 +111,9 @@ def _record(catalog: Catalog, finding: Finding, moves: Sequence[Move], retry: bo
 def _move_exclusions(catalog: Catalog, moves: Sequence[Move]) -> None:
     """What was removed from the library stays out of it when a folder above it gets another name."""
     excluded = sorted(catalog.exclusions()) if moves else []
-    renamed = {renamed_folder(was.path, file.path) for was, file in moves} if excluded else set()
-    gone = [pair for pair in renamed if pair is not None and not os.path.lexists(pair[0])]
+    renamed = {renamed_folder(was.path, file.path) for was, file in moves} - {None} if excluded else set()
     for path in excluded:
-        places = [place + path[len(folder) :] for folder, place in gone if is_below(path, folder)]
+        places = {place + path[len(folder) :] for folder, place in filter(None, renamed) if is_below(path, folder)}
         # At another place with a file of that name there may be another file.
         there = [place for place in places if os.path.lexists(place) and not catalog.documents_under(place)]
         if len(there) == 1:
@@ -122,9 +121,10 @@ def _move_exclusions(catalog: Catalog, moves: Sequence[Move]) -> None:
 
 
 def _note_mounts(catalog: Catalog, finding: Finding) -> None:
-    known = catalog.mounts()
+    known, here = catalog.mounts(), {one.path for one in finding.unchanged} | {one.path for one, _ in finding.changed}
     new = set(finding.mounts).difference(known)
-    over = ended(known, [file.path for file in finding.new] + [one.path for one in finding.unchanged]) if known else []
+    below = catalog.documents_below(path for path in known if not os.path.ismount(path))
+    over = [path for path, on_it in below.items() if on_it and is_a_folder_now(path, (one.path for one in on_it), here)]
     if new or over:
         catalog.note_mounts(sorted(new), over)
 

@@ -231,6 +231,7 @@ def test_nothing_in_our_own_folders_is_a_document(tmp_path: Path):
     for file in (home.library / "catalog.sqlite", home.logs / "engine.log", home.cache / "ocr" / "page.gz"):
         assert ignored_below(str(tmp_path), str(file), is_folder=False)
     assert not ignored_below(str(tmp_path), str(tmp_path / "stick" / "mine.md"), is_folder=False)
+    assert not [*home.logs.glob(f".{IGNORE_FILE}*")]
     # What somebody wrote there stays.
     (home.logs / IGNORE_FILE).write_text("!*.log\n")
     home.create()

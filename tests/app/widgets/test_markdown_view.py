@@ -47,6 +47,15 @@ def test_tokens_are_gathered_before_they_are_shown(view, qtbot):
     assert "word word" in view.block_views()[0].toPlainText()
 
 
+def test_the_numbers_of_another_text_are_its_own(view):
+    view.set_num_passages(3)
+    view.show_text("First [3].\n\nThen")
+    assert "cite:3" in view.block_views()[0].toHtml()
+    view.set_num_passages(1)
+    view.show_text("First [3].\n\nThen more")
+    assert "cite:3" not in view.block_views()[0].toHtml()
+
+
 def test_a_paragraph_that_becomes_a_table_becomes_another_look(view):
     view.append("| a | b |\n")
     view.finish()

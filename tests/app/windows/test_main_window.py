@@ -397,8 +397,13 @@ def test_an_engine_that_gave_up_can_be_started_carefully(window, models, client)
     # Whatever is tried meanwhile fails, which must not take the way out from the bar.
     models.library.request_failed.emit("The engine is not running.", "")
     assert window.message_bar.sentence == "The engine ended three times."
+    # What has another reason is told afterwards.
+    models.conversation.store_failed.emit("The disk is full.", "Make room.")
+    models.library.request_failed.emit("The engine is not running.", "")
+    assert window.message_bar.sentence == "The engine ended three times."
     window.message_bar._button.click()
     assert client.starts == ["start_carefully"]
+    assert window.message_bar.sentence == "The disk is full."
 
 
 def test_an_engine_that_was_started_carefully_loads_no_model_until_one_is_chosen(window, models, client):
@@ -618,6 +623,13 @@ def test_whoever_deletes_the_open_chat_by_the_keyboard_is_at_the_next_one(window
     assert chats.list.currentIndex().data() == "Second?"
     QTest.keyClick(chats.list, Qt.Key.Key_Delete)
     assert chats.list.model().rowCount() == 1
+
+
+def test_a_new_chat_is_no_chat_of_the_list(window, models, client):
+    finish(client, ask(models, client, "First?"))
+    window.chats.list.setFocus()
+    QTest.keyClick(window, Qt.Key.Key_N, CTRL)
+    assert not window.chats.list.currentIndex().isValid()
 
 
 def test_the_open_chat_is_marked_again_when_the_keyboard_leaves_the_list(window, models, client):

@@ -76,6 +76,15 @@ def test_the_same_drive_under_another_number_is_recognised_also_where_its_files_
     assert absence(ROOT, Scan("/d", edited, device=8), documents(4)) == ""
 
 
+def test_what_lies_on_a_drive_of_its_own_that_is_away_says_nothing_of_the_folder() -> None:
+    away = [ScanProblem("/d/vault", "Its drive is not connected.", hides_files=True)]
+    known = [*documents(4), *(document(10 + number, f"/d/vault/{number}") for number in range(20))]
+    here = Scan("/d", tuple(file(f"/d/{number}") for number in range(4)), tuple(away), device=8)
+
+    assert absence(ROOT, here, known) == ""
+    assert absence(ROOT, Scan("/d", problems=tuple(away), device=8), known[4:]) == "Its drive is not connected."
+
+
 def test_a_file_in_a_folders_place_is_absence() -> None:
     assert "something else" in absence(ROOT, Scan("/d", (file("/d"),), is_folder=False, device=7), documents(1))
 
