@@ -48,7 +48,8 @@ class Notices(QObject):
             from app.engine_client.client import no_engine_sentence
 
             # The way to an engine must stay. What is wished meanwhile fails for want of one, which is told already.
-            self._later = self._later if sentence == no_engine_sentence() else sentence
+            if sentence != no_engine_sentence():
+                self._later = sentence
             return
         self._bar.show_message(cast("Severity", severity), sentence, way_out)
 

@@ -316,11 +316,10 @@ class _Collections:
                 self._files.setdefault(os.fsencode(root.path), []).append((place, root.collection))
 
     def of(self, path: bytes) -> tuple[str, ...]:
-        found = [name for first, last, _, name in self._folders if first <= path < last]
+        found = [(place, name) for first, last, place, name in self._folders if first <= path < last]
         if path in self._files:
-            above = [(place, name) for first, last, place, name in self._folders if first <= path < last]
-            found = [name for _, name in sorted((*above, *self._files[path]))]
-        return tuple(dict.fromkeys(found))
+            found = sorted((*found, *self._files[path]))
+        return tuple(dict.fromkeys([name for _, name in found]))
 
 
 def _document(row: sqlite3.Row, collections: _Collections) -> Document:

@@ -123,7 +123,9 @@ def _move_exclusions(catalog: Catalog, moves: Sequence[Move]) -> None:
 def _note_mounts(catalog: Catalog, finding: Finding) -> None:
     known, here = catalog.mounts(), {one.path for one in finding.unchanged} | {one.path for one, _ in finding.changed}
     new = set(finding.mounts).difference(known)
-    below = catalog.documents_below(path for path in known if not os.path.ismount(path))
+    # A closed vault may hold many documents: nothing is asked of them unless some lie there all the same.
+    doubtful = [path for path in known if not os.path.ismount(path) and any(is_below(one, path) for one in here)]
+    below = catalog.documents_below(doubtful)
     over = [path for path, on_it in below.items() if on_it and is_a_folder_now(path, (one.path for one in on_it), here)]
     if new or over:
         catalog.note_mounts(sorted(new), over)

@@ -80,12 +80,21 @@ def test_the_answer_of_a_row_is_read_and_its_citation_opens_the_page(page, clien
     assert page.answer.text == "No answer yet."
     client.tell(finished(first, "In **May** [1].", passages=(passage(3, document="/docs/a.pdf", place="page 4"),)))
     assert page.answer.text == "In **May** [1]."
+    assert "cite:1" in page.answer.block_views()[0].toHtml()
     assert not page.side.isVisible()
     page.answer.citation_clicked.emit(1)
     assert page.side.isVisible()
     assert client.asked(protocol.PAGE)[-1].page == 4
     page.table.selectRow(1)
     assert not page.side.isVisible()
+
+
+def test_numbers_that_no_passage_of_a_row_has_are_shown_as_they_stand(page, client, qtbot) -> None:
+    first, _ = ask_all(page, client, qtbot)
+    page.table.selectRow(0)
+    client.tell(finished(first, "Values [10, 20] of [2024].", passages=(passage(3, document="/docs/a.pdf"),)))
+    (block,) = page.answer.block_views()
+    assert block.toPlainText() == "Values [10, 20] of [2024]."
 
 
 def test_a_source_whose_file_has_left_the_library_says_so(page, client, qtbot) -> None:
