@@ -28,6 +28,7 @@ RagdollError
 └── GenerationError
     ├── PromptTooLong        question and instructions alone do not fit the context
     ├── NoCells              no KV cell is free
+    ├── WeightsChanged       the file that layers are read from is another by now; the model has to be loaded anew
     └── DecodeFailed
         ├── NoRoomToCompute  an allocation failed in the middle of it; with less it may succeed
         └── WeightsNotRead   a layer could not be read from the disk in time; the step can be repeated
@@ -199,6 +200,10 @@ class NoCells(GenerationError):
 
 class DecodeFailed(GenerationError):
     """`llama_decode` failed; the sequence was trimmed to its last good position."""
+
+
+class WeightsChanged(GenerationError):
+    """The file that layers are read from was changed in its place: with these and those nothing can be computed."""
 
 
 class NoRoomToCompute(DecodeFailed):

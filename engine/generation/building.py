@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.closing import close_all
-from engine.errors import DecodeFailed, ModelLoadFailed, NoRoomToLoad, WeightsNotRead
+from engine.errors import DecodeFailed, ModelLoadFailed, NoRoomToLoad, WeightsChanged, WeightsNotRead
 from engine.generation.beam import Beams
 from engine.generation.cache_files import CacheFiles
 from engine.generation.cells import Cells
@@ -179,7 +179,7 @@ def _try_out(model: Model, context: Context) -> None:
             # As the step loop does: a disk may fail once.
             context.clear()
             (row,) = context.decode(first)
-    except WeightsNotRead as error:
+    except (WeightsNotRead, WeightsChanged) as error:
         raise ModelLoadFailed(f"{model.path.name} cannot be computed: {error.sentence}", error.way_out) from error
     except DecodeFailed as error:
         raise ModelLoadFailed(f"{model.path.name} cannot be computed: {error.sentence}", _WAY_OUT) from error

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core import KVType
-from engine.errors import DecodeFailed, ModelLoadFailed, NoCells, NoRoomToCompute, WeightsNotRead
+from engine.errors import DecodeFailed, ModelLoadFailed, NoCells, NoRoomToCompute, WeightsChanged, WeightsNotRead
 from engine.generation.model import Model, native_log
 from engine.generation.rows import Extent, Filling, cell_cost
 from engine.memory.heap import bytes_in_arenas
@@ -76,7 +76,7 @@ class Streaming(Protocol):
         """Makes sure that a pass can begin. Raises WeightsNotRead where it cannot."""
 
     def after_decode(self, is_computed: bool) -> None:
-        """A decode is over. Raises WeightsNotRead where it was computed with weights that were not there."""
+        """A decode is over. Raises WeightsNotRead where weights were not there, WeightsChanged where they are others."""
 
 
 class Context:
@@ -230,6 +230,7 @@ class Context:
         Raises:
             NoCells: So many cells are not free; nothing has changed.
             WeightsNotRead: A layer could not be read; else as DecodeFailed. The same batch may succeed.
+            WeightsChanged: The file that layers are read from is another by now; no batch will succeed.
             NoRoomToCompute: An allocation failed; else as DecodeFailed. A smaller context may have room.
             DecodeFailed: Anything else; finished ubatches may remain, and the caller trims every sequence back.
         """
@@ -243,7 +244,7 @@ class Context:
         if self._stream is not None:
             try:
                 self._stream.after_decode(result == 0)
-            except WeightsNotRead:
+            except (WeightsNotRead, WeightsChanged):
                 self._is_spoilt = True
                 raise
         if result == _NO_CELL_FREE:

@@ -24,6 +24,13 @@ _STATX_BYTES = 256
 DEFAULT_ALIGN = 4096
 
 
+class FileChanged(OSError):
+    """A file is not what it was when it was opened: what was read of it then and now belongs to two models."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.ESTALE, "the file was changed while it was in use")
+
+
 class WeightFiles(Protocol):
     """The files of a model, as the ring reads them; from several threads at a time."""
 
@@ -31,6 +38,7 @@ class WeightFiles(Protocol):
         """Fills the writable buffer `into` with the bytes from `offset` on of a file.
 
         Raises:
+            FileChanged: Somebody has written into the file, or cut it, since it was opened.
             OSError: They could not be read.
         """
 
@@ -55,12 +63,14 @@ class DirectFiles:
         self._descriptors: list[int] = []
         self._direct: list[int | None] = []
         self._refused: set[int] = set()
+        self._as_opened: list[tuple[int, int]] = []
         try:
             for path in paths:
                 self._descriptors.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
                 # Else a few bytes bring megabytes behind them into the cache.
                 os.posix_fadvise(self._descriptors[-1], 0, 0, os.POSIX_FADV_RANDOM)
                 self._direct.append(_open_direct(path))
+                self._as_opened.append(_state(self._descriptors[-1]))
         except OSError:
             self.close()
             raise
@@ -70,8 +80,11 @@ class DirectFiles:
         while view:
             count = self._read_some(part, offset, view)
             if count <= 0:
-                raise OSError(errno.ENODATA, "the file is shorter than it was")
+                raise FileChanged
             view, offset = view[count:], offset + count
+        # After it, so that nothing that was written before the read is missed.
+        if _state(self._descriptors[part]) != self._as_opened[part]:
+            raise FileChanged
 
     def read_buffered(self, part: int, offset: int, num_bytes: int) -> bytes:
         return os.pread(self._descriptors[part], num_bytes, offset)
@@ -101,6 +114,12 @@ class DirectFiles:
         count = os.preadv(self._descriptors[part], [view], offset)
         os.posix_fadvise(self._descriptors[part], offset, count, os.POSIX_FADV_DONTNEED)
         return count
+
+
+def _state(descriptor: int) -> tuple[int, int]:
+    """Size and time of the last change: both stay as they are unless somebody writes."""
+    status = os.fstat(descriptor)
+    return status.st_size, status.st_mtime_ns
 
 
 def _open_direct(path: Path) -> int | None:

@@ -8,7 +8,8 @@ is not pinned, as fast as the disk gives it (memory.md, section 3; the idea is F
 to llama.cpp).
 
 What it promises: logits are those of the whole model or none at all. A layer that could not be read, was not read in
-time, or was passed where nobody expected it makes `after_decode` raise, and the next decode tries again.
+time, or was passed where nobody expected it makes `after_decode` raise, and the next decode tries again. Where the file
+is another by then, no decode would be right any more: `WeightsChanged` is raised, and the model has to be loaded anew.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.closing import close_all
-from engine.errors import NotStreamable, WeightsNotRead
+from engine.errors import GenerationError, ModelLoadFailed, NotStreamable, WeightsChanged, WeightsNotRead
 from engine.generation.model import Model
 from engine.generation.weights.copied_file import CopiedFile
 from engine.generation.weights.cursor import Cursor
-from engine.generation.weights.direct_reads import DirectFiles, WeightFiles
+from engine.generation.weights.direct_reads import DirectFiles, FileChanged, WeightFiles
 from engine.generation.weights.homes import CHUNK_BYTES, EndProcess, Home, Homes, Place, Slot
 from engine.generation.weights.layer_leases import LayerLeases
 from engine.generation.weights.memory_map import end_process
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 
 # A disk that has fallen asleep takes about ten seconds to wake.
 PATIENCE_SECONDS = 30.0
+_DISK_WAY_OUT = "Look whether the disk is in order, then ask again."
 USUAL_DEPTHS = Depths()
 OpenFiles = Callable[[Sequence[Path]], WeightFiles]
 
@@ -106,7 +108,9 @@ class LayerStream:
             part: Of one of the streamed layers, what stays in memory, where stages are as planned.
 
         Raises:
-            NotStreamable: On this system, or with this model, or this file; the model is as it was.
+            NotStreamable: On this system, or with this model, or this file; the model is as it was, unless it was
+                `copied`.
+            ModelLoadFailed: The disk failed when parts of it had been taken out of memory already.
             ModelFileInvalid: A file of the model is gone or damaged.
         """
         self._ledger, self._options = ledger, options
@@ -170,6 +174,7 @@ class LayerStream:
 
         Raises:
             WeightsNotRead: The first layer cannot be read.
+            WeightsChanged: See the module.
         """
         try:
             self._go_on_moving()
@@ -180,7 +185,7 @@ class LayerStream:
         self._readers.begin(num_tokens)
         self._note_arrivals()
         if not self._cursor.begin():
-            raise self._failure()
+            raise _failure(self._readers.error)
 
     def after_decode(self, is_computed: bool = True) -> None:
         """A decode is over.
@@ -189,7 +194,7 @@ class LayerStream:
             is_computed: Whether llama.cpp says that it computed all of it.
 
         Raises:
-            WeightsNotRead: Its logits mean nothing, nor do the cells that it wrote.
+            WeightsNotRead, WeightsChanged: Its logits mean nothing, nor do the cells that it wrote.
         """
         self._num_passes += self._cursor.num_passes
         is_followed = not self._cursor.has_marks or self._cursor.num_passes > 0
@@ -198,7 +203,7 @@ class LayerStream:
             return
         self._readers.rewind()
         if is_computed:
-            raise self._failure()
+            raise _failure(self._readers.error)
 
     def retarget(self, streamed: Collection[int], num_slots: int, part: PinnedPart | None = None) -> None:
         """Gives layers other places, between decodes: a few now, and a few before each decode that follows.
@@ -264,6 +269,7 @@ class LayerStream:
 
         Raises:
             WeightsNotRead: The file cannot be read; another try may succeed.
+            WeightsChanged: See the module.
             NotStreamable: Something else lies where a layer should.
         """
         if not self._is_away:
@@ -274,10 +280,7 @@ class LayerStream:
         try:
             self._homes.fill_pinned()
         except OSError as error:
-            raise WeightsNotRead(
-                f"A part of the model could not be read from the disk: {error.strerror or error}.",
-                "Look whether the disk is in order, then ask again.",
-            ) from error
+            raise _failure(error) from error
         self._leases.show_fixed(self._homes.fixed_bytes)
         self._is_away = False
 
@@ -318,7 +321,11 @@ class LayerStream:
         try:
             self._homes.settle()
         except OSError as error:
-            raise NotStreamable(f"The model's file could not be read: {error.strerror or error}.") from error
+            sentence = f"The model's file could not be read: {error.strerror or error}."
+            if self._copied is None:
+                # There is empty memory where its weights were.
+                raise ModelLoadFailed(sentence, _DISK_WAY_OUT) from error
+            raise NotStreamable(sentence) from error
 
     def _at_home(self, streamed: Collection[int], part: PinnedPart | None) -> frozenset[int]:
         """The stages of layers that stay; of the one that stays in part, what has room in as many as were planned."""
@@ -385,13 +392,15 @@ class LayerStream:
                 self._leases.show(layer, self._bytes_of(at_home), "resident")
         self._cursor.watch(sorted((*self._read_stages, *self._loading)))
 
-    def _failure(self) -> WeightsNotRead:
-        error = self._readers.error
-        why = (error.strerror or str(error)) if error else "the disk did not answer in time"
-        return WeightsNotRead(
-            f"A part of the model could not be read from the disk: {why}.",
-            "Look whether the disk is in order, then ask again.",
+
+def _failure(error: OSError | None) -> GenerationError:
+    """Why a layer is not there; None: the disk did not answer in time."""
+    if isinstance(error, FileChanged):
+        return WeightsChanged(
+            "The model's file was changed while the model was in use, so it is loaded anew.", "Ask again."
         )
+    why = (error.strerror or str(error)) if error else "the disk did not answer in time"
+    return WeightsNotRead(f"A part of the model could not be read from the disk: {why}.", _DISK_WAY_OUT)
 
 
 def _homes(sources: Sources, options: Options) -> Homes:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.generation.weights import direct_reads
-from engine.generation.weights.direct_reads import DirectFiles
+from engine.generation.weights.direct_reads import DirectFiles, FileChanged
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="direct reads are Linux's")
 
@@ -71,8 +71,18 @@ def test_pages_are_read_through_the_cache_where_a_file_cannot_be_opened_for_dire
 
 def test_a_read_beyond_the_end_fails(path: Path) -> None:
     files = DirectFiles([path])
-    with pytest.raises(OSError, match="shorter than it was"):
+    with pytest.raises(FileChanged):
         read(files, 16 * PAGE, PAGE)
+    files.close()
+
+
+def test_what_was_written_since_the_file_was_opened_is_not_read(path: Path) -> None:
+    files = DirectFiles([path])
+    assert read(files, PAGE, PAGE) == path.read_bytes()[PAGE : 2 * PAGE]
+    with path.open("r+b") as stream:
+        stream.write(b"another model")
+    with pytest.raises(FileChanged, match="changed while it was in use"):
+        read(files, PAGE, PAGE)
     files.close()
 
 

@@ -14,7 +14,7 @@ from typing import NoReturn
 import llama_cpp.llama_cpp as llama
 import pytest
 
-from engine.errors import DecodeFailed, NotStreamable, WeightsNotRead
+from engine.errors import DecodeFailed, ModelLoadFailed, NotStreamable, WeightsChanged, WeightsNotRead
 from engine.generation.cells import Cells
 from engine.generation.context import Context
 from engine.generation.load_trials import LoadTrials
@@ -39,7 +39,11 @@ STREAMED = range(1, NUM_LAYERS)
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    return write_tiny_model(folder / "tiny.gguf", layers=NUM_LAYERS, dim=128, ff=352, never_ends=True)
+    return _written(folder / "tiny.gguf")
+
+
+def _written(path: Path, seed: int = 0) -> Path:
+    return write_tiny_model(path, layers=NUM_LAYERS, dim=128, ff=352, never_ends=True, seed=seed)
 
 
 @pytest.fixture(scope="module")
@@ -149,13 +153,26 @@ def test_a_file_that_was_cut_short_fails_in_a_sentence(path: Path, tmp_path: Pat
         # Only what is streamed: the embeddings are still mapped, and lie before the layers.
         with copy.open("r+b") as stream:
             stream.truncate(copy.stat().st_size // 2)
-        with pytest.raises(WeightsNotRead, match="shorter than it was"):
+        with pytest.raises(WeightsChanged, match="changed while the model was in use"):
+            model.step(0)
+
+
+def test_a_file_that_another_was_written_over_gives_no_token_of_both(path: Path, tmp_path: Path) -> None:
+    copy, other = tmp_path / "copy.gguf", _written(tmp_path / "other.gguf", seed=1)
+    copy.write_bytes(path.read_bytes())
+    assert other.stat().st_size == copy.stat().st_size
+    with opened(copy, STREAMED, 2) as model:
+        model.prefill()
+        with copy.open("r+b") as stream:
+            stream.write(other.read_bytes())
+        with pytest.raises(WeightsChanged, match="loaded anew"):
             model.step(0)
 
 
 def test_tensors_of_no_layer_that_cannot_be_read_are_told_before_anything_is_computed(path: Path, disk: Disk) -> None:
     disk.fails_from = 0
-    with pytest.raises(NotStreamable, match="Input/output error"):
+    # The model's own memory has been emptied by then, so it is of no use unstreamed either.
+    with pytest.raises(ModelLoadFailed, match="Input/output error"):
         StreamedModel(path, STREAMED, 2, watched(disk))
 
 
