@@ -96,10 +96,13 @@ def _without_layers(demand: Demand, backlog: Backlog, *, has_device: bool) -> It
 
 
 def _layer_counts(terms: Terms, room: Room, profile: Profile, frame: Frame) -> tuple[int, ...]:
-    """As many as fit; where the device is no faster than the processor, some shares of all, up to that."""
+    """As many as fit; where the device is no faster than the processor, some shares of all, up to that.
+
+    The same where a layer on the device takes the processor's memory: as many as fit would leave none for the others.
+    """
     most, wish = terms.most_on_device(frame, room.gpu_bytes), terms.demand.wishes.n_gpu_layers
     most = most if wish is None else min(most, wish)
-    if _is_faster(profile, terms):
+    if _is_faster(profile, terms) and not terms.device_shares_ram:
         return (most,)
     everything = terms.shape.num_layers + 1
     # The same for every budget: of more room, more of these can be had, and none is missed.

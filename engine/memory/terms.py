@@ -72,7 +72,7 @@ class Terms:
             device_shares_ram: What lies on them takes the machine's memory (eq 3 has eq 2's terms as well).
         """
         self.demand, self.shape, self._disk_room_bytes = demand, demand.shape, disk_room_bytes
-        self._num_devices, self._device_shares_ram = max(1, num_devices), device_shares_ram
+        self._num_devices, self.device_shares_ram = max(1, num_devices), device_shares_ram
         self._weights = _sums(self.shape.layer_bytes)
         self._cells = {kind: _sums(cell_bytes(self.shape, kind)) for kind in BYTES_OF_32}
         self._spreads: dict[int, Spread] = {}
@@ -198,7 +198,7 @@ class Terms:
         """Everything of ours in memory but the weights of the processor, resident partitions and kept KV."""
         embedder = 0 if frame.embedder_on_gpu else self.demand.embedder_bytes
         cells = self.ram_cell_bytes(frame) * frame.num_cells
-        on_device = self.device_bytes(frame) if self._device_shares_ram else 0
+        on_device = self.device_bytes(frame) if self.device_shares_ram else 0
         return self.fixed_ram_bytes + embedder + cells + self.workspace_ram_bytes(frame) + on_device
 
     def edge_bytes(self, frame: Frame, is_streaming: bool) -> int:

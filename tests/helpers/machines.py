@@ -76,6 +76,11 @@ def machine(gpu_gib: float, ram_gib: float, *, free_share: float = 0.85, process
     return Hardware(ram_bytes, int(ram_bytes * free_share), 1000 * GIB, 400 * GIB, process_bytes, devices)
 
 
+def sharing(hardware: Hardware) -> Hardware:
+    """The same, its devices' memory being the machine's, as that of integrated graphics is."""
+    return replace(hardware, devices=tuple(replace(device, shares_ram=True) for device in hardware.devices))
+
+
 def wanted(shape: ModelShape, **changes: object) -> Demand:
     """What a chat over a library of a few hundred thousand passages asks for."""
     values: dict[str, object] = {

@@ -24,7 +24,7 @@ from engine.memory.room import Room, room_of
 from engine.memory.terms import homes_of, split_of
 from engine.memory.wording import reworded
 from tests.helpers import machines
-from tests.helpers.machines import DESKTOP, GIB, MIB, MODELS, machine, wanted
+from tests.helpers.machines import DESKTOP, GIB, MIB, MODELS, machine, sharing, wanted
 
 THREE, EIGHT, THIRTY, SEVENTY = MODELS
 TIERS: tuple[Tier, ...] = ("gpu", "ram", "disk")
@@ -135,6 +135,31 @@ def test_a_larger_budget_never_predicts_a_slower_answer(tier: str, start: int):
             placement = plan(hardware, profile, backlog, replace(demand, budgets=budgets))
             latencies.append(placement.prediction.latency_s if placement.fits else float("inf"))
         assert all(after <= before * (1 + 1e-9) for before, after in pairwise(latencies)), (seed, latencies)
+
+
+@pytest.mark.parametrize("start", range(0, 90, 30))
+def test_a_device_that_shares_our_memory_never_makes_an_answer_slower(start: int):
+    num_shared = 0
+    for seed in range(start, start + 30):
+        hardware, profile, backlog, demand = case(seed)
+        if not hardware.devices or demand.wishes.n_gpu_layers is not None:
+            continue
+        hardware = sharing(hardware)
+        with_it = plan(hardware, profile, backlog, demand)
+        without = plan(hardware, profile, backlog, replace(demand, budgets=replace(demand.budgets, gpu_bytes=0)))
+        assert with_it.fits >= without.fits, seed
+        if without.fits:
+            assert with_it.prediction.latency_s <= without.prediction.latency_s * (1 + 1e-9), seed
+            num_shared += 1
+    assert num_shared
+
+
+def test_a_model_larger_than_memory_is_streamed_beside_a_device_that_shares_it():
+    demand = wanted(MODELS[2])
+    assert demand.shape.file_bytes > 16 * GIB
+    placement = plan(sharing(machine(13, 16)), DESKTOP, Backlog(), demand)
+    assert placement.fits
+    assert placement.streamed_layers
 
 
 def test_what_was_planned_is_predicted_alike_afterwards():
