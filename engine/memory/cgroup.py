@@ -30,7 +30,8 @@ class CgroupMemory:
     1 calls it rss) and `shmem_bytes` stay in memory, `mapped_file_bytes` are pages of mapped files and of mapped shared
     memory, `file_bytes` is all page cache. `num_refused` counts how often the limit was reached (failcnt).
     `charged_file_bytes` are the mapped pages that count in the tightest group, None where nothing limits us: a page
-    counts where it was touched first, so libraries that others use too may cost us nothing.
+    counts where it was touched first, so libraries that others use too may cost us nothing. `charged_shmem_bytes` is
+    the shared memory that counts there; what is mapped of it is in both.
     """
 
     limit_bytes: int | None
@@ -42,6 +43,7 @@ class CgroupMemory:
     mapped_file_bytes: int
     num_refused: int
     charged_file_bytes: int | None = None
+    charged_shmem_bytes: int = 0
 
     @property
     def kept_bytes(self) -> int:
@@ -91,11 +93,12 @@ _V2 = _Names(
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """What one group allows, what it can still give, and the pages of mapped files that count in it, in bytes."""
+    """What one group allows, what it can still give, and what counts in it of mapped files and of shared memory."""
 
     limit_bytes: int
     free_bytes: int
     mapped_file_bytes: int
+    shmem_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,7 @@ def _look(names: _Names, own: str, table: Mapping[str, int], limits: Sequence[_L
         mapped_file_bytes=table.get(names.mapped, 0),
         num_refused=(_table(f"{own}/{file}").get(line) if line else _number(f"{own}/{file}")) or 0,
         charged_file_bytes=None if tightest is None else tightest.mapped_file_bytes,
+        charged_shmem_bytes=0 if tightest is None else tightest.shmem_bytes,
     )
 
 
@@ -147,7 +151,12 @@ def _limit(folder: str, names: _Names) -> _Limit | None:
         return None
     table = _table(f"{folder}/{_STATISTICS}")
     used_bytes = (_number(f"{folder}/{names.usage}") or 0) - sum(table.get(name, 0) for name in names.droppable)
-    return _Limit(limit_bytes, max(0, limit_bytes - max(0, used_bytes)), table.get(names.mapped, 0))
+    return _Limit(
+        limit_bytes,
+        max(0, limit_bytes - max(0, used_bytes)),
+        table.get(names.mapped, 0),
+        table.get(names.shmem, 0),
+    )
 
 
 @lru_cache(maxsize=8)

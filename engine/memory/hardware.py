@@ -74,9 +74,11 @@ def mapped_by_others(process: ProcessMemory, cgroup: CgroupMemory) -> int:
     """Pages of mapped files that others brought into the group that limits us.
 
     The system would drop them for us. But a window whose code has to be read again at each click, while layers are
-    streamed from the same disk, took four seconds to show a page.
+    streamed from the same disk, took four seconds to show a page. Shared memory, a database's say, counts among mapped
+    pages, but the group cannot give it anyway.
     """
-    return max(0, (cgroup.charged_file_bytes or 0) - process.shmem_bytes - process.file_bytes)
+    shmem_bytes = max(cgroup.charged_shmem_bytes, process.shmem_bytes)
+    return max(0, (cgroup.charged_file_bytes or 0) - shmem_bytes - process.file_bytes)
 
 
 def ram_capacity_bytes() -> int:

@@ -73,6 +73,7 @@ def test_the_first_version_tells_of_our_group_and_the_groups_in_it(tmp_path: Pat
         mapped_file_bytes=120,
         num_refused=3,
         charged_file_bytes=120,
+        charged_shmem_bytes=50,
     )
 
 

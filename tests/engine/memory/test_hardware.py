@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -72,6 +73,8 @@ def test_pages_that_our_window_maps_are_not_free_for_layers(machine):
     seen = machine(group(6 * GIB, 2 * GIB, charged=GIB + GIB // 2))
     assert (seen.ram_free_bytes, seen.process_bytes) == (GIB // 2, 3 * GIB)
     assert seen.ram_others_bytes == 2 * GIB + GIB // 2
+    # What another program shares with its own is no file: the group counts it as used already.
+    assert machine(replace(group(6 * GIB, 2 * GIB, charged=3 * GIB), charged_shmem_bytes=2 * GIB)).ram_free_bytes == GIB
     # Where no group limits us, the system's own figure counts.
     assert machine(group(None, None, charged=5 * GIB)).ram_free_bytes == 9 * GIB
 
