@@ -325,10 +325,20 @@ class Adapting:
         if is_there(here, wanted):
             self._over = None
             self._shortage.pass_trial()
-        elif now - self._refused_at >= patience_s and self._is_worth_it(here, wanted, now, must=must):
-            self._over, self._how = HandOver(wanted, now, in_force.path), ""
+        elif now - self._refused_at >= patience_s:
+            aim = wanted if self._is_worth_it(here, wanted, now, must=must) else self._with_more_index(here, wanted)
+            if aim is None:
+                return
+            self._over, self._how = HandOver(aim, now, in_force.path), ""
             self._index_before = here.index_bytes, self._senses.use().index_bytes
             self._why = None if is_said else self._cause()
+
+    def _with_more_index(self, here: Here, wanted: Placement) -> Placement | None:
+        """Of a change that is not worth its pause, what costs none: the index grows, where there is room beside all."""
+        growth = wanted.index_bytes - here.index_bytes
+        if growth <= 0 or here.ram_bytes + growth > self._allowance.of("ram"):
+            return None
+        return replace(here.placement, index_bytes=wanted.index_bytes, embedder_on_gpu=here.embedder_on_gpu)
 
     def _lose_nothing(self, here: Here, now: float) -> None:
         """Staying costs nothing now; what it cost before, with another load or model, says nothing of what comes."""

@@ -84,6 +84,9 @@ class Shortage:
         in_truth = hardware.process_bytes + in_other_processes(self._ledger)
         held["ram"] = min(held["ram"], in_truth) if hardware.process_bytes else held["ram"]
         over = frozenset(tier for tier in TIERS if held[tier] > self._allowance.of(tier) * TOLERANCE)
+        if self._chosen["disk"] is None and not self._ledger.held_bytes("disk", "kv"):
+            # On a disk that others have filled, what is left of ours is the library, which is nobody's to give back.
+            over -= {"disk"}
         levels: dict[Tier, PressureLevel] = {"gpu": "none", "ram": "none", "disk": "none"}
         levels["ram"] = self._gauge.look(hardware, self._leaving_bytes(hardware))
         self._over_since = {tier: self._over_since.get(tier, now) for tier in over}

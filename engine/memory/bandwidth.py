@@ -119,7 +119,8 @@ def disk_rates(
             one, two, four = (_read_rate(descriptor, size, depth, clock) for depth in DEPTHS)
     except OSError:
         return None
-    return one, two, four
+    # Of a file that was cut meanwhile nothing is read, and no plan can reckon with a disk that never answers.
+    return (one, two, four) if min(one, two, four) > 0 else None
 
 
 def _best_rate(work: Callable[[], int], clock: Clock) -> float:
@@ -176,7 +177,7 @@ def _can_read(descriptor: int) -> bool:
     """Some file systems open a file for direct reads and then refuse them."""
     with mmap.mmap(-1, CHUNK_BYTES) as buffer:
         try:
-            return _read_into(descriptor, buffer, 0) >= 0
+            return _read_into(descriptor, buffer, 0) > 0
         except OSError:
             return False
 

@@ -361,6 +361,27 @@ def test_a_model_that_the_system_maps_is_never_too_much_however_many_of_its_page
     assert not machine.placement.is_mapped
 
 
+def test_the_index_grows_again_though_the_rest_of_the_plan_is_not_worth_a_pause():
+    machine = ScriptedMachine(ram_bytes=16 * GIB, gpu_bytes=2 * GIB, others_bytes=GIB)
+    machine.run(300)
+    machine.others_bytes = 12 * GIB
+    machine.run(120)
+    num_cells = machine.placement.num_cells
+    assert machine.index_bytes < PARTITIONS * PARTITION_BYTES
+    machine.others_bytes = GIB
+    machine.run(600)
+    assert machine.placement.num_cells == num_cells
+    assert machine.index_bytes == PARTITIONS * PARTITION_BYTES
+
+
+def test_a_disk_that_others_have_filled_is_no_shortage_that_anybody_could_end():
+    machine = ScriptedMachine(disk_free_bytes=40 * GIB)
+    machine.ledger.take("index", "chunks, vectors and word index", "disk", 5 * GIB)
+    machine.run(60)
+    assert machine.loop.levels["disk"] == "none"
+    assert machine.sentences("given_up") == []
+
+
 def test_streamed_layers_are_read_from_a_file_that_no_budget_of_the_disk_counts():
     machine = ScriptedMachine()
     machine.allow(disk_budget_bytes=GIB)

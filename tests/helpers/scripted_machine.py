@@ -44,6 +44,7 @@ class ScriptedMachine:
     others_bytes: int = 2 * GIB
     gpu_bytes: int = 0
     gpu_others_bytes: int = 0
+    disk_free_bytes: int = 300 * GIB
     may_lose: bool = False
     is_streamable: bool = True
     is_loaded: bool = True
@@ -112,7 +113,8 @@ class ScriptedMachine:
         devices = (Device("GPU0", "A card", self.gpu_bytes, gpu_free),) if self.gpu_bytes else ()
         process = ProcessMemory(kept + pages, kept, pages)
         group = CgroupMemory(self.ram_bytes, left, kept + pages, kept, 0, 0, 0, 0)
-        return Hardware(self.ram_bytes, left - pages, 500 * GIB, 300 * GIB, kept + pages, devices, process, group)
+        disk = 500 * GIB, self.disk_free_bytes
+        return Hardware(self.ram_bytes, left - pages, *disk, kept + pages, devices, process, group)
 
     def in_force(self) -> InForce:
         if self.placement is None:

@@ -61,3 +61,9 @@ def test_a_disk_that_refuses_direct_reads_is_read_through_the_cache(tmp_path: Pa
     monkeypatch.setattr(os, "open", refuse)
     assert disk_rates(tmp_path) is not None
     assert opened
+
+
+def test_of_a_file_that_is_cut_while_it_is_read_nothing_is_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bandwidth, "_read_into", lambda descriptor, buffer, offset: 0)
+    assert disk_rates(tmp_path) is None
+    assert all(rate > 0 for rate in measured(Profile(), tmp_path).disk_bytes_per_s)
