@@ -152,9 +152,9 @@ def unfold(loaded: LoadedModel, plan: LoadPlan, means: Means) -> Applied:
         ModelError: It could not be had in any way; it is closed.
     """
     since = time.perf_counter()
-    if refusal := _refusal_of_the_file(loaded):
+    if why := _why_another_file(loaded):
         loaded.close_weights()
-        raise ModelLoadFailed(refusal, "Ask again.")
+        raise ModelLoadFailed(f"The model was closed: {why}", "Ask again.")
     change = change_of(loaded.plan.placement, plan.placement)
     with means.trials.of(plan.path):
         moved, problem = _opened(loaded, chain([plan], plan.rungs(means.hardware, means.planning)), means)
@@ -189,11 +189,16 @@ def _retarget(stream: LayerStream | None, placement: Placement) -> None:
 
 def _refusal_of_the_file(loaded: LoadedModel) -> str:
     """Why what was computed could not go on with what lies in the model's file by now; "" where it is the same."""
+    why = _why_another_file(loaded)
+    return f"The model stays as it is: {why}" if why else ""
+
+
+def _why_another_file(loaded: LoadedModel) -> str:
     try:
         is_same = model_fingerprint(loaded.plan.path) == loaded.speaker.fingerprint
     except ModelError as error:
-        return f"The model stays as it is: {error.sentence}"
-    return "" if is_same else "The model stays as it is: its file is another by now than the one that was loaded."
+        return error.sentence
+    return "" if is_same else "its file is another by now than the one that was loaded."
 
 
 def _refusal(loaded: LoadedModel, plan: LoadPlan) -> str:

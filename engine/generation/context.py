@@ -76,7 +76,7 @@ class Streaming(Protocol):
         """Makes sure that a pass can begin. Raises WeightsNotRead where it cannot."""
 
     def after_decode(self, is_computed: bool) -> None:
-        """A decode is over. Raises WeightsNotRead where weights were not there, WeightsChanged where they are others."""
+        """A decode is over. Raises WeightsNotRead where weights were not there, WeightsChanged where others were."""
 
 
 class Context:

@@ -147,7 +147,7 @@ class ModelInstance:
 
     def leave(self, num_bytes: int) -> None:
         """Has weights leave memory. Raises NotStreamable where they cannot."""
-        self.standby.leave(self.loaded, self._means.leases, num_bytes)
+        self.standby.leave(self.loaded, self._means, num_bytes)
 
     def fold(
         self, *, keeps_what_was_read: bool = True, keeps_weights: bool = False, closes_weights: bool = False

@@ -255,4 +255,4 @@ def cell_bytes(shape: ModelShape, placement: Placement, tier: Tier) -> int:
 
 def _tier_of_buffer(device: str) -> Tier:
     # Besides its device, a name may tell what the buffer is for.
-    return "ram" if device.startswith("CPU") or device.split()[0].endswith("_Host") else "gpu"
+    return "ram" if device.startswith(("CPU", "AMX")) or device.split()[0].endswith("_Host") else "gpu"

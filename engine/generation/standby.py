@@ -52,7 +52,7 @@ class Standby:
         """What `come_back` takes of memory, the context with it where it has left."""
         return self.missing_bytes(loaded) + (_context_bytes(loaded) if self.is_folded else 0)
 
-    def leave(self, loaded: LoadedModel, leases: ModelLeases, num_bytes: int) -> None:
+    def leave(self, loaded: LoadedModel, means: Means, num_bytes: int) -> None:
         """Has weights leave memory, so much at least where there is as much; those that were copied, as a whole.
 
         Raises:
@@ -62,11 +62,11 @@ class Standby:
             return
         if loaded.copied is not None:
             try:
-                loaded.copied.leave()
+                loaded.copied.leave(means.budgets().disk_bytes)
             except OSError as error:
                 raise NotStreamable(f"Weights could not be written to the disk: {error.strerror or error}.") from error
             self.is_away = True
-            leases.show_copied(is_there=False)
+            means.leases.show_copied(is_there=False)
         elif loaded.stream is not None:
             self.is_away = True
             loaded.stream.go_away(num_bytes)
@@ -99,7 +99,7 @@ class Standby:
             loaded.close_weights()
             means.leases.release_weights()
         if loaded.model.is_open and not (self.is_away or keeps_weights):
-            self.leave(loaded, means.leases, self.removable_bytes(loaded))
+            self.leave(loaded, means, self.removable_bytes(loaded))
 
     def come_back(self, loaded: LoadedModel, placed_anew: Callable[[], LoadPlan], means: Means) -> Applied | None:
         """Has all of the model be where it was, or where there is room for it now.

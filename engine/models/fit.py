@@ -54,10 +54,12 @@ def demand_of(path: Path, settings: Settings, n_gpu_layers: int | None = None) -
 def by_settings(demand: Demand, settings: Settings, n_gpu_layers: int | None = None) -> Demand:
     """The same model, and nothing beside it, by settings that may be others."""
     chosen, memory = settings.generation, settings.memory
+    context_tokens = context_cells(demand.shape, chosen.max_context)
     wishes = Wishes(
         n_gpu_layers=n_gpu_layers if n_gpu_layers is not None else chosen.n_gpu_layers,
         kv_type=chosen.kv_type if demand.can_quantise_kv else "f16",
-        n_ubatch=chosen.n_ubatch or None,
+        # As llama.cpp has it: a pass of more would have no cells.
+        n_ubatch=min(chosen.n_ubatch, context_tokens) or None,
         kv_ram_bytes=chosen.kv_ram_bytes,
         kv_disk_bytes=chosen.kv_disk_bytes,
         index_bytes=memory.index_budget_bytes,
@@ -65,7 +67,7 @@ def by_settings(demand: Demand, settings: Settings, n_gpu_layers: int | None = N
     )
     return Demand(
         shape=demand.shape,
-        context_tokens=context_cells(demand.shape, chosen.max_context),
+        context_tokens=context_tokens,
         parallel_answers=chosen.parallel_answers,
         budgets=Budgets(memory.gpu_budget_bytes, memory.ram_budget_bytes, memory.disk_budget_bytes),
         wishes=wishes,

@@ -5,6 +5,7 @@ It is written to a file (copied_file.py) the first time it leaves, and read from
 
 from __future__ import annotations
 
+import errno
 import mmap
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -54,14 +55,14 @@ class CopiedWeights:
     def num_bytes(self) -> int:
         return self._end - self._start
 
-    def leave(self) -> None:
-        """Gives their memory back.
+    def leave(self, disk_budget_bytes: int | None = None) -> None:
+        """Gives their memory back; the file they are read from is not made beyond a budget for all on the disk.
 
         Raises:
             OSError: They could not be written; they stay.
         """
         if self._file is None:
-            self._file = self._written()
+            self._file = self._written(disk_budget_bytes)
         self.is_there = False
         advise(self._start, self.num_bytes, MADV_DONTNEED)
 
@@ -79,8 +80,12 @@ class CopiedWeights:
             self._file.close()
             self._file = None
 
-    def _written(self) -> CopiedFile:
-        file = CopiedFile(self._folder, (self._start, self._end), self._ledger)
+    def _written(self, disk_budget_bytes: int | None) -> CopiedFile:
+        reservation = self._ledger.reserve("disk", self.num_bytes, disk_budget_bytes)
+        if reservation is None:
+            raise OSError(errno.EDQUOT, "the disk budget has no room for them")
+        with reservation:
+            file = CopiedFile(self._folder, (self._start, self._end), self._ledger)
         try:
             for at in range(0, self.num_bytes, PIECE_BYTES):
                 file.write(self._piece(at), at)

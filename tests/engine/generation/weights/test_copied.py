@@ -42,6 +42,25 @@ def test_a_buffer_is_known_by_its_size_and_only_where_one_range_has_it():
     assert range_of(ranges, 0) is None
 
 
+def test_what_the_disk_budget_has_no_room_for_stays_in_memory(tmp_path: Path):
+    held, where = memory(24 * MIB)
+    held[:] = bytes([7]) * (24 * MIB)
+    ledger = Ledger()
+    ledger.take("index", "the library", "disk", 200 * MIB)
+    weights = CopiedWeights(where, tmp_path, ledger)
+    with pytest.raises(OSError, match="disk budget"):
+        weights.leave(220 * MIB)
+    assert weights.is_there
+    assert ledger.counted_bytes("disk") == 200 * MIB
+    weights.leave(224 * MIB)
+    weights.come_back()
+    # What is written already takes no more.
+    weights.leave(1)
+    assert held[:5] == bytes([0]) * 5
+    weights.close()
+    assert ledger.counted_bytes("disk") + ledger.reserved_bytes("disk") == 200 * MIB
+
+
 def test_what_leaves_is_no_memory_any_more_and_comes_back_as_it_was(tmp_path: Path):
     held, where = memory(24 * MIB)
     held[:] = bytes(range(256)) * (24 * MIB // 256)

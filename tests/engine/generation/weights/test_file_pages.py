@@ -53,6 +53,7 @@ def test_what_is_in_memory_and_no_mapping_of_the_file_was_copied():
     assert copied_bytes(buffers) == 52
     assert own_order_bytes(buffers) == 40
     assert copied_bytes({"CPU_Mapped": 50}) == 0
+    assert own_order_bytes({"CPU_Mapped": 50, "AMX": 40}) == copied_bytes({"CPU_Mapped": 50, "AMX": 40}) == 40
 
 
 @needs_linux

@@ -14,7 +14,7 @@ from typing import NoReturn
 import llama_cpp.llama_cpp as llama
 import pytest
 
-from engine.errors import DecodeFailed, ModelLoadFailed, NotStreamable, WeightsChanged, WeightsNotRead
+from engine.errors import DecodeFailed, ModelLoadFailed, WeightsChanged, WeightsNotRead
 from engine.generation.cells import Cells
 from engine.generation.context import Context
 from engine.generation.load_trials import LoadTrials
