@@ -18,8 +18,8 @@ from engine.metrics import Timings
 _LEARNING_RATE, _ASSUMED_ANSWERS = 0.2, 1 / 2
 _RUNNING = ("reading", "writing")
 # The longest of so many is what the next one may be. Of so many that came last, so many came while others were there
-# where questions overlap.
-_OF_LATE, _CAME_LAST, _OVERLAPPING = 16, 4, 2
+# where questions overlap; when the last ones have all come alone, whoever asks does so one by one again.
+_OF_LATE, _CAME_LAST, _OVERLAPPING, _ALONE_AGAIN = 16, 4, 2, 2
 # Nobody has asked for so long: whoever asks next may be alone.
 QUIET_SECONDS = 60.0
 # A plan is not made anew for less.
@@ -67,8 +67,13 @@ class BacklogWatch:
                 known.cached_share,
                 max(LEAST_REFILL, round(self._refill, _REFILL_DIGITS)),
                 max(self._lengths, default=0),
-                sum(self._came_beside) >= _OVERLAPPING,
+                self._overlaps,
             )
+
+    @property
+    def _overlaps(self) -> bool:
+        of_late = tuple(self._came_beside)
+        return sum(of_late) >= _OVERLAPPING and any(of_late[-_ALONE_AGAIN:])
 
     def _learn(self, timings: Timings) -> None:
         """An answer of quotes alone says nothing."""
