@@ -46,10 +46,11 @@ class Places:
         if self._line_word != "line" or self._page.has_line_blocks:
             # A cell, a row or a record is one, however many lines it is shown on.
             return self._page.blocks[index].line
-        # Spans come from front to back: of a block that is the whole of a file each line is counted once.
+        # Spans come from front to back and overlap: of a block that is the whole of a file each line is counted a few
+        # times, from wherever was counted to.
         block, place, line = self._counted
-        if block != index or place > position:
+        if block != index:
             place, line = self._starts[index], self._page.blocks[index].line
-        line += self._page.text.count("\n", place, position)
+        line += self._page.text.count("\n", place, position) - self._page.text.count("\n", position, place)
         self._counted = (index, position, line)
         return line

@@ -51,6 +51,27 @@ def test_a_span_inside_a_long_block_is_named_by_its_own_lines():
     assert places.place(start, len(text)) == "lines 4–7"
 
 
+class Counted(str):
+    """A text that remembers through how many of its characters lines were counted."""
+
+    num_read = 0
+
+    def count(self, sign: str, start: int = 0, end: int | None = None) -> int:
+        end = len(self) if end is None else end
+        self.num_read += max(0, end - start)
+        return super().count(sign, start, end)
+
+
+def test_the_lines_of_a_long_block_are_counted_a_few_times_however_many_chunks_it_has():
+    text = Counted("".join(f"Entry {number} of a log without blank lines.\n" for number in range(5000)))
+    page = ParsedPage(None, text, (Block("paragraph", 0, len(text), line=1),))
+    places = Places(ParsedDocument("text", "", (page,), "line"), page)
+    for start in range(0, len(text) - 1000, 800):
+        first, last = (int(number) for number in places.place(start, start + 1000).removeprefix("lines ").split("–"))
+        assert (first, last) == (str(text)[:start].count("\n") + 1, str(text)[: start + 999].count("\n") + 1)
+    assert text.num_read < 3 * len(text)
+
+
 def test_chunks_carry_the_places_of_what_they_repeat_and_hold():
     text = "\n".join(f"Line {number} says some words more than the last. It ends." for number in range(1, 41))
     document = by_lines("text", text, paragraphs(text))
