@@ -83,8 +83,8 @@ def place_of(cited: str, text: str, start: int, end: int) -> tuple[int, int] | N
     """
     if len(cited) == end - start and all(map(_may_be, cited, text[start:end])):
         return start, end
-    pattern = "".join(_pattern_of(piece) for piece in re.split(r"(\s+)", cited.strip()))
-    return min((found.span() for found in re.finditer(pattern, text)), key=lambda at: abs(at[0] - start), default=None)
+    found = (match.span() for match in re.finditer(_pattern_of(cited), text))
+    return min(found, key=lambda at: abs(at[0] - start), default=None)
 
 
 def _may_be(ours: str, theirs: str) -> bool:
@@ -92,10 +92,11 @@ def _may_be(ours: str, theirs: str) -> bool:
     return ours == theirs or ours.isspace() or ours == "\N{REPLACEMENT CHARACTER}"
 
 
-def _pattern_of(piece: str) -> str:
-    if not piece.isspace():
-        return re.escape(piece)
-    return rf"[\s\S]{{1,{MOST_BETWEEN}}}?" if len(piece) > len("\n\n") else r"\s+"
+def _pattern_of(cited: str) -> str:
+    # Each part is looked for where it comes first and nowhere else: all ways of dividing what lies between many parts
+    # would be tried before a text that lacks the last word is given up.
+    first, *others = (r"\s+".join(map(re.escape, part.split())) for part in re.split(r"\s{3,}", cited.strip()))
+    return first + "".join(rf"(?>[\s\S]{{1,{MOST_BETWEEN}}}?{part})" for part in others)
 
 
 def _pdf_view(path: Path, number: int, start: int, end: int, width_px: int, limits: Limits, cited: str) -> PageView:

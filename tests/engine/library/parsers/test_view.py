@@ -15,7 +15,7 @@ from engine.errors import DocumentUnreadable
 from engine.library.parsers import families
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.shapes import Picture
-from engine.library.parsers.view import MAX_PICTURE_PX, merged, png, view
+from engine.library.parsers.view import MAX_PICTURE_PX, merged, place_of, png, view
 from tests.helpers.pdf import Line, Page, pdf
 
 
@@ -176,6 +176,20 @@ def test_a_file_that_is_as_it_was_holds_what_was_cited_of_two_parts_with_markup_
     moved = view(path, None, start, end, 600, Limits(), words)
     assert not moved.is_changed
     assert moved.text[moved.mark_start : moved.mark_end].endswith("The second part.")
+
+
+def test_what_lies_between_two_parts_may_begin_as_the_second_does():
+    text = "First part.\n\n<!-- The rest is old -->\n\nThe second part."
+    words = "First part.\n\n" + " " * 30 + "The second part."
+    assert place_of(words, text, 5, 5 + len(words)) == (0, len(text))
+
+
+def test_a_table_of_wide_columns_whose_last_word_has_changed_is_given_up_at_once():
+    # Dividing what lies between its words in all ways takes longer than anybody has.
+    rows = ["|   " + "   |   ".join("a" for _ in range(6)) + "   |" for _ in range(40)]
+    words = "\n".join(rows) + "\nThe sum"
+    assert place_of(words, "\n".join(rows) + "\nThe total", 0, len(words)) is None
+    assert place_of(words, "New.\n" + words, 0, len(words)) == (5, 5 + len(words))
 
 
 def test_nothing_is_marked_of_a_file_that_no_longer_holds_what_was_cited(tmp_path: Path):
