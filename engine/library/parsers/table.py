@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from statistics import median
 
 from engine.core import ParsedDocument
 from engine.library.parsers.encoding import decode
@@ -23,63 +26,158 @@ _MIN_SHARE = 0.5
 _MAX_FIELD_CHARACTERS = 16 * 2**20
 # A header names its columns; it is no sentence.
 _MAX_NAME_CHARACTERS = 80
+# What says how many rows are alike says nothing of two.
+_MIN_ROWS = 3
+_MOST = 0.8
+_MIN_TEXT_CHARACTERS = 40
+# A cell of more lines may have swallowed those of other rows.
+_MAX_CELL_LINES = 50
+# Excel's way of saying what separates the cells; it shows no such row.
+_SAID_DELIMITER = re.compile(r"\"?sep=([^\w\s\"]|\t)\"?\n", re.I)
+# Numbers, amounts, dates, numbered names, addresses.
+_VALUE = re.compile(r"\d|@|://")
+# What columns are called, in English, German, French and Spanish, and how programs write names.
+_USUAL_NAME = re.compile(
+    r"\w_\w|[a-z][A-Z]|\b(?i:no|nr|lat|lon|desc|lang"
+    r"|address|age|amount|answer|author|category|city|code|color|colour|comment|company|count|country|currency"
+    r"|customer|date|day|department|description|email|gender|group|id|index|item|key|label|language|level|link"
+    r"|location|mail|message|month|name|note|num|number|order|owner|parent|path|phone|place|position|price"
+    r"|priority|product|quantity|question|rank|rating|region|remark|role|score|section|sex|size|state|status"
+    r"|street|subject|summary|surname|team|tel|telephone|text|time|timestamp|title|total|town|type|unit|url|user"
+    r"|username|value|version|website|weight|word|year|zip|adresse|alter|anmerkung|anrede|anzahl|artikel|autor"
+    r"|bemerkung|beruf|beschreibung|betrag|datum|einheit|farbe|firma|frage|geschlecht|größe|gruppe|jahr|kategorie"
+    r"|kommentar|kunde|land|menge|nachname|ort|plz|preis|projekt|rolle|sprache|stadt|straße|strasse|summe|titel"
+    r"|typ|uhrzeit|vorname|wert|auteur|catégorie|commentaire|courriel|désignation|heure|lieu|montant|nom|numéro"
+    r"|pays|prénom|prix|quantité|statut|téléphone|ville|apellido|cantidad|ciudad|categoría|correo|descripción"
+    r"|dirección|estado|fecha|nombre|número|país|precio|teléfono|título"
+    r")s?\b"
+)
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
     text = decode(path.read_bytes())
-    delimiter = delimiter_of(text[:_SAMPLE_CHARACTERS])
+    said = _SAID_DELIMITER.match(text)
+    delimiter = said[1] if said else delimiter_of(text)
     if not delimiter:
         return by_lines("text", text, records(text))
     csv.field_size_limit(_MAX_FIELD_CHARACTERS)
-    try:
-        page = _filled(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)).page()
-    except csv.Error:
-        return by_lines("text", text, records(text))
-    return ParsedDocument("table", "", (page,), "row")
+    table = text[said.end() :] if said else text
+    for has_quotes in (True, False):
+        with suppress(csv.Error):
+            return ParsedDocument("table", "", (_filled(_rows(table, delimiter, has_quotes)).page(),), "row")
+    return by_lines("text", text, records(text))
 
 
-def delimiter_of(sample: str) -> str:
+def delimiter_of(text: str) -> str:
     """What separates the cells: the sign that cuts the most rows into the same number of several cells; "" if none."""
-    scores = {delimiter: _score(sample, delimiter) for delimiter in _DELIMITERS}
+    sample, is_cut = text[:_SAMPLE_CHARACTERS], len(text) > _SAMPLE_CHARACTERS
+    scores = {delimiter: _score(sample, delimiter, is_cut) for delimiter in _DELIMITERS}
     best = max(scores, key=lambda delimiter: scores[delimiter])
     return best if scores[best][0] > _MIN_SHARE else ""
 
 
-def _score(sample: str, delimiter: str) -> tuple[float, int]:
+def _score(sample: str, delimiter: str, is_cut: bool) -> tuple[float, int]:
     """The share of rows that have the usual number of cells, and that number."""
+    stream = io.StringIO(sample, newline="")
+    rows: list[list[str]] = []
+    num_bad = 0
     try:
-        reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, strict=True)
-        rows = [*itertools.islice((cells for cells in reader if cells), _SAMPLE_ROWS)]
+        reader = csv.reader(stream, delimiter=delimiter, strict=True)
+        rows.extend(itertools.islice(filter(None, reader), _SAMPLE_ROWS))
+        if is_cut and len(rows) > 1 and stream.tell() == len(sample):
+            rows.pop()
     except csv.Error:
-        # Quotes that close in the middle of a cell: it is another sign that separates them.
-        return 0.0, 0
+        # Quotes that close in the middle of a cell: it is another sign that separates them. Where the sample is cut
+        # they just stay open.
+        num_bad = 0 if is_cut and stream.tell() == len(sample) else 1
     widths = Counter(len(cells) for cells in rows if len(cells) > 1)
     width, count = widths.most_common(1)[0] if widths else (0, 0)
-    return count / max(1, len(rows)), width
+    return count / max(1, len(rows) + num_bad), width
 
 
-def _filled(reader: Iterator[list[str]]) -> PageBuilder:
+def _rows(text: str, delimiter: str, has_quotes: bool) -> Iterator[tuple[int, list[str]]]:
+    """The rows that are not empty, with their numbers.
+
+    Raises:
+        csv.Error: The quotes of this text are none, or a cell is as large as no cell is.
+    """
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=delimiter,
+        quoting=csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE,
+    )
+    num_lines = num_delimiters = 0
+    for number, cells in enumerate(reader, start=1):
+        num_delimiters = num_delimiters or len(cells) - 1
+        if reader.line_num - num_lines > _MAX_CELL_LINES and any(
+            _is_table(cell, delimiter, num_delimiters) for cell in cells
+        ):
+            raise csv.Error("A quote at the beginning of a cell that nothing closes.")
+        num_lines = reader.line_num
+        if any(cell.strip() for cell in cells):
+            yield number, cells
+
+
+def _is_table(cell: str, delimiter: str, num_delimiters: int) -> bool:
+    """Whether a cell has swallowed rows: most of its many lines are divided as the table is."""
+    lines = cell.splitlines()
+    return (
+        len(lines) > _MAX_CELL_LINES
+        and sum(line.count(delimiter) == num_delimiters for line in lines) > len(lines) * _MIN_SHARE
+    )
+
+
+def _filled(rows: Iterator[tuple[int, list[str]]]) -> PageBuilder:
     builder = PageBuilder()
-    rows = ((number, cells) for number, cells in enumerate(reader, start=1) if any(cell.strip() for cell in cells))
-    ahead = [*itertools.islice(rows, 2)]
+    ahead = [*itertools.islice(rows, 1 + _SAMPLE_ROWS)]
     header: Sequence[str] = ()
-    if len(ahead) == 2 and is_header(ahead[0][1], ahead[1][1]):
+    if len(ahead) > 1 and is_header(ahead[0][1], [cells for _, cells in ahead[1:]]):
         header = [" ".join(name.split()) for name in ahead.pop(0)[1]]
     for number, cells in itertools.chain(ahead, rows):
         builder.add("table_row", named(header, cells) if header else row(cells), line=number)
     return builder
 
 
-def is_header(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Whether a table's first row names its columns: different short names, none of them a number."""
+def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a table's first row names its columns: different short names, and something tells that they are."""
     names = [name.strip() for name in first]
     filled = [name for name in names if name]
     return (
         len(filled) >= max(1, len(names) - 1)
         and len(set(filled)) == len(filled)
-        and names != [cell.strip() for cell in second]
+        and names != [cell.strip() for cell in rows[0]]
         and all(len(name) <= _MAX_NAME_CHARACTERS and not _is_number(name) for name in filled)
+        and (2 * sum(bool(_USUAL_NAME.search(name)) for name in filled) >= len(filled) or _is_unlike(names, rows))
     )
+
+
+def _is_unlike(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a first row is of another kind than those below it."""
+    columns = [
+        (name, [cell.strip() for cell in column if cell.strip()])
+        for name, column in zip(names, itertools.zip_longest(*rows, fillvalue=""), strict=False)
+    ]
+    if any(cells and _is_above(name, cells) for name, cells in columns):
+        return True
+    written = "".join(names)
+    below = ["".join(cells) for cells in rows]
+    return len(rows) >= _MIN_ROWS and (
+        (written.islower() and not any(map(str.islower, below)))
+        or (written.isupper() and not any(map(str.isupper, below)))
+    )
+
+
+def _is_above(name: str, cells: Sequence[str]) -> bool:
+    """Whether a name stands above cells that are none: values, the same few words, or texts."""
+    if not name:
+        # A column of numbers of the rows, which programs leave without a name.
+        return len(cells) >= _MIN_ROWS and all(map(str.isdigit, cells))
+    if not _VALUE.search(name) and sum(bool(_VALUE.search(cell)) for cell in cells) >= _MOST * len(cells):
+        return True
+    if len(cells) < _MIN_ROWS or name in cells:
+        return False
+    is_repeating = 2 * len(set(cells)) <= len(cells)
+    return is_repeating or median(map(len, cells)) > max(_MIN_TEXT_CHARACTERS, 3 * len(name))
 
 
 def named(header: Sequence[str], cells: Sequence[str]) -> str:

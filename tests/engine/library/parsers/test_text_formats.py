@@ -252,9 +252,68 @@ def test_lines_that_are_no_table_stay_lines(parsed):
 
 
 def test_a_header_has_no_numbers_and_no_name_twice():
-    assert is_header(["Name", "Year"], ["Ann", "1990"])
-    assert not is_header(["Ann", "1990"], ["Bob", "1991"])
-    assert not is_header(["x", "x"], ["1", "2"])
+    assert is_header(["Name", "Year"], [["Ann", "1990"]])
+    assert not is_header(["Ann", "1990"], [["Bob", "1991"]])
+    assert not is_header(["x", "x"], [["1", "2"]])
+
+
+@pytest.mark.parametrize(
+    ("first", "rows"),
+    [
+        (["Species", "Found"], [["newt", "2019-05-01"], ["toad", "n/a"], *[["frog", "3 May 2020"]] * 4]),
+        (["Who", "Where"], [["Ann", "ann@example.org"], ["Bob", "bob@example.org"]]),
+        (["Plant", "Habit"], [["oak", "tree"], ["ash", "tree"], ["rose", "shrub"], ["hazel", "shrub"]]),
+        (["Why", "Because"], [["Rain", "The clouds were too heavy to go on. " * 3]] * 3),
+        (["genus", "habitat"], [["Quercus", "Woods"], ["Rosa", "Hedges"], ["Salix", "River banks"]]),
+        (["", "Habitat"], [["0", "Woods"], ["1", "Hedges"], ["2", "River banks"]]),
+        (["Kunde", "Vorname"], [["Meier", "Anna"]]),
+        (["first_seen", "last_seen"], [["spring", "autumn"]]),
+    ],
+)
+def test_a_first_row_of_another_kind_than_the_others_is_a_header(first, rows):
+    assert is_header(first, rows)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "apple\tApfel\npear\tBirne\nplum\tPflaume\ncherry\tKirsche\n",
+        "run\tlaufen\tverb\nplum\tPflaume\tnoun\neat\tessen\tverb\nsee\tsehen\tverb\n",
+        "Ann Miller\tBerlin\tEngineer\nBob Jones\tParis\tChemist\nCid Stone\tRome\tCook\n",
+    ],
+)
+def test_a_first_row_like_all_others_is_no_header(parsed, source):
+    assert [text for _, text in said(parsed("a.tsv", source))] == source.strip().replace("\t", " | ").split("\n")
+
+
+def test_a_table_may_say_what_separates_its_cells(parsed):
+    document = parsed("a.csv", "sep=;\nName;Price, net\nTea;1,50\nMilk, fresh;2,50\n")
+    assert said(document) == [
+        ("table_row", "Name: Tea | Price, net: 1,50"),
+        ("table_row", "Name: Milk, fresh | Price, net: 2,50"),
+    ]
+    assert lines(document) == [2, 3]
+
+
+def test_long_texts_in_quotes_leave_a_table_one():
+    story = "The quick, brown fox jumps over the lazy dog; it is a nice day. " * 40
+    rows = [f'{number},Review {number},"{story}"\n' for number in range(60)]
+    assert delimiter_of("id,title,body\n" + "".join(rows)) == ","
+    # What is cut is a short row without quotes.
+    assert delimiter_of("".join(f"{number}|{'x' * 4000}|{'y' * 4000}\n" for number in range(20))) == "|"
+
+
+def test_a_quote_that_nothing_closes_swallows_no_rows(parsed):
+    source = "".join(f"item{number}\t{number % 3} of it\n" for number in range(300))
+    document = parsed("a.tsv", "name\tnote\n" + source.replace("item100\t", 'item100\t"5 inch: '))
+    assert lines(document) == list(range(2, 302))
+    assert said(document)[100] == ("table_row", 'name: item100 | note: "5 inch: 1 of it')
+
+
+def test_a_cell_of_many_lines_is_one(parsed):
+    letter = "Dear Ann,\n" + "we were there, too\n" * 80 + "Yours, Bob"
+    document = parsed("a.csv", f'id,date,letter\n1,2024-05-01,"{letter}"\n2,2024-05-02,"Dear Bob, thanks"\n')
+    assert lines(document) == [2, 3]
 
 
 # --- JSON, YAML, XML ---
