@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import math
+import operator
 import re
 from collections.abc import Callable
 
@@ -25,6 +26,10 @@ BUILT_IN = {
 
 _TOKEN = re.compile(r"\"([^\"]*)\"|\\(.)|\[\$([^\]-]*)(?:-[^\]]*)?\]|\[(h+|m+|s+)\]|\[[^\]]*\]|_.|\*.|(.)", re.I | re.S)
 _NUMBER = re.compile(r"[#0?,]*[#0][#0?,]*(?:\.([#0?]*))?,*|\.([#0?]+)")
+_CONDITION = re.compile(r"\[(<=|>=|<>|<|>|=)(-?\d+(?:\.\d*)?|-?\.\d+)\]")
+_COMPARED: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne,
+}  # fmt: skip
 _DATE_SIGNS = set("ymdhs")
 # Excel counts days from here, and believes that 1900 was a leap year.
 _EPOCH = dt.datetime(1899, 12, 30)
@@ -37,10 +42,11 @@ def shown(value: float, code: str = GENERAL, *, is_1904: bool = False) -> str:
     """A number under a format code."""
     if not math.isfinite(value):
         return ""
-    show = _show(_section(code, value))
+    section = _section(code, value)
+    show = _show(section)
     if show is not None:
         return show(value)
-    kind = "" if code.lower() == "standard" else _date_kind(code)
+    kind = "" if section.strip().lower() == "standard" else _date_kind(section)
     return _date(value + _EPOCH_1904_DAYS * is_1904, kind) if kind else general(value)
 
 
@@ -89,13 +95,22 @@ def _date_kind(code: str) -> str:
 
 
 def _section(code: str, value: float) -> str:
-    """The part of a code that is for numbers of this sign; a negative number that has none keeps its minus."""
-    if ";" not in code:
-        return code
+    """The part of a code that is for numbers of this size or sign; a negative one that has none keeps its minus."""
     parts = code.split(";")
+    conditions = [_CONDITION.search(part) for part in parts]
+    if any(conditions):
+        met = (part for part, said in zip(parts, conditions, strict=True) if said and _is_met(said, value))
+        others = (part for part, said in zip(parts, conditions, strict=True) if not said)
+        return next(met, next(others, GENERAL))
+    if len(parts) == 1:
+        return code
     if value < 0 and len(parts) > 1 and parts[1].strip():
         return parts[0]
     return parts[2] if value == 0 and len(parts) > 2 and _NUMBER.search(parts[2]) else parts[0]
+
+
+def _is_met(condition: re.Match[str], value: float) -> bool:
+    return _COMPARED[condition[1]](value, float(condition[2]))
 
 
 @functools.lru_cache(maxsize=512)
@@ -112,10 +127,13 @@ def _show(section: str) -> Show | None:
     digits = number.group().rstrip(",")
     scale = (100.0 if "%" in shape else 1.0) / 1000.0 ** (len(number.group()) - len(digits))
     grouping = "," if "," in digits else ""
+    # Each zero is a digit, whatever the number; what stands between them is left out.
+    num_whole = number.group().partition(".")[0].count("0") + ("" if places else shape[number.end() :]).count("0")
+    width = num_whole + (max(0, num_whole - 1) // 3 if grouping else 0) + (decimals + 1 if decimals else 0)
     prefix, suffix = (_words(part) for part in (shape[: number.start()], shape[number.end() :]))
 
     def show(value: float) -> str:
-        text = f"{abs(value) * scale:{grouping}.{decimals}f}"
+        text = f"{abs(value) * scale:0{width}{grouping}.{decimals}f}"
         if optional:
             kept = text[-optional:].rstrip("0")
             text = (text[:-optional] + kept).rstrip(".")

@@ -1,4 +1,4 @@
-"""Remarks on the cells of an Excel sheet: comments, the talk of several people, and the words that stand for pictures.
+"""Remarks on the cells of an Excel sheet: comments, the talk of several people, and what text boxes and pictures say.
 
 A conversation is kept twice: as such, and for old programs as a comment that says so. The first is read.
 """
@@ -9,9 +9,9 @@ import re
 
 from lxml import etree
 
-from engine.library.parsers import remarks
+from engine.library.parsers import graphics, remarks
 from engine.library.parsers.archive import Package
-from engine.library.parsers.elements import attribute, child, children, descendants
+from engine.library.parsers.elements import attribute, child, children, descendants, local
 
 _ROW = re.compile(r"\$?[A-Za-z]{1,3}\$?(\d+)")
 
@@ -23,7 +23,7 @@ def of_sheet(package: Package, part: str, people: dict[str, str]) -> dict[int, l
         place = _ROW.match(cell)
         if place and text:
             found.setdefault(int(place[1]), []).append(text)
-    for row, text in _pictures(package, part):
+    for row, text in _drawings(package, part):
         if text:
             found.setdefault(row, []).append(text)
     return found
@@ -60,13 +60,15 @@ def _comments(package: Package, part: str) -> list[tuple[str, str]]:
     return said
 
 
-def _pictures(package: Package, part: str) -> list[tuple[int, str]]:
-    """What drawings on the sheet show, each with the row at which it begins."""
+def _drawings(package: Package, part: str) -> list[tuple[int, str]]:
+    """What drawings on the sheet show and say, each with the row at which it begins."""
     return [
-        (_row(anchor), remarks.picture(properties))
+        (_row(anchor), graphics.flat(element) if local(element) == "txBody" else remarks.picture(element))
         for name in package.related(part, "drawing").values()
         for anchor in descendants(package.xml(name), "twoCellAnchor", "oneCellAnchor", "absoluteAnchor")
-        for properties in descendants(anchor, "cNvPr")
+        for element in descendants(anchor, "cNvPr", "txBody")
+        # It says that another program would show something here.
+        if next(element.iterancestors("{*}Fallback"), None) is None
     ]
 
 

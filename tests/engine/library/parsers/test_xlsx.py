@@ -97,7 +97,7 @@ def test_comments_follow_their_rows_and_say_their_cells(parsed):
     assert chunks[-1].place.endswith("9")
 
 
-def test_a_conversation_is_read_once_and_pictures_say_what_stands_for_them(parsed):
+def test_a_conversation_is_read_once_and_drawings_say_what_stands_for_or_in_them(parsed):
     relation = '<Relationship Id="{0}" Type="http://schemas/relationships/{1}" Target="{2}"/>'
     with zipfile.ZipFile(io.BytesIO(package('<row r="2"><c r="B2"><v>7</v></c></row>'))) as archive:
         parts = {name: archive.read(name).decode() for name in archive.namelist()}
@@ -120,7 +120,10 @@ def test_a_conversation_is_read_once_and_pictures_say_what_stands_for_them(parse
         '<threadedComment ref="B2" personId="{A}"><text>Why seven?</text></threadedComment>'
         '<threadedComment ref="B2" personId="{B}"><text>It was five.</text></threadedComment></ThreadedComments>',
         "xl/drawings/d.xml": "<wsDr><twoCellAnchor><from><col>0</col><row>4</row></from><pic><nvPicPr>"
-        '<cNvPr id="1" name="Picture 1" descr="The lake"/></nvPicPr></pic></twoCellAnchor></wsDr>',
+        '<cNvPr id="1" name="Picture 1" descr="The lake"/></nvPicPr></pic></twoCellAnchor>'
+        "<twoCellAnchor><from><row>5</row></from><AlternateContent><Choice><sp><txBody><p><r><t>Note: the deadline</t>"
+        "</r></p><p><r><t>is in June.</t></r></p></txBody></sp></Choice><Fallback><sp><txBody><p><r><t>Not available"
+        "</t></r></p></txBody></sp></Fallback></AlternateContent></twoCellAnchor></wsDr>",
     }
     document = parsed("a.xlsx", packed(parts))
     assert [*zip(said(document), (block.line for block in document.pages[0].blocks), strict=True)] == [
@@ -129,6 +132,7 @@ def test_a_conversation_is_read_once_and_pictures_say_what_stands_for_them(parse
         (("paragraph", "Comment on B2 by Ada: Why seven?"), 2),
         (("paragraph", "Comment on B2: It was five."), 2),
         (("paragraph", "Picture: The lake"), 5),
+        (("paragraph", "Note: the deadline is in June."), 6),
     ]
 
 
