@@ -23,9 +23,18 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Page:
+    """A page; with a picture, as a `scan` it covers all. `num_drawn` letters are no text but strokes.
+
+    `notes` have a kind ("FreeText"), what they say, and by whom, each in a place of its own.
+    """
+
     lines: Sequence[Line] = ()
     has_picture: bool = False
     rotation: int = 0
+    is_scan: bool = False
+    has_hidden_text: bool = False
+    num_drawn: int = 0
+    notes: Sequence[tuple[str, str, str]] = ()
 
 
 def pdf(pages: Iterable[Page | str], title: str = "", password: str | None = None) -> bytes:
@@ -45,7 +54,8 @@ def pdf(pages: Iterable[Page | str], title: str = "", password: str | None = Non
         bold = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold /Encoding /WinAnsiEncoding >>"
         resources = f"/Resources << /Font << /F1 3 0 R /F2 {bold} >> /XObject << /Im1 4 0 R >> >>"
         place = f"/Parent 2 0 R /MediaBox [0 0 595 842] /Rotate {page.rotation} /Contents {6 + 2 * index} 0 R"
-        objects.append(f"<< /Type /Page {place} {resources} >>".encode())
+        notes = b" ".join(_note(at, *note) for at, note in enumerate(page.notes))
+        objects.append(f"<< /Type /Page {place} {resources} /Annots [".encode() + notes + b"] >>")
         objects.append(_stream(b"", _content(page), key, 6 + 2 * index))
     info = len(objects) + 1
     objects.append(b"<< /Title " + _string(_encrypted(title.encode("cp1252"), key, info)) + b" >>")
@@ -56,13 +66,23 @@ def pdf(pages: Iterable[Page | str], title: str = "", password: str | None = Non
 
 def _content(page: Page) -> bytes:
     parts = [b"q 400 0 0 400 100 200 cm /Im1 Do Q"] if page.has_picture else []
+    if page.is_scan:
+        parts.append(b"q 595 0 0 842 0 0 cm /Im1 Do Q")
+    parts += [b"%d 700 m %d 720 l %d 700 l 75 710 l h f" % ((at, at + 5, at + 9)) for at in range(page.num_drawn)]
+    mode = "3 Tr " if page.has_hidden_text else ""
     top = 842.0 - 72
     for line in page.lines:
         top -= line.gap if line.gap is not None else line.size * 1.2
         text = _string(line.text.encode("cp1252"))
         font = "F2" if line.is_bold else "F1"
-        parts.append(f"BT /{font} {line.size} Tf {line.left} {top:.2f} Td ".encode() + text + b" Tj ET")
+        parts.append(f"BT {mode}/{font} {line.size} Tf {line.left} {top:.2f} Td ".encode() + text + b" Tj ET")
     return b"\n".join(parts)
+
+
+def _note(at: int, kind: str, text: str, author: str) -> bytes:
+    place = f"/Rect [100 {600 - 40 * at} 300 {620 - 40 * at}]"
+    said = b"/Contents " + _string(text.encode("cp1252")) + b" /T " + _string(author.encode("cp1252"))
+    return f"<< /Type /Annot /Subtype /{kind} {place} ".encode() + said + b" >>"
 
 
 def _string(data: bytes) -> bytes:

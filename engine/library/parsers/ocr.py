@@ -28,6 +28,10 @@ OTHER_LANGUAGE = (
 )
 # What is recognised in a photograph without writing is a sign here and there.
 MIN_CHARACTERS = 20
+_MAX_STAMP_CHARACTERS = 200
+_MAX_STAMP_LINES = 2
+# Of the page's height: the title on a picture that fills a slide is larger.
+_MAX_STAMP_SIZE = 1 / 40
 _HYPHENS = ("-", "\xad", "‐")
 
 
@@ -64,6 +68,15 @@ def needs_ocr(sentence: str) -> DocumentNeedsOcr:
 def is_bare(text: str) -> bool:
     """Whether so little is written there that the page is a picture: a scan may carry a stamp or a page number."""
     return len("".join(text.split())) < MIN_CHARACTERS
+
+
+def is_stamp(own: PageLayout, page_height: float) -> bool:
+    """Whether so little is set on a picture, and so small, that it may be a stamp on a scan ("Page 3, filed today")."""
+    return (
+        len(own.text) < _MAX_STAMP_CHARACTERS
+        and sum(paragraph.num_lines for paragraph in own.paragraphs) <= _MAX_STAMP_LINES
+        and all(paragraph.size <= page_height * _MAX_STAMP_SIZE for paragraph in own.paragraphs)
+    )
 
 
 def given_up(num_pages: int, num_all: int) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,10 +12,10 @@ from engine.errors import DocumentEmpty, DocumentEncrypted, DocumentUnreadable
 from engine.library.parsers import pdf_fallback
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import sane_title
-from engine.library.parsers.ocr import OTHER_LANGUAGE, WAY_OUT, Word, given_up, is_bare, laid_out, needs_ocr
-from engine.library.parsers.pdf_layout import PageLayout, layout, lines, with_notes
+from engine.library.parsers.ocr import OTHER_LANGUAGE, WAY_OUT, Word, given_up, is_bare, is_stamp, laid_out, needs_ocr
+from engine.library.parsers.pdf_layout import PageLayout, layout, lines, one_below, with_notes
 from engine.library.parsers.pdf_structure import structured
-from engine.library.parsers.pdfium import FormField, PdfFile, PdfPage, PdfRefused, opened
+from engine.library.parsers.pdfium import Note, PdfFile, PdfPage, PdfRefused, opened
 from engine.library.parsers.shapes import Mark
 
 # 300 dots an inch is what Tesseract is made for; larger pages than A2 are read with fewer.
@@ -50,61 +51,67 @@ def _parse(path: Path, limits: Limits) -> ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What could be read of a page: PDFium's own text, or the `words` in its picture; `is_left_out`: neither could.
+    """What could be read of a page: PDFium's own text, or below it the `words` in its picture.
 
-    `is_picture`: OCR has looked at it. What is filled into `fields` stands at the end of the text.
+    `is_left_out`: what is in its picture could not be read. `is_picture`: OCR has looked at it. The `notes` on it stand
+    at the end of the text.
     """
 
     layout: PageLayout
-    words: tuple[Word, ...] | None = None
+    num_own: int = 0
+    words: tuple[Word, ...] = ()
     is_left_out: bool = False
     is_picture: bool = False
-    fields: tuple[FormField, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     def marks(self, page: PdfPage, start: int, end: int) -> list[Mark]:
         """Where `layout.text[start:end]` stands on the page's picture."""
-        span = self.layout.characters(start, end) if end > start else None
-        marks: list[Mark] = []
-        if span is not None and self.words is None:
-            marks = page.rectangles(*span)
-        elif span is not None and self.words is not None:
-            marks = [word.box for word in self.words[span[0] : span[0] + span[1]]]
+        own = self.layout.characters(start, min(end, self.num_own))
+        read = self.layout.characters(max(start, self.num_own), end)
         return [
-            *marks,
-            *(field.mark for field, at in self._placed_fields() if at < end and start < at + len(field.text)),
+            *(page.rectangles(*own) if own else ()),
+            *(word.box for word in (self.words[read[0] : read[0] + read[1]] if read else ())),
+            *(note.mark for note, at in self._placed_notes() if at < end and start < at + len(note.text)),
         ]
 
-    def _placed_fields(self) -> Iterator[tuple[FormField, int]]:
+    def _placed_notes(self) -> Iterator[tuple[Note, int]]:
         at = len(self.layout.text)
-        for field in reversed(self.fields):
-            at -= len(field.text)
-            yield field, at
+        for note in reversed(self.notes):
+            at -= len(note.text)
+            yield note, at
             at -= 2
 
 
 def read_page(page: PdfPage, limits: Limits) -> Reading:
     """The page's text, the same whenever it is asked for; by OCR where the page is a picture and somebody can."""
-    reading = _printed(page, limits)
-    fields = page.fields()
-    if not fields:
+    notes = page.notes()
+    reading = _printed(page, [note.mark for note in notes], limits)
+    if not notes:
         return reading
-    return replace(reading, layout=with_notes(reading.layout, [field.text for field in fields]), fields=fields)
+    return replace(reading, layout=with_notes(reading.layout, [note.text for note in notes]), notes=notes)
 
 
-def _printed(page: PdfPage, limits: Limits) -> Reading:
-    """What stands on the page without what has been filled in."""
+def _printed(page: PdfPage, noted: Sequence[Mark], limits: Limits) -> Reading:
+    """What stands on the page without the notes on it."""
     own = layout(list(lines(page.signs(), page.box)), page.is_bold)
-    if not is_bare(own.text) or not page.has_pictures():
-        return Reading(own)
+    reading = Reading(own, len(own.text))
+    if not (page.has_pictures() if is_bare(own.text) else is_stamp(own, page.height) and page.is_covered()):
+        return reading
     if limits.ocr is None or not limits.ocr.is_ready:
-        return Reading(own, is_left_out=True)
+        return replace(reading, is_left_out=True)
     words = limits.ocr.words(page.picture(page.width * _OCR_SCALE, _MAX_OCR_PX, is_grey=True))
     if words is None:
-        return Reading(own, is_left_out=True)
-    recognised = laid_out(words)
-    # What is set as text beside a picture without writing, a page number say, is all there is.
-    is_worth_more = len(recognised.text) > len(own.text)
-    return Reading(recognised, words, is_picture=True) if is_worth_more else Reading(own, is_picture=True)
+        return replace(reading, is_left_out=True)
+    # The picture shows what is set on it and noted as well.
+    span = own.characters(0, len(own.text))
+    known = [*noted, *(page.rectangles(*span) if span else ())]
+    words = tuple(word for word in words if not any(_lies_in(word.box, mark) for mark in known))
+    return Reading(one_below(own, laid_out(words)), len(own.text), words, is_picture=True)
+
+
+def _lies_in(box: Mark, mark: Mark) -> bool:
+    x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+    return mark[0] <= x <= mark[2] and mark[1] <= y <= mark[3]
 
 
 def _readings(file: PdfFile, limits: Limits) -> list[Reading]:
@@ -123,14 +130,20 @@ def _readings(file: PdfFile, limits: Limits) -> list[Reading]:
             readings.append(read_page(page, limits) if page else Reading(layout([])))
     if num_broken == len(file):
         raise PdfRefused("The PDF is damaged: none of its pages can be read.")
-    is_worthless = all(is_bare(reading.layout.text) for reading in readings)
-    if is_worthless and any(reading.is_left_out for reading in readings):
+    if any(reading.is_left_out for reading in readings) and _say_nothing(readings):
         if limits.can_ocr:
             raise DocumentUnreadable("OCR gave up on the pages, which are pictures without text.")
         raise needs_ocr("The pages are pictures, which only OCR can read, and it is not set up.")
     if not any(reading.layout.text for reading in readings):
         raise _empty(sum(reading.is_picture for reading in readings), len(readings))
     return readings
+
+
+def _say_nothing(readings: Sequence[Reading]) -> bool:
+    """Whether nothing is set on the pages but one stamp, with other numbers on each."""
+    written = [reading for reading in readings if not is_bare(reading.layout.text)]
+    stamps = {re.sub(r"[\W\d]+", "", reading.layout.text) for reading in written}
+    return len(stamps) <= 1 and all(reading.is_left_out for reading in written)
 
 
 def _empty(num_pictures: int, num_pages: int) -> DocumentEmpty:

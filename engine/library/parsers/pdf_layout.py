@@ -10,7 +10,7 @@ import itertools
 import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.core import BlockKind
 from engine.library.parsers.shapes import Box
@@ -114,6 +114,17 @@ def with_notes(page: PageLayout, notes: Sequence[str]) -> PageLayout:
         text += note
     indices += [-1] * (len(text) - len(indices))
     return PageLayout(text, tuple(indices), tuple(paragraphs))
+
+
+def one_below(above: PageLayout, below: PageLayout) -> PageLayout:
+    """Two texts of a page as one; the indices of each are its own."""
+    if not above.text or not below.text:
+        return below if not above.text else above
+    at = len(above.text) + len("\n\n")
+    moved = (replace(paragraph, start=at + paragraph.start, end=at + paragraph.end) for paragraph in below.paragraphs)
+    return PageLayout(
+        f"{above.text}\n\n{below.text}", (*above.indices, -1, -1, *below.indices), (*above.paragraphs, *moved)
+    )
 
 
 def _shown(signs: str, start: int, end: int) -> tuple[str, Sequence[int]]:

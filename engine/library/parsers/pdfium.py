@@ -15,13 +15,18 @@ import pypdfium2  # type: ignore[import-untyped]
 import pypdfium2.raw as raw  # type: ignore[import-untyped]
 
 from engine.errors import DocumentUnreadable, DocumentUnsupported
+from engine.library.parsers import remarks
 from engine.library.parsers.encoding import clean
 from engine.library.parsers.limits import Limits, needs_password
 from engine.library.parsers.shapes import Box, Mark, Picture
 
 # Coordinates are mapped through integers; this many steps across a page is finer than any screen.
 _STEPS = 100_000
-_PICTURE_DEPTH = 4
+_DEPTH = 4
+# About twenty letters.
+_MIN_STROKES = 200
+# A scan may have white edges.
+_COVERED = 0.7
 # Points beyond any page's edge.
 _FAR = 1e6
 _BOLD_WEIGHT = 600
@@ -29,11 +34,14 @@ _MAX_FONT_NAME_BYTES = 256
 _BOLD_NAME = re.compile(rb"bold|black|heavy|demi|CMBX|CMSSBX|SFBX|-Bd", re.I)
 _WRITTEN_FIELDS = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
 _TICKED_FIELDS = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
+# What is marked as well as said would be read twice: some programs say the words that are marked.
+_COMMENTS = (raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_TEXT)
+_HIDDEN = raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW
 
 
 @dataclass(frozen=True, slots=True)
-class FormField:
-    """A field that has been filled in, as "name: value", and where it is on the page."""
+class Note:
+    """What somebody has added to a page, and where it is: a field as "name: value", a comment, or typed text."""
 
     text: str
     mark: Mark
@@ -108,44 +116,61 @@ class PdfPage:
         raw.FPDFText_GetFontInfo(self._text.raw, index, name, _MAX_FONT_NAME_BYTES, flags)
         return _BOLD_NAME.search(name.value) is not None
 
-    def fields(self) -> tuple[FormField, ...]:
-        """What has been filled into the page's form, once `PdfFile.show_forms` was called."""
-        form = self._page.pdf.formenv
-        if form is None:
-            return ()
-        found = (self._field(form.raw, index) for index in range(raw.FPDFPage_GetAnnotCount(self._page.raw)))
-        return tuple(field for field in found if field is not None)
+    def notes(self) -> tuple[Note, ...]:
+        """What has been filled into the page's form, once `PdfFile.show_forms` was called, and what is said of it."""
+        found = (self._note(index) for index in range(raw.FPDFPage_GetAnnotCount(self._page.raw)))
+        return tuple(note for note in found if note is not None)
 
-    def _field(self, form: Any, index: int) -> FormField | None:
+    def _note(self, index: int) -> Note | None:
         annotation = raw.FPDFPage_GetAnnot(self._page.raw, index)
         try:
-            kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
-            value = ""
-            if kind in _WRITTEN_FIELDS:
-                value = _wide(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
-            elif kind in _TICKED_FIELDS and raw.FPDFAnnot_IsChecked(form, annotation):
-                value = "yes"
-            value = clean(value).strip()
-            if not value:
+            kind = raw.FPDFAnnot_GetSubtype(annotation)
+            text = _field(self._page.pdf.formenv, annotation) if kind == raw.FPDF_ANNOT_WIDGET else ""
+            if kind in _COMMENTS and not raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN:
+                text = _comment(annotation, is_typed=kind == raw.FPDF_ANNOT_FREETEXT)
+            if not text:
                 return None
             rectangle = raw.FS_RECTF()
             raw.FPDFAnnot_GetRect(annotation, rectangle)
-            mark = self._fractions(rectangle.left, rectangle.bottom, rectangle.right, rectangle.top)
-            # People see the alternate name; the other one is the programmer's.
-            name = _wide(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation)
-            name = " ".join(clean(name or _wide(raw.FPDFAnnot_GetFormFieldName, form, annotation)).split())
-            return FormField(f"{name}: {value}" if name else value, mark)
+            return Note(text, self._fractions(rectangle.left, rectangle.bottom, rectangle.right, rectangle.top))
         finally:
             raw.FPDFPage_CloseAnnot(annotation)
 
     def has_pictures(self) -> bool:
-        objects = self._page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=_PICTURE_DEPTH)
-        return next(iter(objects), None) is not None
+        """Whether there is more to see than text: a picture, or as many strokes as letters have that are drawn."""
+        num_strokes = 0
+        for shown in self._page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_PATH], max_depth=_DEPTH):
+            if shown.type == raw.FPDF_PAGEOBJ_PATH:
+                num_strokes += max(0, raw.FPDFPath_CountSegments(shown.raw))
+            if shown.type == raw.FPDF_PAGEOBJ_IMAGE or num_strokes >= _MIN_STROKES:
+                return True
+        return False
+
+    def is_covered(self) -> bool:
+        """Whether pictures cover the page, and its text is what was printed on them.
+
+        Text below them or without ink was put there by a program that has read them.
+        """
+        covered = 0.0
+        for shown in self._page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_TEXT], max_depth=_DEPTH):
+            if shown.type == raw.FPDF_PAGEOBJ_IMAGE:
+                x0, y0, x1, y1 = self._fractions(*_bounds(shown))
+                covered += (x1 - x0) * (y1 - y0)
+            elif (
+                covered < _COVERED or raw.FPDFTextObj_GetTextRenderMode(shown.raw) == raw.FPDF_TEXTRENDERMODE_INVISIBLE
+            ):
+                return False
+        return covered >= _COVERED
 
     @property
     def width(self) -> float:
         """In points, as it is shown."""
         return float(self._page.get_width())
+
+    @property
+    def height(self) -> float:
+        """In points, as it is shown."""
+        return float(self._page.get_height())
 
     def rectangles(self, first: int, count: int) -> list[Mark]:
         """Where characters stand as (x0, y0, x1, y1) in fractions of the page's picture, from its top left."""
@@ -185,11 +210,44 @@ class PdfPage:
         return tuple(min(1.0, max(0.0, value.value / _STEPS)) for value in (across, down))  # type: ignore[return-value]
 
 
-def _wide(ask: Callable[..., int], form: Any, annotation: Any) -> str:
+def _bounds(shown: Any) -> Any:
+    """Where an object is on its page; inside others it is placed by them."""
+    bounds = shown.get_bounds()
+    while (shown := shown.container) is not None:
+        bounds = shown.get_matrix().on_rect(*bounds)
+    return bounds
+
+
+def _field(form: Any, annotation: Any) -> str:
+    """What has been filled into a field; "" where nothing has, or nobody asked for forms."""
+    if form is None:
+        return ""
+    kind = raw.FPDFAnnot_GetFormFieldType(form.raw, annotation)
+    value = ""
+    if kind in _WRITTEN_FIELDS:
+        value = _wide(raw.FPDFAnnot_GetFormFieldValue, form.raw, annotation)
+    elif kind in _TICKED_FIELDS and raw.FPDFAnnot_IsChecked(form.raw, annotation):
+        value = "yes"
+    value = clean(value).strip()
+    if not value:
+        return ""
+    # People see the alternate name; the other one is the programmer's.
+    name = _wide(raw.FPDFAnnot_GetFormFieldAlternateName, form.raw, annotation)
+    name = " ".join(clean(name or _wide(raw.FPDFAnnot_GetFormFieldName, form.raw, annotation)).split())
+    return f"{name}: {value}" if name else value
+
+
+def _comment(annotation: Any, *, is_typed: bool) -> str:
+    """What somebody says of a page, or has typed on it."""
+    said = clean(_wide(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")).strip()
+    return said if is_typed else remarks.comment(clean(_wide(raw.FPDFAnnot_GetStringValue, annotation, b"T")), said)
+
+
+def _wide(ask: Callable[..., int], *of: Any) -> str:
     """A text of PDFium's, which is asked for its length first."""
-    length = ask(form, annotation, None, 0)
+    length = ask(*of, None, 0)
     buffer = (ctypes.c_ushort * max(1, (length + 1) // 2))()
-    ask(form, annotation, buffer, length)
+    ask(*of, buffer, length)
     return bytes(buffer)[: max(0, length - 2)].decode("utf-16-le", errors="replace")
 
 

@@ -107,6 +107,71 @@ def test_a_stamp_on_a_picture_without_writing_is_kept(parsed):
     assert document.pages[1].text == "Page 7 of 9"
 
 
+COVER = Page([Line("A typed letter that comes with what has been scanned, which needs no OCR.")])
+STAMP = "Case 1:20-cv-01234 Document 45-3 Filed 03/04/21 Page {} of 5"
+
+
+def stamped(number: int) -> Page:
+    return Page([Line(STAMP.format(number), size=8, gap=760)], is_scan=True)
+
+
+def test_a_scan_with_a_stamp_is_read_by_ocr_below_the_stamp(tmp_path: Path, parsed):
+    path = tmp_path / "a.pdf"
+    # OCR sees the stamp, too, which stands at the foot.
+    on_stamp = ocr.Word("Gase", (0.13, 0.981, 0.18, 0.988), 9, 0)
+    limits = Limits(ocr=FakeRecogniser([(*LETTER, on_stamp)]))
+    document = parsed("a.pdf", pdf([stamped(1)]), limits)
+    text = document.pages[0].text
+    assert text == f"{STAMP.format(1)}\n\n{TEXT}"
+    assert (document.remark, document.needs) == ("", "")
+
+    start = text.index("Two")
+    ((x0, y0, x1, y1),) = view(path, 1, start, start + 9, 400, limits).marks
+    assert (x0, y0, x1, y1) == (*LETTER[6].box[:2], *LETTER[7].box[2:])
+    on_both = view(path, 1, text.index("of 5"), text.index("notice"), 400, limits).marks
+    assert [round(mark[1], 2) for mark in on_both] == [0.98, 0.1]
+
+
+def test_without_ocr_scans_with_a_stamp_are_told_of_like_others(parsed):
+    with pytest.raises(DocumentNeedsOcr):
+        parsed("a.pdf", pdf([stamped(number) for number in range(1, 4)]))
+    document = parsed("b.pdf", pdf([COVER, *(stamped(number) for number in range(1, 4))]))
+    assert document.remark.startswith("3 of its 4 pages are pictures and were left out.")
+    assert (document.needs, document.pages[3].text) == ("ocr", STAMP.format(3))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        # A title on a picture that fills a slide, its words above others, what a program has read in a scan.
+        Page([Line("The lakes of the north in summer", size=36)], is_scan=True),
+        Page([Line(f"What there is to say, part {number} of it.", size=9) for number in range(3)], is_scan=True),
+        Page([Line("The last line of a chapter.")], is_scan=True, has_hidden_text=True),
+        Page([Line("The words below a picture of something.", size=9)], has_picture=True),
+    ],
+)
+def test_short_texts_on_pictures_that_are_no_stamps_are_the_page(parsed, page: Page):
+    document = parsed("a.pdf", pdf([COVER, page]), Limits(ocr=FakeRecogniser([LETTER])))
+    assert TEXT not in document.pages[1].text
+    assert parsed("b.pdf", pdf([page])).remark == ""
+
+
+def test_different_words_on_pictures_are_worth_keeping(parsed):
+    pages = [Page([Line(f"{what} at the lake, our summer", size=9)], is_scan=True) for what in ("Ann", "Bob")]
+    document = parsed("a.pdf", pdf(pages))
+    assert document.pages[1].text == "Bob at the lake, our summer"
+    assert document.needs == "ocr"
+
+
+def test_letters_that_are_drawn_are_read_by_ocr(parsed):
+    drawn = Page(num_drawn=60)
+    assert parsed("a.pdf", pdf([drawn]), Limits(ocr=FakeRecogniser([LETTER]))).pages[0].text == TEXT
+    with pytest.raises(DocumentNeedsOcr):
+        parsed("b.pdf", pdf([drawn]))
+    with pytest.raises(DocumentEmpty, match="no text on the pages"):
+        parsed("c.pdf", pdf([Page(num_drawn=3)]))
+
+
 def test_recognised_text_makes_no_headings_and_hides_none(parsed):
     page = Page([Line("Chapter One", size=24), Line("The body of the text is set in a smaller size here.", gap=40)])
     document = parsed("a.pdf", pdf([page, SCAN]), Limits(ocr=FakeRecogniser([LETTER])))

@@ -297,6 +297,22 @@ def test_what_was_filled_into_a_form_is_read(parsed, tmp_path):
     assert (y0, y1) == pytest.approx((1 - 580 / 842, 1 - 560 / 842), abs=0.01)
 
 
+def test_what_was_noted_on_a_page_is_read(parsed, tmp_path):
+    notes = [
+        ("FreeText", "The answer is 4711", "Bob"),
+        ("Text", "Check the interest rate", "Ann"),
+        ("Highlight", "Loan", "Ann"),
+        ("Text", "", "Ann"),
+    ]
+    text = parsed("a.pdf", pdf([Page([Line("The terms of the loan.")], notes=notes)])).pages[0].text
+    assert text == "The terms of the loan.\n\nThe answer is 4711\n\nComment by Ann: Check the interest rate"
+
+    start = text.index("answer")
+    ((x0, y0, x1, y1),) = view(tmp_path / "a.pdf", 1, start, start + 4, 400, Limits()).marks
+    assert (x0, x1) == pytest.approx((100 / 595, 300 / 595), abs=0.01)
+    assert (y0, y1) == pytest.approx((1 - 620 / 842, 1 - 600 / 842), abs=0.01)
+
+
 def refuse(*_: object) -> None:
     raise PdfRefused("The PDF is damaged: its structure cannot be read.")
 
