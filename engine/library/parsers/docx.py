@@ -1,6 +1,7 @@
 """Word documents: headings, paragraphs, list items and tables in reading order, with what is anchored in them.
 
-Text boxes, charts, notes, comments and the words that stand for pictures follow the paragraph or table they are in.
+Text boxes, charts, notes, comments and the words that stand for pictures follow the paragraph or table they are in;
+what stands in the margins of pages comes first.
 
 Read from the XML itself rather than through python-docx, which loads every picture into memory, skips content
 controls, text boxes and notes, and refuses strict Office Open XML. Elements are told apart by their local names,
@@ -18,6 +19,7 @@ from engine.core import BlockKind, ParsedDocument
 from engine.errors import DocumentUnreadable
 from engine.library.parsers import remarks
 from engine.library.parsers.archive import Package, opened
+from engine.library.parsers.docx_numbers import write_numbers
 from engine.library.parsers.docx_styles import Style, is_item, level_of, styles_of
 from engine.library.parsers.elements import attribute, child, elements, local
 from engine.library.parsers.graphics import REFERENCES, write_graphics
@@ -41,7 +43,10 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
         body = child(root, "body")
         if body is None:
             raise DocumentUnreadable("The Word document is damaged: its text is missing.")
-        walk = _Walk(package, main, styles_of(package), _notes(package))
+        styles = styles_of(package)
+        write_numbers(package, body, styles)
+        walk = _Walk(package, main, styles, _notes(package))
+        walk.margins()
         walk.blocks(body)
         walk.end_code()
         return ParsedDocument("docx", package.title(), (walk.builder.page(),))
@@ -60,6 +65,15 @@ class _Walk:
         self._code: list[str] = []
         self._on_code: list[str] = []
         self._has_title = False
+
+    def margins(self) -> None:
+        """What is printed at the top and the bottom of pages, once: at the end it would belong to the last heading."""
+        parts = (part for kind in ("header", "footer") for part in self._package.related(self._part, kind).values())
+        texts = (" ".join(_cell_text(root).split()) for part in parts if (root := self._package.xml(part)) is not None)
+        for text in dict.fromkeys(texts):
+            # A number of the page is none of the document.
+            if any(map(str.isalpha, text)):
+                self._add("paragraph", text)
 
     def blocks(self, container: etree._Element) -> None:
         for element in elements(container):

@@ -22,11 +22,16 @@ _BODY_TEXT_LEVEL = 9
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What a paragraph style says about structure, with what it inherits. `level` 0 is body text."""
+    """What a paragraph style says about structure, with what it inherits. `level` 0 is body text.
+
+    `number_id` is the list that its paragraphs are numbered in, at `number_level`.
+    """
 
     name: str = ""
     level: int = 0
     is_list: bool = False
+    number_id: str = ""
+    number_level: int = 0
 
     @property
     def is_title(self) -> bool:
@@ -51,7 +56,7 @@ def styles_of(package: Package) -> dict[str, Style]:
 
 def _style(style_id: str, by_id: dict[str, etree._Element]) -> Style:
     """A style after following its ancestors, which a broken file may have linked in a circle."""
-    name, level, is_list = "", 0, False
+    name, level, is_list, number_id, number_level = "", 0, False, "", ""
     seen: set[str] = set()
     while style_id in by_id and style_id not in seen:
         seen.add(style_id)
@@ -62,8 +67,10 @@ def _style(style_id: str, by_id: dict[str, etree._Element]) -> Style:
         name = name or own_name
         level = level or level_of(properties) or (_rank(heading.group(1)) if heading else 0)
         is_list = is_list or child(properties, "numPr") is not None or own_name.startswith("list")
+        number_id = number_id or attribute(child(properties, "numPr", "numId"))
+        number_level = number_level or attribute(child(properties, "numPr", "ilvl"))
         style_id = attribute(child(element, "basedOn"))
-    return Style(name, level, is_list)
+    return Style(name, level, is_list, number_id, int(number_level) if number_level.isdigit() else 0)
 
 
 def _rank(sign: str) -> int:

@@ -157,6 +157,104 @@ def test_a_diagram_is_read_where_it_is_shown(parsed):
     ]
 
 
+def numbered(text: str, level: int = 0, number: int = 1, mark: str = "") -> str:
+    place = f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{number}"/></w:numPr>'
+    return f"<w:p><w:pPr>{place}{mark}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def numbering(level: int, form: str, pattern: str, start: int = 1, more: str = "") -> str:
+    return (
+        f'<w:lvl w:ilvl="{level}"><w:start w:val="{start}"/><w:numFmt w:val="{form}"/>{more}'
+        f'<w:lvlText w:val="{pattern}"/></w:lvl>'
+    )
+
+
+STYLED = '<w:pStyle w:val="Art"/>'
+LISTS = (
+    f'<w:abstractNum w:abstractNumId="7">{numbering(0, "decimal", "§ %1")}{numbering(1, "decimal", "%1.%2")}'
+    f"{numbering(2, 'lowerLetter', '(%3)')}</w:abstractNum>"
+    f'<w:abstractNum w:abstractNumId="8">{numbering(0, "upperRoman", "%1.", 3)}'
+    f"{numbering(1, 'bullet', 'o')}{numbering(2, 'decimal', '%1.%3', more='<w:isLgl/>')}</w:abstractNum>"
+    f'<w:abstractNum w:abstractNumId="9">{numbering(0, "decimal", "Art. %1", more=STYLED)}</w:abstractNum>'
+    '<w:num w:numId="1"><w:abstractNumId w:val="7"/></w:num><w:num w:numId="2"><w:abstractNumId w:val="7"/></w:num>'
+    '<w:num w:numId="3"><w:abstractNumId w:val="7"/><w:lvlOverride w:ilvl="0"><w:startOverride w:val="1"/>'
+    '</w:lvlOverride></w:num><w:num w:numId="4"><w:abstractNumId w:val="8"/></w:num>'
+    '<w:num w:numId="5"><w:abstractNumId w:val="9"/></w:num>'
+)
+
+
+def test_numbers_that_word_counts_stand_before_their_paragraphs(parsed):
+    rent = numbered("Rent", 0) + numbered("is paid monthly", 1) + numbered("and on time", 1) + numbered("always", 2)
+    notice = numbered("Gone", 0, mark="<w:rPr><w:del/></w:rPr>") + numbered("Notice", 0) + numbered("in months", 1)
+    table = f"<w:tbl><w:tr><w:tc>{numbered('Costs', 0, 2)}</w:tc><w:tc>{paragraph('90')}</w:tc></w:tr></w:tbl>"
+    others = numbered("Anew", 0, 3) + numbered("Third", 0, 4) + numbered("dot", 1, 4) + numbered("deep", 2, 4)
+    styled = '<w:style w:styleId="Art"><w:name w:val="Article"/><w:pPr><w:numPr><w:numId w:val="5"/></w:numPr></w:pPr>'
+    document = parsed(
+        "a.docx",
+        archive(
+            rent
+            + notice
+            + table
+            + others
+            + paragraph("Scope", "Art")
+            + paragraph("Terms", "Art")
+            + numbered("-", 0, 0),
+            styles=f"{styled}</w:style>",
+            numbering=LISTS,
+        ),
+    )
+    assert [text for _, text in said(document)] == [
+        "§ 1 Rent",
+        "1.1 is paid monthly",
+        "1.2 and on time",
+        "(a) always",
+        "Gone",
+        "§ 2 Notice",
+        "2.1 in months",
+        "§ 3 Costs | 90",
+        "§ 1 Anew",
+        "III. Third",
+        "dot",
+        "3.1 deep",
+        "Art. 1 Scope",
+        "Art. 2 Terms",
+        "-",
+    ]
+
+
+def test_a_level_that_only_some_levels_begin_anew_counts_on_after_others(parsed):
+    levels = (
+        numbering(0, "decimal", "%1"),
+        numbering(1, "decimal", "%1.%2"),
+        numbering(2, "decimal", "Listing %1-%3", more='<w:lvlRestart w:val="1"/>'),
+    )
+    lists = f'<w:abstractNum w:abstractNumId="1">{"".join(levels)}</w:abstractNum>'
+    body = "".join(numbered("x", level) for level in (0, 1, 2, 1, 2, 0, 2))
+    lists += '<w:num w:numId="1"><w:abstractNumId w:val="1"/></w:num>'
+    assert [text.removesuffix(" x") for _, text in said(parsed("a.docx", archive(body, numbering=lists)))] == [
+        *("1", "1.1", "Listing 1-1", "1.2", "Listing 1-2", "2", "Listing 2-1")
+    ]
+
+
+def test_what_stands_in_the_margins_of_pages_is_read_once(tmp_path: Path):
+    document = docx.Document()
+    section = document.sections[0]
+    section.different_first_page_header_footer = True
+    for header in (section.header, section.first_page_header):
+        header.paragraphs[0].text = "Contract No. 77-A"
+    section.footer.paragraphs[0].text = "- 1 -"
+    section.first_page_footer.paragraphs[0].text = "Draft of May"
+    document.add_heading("Scope", 1)
+    document.add_paragraph("The words of it.")
+    document.save(str(tmp_path / "a.docx"))
+    assert said(families.parse(tmp_path / "a.docx", Limits())) == [
+        ("paragraph", "Contract No. 77-A"),
+        ("paragraph", "Draft of May"),
+        ("heading", "Scope"),
+        ("paragraph", "The words of it."),
+    ]
+
+
 def test_deleted_text_is_gone_and_alternatives_are_read_once(parsed):
     body = (
         "<w:p><w:del><w:r><w:delText>old</w:delText></w:r></w:del><w:ins><w:r><w:t>new</w:t></w:r></w:ins>"
