@@ -33,12 +33,25 @@ _NAMES = {
     "related", "share", "sharing", "sidebar", "skip", "social", "sponsor", "subscribe", "subscription", "toolbar",
     "widget", "popup", "modal",
 }  # fmt: skip
+# Matter is called so as well ("share-price", "cookie-recipe"): they count where no other word says what the element is.
+_AMBIGUOUS = {"related", "share", "sharing", "social", "consent", "cookie", "cookies", "subscription", "widget"}
+# These go whatever heading they bear.
+_INTRUSIVE = {"ad", "ads", "advert", "advertisement", "cookie", "cookies", "consent", "newsletter", "popup", "promo"}
+# Words that only say what form such an element has.
+_FORMS = {
+    "area", "articles", "bar", "block", "box", "button", "buttons", "container", "content", "icons", "inner", "items",
+    "links", "list", "media", "message", "notice", "overlay", "posts", "section", "stories", "wrap", "wrapper",
+}  # fmt: skip
 _NAME_PARTS = re.compile(r"[A-Za-z][a-z]+|[A-Z]+(?![a-z])")
+_NOT_A_LETTER = re.compile(r"[\W\d_]+")
+_HEADINGS = {f"h{level}" for level in range(1, 7)}
 _UNSEEN = {"script", "style", "noscript", "template", "head"}
 # A menu: so many links, so much of its text, so few words each.
 _MIN_LINKS = 4
 _LINK_SHARE = 0.65
 _MAX_WORDS_A_LINK = 6
+# A section under a heading with fewer links than that is matter, whatever it is called.
+_LINKED_SHARE = 0.25
 # What is called a sidebar but holds so much of the page is none.
 _MAX_NAMED_SHARE = 0.35
 _MIN_KEPT_SHARE = 0.3
@@ -50,6 +63,7 @@ class _Count:
     words: int = 0
     link_words: int = 0
     links: int = 0
+    heading: html.HtmlElement | None = None
 
 
 def strip(whole: html.HtmlElement) -> None:
@@ -85,7 +99,7 @@ def _drop(elements: Sequence[html.HtmlElement]) -> None:
 
 
 def _counts(whole: html.HtmlElement) -> dict[html.HtmlElement, _Count]:
-    """Words, words in links, and links of each element with all that it holds, in one pass."""
+    """Words, words in links, links and the first heading of each element with all that it holds, in one pass."""
     counts: dict[html.HtmlElement, _Count] = {}
     for _, element in etree.iterwalk(whole, events=("end",)):
         if not isinstance(element.tag, str) or element.tag in _UNSEEN:
@@ -97,9 +111,12 @@ def _counts(whole: html.HtmlElement) -> dict[html.HtmlElement, _Count]:
                 count.words += inner.words
                 count.link_words += inner.link_words
                 count.links += inner.links
+                count.heading = inner.heading if count.heading is None else count.heading
             count.words += len((child.tail or "").split())
         if element.tag == "a" and element.get("href"):
             count.link_words, count.links = count.words, 1
+        if element.tag in _HEADINGS:
+            count.heading = element
         counts[element] = count
     return counts
 
@@ -134,5 +151,31 @@ def _is_named(element: html.HtmlElement, count: _Count, total: int) -> bool:
     """Whether its tag, class or id says that it stands beside the matter, and it is no more than that."""
     if count.words > _MAX_NAMED_SHARE * total:
         return False
-    names = _NAME_PARTS.findall(f"{element.get('class') or ''} {element.get('id') or ''}")
-    return element.tag == "aside" or any(name.lower() in _NAMES for name in names)
+    is_linked = count.link_words >= _LINKED_SHARE * count.words
+    if element.tag == "aside" and count.links and is_linked:
+        return True
+    name = element.get("id") or ""
+    named = [(token, False) for token in (element.get("class") or "").split()] + [(name, _is_slug(name, count.heading))]
+    return any(_says_beside(token, is_slug, is_linked, count.heading is not None) for token, is_slug in named)
+
+
+def _says_beside(token: str, is_slug: bool, is_linked: bool, has_heading: bool) -> bool:
+    """Whether a class or an id says it; `is_slug`: the id says what the heading says."""
+    parts = {part.lower() for part in _NAME_PARTS.findall(token)}
+    names = parts & _NAMES
+    is_all = parts <= _NAMES | _FORMS
+    if not names or (is_slug and not (is_all and is_linked)):
+        return False
+    if is_linked or (is_all and names & _INTRUSIVE):
+        return True
+    return not has_heading and (is_all or bool(names - _AMBIGUOUS))
+
+
+def _is_slug(name: str, heading: html.HtmlElement | None) -> bool:
+    """Whether a program made the id out of the heading, as pandoc, Sphinx and Quarto do: numbers may come or go."""
+    letters = _letters(name)
+    return bool(letters) and heading is not None and letters == _letters(str(heading.text_content()))
+
+
+def _letters(text: str) -> str:
+    return _NOT_A_LETTER.sub("", text).casefold()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.helpers.parsing import said
 
 STORY = "".join(
@@ -26,7 +28,8 @@ def test_menus_are_told_by_their_links(parsed):
 
 def test_what_stands_beside_the_matter_is_told_by_its_name(parsed):
     around = (
-        '<div class="cookieConsent">We use cookies.</div><div id="left-sidebar">News of us.</div><aside>An ad.</aside>'
+        '<div class="cookieConsent">We use cookies.</div><div id="left-sidebar">News of us.</div>'
+        '<aside class="ad">An ad.</aside>'
     )
     page = texts(parsed("a.html", f"<body>{around}{STORY}</body>"))
     assert len(page) == 9
@@ -62,3 +65,52 @@ def test_a_small_page_is_left_alone(parsed):
         "Jobs",
         "Hello.",
     ]
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        '<section id="related-work"><h2>2. Related work</h2>',
+        '<section id="consent-to-participate"><h2>Consent to participate</h2>',
+        '<section id="navigation"><h2>Navigation</h2>',
+        '<section id="cookies"><h2>Cookies</h2>',
+        '<section class="share-price">',
+        '<section id="subscription-fees">',
+        '<section class="cookie-recipe">',
+        '<section class="widget"><h3>How it is driven</h3>',
+        '<section class="menu-item"><h3>Soups</h3>',
+    ],
+)
+def test_a_section_is_no_bar_for_a_word_in_its_name(parsed, opening):
+    page = texts(parsed("a.html", f"<body>{STORY}{opening}<p>The zebra stays.</p></section></body>"))
+    assert page[-1] == "The zebra stays."
+
+
+def test_a_section_named_by_its_heading_may_cite_much(parsed):
+    cited = "".join(f'<p><a href="#{name}">{name} and others</a> saw zebras too.</p>' for name in ("Ann", "Bob", "Cid"))
+    section = f'<section id="related-work"><h2>Related work</h2>{cited}</section>'
+    assert texts(parsed("a.html", f"<body>{STORY}{section}</body>"))[-1] == "Cid and others saw zebras too."
+
+
+def test_a_note_beside_the_text_is_read(parsed):
+    page = texts(parsed("a.html", f'<body>{STORY}<aside class="note"><p>High voltage.</p></aside></body>'))
+    assert page[-1] == "High voltage."
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        '<div class="cookie-banner"><h2>We value your privacy</h2><p>We use cookies for all that we do.</p></div>',
+        '<div class="cookie-notice"><p>We use cookies for all that we do.</p></div>',
+        '<div class="newsletter-box"><h3>News</h3><p>Sign up for our weekly news.</p></div>',
+        '<div class="share-buttons">Share this with your friends</div>',
+        '<div class="social">Follow us</div>',
+        '<section id="related-articles"><h2>Related articles</h2><p><a href="/1">The zebra was seen on a long and'
+        " winding road to the sea again</a> today.</p></section>",
+        '<aside><h3>More</h3><a href="/1">The zebra was seen on a long and winding road</a> today.</aside>',
+    ],
+)
+def test_bars_boxes_and_lists_of_other_pages_go(parsed, around):
+    page = texts(parsed("a.html", f"<body>{around}{STORY}</body>"))
+    assert len(page) == 9
+    assert all("okapi" in text for text in page)
