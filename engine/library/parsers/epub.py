@@ -168,7 +168,9 @@ def _body(data: bytes | None) -> html.HtmlElement | None:
     parser = html.XHTMLParser(resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True)
     try:
         root = etree.fromstring(text.encode(), parser)
-        html.xhtml_to_html(root)
+        # Formulas and drawings bear names of their own vocabularies.
+        for element in root.iter("{*}*"):
+            element.tag = local(element)
     except (etree.XMLSyntaxError, ValueError):
         try:
             root = tree(text)

@@ -13,10 +13,11 @@ from lxml import etree, html
 
 from engine.core import ParsedDocument
 from engine.errors import DocumentEmpty
-from engine.library.parsers import main_text
+from engine.library.parsers import formulas, main_text, remarks
 from engine.library.parsers.encoding import decode
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.markup import PageBuilder, row
+from engine.library.parsers.row_spans import Cell, RowSpans, reach
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w:.-]+)""", re.I)
 # Also one that was not ended as it should be.
@@ -24,25 +25,32 @@ _XML_DECLARATION = re.compile(r"\A\s*<\?xml[\s?][^>]*>")
 _META_BYTES = 4096
 
 _IGNORED = {
-    "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "embed", "canvas", "audio", "video",
+    "script", "style", "noscript", "template", "svg", "iframe", "object", "embed", "canvas", "audio", "video",
     "head", "nav", "menu", "dialog", "button", "select", "option", "input", "textarea", "link", "meta",
+    # How to pronounce what stands before it, letter by letter.
+    "rp", "rt", "rtc",
 }  # fmt: skip
-_IGNORED_ROLES = {"navigation", "search", "banner", "contentinfo", "menu", "menubar", "dialog", "alert"}
+_IGNORED_ROLES = {"navigation", "search", "banner", "contentinfo", "menu", "menubar", "dialog"}
 _BOILERPLATE = {"header", "footer"}
 _CONTENT = {"main", "article", "section", "blockquote"}
 _INLINE = {
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "ins",
-    "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span", "strike", "strong", "sub", "sup",
+    "kbd", "label", "mark", "q", "rb", "ruby", "s", "samp", "small", "span", "strike", "strong", "sub", "sup",
     "time", "tt", "u", "var", "wbr", "img", "br", "nobr", "picture", "source",
+    "math", "mjx-container", "mjx-assistive-mml",
 }  # fmt: skip
 # Given the id of an element, where to write from there on; None where it makes no difference.
 Turn = Callable[[str], PageBuilder | None]
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_TABLE_PARTS = {"thead", "tbody", "tfoot"}
+_TABLE_PARTS = {"thead", "tbody", "tfoot", "form"}
+# Of preformatted text.
+_LINES = {"div", "p", "li", "tr"}
 _LAYOUT_CHARACTERS = 600
 # A page's <main> must hold this share of its words to stand for the page.
 _MAIN_SHARE = 0.2
+# Of a picture that is a link: with fewer words it is a button.
+_MIN_LINK_WORDS = 3
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
@@ -102,6 +110,8 @@ class _Walk:
         self._builder = builder
         self._turn = turn
         self._gathered: list[str] = []
+        # What pictures in the paragraph show, in words.
+        self._pictures: list[str] = []
         self._is_item = False
 
     def flow(self, element: html.HtmlElement, list_depth: int) -> None:
@@ -116,12 +126,22 @@ class _Walk:
         text = _lines("".join(self._gathered))
         self._gathered.clear()
         self._builder.add("list_item" if self._is_item else "paragraph", text)
+        self._end_pictures()
+
+    def _end_pictures(self) -> None:
+        for picture in self._pictures:
+            self._builder.add("paragraph", picture)
+        self._pictures.clear()
 
     def _child(self, child: html.HtmlElement, list_depth: int) -> None:
         if self._turn is not None:
             self._turn_at(child, self._turn)
         if child.tag == "br":
             self._gathered.append("\0")
+        elif child.tag == "math":
+            self._gathered.append(formulas.shown(child))
+        elif child.tag == "img":
+            self._pictures.append(_picture(child))
         elif child.tag in _INLINE:
             self.flow(child, list_depth)
         else:
@@ -141,11 +161,14 @@ class _Walk:
         if child.tag in _HEADINGS:
             self._builder.add("heading", _flat(child), _HEADINGS[child.tag])
         elif child.tag in ("pre", "listing", "xmp"):
-            self._builder.add("code", child.text_content().expandtabs(4))
+            self._builder.add("code", "".join(_preformatted(child)).expandtabs(4))
         elif child.tag == "table" and not _is_layout(child):
             self._table(child)
         else:
             self._nested(child, list_depth + (child.tag in ("ul", "ol", "dl")))
+            return
+        self._pictures += map(_picture, _seen(child, "img"))
+        self._end_pictures()
 
     def _nested(self, child: html.HtmlElement, list_depth: int) -> None:
         outer = self._is_item
@@ -155,13 +178,15 @@ class _Walk:
         self._is_item = outer
 
     def _table(self, table: html.HtmlElement) -> None:
+        spans = RowSpans()
         for element in table:
             if element.tag == "caption":
                 self._builder.add("paragraph", _flat(element))
             elif element.tag in _TABLE_PARTS:
                 self._table(element)
             elif element.tag == "tr":
-                self._builder.add("table_row", row([_flat(cell) for cell in element if cell.tag in ("td", "th")]))
+                cells = [_cell(cell) for cell in element if cell.tag in ("td", "th")]
+                self._builder.add("table_row", row(spans.row(cells)))
 
 
 def _is_hidden(element: html.HtmlElement) -> bool:
@@ -170,9 +195,18 @@ def _is_hidden(element: html.HtmlElement) -> bool:
     if element.get("hidden") is not None or element.get("aria-hidden") == "true":
         return True
     if "display:none" in (element.get("style") or "").replace(" ", "").lower():
-        return True
+        # Wikipedia shows pictures of its formulas.
+        return element.find("math") is None
     # A page's header and footer are about the site; an article's are part of it.
-    return element.tag in _BOILERPLATE and not any(ancestor.tag in _CONTENT for ancestor in element.iterancestors())
+    if element.tag not in _BOILERPLATE or any(ancestor.tag in _CONTENT for ancestor in element.iterancestors()):
+        return False
+    return element.tag != "header" or not _bears_title(element)
+
+
+def _bears_title(header: html.HtmlElement) -> bool:
+    """Whether the page's own title stands there, as pandoc and books write it: it has no other."""
+    titles = [*header.getroottree().iter("h1")]
+    return bool(titles) and all(header in title.iterancestors("header") for title in titles)
 
 
 def _is_layout(table: html.HtmlElement) -> bool:
@@ -180,6 +214,10 @@ def _is_layout(table: html.HtmlElement) -> bool:
     if table.find(".//table") is not None or any(table.find(f".//{tag}") is not None for tag in _HEADINGS):
         return True
     return any(len(cell.text_content()) > _LAYOUT_CHARACTERS for cell in table.iter("td"))
+
+
+def _cell(element: html.HtmlElement) -> Cell:
+    return Cell(_flat(element), *reach(element.get("rowspan") or "", element.get("colspan") or ""))
 
 
 def _flat(element: html.HtmlElement) -> str:
@@ -194,9 +232,40 @@ def _visible(element: html.HtmlElement) -> Iterator[str]:
         if isinstance(child.tag, str) and not _is_hidden(child):
             edge = "" if child.tag in _INLINE and child.tag != "br" else " "
             yield edge
-            yield from _visible(child)
+            yield from (formulas.shown(child),) if child.tag == "math" else _visible(child)
             yield edge
         yield child.tail or ""
+
+
+def _preformatted(element: html.HtmlElement) -> Iterator[str]:
+    """Text with its own line ends, and those that elements make."""
+    yield element.text or ""
+    for child in element:
+        if child.tag == "br":
+            yield "\n"
+        elif isinstance(child.tag, str) and not _is_hidden(child):
+            yield from _preformatted(child)
+            if child.tag in _LINES and not (child.tail or "").startswith("\n"):
+                yield "\n"
+        yield child.tail or ""
+
+
+def _seen(element: html.HtmlElement, tag: str) -> Iterator[html.HtmlElement]:
+    """The elements of a kind in what is shown of an element."""
+    for child in element:
+        if isinstance(child.tag, str) and not _is_hidden(child):
+            if child.tag == tag:
+                yield child
+            yield from _seen(child, tag)
+
+
+def _picture(image: html.HtmlElement) -> str:
+    """What a picture shows in its author's words, "" where it is a button or its caption says the same."""
+    words = (image.get("alt") or "").split()
+    if len(words) < _MIN_LINK_WORDS and next(image.iterancestors("a"), None) is not None:
+        return ""
+    captions = (_flat(caption) for figure in image.iterancestors("figure") for caption in _seen(figure, "figcaption"))
+    return "" if " ".join(words) in captions else remarks.shown(" ".join(words))
 
 
 def _lines(text: str) -> str:

@@ -141,3 +141,11 @@ def test_a_real_book_is_read_by_chapter(parsed):
     document = parsed("real.epub", shared_file("docs/epub/wasteland.epub").read_bytes())
     assert document.title == "The Waste Land"
     assert places(document)[1:3] == ["chapter “I. THE BURIAL OF THE DEAD”", "chapter “II. A GAME OF CHESS”"]
+
+
+def test_formulas_stand_in_their_sentence_and_headers_bear_titles(parsed):
+    formula = '<math xmlns="http://www.w3.org/1998/Math/MathML"><mi>x</mi><mo>=</mo><mn>5</mn></math>'
+    drawing = '<svg xmlns="http://www.w3.org/2000/svg"><text>axis</text></svg>'
+    body = f"<header><h1>Sums</h1><p>For Ann</p></header><p>Here {formula} holds.{drawing}</p>"
+    document = parsed("a.epub", book({"one.xhtml": chapter(body)}))
+    assert [text for _, text in said(document)] == ["Sums", "For Ann", "Here x=5 holds."]

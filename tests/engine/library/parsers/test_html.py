@@ -88,3 +88,103 @@ def test_a_page_without_text_is_empty(parsed):
 def test_deep_nesting_is_survived(parsed):
     document = parsed("a.html", "<html>" + "<div>" * 200 + "deep" + "</div>" * 200 + "</html>")
     assert said(document) == [("paragraph", "deep")]
+
+
+def test_a_header_that_bears_the_title_is_read(parsed):
+    document = parsed(
+        "a.html",
+        '<body><header id="title-block-header"><h1>Report</h1><p class="author">Jane Doe</p></header>'
+        "<h2>Aim</h2><p>To tell.</p></body>",
+    )
+    assert [text for _, text in said(document)] == ["Report", "Jane Doe", "Aim", "To tell."]
+
+
+def test_a_header_above_another_title_is_about_the_site(parsed):
+    document = parsed("a.html", "<body><header><h1>Our shop</h1>Call us.</header><h1>Lamps</h1></body>")
+    assert said(document) == [("heading", "Lamps")]
+
+
+def test_a_warning_is_read(parsed):
+    document = parsed("a.html", '<body><p>Plug it in.</p><div role="alert">Never pull the plug.</div></body>')
+    assert said(document)[-1] == ("paragraph", "Never pull the plug.")
+
+
+@pytest.mark.parametrize("lines", ["one<br>two<br/>  three", "<div>one</div><div>two</div>  three"])
+def test_preformatted_lines_may_be_told_by_elements(parsed, lines: str):
+    assert said(parsed("a.html", f"<body><pre>{lines}</pre></body>")) == [("code", "one\ntwo\n  three")]
+
+
+@pytest.mark.parametrize(
+    ("formula", "shown"),
+    [
+        ("<math><mi>x</mi><mo>=</mo><mn>5</mn></math>", "x=5"),
+        ("<math><mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mn>2</mn></mfrac></math>", "(a+b)/2"),
+        ("<math><msup><mi>r</mi><mn>2</mn></msup><mtext> if round</mtext></math>", "r^2 if round"),
+        (
+            "<math><semantics><mrow><mi>E</mi></mrow><annotation encoding='application/x-tex'>E = mc^2</annotation>"
+            "</semantics></math>",
+            "E = mc^2",
+        ),
+        ("<span style='display: none'><math alttext='{\\displaystyle E=mc^{2}}'><mi>E</mi></math></span>", "E=mc^{2}"),
+    ],
+)
+def test_formulas_are_read_where_they_stand(parsed, formula: str, shown: str):
+    document = parsed("a.html", f"<body><p>Here {formula} holds.</p><h2>On {formula}</h2></body>")
+    assert said(document) == [("paragraph", f"Here {shown} holds."), ("heading", f"On {shown}")]
+
+
+def test_what_pictures_show_is_read_behind_their_paragraph(parsed):
+    document = parsed(
+        "a.html",
+        '<body><p>The pump<img alt="Diagram of the pump" src="p.png"> runs.</p><img alt="p.png"><img alt="">'
+        '<table><tr><td><img alt="A valve, open">Valve</td></tr></table></body>',
+    )
+    assert said(document) == [
+        ("paragraph", "The pump runs."),
+        ("paragraph", "Picture: Diagram of the pump"),
+        ("table_row", "Valve"),
+        ("paragraph", "Picture: A valve, open"),
+    ]
+
+
+def test_a_caption_is_read_once_and_buttons_are_no_pictures(parsed):
+    document = parsed(
+        "a.html",
+        '<body><figure><img alt="Sales by year"><figcaption>Sales  by year</figcaption></figure>'
+        '<figure><img alt="Costs by year"><figcaption aria-hidden="true">Costs by year</figcaption></figure>'
+        '<a href="/like"><img alt="Like this"></a><a href="/x"><img alt="Sketch of a barn"></a></body>',
+    )
+    assert [text for _, text in said(document)] == [
+        "Sales by year",
+        "Picture: Costs by year",
+        "Picture: Sketch of a barn",
+    ]
+
+
+def test_how_signs_are_pronounced_is_not_read_between_them(parsed):
+    document = parsed(
+        "a.html", "<body><p>漢字は<ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp>京<rt>きょう</rt></ruby>です</p></body>"
+    )
+    assert said(document) == [("paragraph", "漢字は東京です")]
+
+
+def test_the_rows_of_a_form_are_read(parsed):
+    document = parsed("a.html", "<body><table><form><tr><td>a</td><td>b</td></tr></form></table></body>")
+    assert said(document) == [("table_row", "a | b")]
+
+
+def test_a_cell_of_several_rows_is_said_in_each(parsed):
+    document = parsed(
+        "a.html",
+        "<table><tr><th>Year</th><th>City</th><th>Sales</th></tr>"
+        "<tr><td rowspan=2>2023</td><td>Rome</td><td>5</td></tr>"
+        "<tr><td>Paris</td><td>7</td></tr><tr><td>2024</td><td colspan=2 rowspan=0>none</td></tr><tr><td>2025</td></tr>"
+        "</table>",
+    )
+    assert [text for _, text in said(document)] == [
+        "Year | City | Sales",
+        "2023 | Rome | 5",
+        "2023 | Paris | 7",
+        "2024 | none",
+        "2025 | none",
+    ]
