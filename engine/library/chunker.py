@@ -10,10 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from engine.core import Chunk, ParsedDocument, ParsedPage
 from engine.library.places import Places
 from engine.library.splitting import Cost, Piece, measured, meter, overlap, split
+
+if TYPE_CHECKING:
+    from engine.partitions.rows import ChunkRow
 
 SEPARATOR = " › "
 MAX_HEADING_TOKENS = 40
@@ -49,8 +53,11 @@ def chunk(
     return chunks
 
 
-def indexed_text(chunk: Chunk) -> str:
-    """What is embedded and counted for a chunk: its heading path on one line, shortened, then its text."""
+def indexed_text(chunk: Chunk | ChunkRow) -> str:
+    """What is embedded and counted for a chunk: its heading path on one line, shortened, then its text.
+
+    Of a row as well, whose own indexed text is stored as it is searched for.
+    """
     heading = shortened(chunk.heading)
     return f"{heading}\n{chunk.text}" if heading else chunk.text
 

@@ -15,6 +15,7 @@ from engine.catalog import Catalog
 from engine.core import Document
 from engine.errors import Cancelled
 from engine.events import IndexProgressed
+from engine.library.chunker import indexed_text
 from engine.library.pace import Before, Clock, Pace
 from engine.library.rows import content_key
 from engine.library.seams import Embedder, Table
@@ -109,7 +110,7 @@ class Mover:
 
     def _embedded(self, rows: Mapping[int, Sequence[ChunkRow]]) -> Iterator[None]:
         """Puts the vectors of all rows at hand. Stops after each portion: every turn gets at least one done."""
-        texts = {self._key(row): row.indexed_text for of_one in rows.values() for row in of_one}
+        texts = {self._key(row): indexed_text(row) for of_one in rows.values() for row in of_one}
         vectors = {key: vector for key, vector in self._at_hand.vectors.items() if key in texts}
         unknown = [key for key in texts if key not in vectors]
         vectors |= self._target.vectors_by_content_key(unknown) if unknown else {}
@@ -146,7 +147,7 @@ class Mover:
         return replace(row, content_key=key, vector=vectors[key])
 
     def _key(self, row: ChunkRow) -> str:
-        return content_key(row.indexed_text, self._embedder.identity)
+        return content_key(indexed_text(row), self._embedder.identity)
 
 
 def drop_removed(catalog: Catalog, target: Table) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -21,6 +22,8 @@ from lancedb.table import Table
 from engine.config import MemorySettings
 from engine.errors import EmbedderMismatch, LibraryError
 from engine.partitions.schema import (
+    FORM,
+    FORM_KEY,
     IDENTITY_KEY,
     INDICES,
     LAYOUT,
@@ -28,12 +31,17 @@ from engine.partitions.schema import (
     LAYOUT_WITHOUT_PLACE,
     NO_PLACE,
     PLACE_COLUMN,
+    TEXT_COLUMN,
     chunk_schema,
+    indexed,
 )
+from engine.partitions.searchable import searchable
 
 log = logging.getLogger(__name__)
 
 TABLE = "chunks"
+# Rows whose text is brought up at once: about 50 MB. The files that hold them are written anew each time.
+_ROWS_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,7 @@ def open_table(folder: Path, dimensions: int, identity: str, settings: MemorySet
     else:
         table = connection.create_table(TABLE, schema=chunk_schema(dimensions, identity, uuid4().hex))
     _complete_indices(table)
+    _bring_up_texts(table)
     return OpenedTable(table, session, set_aside)
 
 
@@ -96,6 +105,42 @@ def _bring_up(table: Table) -> None:
     schema = table.schema
     if (schema.metadata or {}).get(LAYOUT_KEY) == LAYOUT_WITHOUT_PLACE and PLACE_COLUMN not in schema.names:
         table.add_columns({PLACE_COLUMN: NO_PLACE})
+
+
+def _bring_up_texts(table: Table) -> None:
+    """Gives rows that an older Ragdoll wrote the form in which texts are searched now; vectors stay, as does the rest.
+
+    Once, for some seconds in a million rows, and as long as tidying up where there was much to change. Where that
+    fails the next start tries again; those rows are found as they were, by most words.
+    """
+    if (table.schema.field(TEXT_COLUMN).metadata or {}).get(FORM_KEY) == FORM:
+        return
+    try:
+        changed = 0
+        for ids, texts in _old_texts(table):
+            table.merge_insert("row_id").when_matched_update_all().execute(indexed(ids, texts, table.schema))
+            changed += len(ids)
+        if changed:
+            # Their neighbours have left the word index with them.
+            table.optimize()
+        table.update_field_metadata({"path": TEXT_COLUMN, "metadata": {FORM_KEY.decode(): FORM.decode()}})
+    except (RuntimeError, ValueError, OSError) as error:
+        log.warning("The texts of the index could not be brought up: %s", error)
+
+
+def _old_texts(table: Table) -> Iterator[tuple[list[str], list[str]]]:
+    """Ids of rows with texts in another form, and what they are in the present one, in portions."""
+    ids, texts = list[str](), list[str]()
+    for batch in table.search().select(["row_id", TEXT_COLUMN]).to_batches():
+        for row_id, text in zip(*(batch.column(name).to_pylist() for name in ("row_id", TEXT_COLUMN)), strict=True):
+            if searchable(text) != text:
+                ids.append(row_id)
+                texts.append(searchable(text))
+        if len(ids) >= _ROWS_AT_ONCE:
+            yield ids, texts
+            ids, texts = [], []
+    if ids:
+        yield ids, texts
 
 
 def _check(table: Table, identity: str, dimensions: int) -> None:

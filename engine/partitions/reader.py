@@ -18,6 +18,7 @@ from engine.memory.ledger import Lease
 from engine.partitions.faults import reported
 from engine.partitions.packed import Identities
 from engine.partitions.rows import ChunkRow, Found, Hit, Vectors
+from engine.partitions.searchable import searchable
 
 if TYPE_CHECKING:
     import lancedb
@@ -71,7 +72,7 @@ class TableReader:
         """
         from engine.partitions.schema import HANGUL_COLUMN, TEXT_COLUMN, has_hangul, storable
 
-        words = storable(query[:_MAX_QUERY_CHARACTERS]).replace("\0", " ").strip()
+        words = searchable(storable(query[:_MAX_QUERY_CHARACTERS])).replace("\0", " ").strip()
         if not words or limit < 1 or _is_nothing(document_ids):
             return []
         found = self._match_truly(words, TEXT_COLUMN, limit, document_ids)

@@ -14,7 +14,8 @@ Vectors = NDArray[np.float32]
 class ChunkRow:
     """A chunk with its vector; belongs to one document.
 
-    `text` is shown and cited, `indexed_text` (heading and text, say) is what the word index sees.
+    `text` is shown and cited, `indexed_text` (heading and text, say) is what the word index sees, stored as
+    it is searched for (searchable.py), and read back like that.
     `content_key` stands for text, chunker and embedder: rows of one key have equal vectors.
     `vector` is unit length, float32, shape (d,).
     """

@@ -13,6 +13,7 @@ from lancedb.index import FTS, BTree, IvfRq
 
 from engine.partitions.packed import HEX_CHARACTERS, Identities, Numbers, numbers
 from engine.partitions.rows import ChunkRow, Hit
+from engine.partitions.searchable import searchable
 from engine.partitions.stop_words import STOP_WORDS
 
 # Changes when rows written before could no longer be read or searched alike. Layout 1 had no `place`; the words of
@@ -20,6 +21,8 @@ from engine.partitions.stop_words import STOP_WORDS
 LAYOUT, LAYOUT_WITHOUT_PLACE = b"2", b"1"
 IDENTITY_KEY, LAYOUT_KEY, TABLE_KEY = b"ragdoll.embedder", b"ragdoll.layout", b"ragdoll.table"
 PLACE_COLUMN = "place"
+# Says of the column `indexed_text` in which form its texts are; before that, as they were read.
+FORM_KEY, FORM = b"ragdoll.form", b"1"
 # What SQL gives the rows of a table that had no such column.
 NO_PLACE = "''"
 
@@ -61,7 +64,7 @@ def chunk_schema(dimensions: int, identity: str, table_id: str = "") -> pa.Schem
             pa.field("end", pa.int64(), nullable=False),
             pa.field("heading", pa.string(), nullable=False),
             pa.field("text", pa.string(), nullable=False),
-            pa.field(TEXT_COLUMN, pa.string(), nullable=False),
+            pa.field(TEXT_COLUMN, pa.string(), nullable=False, metadata={FORM_KEY: FORM}),
             pa.field(HANGUL_COLUMN, pa.string()),
             pa.field(VECTOR_COLUMN, pa.list_(pa.float32(), dimensions), nullable=False),
             pa.field(PLACE_COLUMN, pa.string(), nullable=False),
@@ -84,11 +87,21 @@ def to_arrow(rows: Sequence[ChunkRow], schema: pa.Schema) -> pa.Table:
         name: [getattr(row, name) for row in rows]
         for name in ("row_id", "document_id", "content_key", "shard", "page", "ordinal", "start", "end")
     }
-    for name in ("heading", "text", TEXT_COLUMN, PLACE_COLUMN):
+    for name in ("heading", "text", PLACE_COLUMN):
         columns[name] = [storable(getattr(row, name)) for row in rows]
-    columns[HANGUL_COLUMN] = [text if has_hangul(text) else None for text in columns[TEXT_COLUMN]]
+    columns |= _indexed([searchable(storable(row.indexed_text)) for row in rows])
     columns[VECTOR_COLUMN] = _vector_array(rows, schema.field(VECTOR_COLUMN).type)
     return pa.table(columns, schema=schema)
+
+
+def indexed(ids: Sequence[str], texts: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """The columns in which rows are found by words, as an update of the rows with these ids."""
+    columns = {"row_id": ids, **_indexed(texts)}
+    return pa.table(columns, schema=pa.schema([schema.field(name) for name in columns]))
+
+
+def _indexed(texts: Sequence[str]) -> dict[str, Sequence[str | None]]:
+    return {TEXT_COLUMN: texts, HANGUL_COLUMN: [text if has_hangul(text) else None for text in texts]}
 
 
 def _vector_array(rows: Sequence[ChunkRow], column: pa.DataType) -> pa.Array:

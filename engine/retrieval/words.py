@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 
+from engine.partitions.searchable import searchable
 from engine.partitions.stop_words import STOP_WORDS
 
 # Han, kana, hangul, Thai, Lao, Khmer and Burmese: written without spaces, or with glued particles.
@@ -58,7 +59,7 @@ def overlap(wanted: Collection[str], present: Collection[str], weights: Mapping[
 
 
 def _folded(text: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    decomposed = unicodedata.normalize("NFKD", searchable(text).casefold())
     # Composed again, so that Hangul syllables and kana stay whole; accents are gone.
     return unicodedata.normalize("NFC", "".join(c for c in decomposed if not _is_latin_accent(c)))
 

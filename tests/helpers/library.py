@@ -13,6 +13,7 @@ import numpy as np
 from engine.catalog import Catalog
 from engine.core import Chunk, ReadDocument
 from engine.errors import Cancelled, DocumentEmpty, DocumentEncrypted, DocumentNeedsOcr, ParserGaveUp
+from engine.library.chunker import indexed_text
 from engine.partitions.rows import ChunkRow, Vectors
 
 DIMENSIONS = 16
@@ -144,4 +145,4 @@ def check_integrity(catalog: Catalog, table: FakeTable) -> None:
     assert len(set(row_ids)) == len(row_ids)
     for document_id, rows in table.rows.items():
         assert [row.ordinal for row in rows] == list(range(indexed[document_id].num_chunks))
-        assert all(np.array_equal(row.vector, vector_of(row.indexed_text)) for row in rows)
+        assert all(np.array_equal(row.vector, vector_of(indexed_text(row))) for row in rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +72,22 @@ def filled(library: SmallLibrary) -> SmallLibrary:
     library.catalog.begin_move(OTHER)
     library.forget_what_was_embedded()
     return library
+
+
+def test_what_is_embedded_is_the_text_as_it_was_read(filled: SmallLibrary):
+    following = other_stores()
+    for rows in filled.stores.table.rows.values():
+        said = [f"{row.text} sev\u00aden" for row in rows]
+        # As a table gives them back.
+        rows[:] = [
+            replace(row, text=text, indexed_text=text.replace("\u00ad", ""), vector=vector_of(text))
+            for row, text in zip(rows, said, strict=True)
+        ]
+    move(filled, following)
+    for rows in following.table.rows.values():
+        for row in rows:
+            np.testing.assert_array_equal(row.vector, -vector_of(row.text))
+            assert row.content_key == content_key(row.text, "fake-2")
 
 
 def test_every_document_is_moved_from_its_stored_text_and_the_switch_is_one_step(filled: SmallLibrary) -> None:

@@ -237,6 +237,32 @@ def test_operators_are_words_like_others(filled: ChunkTable, query: str):
     assert ids(filled.matching(query, 1)) == ["1-0"]
 
 
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize(
+    ("text", "queries"),
+    [
+        ("Donau\u00addampf\u00adschiff", ["Donaudampfschiff", "Donau\u00addampfschiff"]),
+        ("long\u200bword", ["longword"]),
+        ("\u05e9\u05dc\u05d5\u05dd\u200f", ["\u05e9\u05dc\u05d5\u05dd"]),
+        ("e\u0301cole", ["école", "e\u0301cole"]),
+        ("of\ufb01cial", ["official", "of\ufb01cial"]),
+        ("ＡＢＣ１２３４", ["ABC1234", "ＡＢＣ１２３４"]),
+        ("ﾊﾟｿｺﾝ", ["パソコン", "ﾊﾟｿｺﾝ"]),
+        ("\u1112\u1161\u11ab\u1100\u116e\u11a8\u1109\u1161", ["한국사"]),
+        ("CO₂", ["CO2"]),
+        ("Lamp™ word¹", ["lamp", "word"]),
+    ],
+)
+def test_a_word_is_found_however_it_was_typeset(table: ChunkTable, is_indexed: bool, text: str, queries: list[str]):
+    table.put_document(1, [chunk_row(1, 0, text), chunk_row(1, 1, BREAD)])
+    if is_indexed:
+        table.optimize()
+    for query in queries:
+        found = table.matching(query, 5)
+        assert ids(found) == ["1-0"]
+        assert table.hits(ids(found))["1-0"].text == text
+
+
 def test_a_hit_tells_where_it_stands(filled: ChunkTable):
     [found] = filled.matching("mutex", 1)
     hit = filled.hits([found.row_id])[found.row_id]
@@ -406,6 +432,46 @@ def test_a_table_without_places_gets_them_and_loses_nothing(tmp_path: Path):
     table.put_document(2, [replace(chunk_row(2, 0, "New."), place="page 7")])
     assert table.hits(["2-0"])["2-0"].place == "page 7"
     assert ids(table.matching("mutex", 5)) == ["1-0"]
+
+
+def _older_schema() -> pa.Schema:
+    """As tables were before they said in which form their texts are."""
+    new = chunk_schema(DIMENSIONS, IDENTITY)
+    column = new.get_field_index("indexed_text")
+    return new.set(column, new.field(column).remove_metadata())
+
+
+def test_texts_of_an_older_table_become_searchable_and_all_else_stays(tmp_path: Path):
+    old = _older_schema()
+    texts = ["Donau\u00addampf\u00adschiff", "\u1112\u1161\u11ab\u1100\u116e\u11a8\u1109\u1161", THREADS]
+    rows = to_arrow([chunk_row(1, ordinal, text) for ordinal, text in enumerate(texts)], old).to_pydict()
+    rows |= {"indexed_text": texts, "text_ngram": [None] * len(texts)}
+    lancedb.connect(tmp_path).create_table("chunks", pa.table(rows, schema=old), schema=old)
+    for _ in range(2):
+        table = open_table(tmp_path)
+        assert [ids(table.matching(query, 5)) for query in ("donaudampfschiff", "국사", "mutex")] == [
+            ["1-0"],
+            ["1-1"],
+            ["1-2"],
+        ]
+        found = table.rows_of(1)
+        assert [row.text for row in found] == texts
+        np.testing.assert_array_equal(np.stack([row.vector for row in found]), np.stack([*map(hashed, texts)]))
+        version = table.version
+        table.close()
+    assert open_table(tmp_path).version == version
+
+
+@pytest.mark.expects_warnings
+def test_a_table_whose_texts_cannot_be_brought_up_answers_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    old = _older_schema()
+    lancedb.connect(tmp_path).create_table("chunks", to_arrow([chunk_row(1, 0, THREADS)], old), schema=old)
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("LanceError(IO): No space left on device (os error 28)")
+
+    monkeypatch.setattr(lancedb.table.LanceTable, "update_field_metadata", refuse)
+    assert ids(open_table(tmp_path).matching("mutex", 5)) == ["1-0"]
 
 
 def _without_manifests(table: Path) -> None:

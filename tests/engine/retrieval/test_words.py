@@ -33,7 +33,8 @@ def test_scripts_are_told_apart_by_their_letters(text: str, expected: bool):
         ("study", "studies"),
         ("share", "shared", "shares", "sharing"),
         ("class", "classes"),
-        ("café", "Cafe", "CAFÉ"),
+        ("café", "Cafe", "CAFÉ", "cafe\u0301", "ca\u00adfé", "\u200bcafé", "ｃａｆé"),
+        ("パソコン", "ﾊﾟｿｺﾝ"),
     ],
 )
 def test_forms_of_a_word_meet(words: tuple[str, ...]):

@@ -1,0 +1,22 @@
+"""A text as it is searched for: the same word is one row of signs, however a program wrote or typeset it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# Soft hyphens, and signs without width: where a line may end, what is joined, which way to read.
+_UNSEEN = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
+# All but the signs that would become letters and digits of the word before them: "word¹", "Lamp™", "1½", "step②".
+_UNFOLDED = r"\u00aa\u00b2\u00b3\u00b9\u00ba\u00bc-\u00be\u2070-\u207f\u2120\u2122\u2150-\u215f\u2189\u2460-\u2473"
+_FOLDED = re.compile(rf"[^{_UNFOLDED}]+")
+
+
+def searchable(text: str) -> str:
+    """The text without what nobody sees, composed, with ligatures and wide or narrow letters as plain ones.
+
+    Its places are not those of the text.
+    """
+    if text.isascii():
+        return text
+    return _FOLDED.sub(lambda part: unicodedata.normalize("NFKC", part.group()), _UNSEEN.sub("", text))
