@@ -7,6 +7,8 @@ import re
 
 from charset_normalizer import from_bytes
 
+from engine.library.parsers.charsets import codecs_of, decoded
+
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -36,8 +38,7 @@ _LONGEST_CHARACTER_BYTES = 4
 
 def decode(data: bytes, declared: str = "") -> str:
     """The text of a file; `declared` is an encoding that the file itself names, tried before guessing."""
-    encoding = encoding_of(data, declared)
-    return clean(data.decode(encoding, errors="replace"))
+    return clean(decoded(data, encoding_of(data, declared), "replace"))
 
 
 def clean(text: str) -> str:
@@ -57,9 +58,8 @@ def encoding_of(data: bytes, declared: str = "") -> str:
         return "iso2022_jp"
     if _is_utf8(data):
         return "utf-8"
-    if declared and _decodes(data, declared):
-        return declared
-    return _guessed(_telling(data))
+    fitting = (codec for codec in codecs_of(declared, data) if _decodes(data, codec))
+    return next(fitting, "") or _guessed(_telling(data))
 
 
 def is_binary(head: bytes) -> bool:
@@ -102,10 +102,9 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _decodes(data: bytes, encoding: str) -> bool:
+def _decodes(data: bytes, codec: str) -> bool:
     try:
-        codecs.lookup(encoding)
-        data[: -_LONGEST_CHARACTER_BYTES or None].decode(encoding, errors="strict")
+        decoded(data[: -_LONGEST_CHARACTER_BYTES or None], codec)
     except (LookupError, UnicodeError):
         return False
     return True

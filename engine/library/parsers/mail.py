@@ -19,6 +19,7 @@ from typing import Any
 from engine.core import ParsedDocument
 from engine.errors import DocumentUnreadable, DocumentUnsupported
 from engine.library.parsers import nested
+from engine.library.parsers.charsets import codecs_of, decoded
 from engine.library.parsers.encoding import decode
 from engine.library.parsers.letters import Attachment, Body, Letter, Letters, named
 from engine.library.parsers.limits import Limits
@@ -34,8 +35,6 @@ _FOR_PROGRAMS = {"text/css", "text/javascript", "application/javascript", "text/
 # Signatures and keys say nothing to people.
 _SILENT = {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"}
 _ENCRYPTED = {"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"}
-# What calls itself Latin-1 is Windows' superset of it.
-_LATIN = {"iso-8859-1", "latin-1", "latin1", "iso8859-1"}
 # Apple's form of a message begins with its length.
 _LENGTH_LINE = re.compile(rb"\A\d+\s*\n")
 
@@ -192,11 +191,12 @@ def _decoded(value: Any) -> str:
 
 def _text(data: bytes, charset: str) -> str:
     """By the character set that the mail declares if it fits, else as any text."""
-    charset = charset.lower().strip("\"' ")
-    try:
-        return data.decode("cp1252" if charset in _LATIN else charset or "ascii")
-    except (LookupError, ValueError):
-        return decode(data, charset)
+    for codec in codecs_of(charset or "ascii", data):
+        try:
+            return decoded(data, codec)
+        except (LookupError, ValueError):
+            continue
+    return decode(data, charset)
 
 
 def _date(text: str) -> str:

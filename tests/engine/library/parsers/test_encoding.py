@@ -46,6 +46,18 @@ def test_a_declared_encoding_is_believed_where_bytes_allow_several():
     assert decode(b"plain", "no-such-encoding") == "plain"
 
 
+def test_a_declared_encoding_is_read_as_browsers_do():
+    assert decode("朱镕基".encode("gbk"), "gb2312") == "朱镕基"
+    assert decode("髙橋様①".encode("cp932"), "Shift_JIS") == "髙橋様①"
+    # Nobody writes these signs, but a page that has them is still what it says.
+    assert decode(b"caf\xe9 \x81 na\xefve", "iso-8859-1") == "café \x81 naïve"
+
+
+def test_japanese_mail_may_hold_the_signs_of_windows():
+    numbered = b"\x1b$B@A5a=q-!\x1b(B and \x1b(I1\x1b(J."
+    assert decode(numbered) == decode(numbered, "iso-2022-jp") == "請求書① and ｱ."
+
+
 def test_one_bad_byte_does_not_make_a_text_latin():
     data = ("Größe und Übermut " * 50).encode() + b"\xff" + "ä".encode()
     assert decode(data).startswith("Größe")

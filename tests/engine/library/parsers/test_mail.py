@@ -71,6 +71,27 @@ def test_html_is_read_where_there_is_no_text_or_only_an_excuse(parsed):
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "charset", "written"),
+    [
+        ("朱镕基先生的合同", "gb2312", "gbk"),
+        ("株式会社①㈱髙橋様", "shift_jis", "cp932"),
+        ("이것은 햏 문서입니다", "ks_c_5601-1987", "cp949"),
+        ("“fiyat” İstanbul", "iso-8859-9", "cp1254"),
+        ("„Łódź”", "iso-8859-2", "cp1250"),
+        ("Łódź, Šumava", "iso-8859-2", "iso8859-2"),
+        ("“ราคา” 500", "tis-620", "cp874"),
+        ("“ราคา” 500", "windows-874", "cp874"),
+        ("זהו מסמך", "iso-8859-8-i", "iso8859-8"),
+        ("500 € – “now”", "iso-8859-1", "cp1252"),
+    ],
+)
+def test_a_declared_character_set_is_the_one_that_windows_calls_so(parsed, text: str, charset: str, written: str):
+    header = f"From: a@b.c\nSubject: S\nMIME-Version: 1.0\nContent-Type: text/plain; charset={charset}"
+    document = parsed("a.eml", f"{header}\nContent-Transfer-Encoding: 8bit\n\n".encode() + text.encode(written))
+    assert said(document)[-1] == ("paragraph", text)
+
+
 def test_html_beside_another_text_is_read_with_it(parsed):
     message = EmailMessage()
     message["Subject"], message["From"] = "News", "a@b.c"
