@@ -16,8 +16,10 @@ from engine.library.parsers.text import paragraphs
 
 _MAX_SUBJECT_CHARACTERS = 80
 # A plain part that only says that there is another one is short, and much shorter than that.
-_EXCUSE_CHARACTERS = 200
+_EXCUSE_CHARACTERS = 400
 _EXCUSE_RATIO = 4
+# What such a part leads to is often longer than what it says.
+_ADDRESS = re.compile(r"<?\b(?:https?://|www\.)\S+")
 _WORD = re.compile(r"\w+")
 
 
@@ -154,9 +156,8 @@ def _add_body(builder: PageBuilder, body: Body) -> None:
 
 def _is_excuse(text: str, source: str) -> bool:
     """Whether a plain text only says that there is another form of the message, by being that much shorter."""
-    if len(text) >= _EXCUSE_CHARACTERS:
-        return False
-    return len(text) * _EXCUSE_RATIO < len(_shown(source))
+    length = len(" ".join(_ADDRESS.sub("", text).split()))
+    return length < _EXCUSE_CHARACTERS and length * _EXCUSE_RATIO < len(_shown(source))
 
 
 def _shown(source: str) -> str:

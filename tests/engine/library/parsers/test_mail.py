@@ -92,6 +92,17 @@ def test_a_declared_character_set_is_the_one_that_windows_calls_so(parsed, text:
     assert said(document)[-1] == ("paragraph", text)
 
 
+def test_what_only_says_that_there_is_html_may_bear_a_long_address(parsed):
+    html = "<p>Order 4711: two lamps.</p>" + "<p>You may send back for thirty days what you have ordered.</p>" * 12
+    address = f"https://example.org/view?message={'9f1c2d3e' * 40}"
+    message = mail(f"To view this message, please open it in a browser that shows HTML:\n{address}\n")
+    message.add_alternative(html, subtype="html")
+    assert "Order 4711" in parsed("a.eml", message.as_bytes()).pages[0].text
+    message = mail("This message is best viewed in a program that shows HTML. " * 4)
+    message.add_alternative(html * 2, subtype="html")
+    assert "Order 4711" in parsed("a.eml", message.as_bytes()).pages[0].text
+
+
 def test_html_beside_another_text_is_read_with_it(parsed):
     message = EmailMessage()
     message["Subject"], message["From"] = "News", "a@b.c"
