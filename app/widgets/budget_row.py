@@ -9,7 +9,8 @@ from PySide6.QtWidgets import QCheckBox, QSlider, QWidget
 
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
-from app.widgets.figures import bytes_text
+from app.widgets.figures import WIDEST_BYTES, bytes_text
+from app.widgets.roomy_label import RoomyLabel
 
 if TYPE_CHECKING:
     from engine.protocol import Tier, TierSnapshot
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 MIB = 2**20
 SETTLE_MS = 600
 _MAX_STEPS = 256
-_NAME_PX = 136
-_FIGURE_PX = 84
+_NAME_LETTERS = 18
 # What the engine takes at the least; below, nothing could run.
 _LEAST_BYTES = {"gpu": 0, "ram": 256 * MIB, "disk": 256 * MIB}
 
@@ -38,13 +38,11 @@ class BudgetRow(QWidget):
         self._snapshot: TierSnapshot | None = None
         self._budget_bytes: int | None = None
         self._step = 1
-        self._name = ElidedLabel("", "plain", Qt.TextElideMode.ElideRight)
-        self._name.setFixedWidth(_NAME_PX)
+        self._name = ElidedLabel("", "plain", Qt.TextElideMode.ElideRight, letters=_NAME_LETTERS)
         self.slider = QSlider(Qt.Orientation.Horizontal)
         bits.pass_wheel(self.slider)
         self.slider.setPageStep(10)
-        self.figure = bits.label("", "strong")
-        self.figure.setFixedWidth(_FIGURE_PX)
+        self.figure = RoomyLabel(bytes_text(WIDEST_BYTES), "strong")
         self.figure.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.automatic = QCheckBox(self.tr("Automatic"))
         self.words = bits.label("", "small", wraps=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ElidedLabel(QLabel):
-    """A label that may become as narrow as its layout likes."""
+    """A label that may become as narrow as its layout likes; with `letters` it is as wide as so many of its font."""
 
     def __init__(
         self,
@@ -24,12 +24,19 @@ class ElidedLabel(QLabel):
         role: Role = "plain",
         mode: Qt.TextElideMode = Qt.TextElideMode.ElideMiddle,
         parent: QWidget | None = None,
+        *,
+        letters: int = 0,
     ) -> None:
         super().__init__(text, parent)
-        self._mode = mode
+        self._mode, self._letters = mode, letters
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setProperty("role", role)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        across = QSizePolicy.Policy.Fixed if letters else QSizePolicy.Policy.Expanding
+        self.setSizePolicy(across, QSizePolicy.Policy.Fixed)
+
+    def sizeHint(self) -> QSize:
+        hint = super().sizeHint()
+        return QSize(self._letters * self.fontMetrics().averageCharWidth(), hint.height()) if self._letters else hint
 
     def minimumSizeHint(self) -> QSize:
         return QSize(24, super().minimumSizeHint().height())

@@ -12,6 +12,8 @@ def _locale() -> QLocale:
 
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+# No text of bytes is wider than that of these, in common fonts.
+WIDEST_BYTES = 88.8 * 2**20
 
 
 def bytes_text(num_bytes: float) -> str:

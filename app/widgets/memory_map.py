@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from app.models.memory_moves import Move
 from app.widgets import bits, layer_homes, memory_tiles
 from app.widgets.elided import ElidedLabel
-from app.widgets.figures import bytes_text, count_text
+from app.widgets.figures import WIDEST_BYTES, bytes_text, count_text
 from app.widgets.layer_strip import LayerStrip
 from app.widgets.memory_lane import MemoryLane
 from app.widgets.memory_legend import MemoryLegend
 from app.widgets.moves_line import MovesLine
+from app.widgets.roomy_label import RoomyLabel
 
 if TYPE_CHECKING:
     from app.models.cell_use import CellUse
     from engine.protocol import Tier, TierSnapshot
 
-_TIER_COLUMN_PX = 136
+_NAME_LETTERS = 18
 # What streams moves by as much from one snapshot to the next; half the period of its stripes would seem to stand.
 _FLOW_PX = 3
 
@@ -38,7 +39,7 @@ class MemoryMap(QWidget):
         self._flow = 0
         self._lanes: list[tuple[QWidget, QLabel, QLabel, MemoryLane]] = []
         self.strip = LayerStrip()
-        self._layers_words, self._layers_title, self._layers_figures = _words(self.tr("Model layers"))
+        self._layers_words, self._layers_title, self._layers_figures = self._make_words(self.tr("Model layers"))
         self.moves = MovesLine()
         self.legend = MemoryLegend()
         self._layout = QVBoxLayout(self)
@@ -92,7 +93,8 @@ class MemoryMap(QWidget):
             self._add_lane()
         for (words, name, figures, lane), tier in zip(self._lanes, self._tiers, strict=False):
             _say(name, tier.name)
-            _say(figures, self._figures(tier))
+            held = sum(span.num_bytes for span in tier.spans)
+            _say(figures, self._held_words(held, tier.capacity_bytes))
             lane.show_tier(tier, self._cells, moves, self._flow)
             words.show()
             lane.show()
@@ -103,10 +105,20 @@ class MemoryMap(QWidget):
         self.moves.note(moves)
         self._show_legend()
 
-    def _figures(self, tier: TierSnapshot) -> str:
-        held = sum(span.num_bytes for span in tier.spans)
-        words = self.tr("%1 of %2").replace("%1", bytes_text(held))
-        return words.replace("%2", bytes_text(tier.capacity_bytes))
+    def _make_words(self, title: str = "") -> tuple[QWidget, QLabel, QLabel]:
+        """What stands left of a lane: its name, and a line of figures that begins where the lane does."""
+        name = ElidedLabel(title, "strong", Qt.TextElideMode.ElideRight, letters=_NAME_LETTERS)
+        figures = RoomyLabel(self._held_words(WIDEST_BYTES, WIDEST_BYTES), "small")
+        words = QWidget()
+        words.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
+        column = bits.column(name, figures, spacing=2)
+        column.addStretch(1)
+        words.setLayout(column)
+        return words, name, figures
+
+    def _held_words(self, held_bytes: float, capacity_bytes: float) -> str:
+        words = self.tr("%1 of %2").replace("%1", bytes_text(held_bytes))
+        return words.replace("%2", bytes_text(capacity_bytes))
 
     def _show_layers(self) -> None:
         layers = layer_homes.layers(self._tiers)
@@ -118,7 +130,7 @@ class MemoryMap(QWidget):
         self._layers_words.setToolTip(layer_homes.homes_sentence(layers))
 
     def _add_lane(self) -> None:
-        words, name, figures = _words("")
+        words, name, figures = self._make_words()
         lane = MemoryLane()
         self._lanes.append((words, name, figures, lane))
         self._layout.insertLayout(len(self._lanes), bits.row(words, lane, spacing=8))
@@ -134,14 +146,3 @@ def _say(label: QLabel, text: str) -> None:
     """Only what is new: any text that is set has the whole page laid out again."""
     if label.text() != text:
         label.setText(text)
-
-
-def _words(title: str) -> tuple[QWidget, QLabel, QLabel]:
-    """What stands left of a lane: its name, and a line of figures that begins where the lane does."""
-    name, figures = ElidedLabel(title, "strong", Qt.TextElideMode.ElideRight), bits.label("", "small")
-    words = QWidget()
-    words.setFixedWidth(_TIER_COLUMN_PX)
-    column = bits.column(name, figures, spacing=2)
-    column.addStretch(1)
-    words.setLayout(column)
-    return words, name, figures
