@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -24,16 +24,22 @@ class Figure(QWidget):
         return self._text
 
     def set_text(self, text: str) -> None:
-        """Shows another figure; the room it has only ever grows."""
+        """Shows another figure; the room it has only ever grows, as long as its font stays."""
         if text == self._text:
             return
         self._text = text
         self.setAccessibleName(text)
-        wide = QFontMetrics(self._bold()).horizontalAdvance(text) + 2
+        wide = self._needed_width()
         if wide > self._width:
             self._width = wide
             self.updateGeometry()
         self.update()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._width = self._needed_width()
+            self.updateGeometry()
 
     def sizeHint(self) -> QSize:
         return QSize(self._width, QFontMetrics(self._bold()).height() + 4)
@@ -44,6 +50,9 @@ class Figure(QWidget):
         painter.setPen(QColor(theme.current().text))
         painter.drawText(self.rect(), Qt.AlignmentFlag.AlignLeading | Qt.AlignmentFlag.AlignVCenter, self._text)
         painter.end()
+
+    def _needed_width(self) -> int:
+        return QFontMetrics(self._bold()).horizontalAdvance(self._text) + 2
 
     def _bold(self) -> QFont:
         bold = self.font()
