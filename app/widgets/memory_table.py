@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, QSortFilterProxyModel, Qt
-from PySide6.QtGui import QHideEvent, QPainter, QShowEvent
+from PySide6.QtGui import QHideEvent, QPainter, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QComboBox,
     QFrame,
-    QHeaderView,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -20,15 +19,18 @@ from PySide6.QtWidgets import (
 
 from app.models.memory_table import BYTES, OWNER, STATE, TIER, WHAT
 from app.widgets import bits
-from app.widgets.figures import bytes_text
-from app.widgets.memory_tiles import kind_of
+from app.widgets.figures import WIDEST_BYTES, bytes_text
+from app.widgets.memory_tiles import KIND_NAMES, kind_of
 from app.widgets.memory_words import kind_name, state_name
 
 if TYPE_CHECKING:
     from app.models.memory_table import MemoryRow, MemoryTable
 
 _ROW_PX, _ROW_PADDING_PX = 32, 12
-_COMBO_PX = 180
+# What the style leaves free beside a cell's text, and what the arrow beside a title takes.
+_CELL_PADDING_PX = 24
+_TIER_LETTERS, _WHAT_LETTERS = 20, 16
+_STATES = ("resident", "streaming", "loading", "evicting")
 Index = QModelIndex | QPersistentModelIndex
 
 
@@ -85,9 +87,34 @@ class MemoryTableView(QTableView):
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self._fit_rows()
+            self._fit_columns()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_what()
 
     def _fit_rows(self) -> None:
         self.verticalHeader().setDefaultSectionSize(max(_ROW_PX, self.fontMetrics().height() + _ROW_PADDING_PX))
+
+    def _fit_columns(self) -> None:
+        """Room for the widest that is told, whatever font and language make of it; names of devices may be cut."""
+        metrics = self.fontMetrics()
+        owners = (metrics.horizontalAdvance(kind_name(kind)) for kind in range(len(KIND_NAMES)))
+        states = (metrics.horizontalAdvance(state_name(state)) for state in _STATES)
+        for column, width in (
+            (TIER, _TIER_LETTERS * metrics.averageCharWidth()),
+            (OWNER, max(owners)),
+            (BYTES, metrics.horizontalAdvance(bytes_text(WIDEST_BYTES))),
+            (STATE, max(states)),
+        ):
+            self.setColumnWidth(column, width + _CELL_PADDING_PX)
+        self._fit_what()
+
+    def _fit_what(self) -> None:
+        """What it is for takes the room that is left; where there is none, one scrolls to the other columns."""
+        others = sum(self.columnWidth(column) for column in (TIER, OWNER, BYTES, STATE))
+        least = _WHAT_LETTERS * self.fontMetrics().averageCharWidth() + _CELL_PADDING_PX
+        self.setColumnWidth(WHAT, max(least, self.viewport().width() - others))
 
     def show_memory(self, memory: MemoryTable) -> None:
         self.order = MemoryOrder(memory, self)
@@ -95,11 +122,9 @@ class MemoryTableView(QTableView):
         header = self.horizontalHeader()
         header.setHighlightSections(False)
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-        header.setSectionResizeMode(WHAT, QHeaderView.ResizeMode.Stretch)
         header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
         self.setSortingEnabled(True)
-        for column, width in ((TIER, 170), (OWNER, 180), (BYTES, 100), (STATE, 120)):
-            self.setColumnWidth(column, width)
+        self._fit_columns()
 
     def memory_row(self, row: int) -> MemoryRow:
         assert self.order is not None, "cells are painted only once there is a model"
@@ -118,7 +143,7 @@ class MemoryTablePane(QFrame):
         self.sorting = QComboBox()
         self.sorting.setAccessibleName(self.tr("Order of the table"))
         self.sorting.view().setAccessibleName(self.tr("Orders"))
-        self.sorting.setFixedWidth(_COMBO_PX)
+        self.sorting.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         bits.pass_wheel(self.sorting)
         for name, column, order in (
             (self.tr("As on the map"), -1, Qt.SortOrder.AscendingOrder),

@@ -6,9 +6,13 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
+from app import theme
 from app.models.memory_moves import Move
+from app.models.memory_table import BYTES, OWNER, STATE, WHAT
 from app.widgets.decisions_card import time_text
+from app.widgets.figure import Figure
 from app.widgets.figures_card import FiguresCard
+from app.widgets.roomy_label import RoomyLabel
 from engine import protocol
 from engine.protocol import Decision, Span, TierSnapshot
 from tests.helpers.scripted_memory import LARGE, Machine, snapshot
@@ -304,3 +308,48 @@ def test_a_budget_that_was_moved_just_before_the_window_closes_is_sent(page, win
     assert changes(client) == [{"memory.disk_budget_bytes": row.value_bytes}]
     page.settle()
     assert len(changes(client)) == 1
+
+
+# --- at another text size ---
+
+
+@pytest.fixture
+def larger(page, qtbot):
+    """The page after the text has become half as large again while it was looked at."""
+    qtbot.waitUntil(lambda: page.counters.shown() != ())
+    theme.appearance().choose("light", 1.5)
+    return page
+
+
+def has_room(label, text: str) -> bool:
+    return label.width() >= label.fontMetrics().horizontalAdvance(text)
+
+
+def test_no_digit_of_a_budget_or_a_tier_is_cut(larger, qtbot):
+    figures = [row.figure for row in larger.budgets.rows.values() if row.isVisible()]
+    lines = [label for label in larger.map.findChildren(RoomyLabel) if label.isVisible()]
+    assert len(figures) == 3
+    assert len(lines) == 4
+    qtbot.waitUntil(lambda: all(has_room(label, label.text()) for label in figures + lines))
+
+
+def test_lanes_begin_below_each_other(larger, qtbot):
+    lanes = [*larger.map.lanes(), larger.map.strip]
+    qtbot.waitUntil(lambda: all(lane.x() > 200 for lane in lanes))
+    assert len({lane.x() for lane in lanes}) == 1
+
+
+def test_no_figure_of_a_counter_is_cut(larger, qtbot):
+    figures = larger.counters.findChildren(Figure)
+    qtbot.waitUntil(lambda: all(has_room(figure, figure.text) for figure in figures))
+
+
+@pytest.mark.parametrize("width_px", [800, 1280])
+def test_no_cell_of_the_table_but_the_name_of_a_device_is_cut(larger, window, width_px):
+    window.resize(width_px, 800)
+    larger.show_table(True)
+    view = larger.table.view
+    for column in (OWNER, BYTES, STATE):
+        assert view.sizeHintForColumn(column) <= view.columnWidth(column)
+    assert view.columnWidth(WHAT) > view.fontMetrics().horizontalAdvance("layers 10–20")
+    assert larger.table.sorting.width() >= larger.table.sorting.sizeHint().width()
