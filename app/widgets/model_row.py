@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
 
+from app import theme
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import bytes_text, count_text, file_name, printable, seconds_text
@@ -31,31 +32,42 @@ class ModelRow(QFrame):
     def __init__(self, entry: ModelEntry, is_current: bool, state: str = "", *, can_forget: bool = True) -> None:
         super().__init__()
         self.setProperty("card", True)
-        self.entry = entry
-        name = ElidedLabel(entry.name or printable(entry.path), "strong")
-        head = bits.row(name, spacing=8)
+        self._shown: object = None
+        self._name = ElidedLabel("", "strong")
+        self._chip = bits.chip("")
+        head = bits.row(self._name, self._chip, spacing=8)
         head.setStretch(0, 1)
-        if is_current or state:
-            head.addWidget(bits.chip(state or self.tr("In use"), "good" if not state else "accent"))
+        self._facts_line = bits.label("", "small", wraps=True)
+        self._speeds = QWidget()
+        self._speeds_line = bits.row(None, spacing=6)
+        self._speeds_line.setContentsMargins(0, 4, 0, 2)
+        self._speeds.setLayout(self._speeds_line)
+        self._fit = bits.label("", wraps=True)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 12, 12, 12)
         layout.setSpacing(4)
         layout.addLayout(head)
-        layout.addWidget(bits.label(self._facts(), "small", wraps=True))
-        if chips := speed_chips(entry):
-            line = bits.row(*(bits.chip(text, tone) for text, tone in chips), None, spacing=6)
-            line.setContentsMargins(0, 4, 0, 2)
-            layout.addLayout(line)
-        if entry.problem:
-            layout.addWidget(bits.label(entry.problem, "problem", wraps=True))
-        elif entry.fit:
-            # A word joiner: else "tokens/s" is broken at its slash.
-            words = entry.fit.replace("/", "/\u2060")
-            layout.addWidget(bits.label(words, "plain" if entry.fits else "problem", wraps=True))
-        if entry.offer:
-            layout.addLayout(self._offer())
+        for widget in (self._facts_line, self._speeds, self._fit, self._make_offer()):
+            layout.addWidget(widget)
         layout.addSpacing(6)
-        layout.addLayout(self._actions(is_current, can_forget))
+        layout.addLayout(self._make_actions())
+        self.forget.setVisible(can_forget)
+        self.show_entry(entry, is_current, state)
+
+    def show_entry(self, entry: ModelEntry, is_current: bool, state: str = "") -> None:
+        """Shows what is new of the model in its place: who is choosing layers, or has the keyboard here, keeps both."""
+        if (entry, is_current, state) == self._shown:
+            return
+        self._shown, self.entry = (entry, is_current, state), entry
+        self._name.setText(entry.name or printable(entry.path))
+        self._facts_line.setText(self._facts())
+        self._chip.setVisible(is_current or bool(state))
+        bits.set_chip(self._chip, state or self.tr("In use"), "accent" if state else "good")
+        self._show_speeds()
+        self._show_fit()
+        self._offer_words.setText(_unbroken(entry.offer))
+        self._offer.setVisible(bool(entry.offer))
+        self._show_actions(is_current)
 
     def _facts(self) -> str:
         entry = self.entry
@@ -74,46 +86,62 @@ class ModelRow(QFrame):
             facts.append(self.tr("context of %1 tokens").replace("%1", count_text(entry.trained_context)))
         return " · ".join(fact for fact in facts if fact)
 
-    def _offer(self) -> QHBoxLayout:
+    def _make_offer(self) -> QWidget:
         """What losing a little would give, and the button that allows it."""
         self.allow = bits.button(self.tr("Allow it"), "link", clicked=self.allow_wanted.emit)
         self.allow.setAccessibleName(self.tr("Allow it for want of memory"))
         self.allow.setToolTip(self.tr("Holds for any model that has no room otherwise; the Memory page takes it back."))
-        words = bits.label(self.entry.offer.replace("/", "/\u2060"), wraps=True)
+        self._offer_words = bits.label("", wraps=True)
         line = bits.row(Picture("info", "accent", 18), spacing=10)
-        line.addWidget(words, 1)
+        line.addWidget(self._offer_words, 1)
         line.addWidget(self.allow)
-        return line
+        self._offer = QWidget()
+        self._offer.setLayout(line)
+        return self._offer
 
-    def _actions(self, is_current: bool, can_forget: bool) -> QHBoxLayout:
-        entry = self.entry
-        line = bits.row(spacing=8)
-        self.layers = QSpinBox(self)
-        self.layers.setVisible(entry.has_gpu and not entry.problem)
-        self.layers.setRange(AUTOMATIC, max(0, entry.num_layers))
+    def _make_actions(self) -> QHBoxLayout:
+        self._layers_words = bits.label(self.tr("GPU layers"), "small")
+        self.layers = QSpinBox()
+        self.layers.setRange(AUTOMATIC, 0)
         self.layers.setValue(AUTOMATIC)
+        self.layers.setToolTip(self.tr("How many layers to put on the GPU"))
+        bits.tame(self.layers)
+        self.forget = bits.button(self.tr("Forget"), "ghost", clicked=lambda: self.forget_wanted.emit(self.entry.path))
+        self.forget.setToolTip(self.tr("Takes it off this list; the file stays"))
+        self.unload = bits.button(self.tr("Unload"), "plain", clicked=self.unload_wanted.emit)
+        self.use = bits.button(self.tr("Use"), "primary", clicked=self._on_use)
+        return bits.row(self._layers_words, self.layers, None, self.forget, self.unload, self.use, spacing=8)
+
+    def _show_speeds(self) -> None:
+        chips = speed_chips(self.entry)
+        old = [child for child in self._speeds.children() if isinstance(child, QWidget)]
+        bits.drop(self._speeds_line, old)
+        for place, (text, tone) in enumerate(chips):
+            self._speeds_line.insertWidget(place, bits.chip(text, tone))
+        self._speeds.setVisible(bool(chips))
+
+    def _show_fit(self) -> None:
+        entry = self.entry
+        words = entry.problem or entry.fit
+        self._fit.setText(entry.problem or _unbroken(entry.fit))
+        self._fit.setVisible(bool(words))
+        theme.restyle(self._fit, role="problem" if entry.problem or not entry.fits else "plain")
+
+    def _show_actions(self, is_current: bool) -> None:
+        entry = self.entry
+        for widget in (self._layers_words, self.layers):
+            widget.setVisible(entry.has_gpu and not entry.problem)
+        self.layers.setMaximum(max(0, entry.num_layers))
         self.layers.setSpecialValueText(self.tr("As planned (%1)").replace("%1", str(entry.planned_gpu_layers)))
         self.layers.setAccessibleName(self.tr("Layers of %1 on the GPU").replace("%1", entry.name))
-        bits.tame(self.layers)
-        self.layers.setToolTip(self.tr("How many layers to put on the GPU"))
-        if entry.has_gpu and not entry.problem:
-            line.addWidget(bits.label(self.tr("GPU layers"), "small"))
-            line.addWidget(self.layers)
-        line.addStretch(1)
-        if can_forget:
-            forget = bits.button(self.tr("Forget"), "ghost", clicked=lambda: self.forget_wanted.emit(entry.path))
-            forget.setAccessibleName(self.tr("Forget %1").replace("%1", entry.name))
-            forget.setToolTip(self.tr("Takes it off this list; the file stays"))
-            line.addWidget(forget)
-        if is_current:
-            self.use = bits.button(self.tr("Load again"), "plain", clicked=self._on_use)
-            line.addWidget(bits.button(self.tr("Unload"), "plain", clicked=self.unload_wanted.emit))
-        else:
-            self.use = bits.button(self.tr("Use"), "primary", clicked=self._on_use)
+        self.forget.setAccessibleName(self.tr("Forget %1").replace("%1", entry.name))
+        self.use.setText(self.tr("Load again") if is_current else self.tr("Use"))
         self.use.setAccessibleName(self.tr("Use %1").replace("%1", entry.name))
         self.use.setEnabled(not entry.problem)
-        line.addWidget(self.use)
-        return line
+        theme.restyle(self.use, kind="plain" if is_current else "primary")
+        if self.unload.hasFocus() and not is_current:
+            self.use.setFocus()
+        self.unload.setVisible(is_current)
 
     def _on_use(self) -> None:
         chosen = self.layers.value()
@@ -137,6 +165,11 @@ def speed_chips(entry: ModelEntry) -> tuple[tuple[str, bits.Tone], ...]:
     if entry.ttft_s > 0:
         chips.append((_tr("first word after %1").replace("%1", seconds_text(entry.ttft_s)), "plain"))
     return tuple(chips)
+
+
+def _unbroken(text: str) -> str:
+    """With word joiners: else "tokens/s" is broken at its slash."""
+    return text.replace("/", "/\u2060")
 
 
 def _tr(text: str) -> str:

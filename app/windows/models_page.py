@@ -17,6 +17,7 @@ from app.windows.page import Page
 
 if TYPE_CHECKING:
     from app.models.model_picker import ModelPickerModel
+    from engine.protocol import ModelEntry
 
 
 class ModelsPage(Page):
@@ -31,7 +32,6 @@ class ModelsPage(Page):
         )
         self._picker = picker
         self._rows: list[ModelRow] = []
-        self._shown: object = None
         self.buttons.addWidget(
             bits.button(self.tr("Open a GGUF file…"), "primary", "plus", self.open_file_wanted.emit)
         )  # fmt: skip
@@ -88,10 +88,7 @@ class ModelsPage(Page):
         self._show_banner()
         self._scroll.setVisible(bool(picker.models))
         self.empty.setVisible(not picker.models)
-        state = (picker.models, picker.current, [picker.told_of(entry.path).state for entry in picker.models])
-        if state != self._shown:
-            self._shown = state
-            self._rebuild()
+        self._show_rows()
 
     def _show_banner(self) -> None:
         picker = self._picker
@@ -119,18 +116,31 @@ class ModelsPage(Page):
             return words, "notice", ("info", "accent")
         return self.tr("Answers are quotes from your files until a model is chosen."), "notice", ("info", "accent")
 
-    def _rebuild(self) -> None:
-        bits.drop(self._column, self._rows)
+    def _show_rows(self) -> None:
+        """A row for each model; those that there are stay, with the keyboard and with what is being typed."""
+        known = {row.entry.path: row for row in self._rows}
         self._rows = []
         for position, entry in enumerate(self._picker.models):
             is_current = entry.path == self._picker.current and bool(self._picker.current)
-            row = ModelRow(entry, is_current, self._state_word(entry.path, is_current))
-            row.use_wanted.connect(self._picker.use)
-            row.forget_wanted.connect(self._picker.forget)
-            row.unload_wanted.connect(self._picker.use_none)
-            row.allow_wanted.connect(self._picker.allow_losses)
-            self._column.insertWidget(position, row)
+            state = self._state_word(entry.path, is_current)
+            row = known.pop(entry.path, None)
+            if row is None:
+                row = self._make_row(entry, is_current, state)
+            else:
+                row.show_entry(entry, is_current, state)
+            if self._column.indexOf(row) != position:
+                self._column.removeWidget(row)
+                self._column.insertWidget(position, row)
             self._rows.append(row)
+        bits.drop(self._column, known.values())
+
+    def _make_row(self, entry: ModelEntry, is_current: bool, state: str) -> ModelRow:
+        row = ModelRow(entry, is_current, state)
+        row.use_wanted.connect(self._picker.use)
+        row.forget_wanted.connect(self._picker.forget)
+        row.unload_wanted.connect(self._picker.use_none)
+        row.allow_wanted.connect(self._picker.allow_losses)
+        return row
 
     def _state_word(self, path: str, is_current: bool) -> str:
         """How the chosen model stands, "" while it is in use, or one that a chat of its own uses."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QDesktopServices, QWheelEvent
-from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QWidget
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QScrollArea, QWidget
 
 from app.widgets.counter_words import counter_text
 from app.widgets.figure import Figure
@@ -250,6 +250,10 @@ TINY = protocol.ModelEntry(
 BROKEN = protocol.ModelEntry(path="/m/broken.gguf", name="Broken", problem="The file is cut short.")
 
 
+def shown_words(widget: QWidget) -> list[str]:
+    return [label.text() for label in widget.findChildren(QLabel) if label.isVisibleTo(widget)]
+
+
 def test_without_models_the_page_says_that_answers_are_quotes(window, client):
     page = window.go_to("models")
     tell_models(client)
@@ -273,8 +277,51 @@ def test_nobody_is_asked_for_layers_on_a_card_that_is_not_there(window, client):
     page = window.go_to("models")
     tell_models(client, TINY, TINY.model_copy(update={"path": "/m/b.gguf", "has_gpu": False}))
     assert [row.layers.isVisibleTo(row) for row in page.rows()] == [True, False]
-    words = [" ".join(label.text() for label in row.findChildren(QLabel)) for row in page.rows()]
+    words = [shown_words(row) for row in page.rows()]
     assert ["GPU layers" in text for text in words] == [True, False]
+
+
+def test_the_keyboard_stays_where_it_is_while_a_model_is_loaded_and_unloaded(window, client, qtbot):
+    page = window.go_to("models")
+    many = [TINY.model_copy(update={"path": f"/m/{number}.gguf", "name": str(number)}) for number in range(20)]
+    tell_models(client, *many)
+    row, area = page.rows()[12], page.findChild(QScrollArea)
+    bar = area.verticalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() > 0)
+    row.use.setFocus()
+    area.ensureWidgetVisible(row)
+    before = bar.value()
+    assert before > 0
+    qtbot.keyClick(row.use, Qt.Key.Key_Space)
+    for state in ("loading", "loaded"):
+        client.tell(protocol.ModelState(state=state, path=many[12].path, name="12"))
+        tell_models(client, *many, current=many[12].path)
+        QApplication.processEvents()
+        assert (window.focusWidget(), page.rows()[12]) == (row.use, row)
+    assert bar.value() == pytest.approx(before, abs=row.height())
+    row.unload.setFocus()
+    qtbot.keyClick(row.unload, Qt.Key.Key_Space)
+    client.tell(protocol.ModelState(state="none"))
+    tell_models(client, *many)
+    assert window.focusWidget() is row.use
+    assert not row.unload.isVisible()
+
+
+def test_layers_that_are_being_chosen_stay_when_the_plan_changes(window, client):
+    page = window.go_to("models")
+    tell_models(client, TINY, BROKEN)
+    page.rows()[0].layers.setValue(3)
+    page.rows()[0].layers.setFocus()
+    window.go_to("memory")
+    window.go_to("models")
+    tell_models(client, BROKEN, TINY.model_copy(update={"planned_gpu_layers": 1, "fit": "Fits by now."}))
+    row = page.rows()[1]
+    assert (row.layers.value(), row.layers.specialValueText()) == (3, "As planned (1)")
+    assert "Fits by now." in shown_words(row)
+    tell_models(client, BROKEN)
+    window.go_to("models")
+    tell_models(client, BROKEN)
+    assert [one.entry for one in page.rows()] == [BROKEN]
 
 
 def test_two_files_of_one_model_can_be_told_apart(window, client):
@@ -299,7 +346,7 @@ def test_what_a_little_loss_would_give_is_offered_and_allowed_at_a_click(window,
     tell_models(client, short, BROKEN)
     row, broken = page.rows()
     assert any("8 bits" in label.text() for label in row.findChildren(QLabel))
-    assert not hasattr(broken, "allow")
+    assert [one.allow.isVisibleTo(one) for one in (row, broken)] == [True, False]
     row.allow.click()
     assert [wanted.changes for wanted in client.asked(protocol.SETTINGS_SET)] == [{"memory.may_lose": True}]
     asked = len(client.asked(protocol.MODELS))
@@ -342,7 +389,7 @@ def test_the_page_marks_models_that_chats_of_their_own_use(window, client):
     tell_models(client, TINY, other, current=TINY.path)
     for entry in (TINY, other):
         client.tell(protocol.ModelState(state="loaded", path=entry.path, name=entry.name))
-    words = [{label.text() for label in row.findChildren(QLabel)} for row in page.rows()]
+    words = [shown_words(row) for row in page.rows()]
     assert [("In use" in row, "Loaded" in row) for row in words] == [(True, False), (False, True)]
 
 
@@ -391,7 +438,7 @@ def test_a_chat_whose_model_cannot_be_used_says_why(window, client, models):
     # Without another model there is nothing to offer but the buttons that are always there.
     assert (picker.popup.fault.text(), picker.popup.use_alternative) == (BROKEN.problem, None)
     assert [row.entry for row in picker.popup.rows] == [BROKEN, TINY]
-    assert "In use" not in [label.text() for label in picker.popup.findChildren(QLabel)]
+    assert "In use" not in shown_words(picker.popup)
     assert picker.popup.use_none.isEnabled()
 
 
