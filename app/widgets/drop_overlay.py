@@ -1,8 +1,9 @@
-"""The veil shown while something is dragged over the window: "Drop to add to Documents"."""
+"""The veil shown while something is dragged over the window: "Drop to add to Documents", "Drop to open this model"."""
 
 from __future__ import annotations
 
 import os
+import re
 from urllib.parse import unquote_to_bytes
 
 from PySide6.QtCore import QEvent, QObject, QRectF, Qt, QUrl
@@ -13,11 +14,24 @@ from app import theme
 
 # What Qt puts in place of bytes that are no UTF-8.
 REPLACED = "\ufffd"
+_PART_OF_MODEL = re.compile(r"-\d{5}(?=-of-\d{5}\.gguf$)", re.IGNORECASE)
 
 
 def dropped_paths(event: QDropEvent) -> tuple[str, ...]:
     """The local folders and files of a drop, as they are: the engine expands folders, not we."""
     return tuple(path for url in event.mimeData().urls() if (path := _local_path(url)))
+
+
+def models_among(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """The model files of a drop; of a model in parts that are all dropped, the first, which stands for them."""
+    files = [path for path in paths if is_model(path)]
+    firsts = {path: _PART_OF_MODEL.sub("-00001", path) for path in files}
+    return tuple(path for path in files if firsts[path] == path or firsts[path] not in files)
+
+
+def is_model(path: str) -> bool:
+    """Whether a file is one that writes answers, by its name: it is opened, not read."""
+    return path.lower().endswith(".gguf")
 
 
 def _local_path(url: QUrl) -> str:
@@ -45,16 +59,23 @@ class DropOverlay(QWidget):
         return self._sentence
 
     def offer(self, event: QDragEnterEvent | QDragMoveEvent, collection: str) -> None:
-        """Takes a drag that holds folders or files, and says where they would go."""
-        if not dropped_paths(event):
+        """Takes a drag that holds folders or files, and says what would become of them."""
+        paths = dropped_paths(event)
+        if not paths:
             return
         event.setDropAction(Qt.DropAction.CopyAction)
         event.accept()
-        self._sentence = self.tr("Drop to add to %1").replace("%1", collection)
+        self._sentence = self._words(paths).replace("%1", collection)
         self.setGeometry(self._covered.rect())
         self.raise_()
         self.show()
         self.update()
+
+    def _words(self, paths: tuple[str, ...]) -> str:
+        models = models_among(paths)
+        if not all(is_model(path) for path in paths):
+            return self.tr("Drop to open the model and add the rest to %1") if models else self.tr("Drop to add to %1")
+        return self.tr("Drop to open this model") if len(models) == 1 else self.tr("Drop to open these models")
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize and self.isVisible():

@@ -207,8 +207,12 @@ class MainWindow(QMainWindow):
         if self._models is not None:
             from app.windows import file_choices
 
-            picker = self._models.model_picker
-            file_choices.choose_model(self, lambda paths: picker.add(paths[0]))
+            file_choices.choose_model(self, self.add_models)
+
+    def add_models(self, paths: tuple[str, ...]) -> None:
+        if self._models is not None:
+            for path in paths:
+                self._models.model_picker.add(path)
 
     def export_chat(self) -> None:
         """Writes the branch that is shown to a Markdown file."""
@@ -266,14 +270,15 @@ class MainWindow(QMainWindow):
         self.overlay.hide()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        from app.widgets.drop_overlay import dropped_paths
+        from app.widgets.drop_overlay import dropped_paths, is_model, models_among
 
         self.overlay.hide()
         paths = dropped_paths(event)
         if paths:
             event.setDropAction(Qt.DropAction.CopyAction)
             event.accept()
-            self.add(paths)
+            self.add(tuple(path for path in paths if not is_model(path)))
+            self.add_models(models_among(paths))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

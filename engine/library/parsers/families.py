@@ -113,6 +113,8 @@ def _ends(path: Path, num_bytes: int) -> tuple[bytes, bytes]:
 
 
 def _parser(kind: Kind) -> Parse:
+    if kind.family == "gguf":
+        raise DocumentUnsupported("This is a language model: open it on the Models page.")
     module, _, function = FAMILIES.get(kind.family, "").partition(":")
     if not module:
         raise DocumentUnsupported(f"This is {kind.what}, which Ragdoll does not read yet.", kind.way_out)

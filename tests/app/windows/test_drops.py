@@ -44,6 +44,26 @@ def test_a_drop_goes_to_the_collection_that_is_asked(window, client, models, fol
     assert client.asked(protocol.ADD)[0].collection == "Rust"
 
 
+def test_a_model_that_is_dropped_is_opened_and_the_rest_goes_to_the_library(window, client, folder):
+    model = folder.parent / "tiny.GGUF"
+    drag_over(window, window.chat.hero, mime_of(model))
+    assert window.overlay.sentence == "Drop to open this model"
+    drag_over(window, window.chat.hero, mime_of(folder, model))
+    assert window.overlay.sentence == "Drop to open the model and add the rest to Documents"
+    drop_on(window, window.chat.hero, mime_of(folder, model))
+    assert [added.paths for added in client.asked(protocol.ADD)] == [(str(folder),)]
+    assert [added.path for added in client.asked(protocol.MODELS_ADD)] == [str(model)]
+
+
+def test_a_model_in_parts_is_opened_once(window, client, tmp_path):
+    parts = [tmp_path / f"large-0000{number}-of-00003.gguf" for number in (2, 1, 3)]
+    drop_on(window, window.chat.hero, mime_of(*parts))
+    assert [added.path for added in client.asked(protocol.MODELS_ADD)] == [str(parts[1])]
+    drop_on(window, window.chat.hero, mime_of(parts[0]))
+    assert [added.path for added in client.asked(protocol.MODELS_ADD)][1:] == [str(parts[0])]
+    assert client.asked(protocol.ADD) == []
+
+
 @pytest.mark.skipif(os.name == "nt", reason="there, names are no bytes")
 def test_a_name_that_is_not_utf8_is_added_by_its_bytes(window, client):
     mime = QMimeData()

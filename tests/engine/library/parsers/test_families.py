@@ -26,6 +26,8 @@ def test_what_is_not_read_is_named(parsed):
         parsed("notes.txt", b"ID3\x04\0\0\0")
     with pytest.raises(DocumentUnsupported, match="a file of binary data"):
         parsed("notes.txt", bytes(range(256)))
+    with pytest.raises(DocumentUnsupported, match="This is a language model: open it on the Models page"):
+        parsed("tiny.gguf", b"GGUF\3\0\0\0")
 
 
 def test_an_empty_file_is_empty(parsed):
