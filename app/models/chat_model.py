@@ -37,6 +37,10 @@ class ChatModel(QObject):
         """All that can be chosen."""
         return self._picker.models
 
+    def file_of(self, path: str) -> str:
+        """What tells the file of a model from those of the others."""
+        return self._picker.file_of(path)
+
     @property
     def path(self) -> str:
         """The file of the model that answers here; "" where quotes are the answer."""
@@ -55,11 +59,11 @@ class ChatModel(QObject):
 
     @property
     def name(self) -> str:
-        """What people call it; its file's name where two models have the same one inside."""
+        """What people call it; its file's name where two models have the same one inside, with folders if need be."""
         entry, path = self._picker.entry(self.path), self.path
         name = entry.name if entry is not None else self.told.name
         is_shared = sum(other.name == name for other in self.models) > 1
-        return os.path.splitext(os.path.basename(path))[0] if path and (is_shared or not name) else name
+        return os.path.splitext(self._picker.file_of(path))[0] if path and (is_shared or not name) else name
 
     @property
     def is_missing(self) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from app.models.file_names import told_apart
 from engine import protocol
 from engine.protocol import ModelEntry, ModelState, Notice
 from engine.wire import WireError
@@ -76,6 +77,10 @@ class ModelPickerModel(QObject):
     def entry(self, path: str) -> ModelEntry | None:
         """The model on the list whose file this is."""
         return next((entry for entry in self.models if entry.path == path), None)
+
+    def file_of(self, path: str) -> str:
+        """What tells the file of a model from those of the others: its name, and folders where that is no help."""
+        return told_apart(path, (entry.path for entry in self.models))
 
     @property
     def told_of_chosen(self) -> ModelState:

@@ -181,7 +181,9 @@ class ModelPopup(QWidget):
         path = self._chat.path
         # The one that answers here comes first: the list may be longer than the popup.
         for entry in sorted(self._chat.models, key=lambda entry: entry.path != path):
-            row = ModelRow(entry, entry.path == path and not entry.problem, can_forget=False)
+            row = ModelRow(can_forget=False)
+            is_current = entry.path == path and not entry.problem
+            row.show_entry(entry, is_current, file=self._chat.file_of(entry.path))
             row.use_wanted.connect(self._on_use)
             row.unload_wanted.connect(self._on_none)
             row.allow_wanted.connect(self._on_allow)

@@ -8,6 +8,7 @@ from PySide6.QtCore import QCoreApplication, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
 
 from app import theme
+from app.tips import plain_tip
 from app.widgets import bits
 from app.widgets.elided import ElidedLabel
 from app.widgets.figures import bytes_text, count_text, file_name, printable, seconds_text
@@ -22,17 +23,20 @@ _FLUENT_PER_S, _SLOW_PER_S = 7.0, 1.5
 
 
 class ModelRow(QFrame):
-    """A card for one `ModelEntry`; `is_current` is the one that answers, `state` what else is to be said of it."""
+    """A card for one `ModelEntry`, which `show_entry` shows; `can_forget` says whether it can be taken off a list."""
 
     use_wanted = Signal(object, object)  # path, n_gpu_layers as llama.cpp counts or None for the plan's
     forget_wanted = Signal(object)
     unload_wanted = Signal()
     allow_wanted = Signal()  # what the offer says may be lost
 
-    def __init__(self, entry: ModelEntry, is_current: bool, state: str = "", *, can_forget: bool = True) -> None:
+    entry: ModelEntry
+
+    def __init__(self, *, can_forget: bool = True) -> None:
         super().__init__()
         self.setProperty("card", True)
         self._shown: object = None
+        self._file = ""
         self._name = ElidedLabel("", "strong")
         self._chip = bits.chip("")
         head = bits.row(self._name, self._chip, spacing=8)
@@ -52,13 +56,21 @@ class ModelRow(QFrame):
         layout.addSpacing(6)
         layout.addLayout(self._make_actions())
         self.forget.setVisible(can_forget)
-        self.show_entry(entry, is_current, state)
 
-    def show_entry(self, entry: ModelEntry, is_current: bool, state: str = "") -> None:
-        """Shows what is new of the model in its place: who is choosing layers, or has the keyboard here, keeps both."""
-        if (entry, is_current, state) == self._shown:
+    def show_entry(self, entry: ModelEntry, is_current: bool, state: str = "", file: str = "") -> None:
+        """Shows what is new of the model in its place: who is choosing layers, or has the keyboard here, keeps both.
+
+        Args:
+            entry: What is known of it.
+            is_current: It is the one that answers.
+            state: What else is to be said of it.
+            file: What tells its file from those of other models, where that is more than its name.
+        """
+        if (entry, is_current, state, file) == self._shown:
             return
-        self._shown, self.entry = (entry, is_current, state), entry
+        self._shown, self.entry = (entry, is_current, state, file), entry
+        self._file = printable(file) or file_name(entry.path)
+        self.setToolTip(plain_tip(printable(entry.path)))
         self._name.setText(entry.name or printable(entry.path))
         self._facts_line.setText(self._facts())
         self._chip.setVisible(is_current or bool(state))
@@ -72,7 +84,7 @@ class ModelRow(QFrame):
     def _facts(self) -> str:
         entry = self.entry
         # Two files of one model, squeezed differently, have the same name inside.
-        facts = [file_name(entry.path) if entry.name else "", entry.architecture]
+        facts = [self._file if entry.name else "", entry.architecture]
         facts.append(bytes_text(entry.file_bytes) if entry.file_bytes else "")
         if entry.num_layers:
             facts.append(
@@ -129,18 +141,21 @@ class ModelRow(QFrame):
 
     def _show_actions(self, is_current: bool) -> None:
         entry = self.entry
+        # Who hears the buttons one by one has no other way to tell the files of one model apart.
+        spoken = ", ".join(part for part in (entry.name, self._file) if part)
         for widget in (self._layers_words, self.layers):
             widget.setVisible(entry.has_gpu and not entry.problem)
         self.layers.setMaximum(max(0, entry.num_layers))
         self.layers.setSpecialValueText(self.tr("As planned (%1)").replace("%1", str(entry.planned_gpu_layers)))
-        self.layers.setAccessibleName(self.tr("Layers of %1 on the GPU").replace("%1", entry.name))
-        self.forget.setAccessibleName(self.tr("Forget %1").replace("%1", entry.name))
+        self.layers.setAccessibleName(self.tr("Layers of %1 on the GPU").replace("%1", spoken))
+        self.forget.setAccessibleName(self.tr("Forget %1").replace("%1", spoken))
         self.use.setText(self.tr("Load again") if is_current else self.tr("Use"))
-        self.use.setAccessibleName(self.tr("Use %1").replace("%1", entry.name))
+        self.use.setAccessibleName(self.tr("Use %1").replace("%1", spoken))
         self.use.setEnabled(not entry.problem)
         theme.restyle(self.use, kind="plain" if is_current else "primary")
         if self.unload.hasFocus() and not is_current:
             self.use.setFocus()
+        self.unload.setAccessibleName(self.tr("Unload %1").replace("%1", spoken))
         self.unload.setVisible(is_current)
 
     def _on_use(self) -> None:

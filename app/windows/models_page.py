@@ -17,7 +17,6 @@ from app.windows.page import Page
 
 if TYPE_CHECKING:
     from app.models.model_picker import ModelPickerModel
-    from engine.protocol import ModelEntry
 
 
 class ModelsPage(Page):
@@ -123,19 +122,16 @@ class ModelsPage(Page):
         for position, entry in enumerate(self._picker.models):
             is_current = entry.path == self._picker.current and bool(self._picker.current)
             state = self._state_word(entry.path, is_current)
-            row = known.pop(entry.path, None)
-            if row is None:
-                row = self._make_row(entry, is_current, state)
-            else:
-                row.show_entry(entry, is_current, state)
+            row = known.pop(entry.path, None) or self._make_row()
+            row.show_entry(entry, is_current, state, self._picker.file_of(entry.path))
             if self._column.indexOf(row) != position:
                 self._column.removeWidget(row)
                 self._column.insertWidget(position, row)
             self._rows.append(row)
         bits.drop(self._column, known.values())
 
-    def _make_row(self, entry: ModelEntry, is_current: bool, state: str) -> ModelRow:
-        row = ModelRow(entry, is_current, state)
+    def _make_row(self) -> ModelRow:
+        row = ModelRow()
         row.use_wanted.connect(self._picker.use)
         row.forget_wanted.connect(self._picker.forget)
         row.unload_wanted.connect(self._picker.use_none)

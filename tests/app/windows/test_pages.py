@@ -332,6 +332,20 @@ def test_two_files_of_one_model_can_be_told_apart(window, client):
     assert ["tiny-Q4.gguf" in words[0], "tiny-Q8.gguf" in words[1]] == [True, True]
 
 
+def test_two_files_of_one_name_are_told_apart_by_their_folders(window, client, models):
+    page = window.go_to("models")
+    entries = [TINY.model_copy(update={"path": f"/m/{folder}/tiny.gguf"}) for folder in "AB"]
+    tell_models(client, *entries, current=entries[0].path)
+    for row, folder in zip(page.rows(), "AB", strict=True):
+        assert f"{folder}/tiny.gguf" in " ".join(shown_words(row))
+        assert row.toolTip() == f"/m/{folder}/tiny.gguf"
+        assert row.use.accessibleName() == f"Use Tiny, {folder}/tiny.gguf"
+    picker = window.chat.model_picker
+    assert picker.text().strip() == "A/tiny"
+    picker.click()
+    assert [row.use.accessibleName() for row in picker.popup.rows] == [f"Use Tiny, {one}/tiny.gguf" for one in "AB"]
+
+
 def test_a_model_with_a_problem_says_it_and_cannot_be_used(window, client):
     page = window.go_to("models")
     tell_models(client, BROKEN)
