@@ -65,11 +65,24 @@ class RunCard(QFrame):
         self._bar.setRange(0, 0 if is_listing else max(1, model.num_files))
         self._bar.setValue(model.num_answered)
         self._bar.setVisible(model.state != "finished")
-        self.pause.setVisible(model.state in ("running", "listing"))
-        self.resume.setVisible(model.state == "paused")
-        self.ask_again.setVisible(model.state in ("paused", "finished") and model.num_failed > 0)
-        self.export.setVisible(model.num_answered > 0)
+        self._show_buttons()
         self.delete.setVisible(model.run is not None)
+
+    def _show_buttons(self) -> None:
+        """What hides hands the keyboard to its opposite, not to the next button in line, which does something else."""
+        model = self._model
+        is_shown = {
+            self.pause: model.state in ("running", "listing"),
+            self.resume: model.state == "paused",
+            self.ask_again: model.state in ("paused", "finished") and model.num_failed > 0,
+            self.export: model.num_answered > 0,
+        }
+        # What comes is there before what goes looks for it.
+        for button in sorted(is_shown, key=lambda button: not is_shown[button]):
+            if button.hasFocus() and not is_shown[button]:
+                opposite = self.resume if is_shown[self.resume] else self.pause
+                opposite.setFocus()
+            button.setVisible(is_shown[button])
 
     def _facts(self) -> list[str]:
         model = self._model
