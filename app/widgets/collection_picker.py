@@ -37,6 +37,11 @@ class CollectionPicker(QPushButton):
     def current(self) -> str | None:
         return self._current
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether there is no such collection any more."""
+        return self._is_gone
+
     def show_collections(self, names: Sequence[str], current: str | None, *, is_gone: bool = False) -> None:
         """`is_gone`: there is no such collection as `current` any more."""
         if (tuple(names), current, is_gone) == (self._names, self._current, self._is_gone) and self._menu.actions():

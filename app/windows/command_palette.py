@@ -1,4 +1,4 @@
-"""Ctrl+K: type a few letters, pick a command or a chat, press Enter."""
+"""Type a few letters, pick a command, a chat or an earlier question, press Enter: what Ctrl+K opens."""
 
 from __future__ import annotations
 
@@ -61,20 +61,21 @@ class _Hints(QStyledItemDelegate):
 
 
 class CommandPalette(QDialog):
-    """Made for one use: shows, runs at most one command, closes."""
+    """Made for one use: shows, runs at most one command, closes; `words` say what is searched."""
 
-    def __init__(self, commands: Sequence[Command], parent: QWidget | None = None) -> None:
+    def __init__(self, commands: Sequence[Command], parent: QWidget | None = None, words: str = "") -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
-        self.setWindowTitle(self.tr("Search and commands"))
+        words = words or self.tr("Search chats and commands")
+        self.setWindowTitle(words)
         self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
         self.resize(_WIDTH_PX, _HEIGHT_PX)
         self._commands = tuple(commands)
         self.field = QLineEdit()
         self.field.setAcceptDrops(False)
-        self.field.setPlaceholderText(self.tr("Search chats and commands…"))
-        self.field.setAccessibleName(self.tr("Search chats and commands"))
+        self.field.setPlaceholderText(f"{words}…")
+        self.field.setAccessibleName(words)
         self.list = QListWidget()
-        self.list.setAccessibleName(self.tr("Matching chats and commands"))
+        self.list.setAccessibleName(self.tr("Matches"))
         self.list.setItemDelegate(_Hints(self.list))
         self.list.setIconSize(QSize(18, 18))
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)

@@ -16,6 +16,7 @@ from app.widgets import bits
 from app.widgets.collection_picker import CollectionPicker
 from app.widgets.empty_state import EmptyState
 from app.widgets.every_file_table import EveryFileTable
+from app.widgets.figures import count_text
 from app.widgets.markdown_view import MarkdownView
 from app.widgets.run_card import RunCard
 from app.widgets.source_pane import SourcePane
@@ -24,6 +25,7 @@ from app.windows.page import Page
 from app.windows.questions import ask_first
 
 if TYPE_CHECKING:
+    from app.chats.records import Run
     from app.models.each_file import EachFileModel
     from app.models.library import LibraryModel
     from app.models.sources import SourcesModel
@@ -76,6 +78,8 @@ class EveryFilePage(Page):
         self.question = QLineEdit()
         self.question.setPlaceholderText(self.tr("A question for each file"))
         self.question.setAccessibleName(self.tr("A question for each file"))
+        # Files go to the window, not into the question as text.
+        self.question.setAcceptDrops(False)
         self.setFocusProxy(self.question)
         self.collection = CollectionPicker()
         self.ask = bits.button(self.tr("Ask every file"), "primary", "send", self._on_ask)
@@ -117,7 +121,8 @@ class EveryFilePage(Page):
 
     def _connect(self) -> None:
         model = self._model
-        self.question.textChanged.connect(lambda text: self.ask.setEnabled(bool(text.strip())))
+        self.question.textChanged.connect(self._show_ask)
+        self.collection.chosen.connect(self._show_ask)
         self.question.returnPressed.connect(self._on_ask)
         self._library.collections_changed.connect(self._show_collections)
         model.run_changed.connect(self._show_state)
@@ -145,16 +150,34 @@ class EveryFilePage(Page):
     def _show_collections(self) -> None:
         names = [collection.name for collection in self._library.collections]
         current = self.collection.current
-        self.collection.show_collections(names, current if current in names else None)
+        # Who asked for one collection would not want all files to be asked instead.
+        is_gone = current is not None and self._library.is_gone(current)
+        self.collection.show_collections(names, current, is_gone=is_gone)
+        self._show_ask()
+
+    def _show_ask(self) -> None:
+        self.ask.setEnabled(bool(self.question.text().strip()) and not self.collection.is_gone)
 
     def _show_runs(self) -> None:
         self._menu.clear()
-        for run in self._model.runs[:_MOST_RUNS_IN_MENU]:
-            asked = QDateTime.fromSecsSinceEpoch(int(run.created))
-            when = QLocale().toString(asked, QLocale.FormatType.ShortFormat)
-            text = bits.literal(f"{run.question[:_MENU_CHARACTERS]} · {when}")
-            self._menu.addAction(text, partial(self._model.open, run.run_id))
-        self.earlier.setVisible(bool(self._model.runs))
+        runs = self._model.runs
+        for run in runs[:_MOST_RUNS_IN_MENU]:
+            self._menu.addAction(bits.literal(_title(run)), partial(self._model.open, run.run_id))
+        if len(runs) > _MOST_RUNS_IN_MENU:
+            words = self.tr("All %1 questions…").replace("%1", count_text(len(runs)))
+            self._menu.addAction(words, self._open_all_runs)
+        self.earlier.setVisible(bool(runs))
+
+    def _open_all_runs(self) -> None:
+        from app.windows.command_palette import Command, CommandPalette
+
+        runs = [Command(_title(run), partial(self._model.open, run.run_id), "table") for run in self._model.runs]
+        palette = CommandPalette(runs, self, self.tr("Search earlier questions"))
+        palette.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        corner = self.earlier.mapToGlobal(self.earlier.rect().bottomRight())
+        palette.move(corner.x() - palette.width(), corner.y())
+        palette.show()
+        palette.field.setFocus()
 
     def _show_row(self, row: int) -> None:
         view = self._model.whole_view(row)
@@ -173,7 +196,7 @@ class EveryFilePage(Page):
     # --- wishes ---
 
     def _on_ask(self) -> None:
-        if self.question.text().strip():
+        if self.ask.isEnabled():
             self._asked = self.question.text().strip()
             self._model.begin(self._asked, self.collection.current)
 
@@ -207,3 +230,10 @@ class EveryFilePage(Page):
             self.tr("Delete"),
             self._model.delete,
         )
+
+
+def _title(run: Run) -> str:
+    """What was asked, and when, in one line."""
+    asked = QDateTime.fromSecsSinceEpoch(int(run.created))
+    when = QLocale().toString(asked, QLocale.FormatType.ShortFormat)
+    return f"{run.question[:_MENU_CHARACTERS]} · {when}"

@@ -17,6 +17,8 @@ def place_of(window, name: str) -> QWidget:
     """The widget a drop is let go over."""
     if name == "library":
         return window.go_to("library")
+    if name == "question":
+        return window.go_to("every-file").question
     window.go_to("chats")
     return {"chat": window.chat.hero, "prompt": window.chat.prompt.field.viewport(), "rail": window.rail}[name]
 
@@ -29,13 +31,22 @@ def folder(tmp_path):
     return made
 
 
-@pytest.mark.parametrize("over", ["chat", "prompt", "library", "rail"])
+@pytest.mark.parametrize("over", ["chat", "prompt", "library", "rail", "question"])
 def test_a_folder_and_a_file_dropped_anywhere_are_added_as_they_are(window, client, folder, over):
     drop_on(window, place_of(window, over), mime_of(folder, folder / "lease.txt"))
     (added,) = client.asked(protocol.ADD)
     assert added.paths == (str(folder), str(folder / "lease.txt"))
     assert added.collection == "Documents"
     assert window.chat.prompt.text == ""
+
+
+def test_files_that_come_with_their_names_as_text_are_not_typed_into_the_question(window, client, folder):
+    mime = mime_of(folder)
+    mime.setText(str(folder))
+    question = place_of(window, "question")
+    drop_on(window, question, mime)
+    assert [added.paths for added in client.asked(protocol.ADD)] == [(str(folder),)]
+    assert question.text() == ""
 
 
 def test_a_drop_goes_to_the_collection_that_is_asked(window, client, models, folder):
@@ -100,7 +111,7 @@ def test_text_and_web_addresses_are_not_taken(window, client):
 
 
 def test_no_widget_of_any_page_keeps_a_drop_for_itself(window):
-    for place in ("chats", "library", "memory", "models", "settings"):
+    for place in ("chats", "every-file", "library", "memory", "models", "settings"):
         window.go_to(place)
     keeping = [
         widget

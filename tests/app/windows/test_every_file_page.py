@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox
 
 from app.models import AppModels
+from app.windows.command_palette import CommandPalette
 from app.windows.every_file_page import EveryFilePage
 from app.windows.main_window import MainWindow
 from engine import protocol
@@ -123,6 +124,34 @@ def test_it_is_paused_and_goes_on(page, client, qtbot) -> None:
     assert page.run.pause.isVisible()
 
 
+def test_the_keyboard_goes_from_pause_to_resume_and_back(page, client, qtbot) -> None:
+    first, second = ask_all(page, client, qtbot)
+    client.tell(finished(first, "In May [1]."))
+    page.run.pause.setFocus()
+    qtbot.keyClick(page.run.pause, Qt.Key.Key_Space)
+    assert page.run.resume.hasFocus()
+    qtbot.keyClick(page.run.resume, Qt.Key.Key_Space)
+    assert page.run.pause.hasFocus()
+    client.tell(protocol.AnswerFailed(question_id=second, kind="NothingThere", sentence="It is gone.", way_out=""))
+    page.run.ask_again.setFocus()
+    qtbot.keyClick(page.run.ask_again, Qt.Key.Key_Space)
+    assert page.run.pause.hasFocus()
+
+
+def test_a_collection_that_is_removed_is_not_replaced_by_all_files(page, client, models: AppModels) -> None:
+    other = Collection("Other", ("/other",), {"indexed": 1}, 6)
+    tell_library(client, COLLECTION, other)
+    page.question.setText(QUESTION)
+    page.collection.menu().actions()[1].trigger()
+    tell_library(client, other)
+    assert page.collection.text() == " Contracts (removed)"
+    assert not page.ask.isEnabled()
+    page.question.returnPressed.emit()
+    assert models.each_file.state == "none"
+    page.collection.menu().actions()[1].trigger()
+    assert (page.collection.current, page.ask.isEnabled()) == ("Other", True)
+
+
 def test_answers_are_exported_and_a_disk_that_refuses_is_told(page, client, qtbot, models, tmp_path: Path) -> None:
     first, _ = ask_all(page, client, qtbot)
     client.tell(finished(first, "In May [1]."))
@@ -166,6 +195,20 @@ def test_earlier_questions_are_found_again_and_can_be_deleted(page, client, qtbo
     next(button for button in box.buttons() if button.text() == "Delete").click()
     assert [run.question for run in models.each_file.runs] == ["Who signed it?"]
     assert page.empty.isVisible()
+
+
+def test_every_earlier_question_can_be_found(page, models: AppModels, qtbot) -> None:
+    for number in range(35):
+        models.each_file._store.create(f"Who signed §{number}?", None, [(1, "/docs/a.pdf")])
+    models.each_file._read_runs()
+    last = page.earlier.menu().actions()[-1]
+    assert last.text() == "All 35 questions…"
+    last.trigger()
+    palette = page.findChild(CommandPalette)
+    assert len(palette.titles()) == 35
+    qtbot.keyClicks(palette.field, "§0?")
+    qtbot.keyClick(palette.field, Qt.Key.Key_Return)
+    assert models.each_file.run.question == "Who signed §0?"
 
 
 def test_the_page_opens_with_what_was_asked_last(window, models: AppModels) -> None:
