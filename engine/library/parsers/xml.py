@@ -15,6 +15,13 @@ from engine.library.parsers.flattening import Node
 from engine.library.parsers.limits import Limits
 from engine.library.parsers.text import by_lines
 
+# Of JATS, DocBook, TEI, FictionBook and HTML: inside of a text they end lines, as marks in it do not.
+_BLOCKS = {
+    "ab", "abstract", "blockquote", "br", "caption", "cell", "div", "entry", "epigraph", "fn", "footnote", "head",
+    "item", "l", "label", "lb", "lg", "li", "line", "list", "list-item", "listitem", "note", "p", "para", "pb", "row",
+    "sec", "section", "sig", "simpara", "stanza", "step", "subtitle", "table", "td", "th", "title", "tr", "v",
+}  # fmt: skip
+
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
     data = path.read_bytes()
@@ -38,7 +45,7 @@ def _node(element: etree._Element) -> Node:
     line = cast("int | None", element.sourceline) or 0
     attributes = [Node(_plain(name), str(value), line=line) for name, value in element.attrib.items() if value.strip()]
     if _is_prose(element):
-        text = " ".join("".join(map(str, element.itertext())).split())
+        text = " ".join("".join(_texts(element)).split())
         inside = [Node("", text, line=line)] if text else []
         children = [*attributes, *inside] if attributes else []
         return Node(_name(element), text, children, line)
@@ -49,6 +56,18 @@ def _is_prose(element: etree._Element) -> bool:
     """Whether text stands in it directly, so that what it holds is one text with marks in it."""
     texts = [element.text, *(child.tail for child in element)]
     return any(text and text.strip() for text in texts) or not len(element)
+
+
+def _texts(element: etree._Element) -> Iterator[str]:
+    """The texts in it; what is a paragraph of its own has a space around it."""
+    yield element.text or ""
+    for child in element:
+        edge = " " if _name(child).lower() in _BLOCKS else ""
+        yield edge
+        # What cannot be resolved is shown as it is written.
+        yield from _texts(child) if isinstance(child.tag, str) else (child.text or "",)
+        yield edge
+        yield child.tail or ""
 
 
 def _elements(element: etree._Element) -> Iterator[etree._Element]:

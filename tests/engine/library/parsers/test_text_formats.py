@@ -404,6 +404,13 @@ def test_xml_data_keeps_its_paths_and_prose_its_sentences(parsed):
     assert lines(document) == [2, 5]
 
 
+def test_paragraphs_in_a_text_of_xml_are_not_glued_and_marks_are(parsed):
+    document = parsed(
+        "a.xml", "<a><sec>Intro<p>First.</p><p>Se<b>con</b>d.</p>CO<sub>2</sub>, e<!-- x -->nd</sec><b>x</b></a>"
+    )
+    assert said(document)[0] == ("table_row", "sec: Intro First. Second. CO2, end | b: x")
+
+
 def test_xml_that_says_all_in_attributes_is_read(parsed):
     document = parsed(
         "a.xml", '<smses count="2"><sms from="Ada" body="See you at 8"/><sms from="Bo" body="Fine"/></smses>'
