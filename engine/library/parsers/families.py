@@ -29,6 +29,7 @@ FAMILIES = {
     "ppt": "engine.library.parsers.ppt",
     "xlsx": "engine.library.parsers.xlsx",
     "xls": "engine.library.parsers.xls",
+    "excel_xml": "engine.library.parsers.excel_xml",
     "odt": "engine.library.parsers.opendocument",
     "odp": "engine.library.parsers.opendocument",
     "ods": "engine.library.parsers.opendocument",

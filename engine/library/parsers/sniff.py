@@ -66,6 +66,7 @@ JSON_LINES = Kind("json_lines", "a file of JSON records")
 YAML = Kind("yaml", "a YAML file")
 TABLE = Kind("table", "a table in text")
 XML = Kind("xml", "an XML file")
+EXCEL_XML = Kind("excel_xml", "an Excel workbook in XML")
 NOTEBOOK = Kind("ipynb", "a Jupyter notebook")
 BINARY = Kind("binary", "a file of binary data")
 
@@ -182,7 +183,8 @@ _NAMED_TEXTS = {
     **dict.fromkeys((".rst", ".rest"), Kind("rst", "a reStructuredText")),
     ".org": Kind("org", "an Org text"),
     **dict.fromkeys((".tex", ".latex", ".ltx"), Kind("tex", "a TeX document")),
-    **dict.fromkeys((".csv", ".tsv", ".tab"), TABLE),
+    # Many programs call a table Excel's so that Excel opens it.
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".xls"), TABLE),
     **dict.fromkeys((".jsonl", ".ndjson"), JSON_LINES),
     **dict.fromkeys((".json", ".geojson", ".webmanifest"), JSON),
     **dict.fromkeys((".yaml", ".yml"), YAML),
@@ -202,8 +204,9 @@ _CODE_FILES = {"makefile", "dockerfile", "cmakelists.txt", "jenkinsfile", "vagra
 
 # No comment takes in what follows it: there would be as many ways to read some as there are subsets of them.
 _MARKUP_START = re.compile(
-    r"\s*+(?:<\?xml[^>]*+(?<=\?)>\s*+|(?><!--.*?-->)\s*+)*+<(!doctype\s+)?([a-z][\w:.-]*)", re.I | re.S
+    r"\s*+(?:<\?(?:xml|mso-)[^>]*+(?<=\?)>\s*+|(?><!--.*?-->)\s*+)*+<(!doctype\s+)?([a-z][\w:.-]*)", re.I | re.S
 )
+_EXCEL_XML_SPACE = "urn:schemas-microsoft-com:office:spreadsheet"
 _XML_DECLARATION = re.compile(r"\s*<\?xml\s")
 _JSON_START = re.compile(r"\s*(?:\{\s*\"(?:[^\"\\]|\\.)*\"\s*:|\[\s*\{\s*\"(?:[^\"\\]|\\.)*\"\s*:)")
 # Names that say nothing of a text's kind.
@@ -293,7 +296,11 @@ def _text(text: str, name: str) -> Kind:
         return HTML
     if tag == "svg":
         return Kind("svg", "an SVG picture")
+    if tag.rpartition(":")[2] == "workbook" and _EXCEL_XML_SPACE in text:
+        return EXCEL_XML
     if ending in _HTML_NAMES and _HTML_FRAGMENT.search(text):
+        return HTML
+    if start and ending in _COMPOUND_NAMES and _HTML_FRAGMENT.search(text):
         return HTML
     if ending == ".ipynb" and text.lstrip().startswith("{"):
         return NOTEBOOK

@@ -252,3 +252,33 @@ def test_real_old_workbooks_are_read(parsed):
     assert (document.format, document.line_word) == ("xls", "row")
     assert said(document)[0] == ("heading", "Category | Function | Description | New? | Help Topic | Help")
     assert document.pages[0].blocks[1].line == 2
+
+
+def test_a_workbook_in_one_xml_file_is_read_as_others_are(parsed):
+    rows = (
+        '<Row><Cell><Data ss:Type="String">Name</Data></Cell>'
+        '<Cell ss:Index="3"><Data ss:Type="String">Share</Data></Cell>'
+        '<Cell><Data ss:Type="String">Since</Data></Cell></Row>'
+        '<Row><Cell ss:MergeAcross="1"><ss:Data ss:Type="String" xmlns="http://www.w3.org/TR/REC-html40">An<B>n</B>'
+        '</ss:Data></Cell><Cell ss:StyleID="s1"><Data ss:Type="Number">0.25</Data></Cell>'
+        '<Cell><Data ss:Type="DateTime">2024-03-05T00:00:00.000</Data></Cell></Row>'
+        '<Row ss:Index="7"><Cell><Data ss:Type="Boolean">1</Data></Cell><Cell ss:Index="9"/>'
+        '<Cell><Data ss:Type="Number">n/a</Data></Cell></Row>'
+    )
+    document = parsed(
+        "a.xls",
+        '<?xml version="1.0"?>\n<?mso-application progid="Excel.Sheet"?>\n'
+        '<Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet"'
+        ' xmlns:ss="urn:schemas-microsoft-com:office:spreadsheet"><Styles><Style ss:ID="s1">'
+        '<NumberFormat ss:Format="0%"/></Style></Styles>'
+        f'<Worksheet ss:Name="Staff"><Table>{rows}</Table></Worksheet><Worksheet ss:Name="Sheet2"/></Workbook>',
+    )
+    assert (document.format, document.line_word) == ("xls", "row")
+    assert [page.place for page in document.pages] == ["sheet “Staff”", "sheet “Sheet2”"]
+    assert said(document) == [
+        ("heading", "Staff"),
+        ("table_row", "Name | Share | Since"),
+        ("table_row", "Ann | 25% | 2024-03-05"),
+        ("table_row", "TRUE | n/a"),
+    ]
+    assert [block.line for block in document.pages[0].blocks] == [0, 1, 2, 7]
