@@ -17,7 +17,10 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _JAPANESE_SHIFTS = (b"\x1b$B", b"\x1b$@")
-_CONTROLS = bytes(set(range(32)) - {*b"\t\n\r\f\b\x1b"}) + b"\x7f"
+_CONTROLS = bytes(set(range(1, 32)) - {*b"\t\n\r\f\b\x1b"}) + b"\x7f"
+# A program that was killed leaves zeros in its log, one or a run of them; binary data has them everywhere.
+_ZEROS = re.compile(rb"\0+")
+_TEXT_WITH_A_ZERO, _BYTES_A_ZERO = 512, 8192
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _NEWLINE = re.compile(r"\r\n?|\x0b|\x85|\u2028")
 # What files without a mark are written in, the most usual first; unlimited guessing ends in Mac Latin 2 and EBCDIC.
@@ -66,8 +69,11 @@ def is_binary(head: bytes) -> bool:
     """Whether the beginning of a file is no text in any encoding."""
     if any(head.startswith(mark) for mark, _ in _BYTE_ORDER_MARKS) or _wide_encoding(head):
         return False
-    controls = sum(head.count(control) for control in _CONTROLS)
-    return b"\0" in head or controls * 20 > len(head)
+    zeros = head.count(0)
+    num_characters = len(head) - zeros
+    if zeros and len(_ZEROS.findall(head)) > max(num_characters >= _TEXT_WITH_A_ZERO, num_characters // _BYTES_A_ZERO):
+        return True
+    return sum(head.count(control) for control in _CONTROLS) * 20 > num_characters
 
 
 def sample_text(head: bytes) -> str:

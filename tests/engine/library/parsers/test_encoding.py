@@ -87,3 +87,13 @@ def test_binary_data_is_no_text():
     assert is_binary(b"abc\0def")
     assert is_binary(bytes(range(1, 9)) * 9)
     assert not is_binary(b"\x1b[31mred\x1b[0m and a\ttab\n")
+
+
+@pytest.mark.parametrize("zeros", [b"\0", b"\0" * 4096])
+@pytest.mark.parametrize("before", [b"", b"2024-01-01 all is well\n" * 40])
+def test_zeros_that_a_crash_left_do_not_make_a_log_binary(before: bytes, zeros: bytes):
+    log = before + zeros + b"2024-01-01 an error\n" * 40
+    assert not is_binary(log)
+    assert "\0" not in decode(log)
+    assert is_binary(log + b"\0".join([b"12345678"] * 40))
+    assert is_binary(zeros * 600)
