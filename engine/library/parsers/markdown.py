@@ -25,6 +25,8 @@ _UNSHOWN = re.compile(
     r"|</?[a-zA-Z][^<>]*+>)*+",
     re.S,
 )
+# A picture written out in its own address: thousands of signs that nobody reads.
+_DATA_ADDRESS = re.compile(r"(\bdata:[a-z]+/[\w.+-]+[;,])[^\s\"'<>()\[\]]{64,}+", re.I)
 _LEAVES: dict[str, BlockKind] = {
     "heading_open": "heading",
     "paragraph_open": "paragraph",
@@ -40,11 +42,16 @@ _BLOCKS = MarkdownIt("commonmark").enable("table").disable("inline")
 
 
 def parse(path: Path, limits: Limits) -> ParsedDocument:
-    text = decode(path.read_bytes())
+    text = without_data(decode(path.read_bytes()))
     matter = _FRONT_MATTER.match(text)
     title = _TITLE.search(matter.group(1) or "") if matter else None
     found = blocks(text, matter.end() if matter else 0)
     return by_lines("markdown", text, found, title=title.group(1).strip("\"'") if title else "")
+
+
+def without_data(text: str) -> str:
+    """The text with the addresses of pictures that it holds itself cut short; lines stay what they are."""
+    return _DATA_ADDRESS.sub(r"\1…", text)
 
 
 def blocks(text: str, body_start: int = 0) -> Iterator[Block]:

@@ -38,6 +38,8 @@ def _parts(number: int, cell: dict[str, Any]) -> Iterator[tuple[str, list[Block]
     if kind == "heading":
         source = f"{'#' * int(cell.get('level', 1))} {source}"
     is_prose = kind in ("markdown", "heading", "raw")
+    if is_prose:
+        source = markdown.without_data(source)
     blocks = markdown.blocks(source) if is_prose else code.definitions(source)
     yield source, [replace(block, line=number) for block in blocks]
     for output in cell.get("outputs", ()):

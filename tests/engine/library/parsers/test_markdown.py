@@ -86,3 +86,18 @@ def test_a_heading_knows_the_links_of_its_document(parsed):
 )
 def test_signs_that_are_never_shown_take_no_time_before_words(parsed, source: str):
     assert len(said(parsed("a.md", f"{source}\n\nText\n"))) == 2
+
+
+def test_pictures_in_their_own_addresses_are_no_passages(parsed):
+    data = "iVBORw0KGgo/+=" * 3000
+    document = parsed(
+        "a.md",
+        f"Before ![A pump](data:image/png;base64,{data} 'Pump') it.\n\n"
+        f"<img alt='x' src=\"data:image/svg+xml,{data}\">\n\n"
+        f"After.\n\n[ref]: data:image/png;base64,{data}\n",
+    )
+    assert said(document) == [
+        ("paragraph", "Before ![A pump](data:image/png;… 'Pump') it."),
+        ("paragraph", "After."),
+    ]
+    assert [block.line for block in document.pages[0].blocks] == [1, 5]

@@ -211,6 +211,11 @@ def test_a_notebook_is_cited_by_cell(parsed):
     assert chunk(document, estimate_tokens, 20, 0)[0].place == "cells 1–2"
 
 
+def test_a_picture_in_a_notebooks_prose_is_no_passage(parsed):
+    cell = {"cell_type": "markdown", "source": f"A plot:\n![p](data:image/png;base64,{'iVBORw0KGgo' * 900})"}
+    assert said(parsed("a.ipynb", json.dumps({"cells": [cell]}))) == [("paragraph", "A plot:\n![p](data:image/png;…)")]
+
+
 def test_a_notebooks_title_has_no_half_characters(parsed):
     content = {"cells": [{"source": "x = 1"}], "metadata": {"title": "Tea \ud800 time\n"}}
     assert parsed("a.ipynb", json.dumps(content)).title == "Tea time"
