@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QHelpEvent, QHideEvent, QImage, QPainter
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QFontMetricsF, QHelpEvent, QHideEvent, QImage, QPainter
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from app import theme
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _STRIP_PX = 40
 _MARKS_PX = 3
 _TICKS_PX = 14
+_TICK_SIZE = 0.78
 _PADDING = 3
 _FIRST = 2
 
@@ -52,7 +53,7 @@ class LayerStrip(QWidget):
         return len(self._marks.strengths())
 
     def sizeHint(self) -> QSize:
-        return QSize(480, _STRIP_PX + 1 + _MARKS_PX + _TICKS_PX)
+        return QSize(480, _STRIP_PX + 1 + _MARKS_PX + self._ticks_px)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(160, self.sizeHint().height())
@@ -160,13 +161,17 @@ class LayerStrip(QWidget):
             painter.fillRect(QRectF(left, _STRIP_PX + 1, right - left - 1, _MARKS_PX), colour)
 
     def _paint_ticks(self, painter: QPainter) -> None:
-        painter.setFont(self._font(0.78))
+        painter.setFont(self._font(_TICK_SIZE))
         painter.setPen(QColor(theme.current().faint))
         top = _STRIP_PX + 1 + _MARKS_PX
         for place, layer in enumerate(self._layers):
             if layer.index % 10 == 0:
-                box = QRectF(place * self._cell_px, top, max(24.0, self._cell_px * 3), _TICKS_PX)
+                box = QRectF(place * self._cell_px, top, max(24.0, self._cell_px * 3), self._ticks_px)
                 painter.drawText(box, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, str(layer.index))
+
+    @property
+    def _ticks_px(self) -> int:
+        return max(_TICKS_PX, QFontMetrics(self._font(_TICK_SIZE)).height())
 
     def _font(self, factor: float) -> QFont:
         made = self.font()

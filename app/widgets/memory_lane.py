@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer
 from PySide6.QtGui import (
     QColor,
     QFont,
+    QFontMetrics,
     QFontMetricsF,
     QHelpEvent,
     QHideEvent,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 LANE_PX = 40
 _MARKS_PX = 3
 _TICKS_PX = 16
-_HEIGHT = LANE_PX + 1 + _MARKS_PX + _TICKS_PX
+_TICK_SIZE = 0.78
 _LABEL_PADDING = 6
 _TICK_GAP_PX = 10
 _LEAST_LABEL_PX = 12
@@ -96,10 +97,10 @@ class MemoryLane(QWidget):
         return len(self._marks.strengths())
 
     def sizeHint(self) -> QSize:
-        return QSize(480, _HEIGHT)
+        return QSize(480, LANE_PX + 1 + _MARKS_PX + self._ticks_px)
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(160, _HEIGHT)
+        return QSize(160, self.sizeHint().height())
 
     def show_tier(
         self,
@@ -223,7 +224,7 @@ class MemoryLane(QWidget):
 
     def _paint_ticks(self, painter: QPainter, scale: Scale) -> None:
         look = theme.current()
-        painter.setFont(self._small_font(0.78))
+        painter.setFont(self._small_font(_TICK_SIZE))
         taken = [self._paint_budget(painter, scale)]
         painter.setPen(QColor(look.faint))
         ticks = scale.ticks()
@@ -270,7 +271,11 @@ class MemoryLane(QWidget):
         """Room for a tick's words around `x`, inside the widget."""
         width = QFontMetricsF(painter.font()).horizontalAdvance(text) + 2
         left = min(max(0.0, x - width / 2), self.width() - width)
-        return QRectF(left, _HEIGHT - _TICKS_PX + 2, width, _TICKS_PX - 2)
+        return QRectF(left, LANE_PX + 1 + _MARKS_PX + 2, width, self._ticks_px - 2)
+
+    @property
+    def _ticks_px(self) -> int:
+        return max(_TICKS_PX, QFontMetrics(self._small_font(_TICK_SIZE)).height() + 2)
 
     def _small_font(self, factor: float = 0.82) -> QFont:
         small = self.font()

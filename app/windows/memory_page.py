@@ -18,14 +18,12 @@ from app.widgets.memory_table import MemoryTablePane
 from app.windows.page import Page
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QResizeEvent
-
     from app.models.engine_settings import EngineSettingsModel
     from app.models.memory import MemoryModel
     from engine.protocol import MemoryReply, Tier
 
 # Narrower, words and figures stand below each other.
-_TWO_COLUMNS_PX = 820
+_TWO_COLUMNS_LETTERS = 116
 _FIGURES_MS = 250
 
 
@@ -73,9 +71,9 @@ class MemoryPage(Page):
         self._on_snapshot()
         self.counters.show_rates(self._memory.rates)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        is_wide = self.width() >= _TWO_COLUMNS_PX
+    def fit(self) -> None:
+        super().fit()
+        is_wide = self.width() >= _TWO_COLUMNS_LETTERS * self.fontMetrics().averageCharWidth()
         self._cards.setDirection(
             QBoxLayout.Direction.LeftToRight if is_wide else QBoxLayout.Direction.TopToBottom
         )  # fmt: skip
@@ -111,7 +109,6 @@ class MemoryPage(Page):
         # In a low window lines would be pressed together until letters are cut.
         self._scroll.setWidgetResizable(True)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._scroll.setWidget(column)
         return self._scroll
 

@@ -12,6 +12,7 @@ from app.models.memory_table import BYTES, OWNER, STATE, WHAT
 from app.widgets.decisions_card import time_text
 from app.widgets.figure import Figure
 from app.widgets.figures_card import FiguresCard
+from app.widgets.memory_lane import LANE_PX
 from app.widgets.roomy_label import RoomyLabel
 from engine import protocol
 from engine.protocol import Decision, Span, TierSnapshot
@@ -353,3 +354,18 @@ def test_no_cell_of_the_table_but_the_name_of_a_device_is_cut(larger, window, wi
         assert view.sizeHintForColumn(column) <= view.columnWidth(column)
     assert view.columnWidth(WHAT) > view.fontMetrics().horizontalAdvance("layers 10–20")
     assert larger.table.sorting.width() >= larger.table.sorting.sizeHint().width()
+
+
+def test_what_has_no_room_in_a_small_window_is_scrolled_to(page, window, qtbot):
+    theme.appearance().choose("light", 2.5)
+    window.resize(800, 520)
+    area, bar = page._scroll, page._scroll.horizontalScrollBar()
+    qtbot.waitUntil(lambda: area.widget().width() > area.viewport().width())
+    qtbot.waitUntil(lambda: bar.isVisible() and bar.maximum() == area.widget().width() - area.viewport().width())
+
+
+def test_no_tick_below_a_lane_is_cut(page, qtbot):
+    theme.appearance().choose("light", 2.5)
+    lane, strip = page.map.lanes()[0], page.map.strip
+    qtbot.waitUntil(lambda: lane.height() - LANE_PX > lane.fontMetrics().ascent() * 0.78)
+    qtbot.waitUntil(lambda: strip.height() - LANE_PX > strip.fontMetrics().ascent() * 0.78)
