@@ -26,8 +26,11 @@ FILE, ANSWER, FOUND_AT, STATE = range(4)
 _ICONS = {"finished": ("done", "good"), "failed": ("failed", "bad"), "writing": ("rename", "accent")}
 _WAITING = ("pending", "faint")
 _ROW_LINES, _ROW_PADDING_PX = 1.9, 8
-# Below this width places are left out, so that answers stay readable.
-_ROOMY_PX = 640
+# In a narrower table places are left out and names get less, so that answers stay readable.
+_ROOMY_LETTERS = 92
+_FILE_LETTERS, _FOUND_AT_LETTERS = 27, 17
+_FILE_SHARE = 0.3
+_LEAST_ROWS = 3
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -71,13 +74,13 @@ class EveryFileTable(QTableView):
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.verticalHeader().hide()
-        self._fit_rows()
         header = self.horizontalHeader()
         header.setHighlightSections(False)
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         header.setSectionResizeMode(ANSWER, QHeaderView.ResizeMode.Stretch)
-        for column, width in ((FILE, 190), (FOUND_AT, 120), (STATE, self._state_width_px())):
-            self.setColumnWidth(column, width)
+        self._is_roomy = True
+        self._fit_rows()
+        self._fit_columns()
         self.selectionModel().selectionChanged.connect(lambda: self.selected.emit(self.current_row))
         # A reset clears the selection without saying so.
         model.modelReset.connect(lambda: self.selected.emit(-1))
@@ -86,10 +89,22 @@ class EveryFileTable(QTableView):
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self._fit_rows()
+            self._fit_columns()
 
     def _fit_rows(self) -> None:
         line = self.fontMetrics().height()
-        self.verticalHeader().setDefaultSectionSize(round(_ROW_LINES * line) + 2 * _ROW_PADDING_PX)
+        row = round(_ROW_LINES * line) + 2 * _ROW_PADDING_PX
+        self.verticalHeader().setDefaultSectionSize(row)
+        self.setMinimumHeight(self.horizontalHeader().sizeHint().height() + _LEAST_ROWS * row)
+
+    def _fit_columns(self) -> None:
+        letter = self.fontMetrics().averageCharWidth()
+        file = _FILE_LETTERS * letter
+        if not self._is_roomy:
+            file = min(file, round(_FILE_SHARE * self.viewport().width()))
+        for column, width in ((FILE, file), (FOUND_AT, _FOUND_AT_LETTERS * letter), (STATE, self._state_width_px())):
+            self.setColumnWidth(column, width)
+        self.setColumnHidden(FOUND_AT, not self._is_roomy)
 
     def _state_width_px(self) -> int:
         """The longest word of any state beside its icon, whatever font and language make of it."""
@@ -103,7 +118,11 @@ class EveryFileTable(QTableView):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.setColumnHidden(FOUND_AT, self.viewport().width() < _ROOMY_PX)
+        was_roomy = self._is_roomy
+        self._is_roomy = self.viewport().width() >= _ROOMY_LETTERS * self.fontMetrics().averageCharWidth()
+        # Where there is room, columns stay as somebody has made them.
+        if not (was_roomy and self._is_roomy):
+            self._fit_columns()
 
     def state_of(self, row: int) -> str:
         view = self._model.view(row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
-from PySide6.QtWidgets import QLayout, QLayoutItem, QWidget
+from PySide6.QtWidgets import QBoxLayout, QLayout, QLayoutItem, QSizePolicy, QWidget
 
 
 class FlowLayout(QLayout):
@@ -90,3 +90,11 @@ class FlowLayout(QLayout):
         if parent is None or parent.layoutDirection() == Qt.LayoutDirection.LeftToRight:
             return place
         return QRect(QPoint(within.left() + within.right() - place.right(), place.top()), place.size())
+
+
+def put_beside(box: QBoxLayout, flowing: QWidget, is_beside: bool) -> None:
+    """Puts a widget with a FlowLayout right of the rest of `box` in one line, or below it in as many as it needs."""
+    box.setDirection(QBoxLayout.Direction.LeftToRight if is_beside else QBoxLayout.Direction.TopToBottom)
+    # What may shrink gets less than it needs as soon as its neighbour would like to have more.
+    across = QSizePolicy.Policy.Minimum if is_beside else QSizePolicy.Policy.Preferred
+    flowing.setSizePolicy(across, QSizePolicy.Policy.Preferred)

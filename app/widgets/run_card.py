@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QFrame, QProgressBar, QVBoxLayout, QWidget
 
 from app.widgets import bits
-from app.widgets.elided import ElidedLabel
 from app.widgets.figures import count_text, seconds_text
+from app.widgets.flow import FlowLayout, put_beside
 
 if TYPE_CHECKING:
     from app.models.each_file import EachFileModel
+
+# With less room for them, the buttons stand below the figures.
+_FIGURES_LETTERS = 24
 
 
 class RunCard(QFrame):
@@ -26,7 +30,7 @@ class RunCard(QFrame):
         self.setProperty("card", True)
         self._model = model
         self._question = bits.label("", "strong", wraps=True, selectable=True)
-        self._figures = ElidedLabel("", "small")
+        self._figures = bits.label("", "small", wraps=True)
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName(self.tr("How many files have answered"))
@@ -38,16 +42,20 @@ class RunCard(QFrame):
         head = bits.row(spacing=8)
         head.addWidget(self._question, 1)
         head.addWidget(self.delete)
-        foot = bits.row(spacing=8)
-        foot.addWidget(self._figures, 1)
+        self._buttons = QWidget()
+        flow = FlowLayout(self._buttons, spacing=8)
         for button in (self.pause, self.resume, self.ask_again, self.export):
-            foot.addWidget(button)
+            flow.addWidget(button)
+        self._foot = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._foot.setSpacing(8)
+        self._foot.addWidget(self._figures, 1)
+        self._foot.addWidget(self._buttons)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 10, 10, 10)
         layout.setSpacing(8)
         layout.addLayout(head)
         layout.addWidget(self._bar)
-        layout.addLayout(foot)
+        layout.addLayout(self._foot)
         model.run_changed.connect(self._show)
         model.progress_changed.connect(self._show)
         self._show()
@@ -55,6 +63,15 @@ class RunCard(QFrame):
     @property
     def figures(self) -> str:
         return self._figures.text()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        letter = self.fontMetrics().averageCharWidth()
+        needed = self._buttons.sizeHint().width() + _FIGURES_LETTERS * letter
+        put_beside(self._foot, self._buttons, is_beside=self.width() >= needed)
 
     def _show(self) -> None:
         model = self._model
@@ -83,6 +100,7 @@ class RunCard(QFrame):
                 opposite = self.resume if is_shown[self.resume] else self.pause
                 opposite.setFocus()
             button.setVisible(is_shown[button])
+        self._fit()
 
     def _facts(self) -> list[str]:
         model = self._model

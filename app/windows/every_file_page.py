@@ -9,14 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QDateTime, QLocale, Qt, Signal
-from PySide6.QtWidgets import QLineEdit, QMenu, QScrollArea, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtCore import QDateTime, QLocale, QSize, Qt, Signal
+from PySide6.QtWidgets import QBoxLayout, QLineEdit, QMenu, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from app.widgets import bits
 from app.widgets.collection_picker import CollectionPicker
 from app.widgets.empty_state import EmptyState
 from app.widgets.every_file_table import EveryFileTable
 from app.widgets.figures import count_text
+from app.widgets.flow import FlowLayout, put_beside
 from app.widgets.markdown_view import MarkdownView
 from app.widgets.run_card import RunCard
 from app.widgets.source_pane import SourcePane
@@ -33,6 +34,16 @@ if TYPE_CHECKING:
 _MOST_RUNS_IN_MENU = 30
 _MENU_CHARACTERS = 60
 _SIDE_PX = 340
+# In a narrower page the question has a line of its own, and the source stands below the table.
+_LINE_LETTERS, _TABLE_LETTERS = 90, 70
+_READING_LINES = 4
+
+
+class _Parts(QSplitter):
+    """Asks for no more than its parts need at the least: tables and answers scroll themselves."""
+
+    def sizeHint(self) -> QSize:
+        return self.minimumSizeHint()
 
 
 class EveryFilePage(Page):
@@ -84,11 +95,14 @@ class EveryFilePage(Page):
         self.collection = CollectionPicker()
         self.ask = bits.button(self.tr("Ask every file"), "primary", "send", self._on_ask)
         self.ask.setEnabled(False)
-        line = bits.row(spacing=8)
-        line.addWidget(self.question, 1)
-        line.addWidget(self.collection)
-        line.addWidget(self.ask)
-        self.body.addLayout(line)
+        self._ask_line = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._ask_line.setSpacing(8)
+        self._ask_line.addWidget(self.question, 1)
+        self._ask_buttons = QWidget()
+        flow = FlowLayout(self._ask_buttons, spacing=8)
+        flow.addWidget(self.collection)
+        flow.addWidget(self.ask)
+        self._ask_line.addWidget(self._ask_buttons)
 
     def _build_body(self) -> None:
         inner = QWidget()
@@ -106,7 +120,7 @@ class EveryFilePage(Page):
         self._left.addWidget(self._reading)
         self._left.setStretchFactor(0, 3)
         self._left.setStretchFactor(1, 2)
-        self._split = QSplitter(Qt.Orientation.Horizontal)
+        self._split = _Parts(Qt.Orientation.Horizontal)
         self._split.addWidget(self._left)
         self._split.addWidget(self.side)
         self._split.setStretchFactor(0, 1)
@@ -115,9 +129,20 @@ class EveryFilePage(Page):
             split.setChildrenCollapsible(False)
         self._reading.hide()
         self.side.hide()
-        self.body.addWidget(self.run)
-        self.body.addWidget(self._split, 1)
-        self.body.addWidget(self.empty, 1)
+        content = QWidget()
+        content.setObjectName("column")
+        parts = bits.column(spacing=self.body.spacing())
+        parts.addLayout(self._ask_line)
+        parts.addWidget(self.run)
+        parts.addWidget(self._split, 1)
+        parts.addWidget(self.empty, 1)
+        content.setLayout(parts)
+        # In a low window, or with large text, nothing is pressed together.
+        self._scroll = QScrollArea()
+        self._scroll.setWidget(content)
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.body.addWidget(self._scroll)
 
     def _connect(self) -> None:
         model = self._model
@@ -133,6 +158,16 @@ class EveryFilePage(Page):
         self.answer.citation_clicked.connect(lambda number: self._open_source(number - 1))
         self.run.export_wanted.connect(self._on_export)
         self.run.delete_wanted.connect(self._on_delete)
+
+    def fit(self) -> None:
+        super().fit()
+        metrics = self.fontMetrics()
+        letter, width = metrics.averageCharWidth(), self.width()
+        put_beside(self._ask_line, self._ask_buttons, is_beside=width >= _LINE_LETTERS * letter)
+        is_stacked = width < _SIDE_PX + _TABLE_LETTERS * letter
+        self._split.setOrientation(Qt.Orientation.Vertical if is_stacked else Qt.Orientation.Horizontal)
+        self.side.setMinimumHeight(_SIDE_PX if is_stacked else 0)
+        self._reading.setMinimumHeight(_READING_LINES * metrics.height())
 
     # --- what is shown ---
 
@@ -203,6 +238,15 @@ class EveryFilePage(Page):
     def _open_source(self, index: int) -> None:
         self.side.show()
         self.side.open_passage(index)
+        if self._split.orientation() == Qt.Orientation.Vertical:
+            self._bring_source()
+            # Where it comes below the table it can be scrolled to only once it is laid out.
+            once = Qt.ConnectionType.SingleShotConnection
+            self._scroll.verticalScrollBar().rangeChanged.connect(self._bring_source, once)
+
+    def _bring_source(self) -> None:
+        if self.side.isVisible():
+            self._scroll.ensureWidgetVisible(self.side, 0, 0)
 
     def _on_export(self) -> None:
         run = self._model.run

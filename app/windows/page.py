@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QVBoxLayout, QWidget
 
+from app import theme
 from app.widgets import bits
+from app.widgets.flow import FlowLayout, put_beside
 
 MARGIN_PX = 32
 WIDEST_PX = 1040
+# In a page of fewer lines of text, what it is for gives way to what it shows.
+_LOW_LINES = 22
 
 
 class Page(QWidget):
@@ -22,19 +27,32 @@ class Page(QWidget):
         # Takes the keyboard when it is gone to, so that no button looks chosen; Tab goes on from here.
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.subtitle = bits.label(subtitle, "muted", wraps=True)
-        self.buttons = QHBoxLayout()
-        self.buttons.setSpacing(8)
-        head = QHBoxLayout()
-        head.addLayout(bits.column(bits.label(title, "title"), self.subtitle, spacing=4), 1)
-        head.addLayout(self.buttons)
-        head.setAlignment(self.buttons, Qt.AlignmentFlag.AlignTop)
+        self._title = bits.label(title, "title")
+        self._actions = QWidget()
+        self.buttons = FlowLayout(self._actions, spacing=8)
+        self._head = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._head.addLayout(bits.column(self._title, self.subtitle, spacing=4), 1)
+        self._head.addWidget(self._actions, 0, Qt.AlignmentFlag.AlignTop)
         self.body = QVBoxLayout()
         self.body.setSpacing(16)
         column = QVBoxLayout(self)
         column.setContentsMargins(MARGIN_PX, 28, MARGIN_PX, 24)
         column.setSpacing(24)
-        column.addLayout(head)
+        column.addLayout(self._head)
         column.addLayout(self.body, 1)
+        theme.appearance().changed.connect(self.fit)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.fit()
+
+    def fit(self) -> None:
+        """Arranges the page for its size and that of its text; called when either has changed."""
+        metrics = self.fontMetrics()
+        self.subtitle.setVisible(self.height() >= _LOW_LINES * metrics.height())
+        room = self.width() - 2 * MARGIN_PX - self._head.spacing()
+        is_beside = self._title.sizeHint().width() + self._actions.sizeHint().width() <= room
+        put_beside(self._head, self._actions, is_beside)
 
     def settle(self) -> None:
         """The window is about to close: what was changed a moment ago, and waits to be sent, is sent."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QMessageBox
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtWidgets import QApplication, QMessageBox
 
+from app import theme
 from app.models import AppModels
 from app.windows.command_palette import CommandPalette
 from app.windows.every_file_page import EveryFilePage
@@ -136,6 +138,31 @@ def test_the_keyboard_goes_from_pause_to_resume_and_back(page, client, qtbot) ->
     page.run.ask_again.setFocus()
     qtbot.keyClick(page.run.ask_again, Qt.Key.Key_Space)
     assert page.run.pause.hasFocus()
+
+
+@pytest.mark.parametrize(
+    ("scale", "size"), [(1.0, (800, 520)), (1.5, (800, 520)), (2.5, (800, 520)), (2.5, (1280, 800))]
+)
+def test_no_part_is_pressed_together_in_a_small_window_or_by_large_text(
+    page, window, client, qtbot, scale, size
+) -> None:
+    first, _ = ask_all(page, client, qtbot)
+    client.tell(finished(first, "In May [1]. " * 40, passages=(passage(3, document="/docs/a.pdf", place="page 4"),)))
+    page.run.pause.click()
+    theme.appearance().choose("light", scale)
+    window.resize(*size)
+    page.table.selectRow(0)
+    table, row = page.table, page.table.verticalHeader().defaultSectionSize()
+    qtbot.waitUntil(lambda: table.viewport().height() >= 3 * row - 8)
+    parts = [page.question, page.ask, page.run.resume, page.run.export, table, page.answer]
+    places = [QRect(part.mapTo(page, QPoint()), part.size()) for part in parts]
+    assert not any(one.intersects(other) for one, other in combinations(places, 2))
+    for _ in range(10):
+        QApplication.processEvents()
+    page.answer.citation_clicked.emit(1)
+    side = page.side
+    qtbot.waitUntil(lambda: side.height() >= 300 and table.columnWidth(1) > table.viewport().width() // 4)
+    qtbot.waitUntil(lambda: side.visibleRegion().boundingRect().height() >= min(side.height(), size[1] // 3))
 
 
 def test_a_collection_that_is_removed_is_not_replaced_by_all_files(page, client, models: AppModels) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QDesktopServices, QWheelEvent
-from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QScrollArea, QWidget
+from itertools import combinations
 
+import pytest
+from PySide6.QtCore import QPoint, QPointF, QRect, Qt
+from PySide6.QtGui import QDesktopServices, QWheelEvent
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QPushButton, QScrollArea, QWidget
+
+from app import theme
 from app.widgets.counter_words import counter_text
 from app.widgets.figure import Figure
 from app.widgets.model_row import speed_chips
@@ -123,6 +126,27 @@ def test_a_collection_that_is_gone_is_not_what_new_chats_ask(window, client, mod
     models.conversation.new_chat()
     tell_library(client, Collection("Rust", (), {"indexed": 2}, 4))
     assert models.conversation.collection is None
+
+
+# --- small windows and large text ---
+
+
+@pytest.mark.parametrize("place", ["library", "memory", "models", "every-file"])
+@pytest.mark.parametrize("scale", [1.0, 1.5, 2.5])
+def test_the_buttons_of_a_page_stand_beside_its_title_or_below_it(window, client, qtbot, place, scale):
+    tell_library(client, COLLECTION)
+    page = window.go_to(place)
+    theme.appearance().choose("light", scale)
+    window.resize(800, 520)
+    buttons = [button for button in page._actions.findChildren(QPushButton) if button.isVisible()]
+    title = page._title
+
+    def overlap() -> bool:
+        places = [QRect(part.mapTo(page, QPoint()), part.size()) for part in (title, *buttons)]
+        is_inside = all(page.rect().contains(one) for one in places)
+        return not is_inside or any(one.intersects(other) for one, other in combinations(places, 2))
+
+    qtbot.waitUntil(lambda: not overlap())
 
 
 # --- memory ---
