@@ -185,10 +185,11 @@ class Engine:
         """Indexes folders and files and waits for it.
 
         Raises:
+            BadRequest: A path is empty.
             NothingThere: A path does not exist.
             LibraryError: Something that concerns all files (disk full, embedder missing); what is done stays.
         """
-        return self._add([_absolute(str(path)) for path in paths], collection).wait()
+        return self._add([absolute(str(path)) for path in paths], collection).wait()
 
     def start_adding(self, paths: Sequence[str], collection: str = DEFAULT_COLLECTION) -> IndexJob:
         """Queues the same, of what is there; progress and end come as events, and so does what is not there.
@@ -196,12 +197,12 @@ class Engine:
         Raises:
             NothingThere: No path exists.
         """
-        absolute = [_absolute(path) for path in paths]
-        there = [path for path in absolute if os.path.exists(path)]
-        if 0 < len(there) < len(absolute):
+        wanted = [absolute(path) for path in paths]
+        there = [path for path in wanted if os.path.exists(path)]
+        if 0 < len(there) < len(wanted):
             # Of three hundred files that were dropped, one may have vanished: the others are wanted all the same.
-            self._listeners.publish(ProblemFound(not_added([path for path in absolute if path not in there])))
-        return self._add(there or absolute, collection)
+            self._listeners.publish(ProblemFound(not_added([path for path in wanted if path not in there])))
+        return self._add(there or wanted, collection)
 
     def _add(self, paths: Sequence[str], collection: str) -> IndexJob:
         job = self._parts.indexer.add(paths, collection)
@@ -236,11 +237,11 @@ class Engine:
         Raises:
             NothingThere: No document of the folder waits for a decision.
         """
-        return self._parts.indexer.settle_gone(_absolute(folder), remove=remove)
+        return self._parts.indexer.settle_gone(absolute(folder), remove=remove)
 
     def start_reindexing(self, paths: Sequence[str]) -> IndexJob:
         """Reads these documents again, also failed ones."""
-        return self._parts.indexer.reindex([_absolute(path) for path in paths])
+        return self._parts.indexer.reindex([absolute(path) for path in paths])
 
     def unlock(self, paths: Sequence[str | Path], password: str, *, remember: bool = False) -> IndexFinished:
         """Reads with a password what needs one at or below these paths, and waits for it.
@@ -254,7 +255,7 @@ class Engine:
 
     def start_unlocking(self, paths: Sequence[str], password: str, *, remember: bool = False) -> IndexJob:
         """Queues the same. Unless it is remembered, the password is held until the engine closes, and not written."""
-        return self._parts.indexer.unlock([_absolute(path) for path in paths], password, remember=remember)
+        return self._parts.indexer.unlock([absolute(path) for path in paths], password, remember=remember)
 
     def prioritise(self, paths: Sequence[str | Path]) -> IndexFinished | None:
         """Reads what waits at or below these paths before all else, and waits for it.
@@ -282,11 +283,11 @@ class Engine:
 
     def start_prioritising(self, paths: Sequence[str]) -> IndexJob | None:
         """Has it read next; the job that does it, or None as above. Raises NothingThere as above."""
-        return self._parts.indexer.prioritise([_absolute(path) for path in paths])
+        return self._parts.indexer.prioritise([absolute(path) for path in paths])
 
     def remove(self, paths: Sequence[str | Path]) -> int:
         """Takes documents out of the library; returns how many. Raises NothingThere for what is not in it."""
-        removed = self._parts.indexer.remove([_absolute(str(path)) for path in paths])
+        removed = self._parts.indexer.remove([absolute(str(path)) for path in paths])
         self._parts.watcher.wake()
         return removed
 
@@ -564,5 +565,8 @@ def _check_question(text: str, sampling: SamplingParams) -> None:
     check_sampling(sampling)
 
 
-def _absolute(path: str) -> str:
+def absolute(path: str) -> str:
+    """A path as it was typed, as the library knows it. Raises BadRequest for an empty one, which names no folder."""
+    if not path:
+        raise BadRequest("A path is empty.")
     return os.path.abspath(os.path.expanduser(path))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +13,7 @@ from engine.cli.inputs import read_batch, read_form, read_sampling
 from engine.cli.output import Output
 from engine.config import Settings
 from engine.core import Filters, SamplingParams
-from engine.engine import Engine
+from engine.engine import Engine, absolute
 from engine.errors import BadRequest
 from engine.retrieval.kinds import formats_named
 
@@ -106,7 +105,7 @@ def _sampling(options: argparse.Namespace, settings: Settings) -> SamplingParams
 
 def _filters(options: argparse.Namespace) -> Filters:
     return Filters(
-        paths=tuple(os.path.abspath(os.path.expanduser(path)) for path in options.paths),
+        paths=tuple(map(absolute, options.paths)),
         formats=formats_named(options.types),
         changed_since=options.since,
         changed_until=options.until,
