@@ -2,16 +2,15 @@
 
 A chat rests on the passages that fit best, wherever they are: "Which of these contracts run out this year?" wants an
 answer from each of them. Some are under way at a time, so that a library of ten thousand documents fills no queue, and
-whoever stops has little to wait for.
+whoever stops has little to wait for. The questions of a script's batch are asked in the same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
 from itertools import islice
 from queue import SimpleQueue
-from typing import TypeAlias
+from typing import TypeVar
 from uuid import uuid4
 
 from engine.core import Document, Filters, Question
@@ -21,15 +20,7 @@ from engine.events import AnswerCancelled, AnswerEnded, AnswerFailed, AnswerFini
 # Enough for the largest batches of answers that are written at once, and as many again that are searched meanwhile.
 OPEN_AT_ONCE = 64
 
-Ask: TypeAlias = Callable[[Document, str], Question]
-
-
-@dataclass(frozen=True, slots=True)
-class FileAnswer:
-    """How the question ended that was put to one document."""
-
-    document: Document
-    end: AnswerEnded
+Asked = TypeVar("Asked")
 
 
 def confined_to(document: Document) -> Filters:
@@ -38,23 +29,23 @@ def confined_to(document: Document) -> Filters:
 
 
 def ask_each(
-    documents: Iterable[Document],
-    ask: Ask,
+    several: Iterable[Asked],
+    ask: Callable[[Asked, str], Question],
     submit: Callable[[Question], None],
     cancel: Callable[[str], None],
     subscribe: Callable[[Publish], Callable[[], None]],
-) -> Generator[FileAnswer, None, None]:
-    """Puts a question to each document and tells of each as it ends; closing it cancels what is under way.
+) -> Generator[tuple[Asked, AnswerEnded], None, None]:
+    """Puts a question to each of several and tells of each as it ends; closing it cancels what is under way.
 
     Args:
-        documents: Asked in this order; answers come in that in which they end.
-        ask: Makes the question to a document, by the id that it is to have.
+        several: Documents, or whatever is asked, in this order; answers come in that in which they end.
+        ask: Makes the question to one of them, by the id that it is to have.
         submit: Queues it. What it refuses (the document was removed meanwhile) has failed.
         cancel: Ends one soon.
         subscribe: Has a listener called with every event, on any thread, until the returned function is called.
     """
-    waiting, ends = iter(documents), SimpleQueue[AnswerEnded]()
-    is_open: dict[str, Document] = {}
+    waiting, ends = iter(several), SimpleQueue[AnswerEnded]()
+    is_open: dict[str, Asked] = {}
 
     def listen(event: Event) -> None:
         if isinstance(event, AnswerFinished | AnswerCancelled | AnswerFailed) and event.question_id in is_open:
@@ -63,9 +54,9 @@ def ask_each(
     unsubscribe = subscribe(listen)
     try:
         while True:
-            for document in islice(waiting, OPEN_AT_ONCE - len(is_open)):
-                question = ask(document, uuid4().hex)
-                is_open[question.question_id] = document
+            for one in islice(waiting, OPEN_AT_ONCE - len(is_open)):
+                question = ask(one, uuid4().hex)
+                is_open[question.question_id] = one
                 try:
                     submit(question)
                 except RagdollError as error:
@@ -73,7 +64,7 @@ def ask_each(
             if not is_open:
                 return
             end = ends.get()
-            yield FileAnswer(is_open.pop(end.question_id), end)
+            yield is_open.pop(end.question_id), end
     finally:
         unsubscribe()
         for question_id in is_open:

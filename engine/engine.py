@@ -12,11 +12,11 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from engine.accounts import Accounts, bytes_below
 from engine.assembly import assemble
@@ -36,13 +36,12 @@ from engine.core import (
     Question,
     SamplingParams,
 )
-from engine.each_file import FileAnswer, ask_each, confined_to
+from engine.each_file import ask_each, confined_to
 from engine.embedder import resolve
-from engine.errors import BadRequest, NothingThere, RagdollError
+from engine.errors import BadRequest, NothingThere
 from engine.events import (
     AnswerCancelled,
     AnswerEnded,
-    AnswerFailed,
     AnswerFinished,
     IndexFinished,
     MeasuringProgressed,
@@ -63,7 +62,7 @@ from engine.models.shelf import planning_by
 from engine.protocol import EmbedderState, Folder, MemoryReply, ModelEntry
 from engine.questions import OpenQuestions
 from engine.retrieval.search import ANYWHERE
-from engine.waiting import Waiting, finished
+from engine.waiting import finished, in_turn
 
 log = logging.getLogger(__name__)
 
@@ -408,29 +407,31 @@ class Engine:
         return [finished(end) for end in self.ask_each(texts, **options)]
 
     def ask_each(self, texts: Sequence[str], models: Sequence[str] | None = None, **options: Any) -> list[AnswerEnded]:
-        """As `ask_many`, but raises nothing: how each question ended, in the order of the texts.
+        """As `ask_many`, but raises nothing: how each question ended, in the order of the texts."""
+        return list(self.ask_in_turn(texts, models, **options))
+
+    def ask_in_turn(
+        self, texts: Sequence[str], models: Sequence[str] | None = None, **options: Any
+    ) -> Generator[AnswerEnded, None, None]:
+        """The same, each told once all before it have ended. Closing it cancels what is left.
 
         `models`: the one that each names, "" for the chosen one; None: all the same, by `options`.
         """
         options = self._by_settings(options)
         # Many at once are a script's, which can wait for somebody at the window.
         options.setdefault("priority", "batch" if len(texts) > 1 else "interactive")
-        questions = [Question(question_id=uuid4().hex, text=text, **options) for text in texts]
-        if models is not None:
-            questions = [replace(one, model=model) for one, model in zip(questions, models, strict=True)]
-        with Waiting(self.subscribe, {question.question_id for question in questions}) as waiting:
-            for question in questions:
-                try:
-                    self.submit(question)
-                except RagdollError as error:
-                    waiting.take(AnswerFailed(question.question_id, error))
-            ends = waiting.wait()
-        return [ends[question.question_id] for question in questions]
+
+        def ask(number: int, question_id: str) -> Question:
+            question = Question(question_id, texts[number], **options)
+            return question if models is None else replace(question, model=models[number])
+
+        with closing(ask_each(range(len(texts)), ask, self.submit, self.cancel, self.subscribe)) as ends:
+            yield from in_turn(ends)
 
     def ask_each_file(
         self, text: str, collection: str | None = None, filters: Filters = ANYWHERE, **options: Any
-    ) -> Generator[FileAnswer, None, None]:
-        """Puts a question to each document of a collection, or of all, and tells of each answer as it ends.
+    ) -> Generator[tuple[Document, AnswerEnded], None, None]:
+        """Puts a question to each document of a collection, or of all, and tells of each how it ended, as it does.
 
         Somebody at the window goes before them. `options` are fields of Question. Closing it cancels what is left.
 

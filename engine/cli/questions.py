@@ -58,12 +58,7 @@ def ask(options: argparse.Namespace, out: Output) -> None:
         if options.instructions is not None:
             asking["instructions"] = options.instructions
         if options.batch:
-            asking["priority"] = "batch"
-            lines = read_batch(options.batch, "question", "query")
-            models = [line.model for line in lines]
-            ends = engine.ask_each([line.text for line in lines], models=models, **asking)
-            for line, end in zip(lines, ends, strict=True):
-                out.json({"id": line.line_id, **documents.of_end(end)})
+            _ask_batch(engine, options.batch, asking, out)
             return
         if not options.question:
             raise BadRequest("There is no question.", "Give a question, or --batch FILE.")
@@ -77,14 +72,24 @@ def ask(options: argparse.Namespace, out: Output) -> None:
         words.tell_answer(end, out)
 
 
+def _ask_batch(engine: Engine, file: str, asking: dict[str, Any], out: Output) -> None:
+    """An answer to each line, in their order, as soon as it is due: whoever stops has those that were told."""
+    lines = read_batch(file, "question", "query")
+    texts, models = [line.text for line in lines], [line.model for line in lines]
+    with closing(engine.ask_in_turn(texts, models, **{**asking, "priority": "batch"})) as ends:
+        for line, end in zip(lines, ends, strict=True):
+            out.json({"id": line.line_id, **documents.of_end(end)})
+            out.flush()
+
+
 def _ask_each_file(engine: Engine, question: str, asking: dict[str, Any], out: Output) -> None:
     """An answer from each file as it comes: whoever stops has those that were told."""
     with closing(engine.ask_each_file(question, **asking)) as answers:
-        for one in answers:
+        for document, end in answers:
             if out.is_json:
-                out.json({"document": one.document.path, **documents.of_end(one.end)})
+                out.json({"document": document.path, **documents.of_end(end)})
             else:
-                words.tell_file_answer(one.document.path, one.end, out)
+                words.tell_file_answer(document.path, end, out)
             out.flush()
 
 

@@ -55,10 +55,10 @@ def test_so_many_are_open_at_a_time_and_answers_come_as_they_end() -> None:
     answers = ask_each(map(document, range(100, 200)), ask, desk.submit, desk.cancelled.append, desk.subscribe)
     timer = threading.Timer(0.05, lambda: desk.end(103))
     timer.start()
-    assert next(answers).document.document_id == 103
+    assert next(answers)[0].document_id == 103
     assert len(desk.asked) == OPEN_AT_ONCE
     desk.end(100)
-    assert next(answers).document.document_id == 100
+    assert next(answers)[0].document_id == 100
     assert len(desk.asked) == OPEN_AT_ONCE + 1
     answers.close()
     assert len(desk.cancelled) == OPEN_AT_ONCE - 1
@@ -70,11 +70,11 @@ def test_what_is_refused_has_failed_and_the_others_go_on() -> None:
     with closing(
         ask_each([document(13), document(14)], ask, desk.submit, desk.cancelled.append, desk.subscribe)
     ) as answers:
-        first = next(answers)
-        assert first.document.document_id == 13
-        assert isinstance(first.end, AnswerFailed)
+        first, end = next(answers)
+        assert first.document_id == 13
+        assert isinstance(end, AnswerFailed)
         desk.end(14)
-        assert [one.document.document_id for one in answers] == [14]
+        assert [one.document_id for one, _ in answers] == [14]
 
 
 def test_nothing_is_told_of_no_documents() -> None:
@@ -97,7 +97,7 @@ def test_each_file_of_a_library_answers_from_its_own_words(tmp_path: Path, files
     with Engine.open(tmp_path / "home") as engine:
         engine.add([files])
         answers = list(engine.ask_each_file("What does the garden grow?"))
-        texts = {Path(one.document.path).name: one.end for one in answers}
+        texts = {Path(one.path).name: end for one, end in answers}
         assert sorted(texts) == ["a.txt", "b.txt", "c.txt"]
         for name, fruit in (("a.txt", "apples"), ("b.txt", "pears"), ("c.txt", "plums")):
             end = texts[name]
@@ -105,7 +105,7 @@ def test_each_file_of_a_library_answers_from_its_own_words(tmp_path: Path, files
             assert fruit in end.answer.text
             assert {Path(passage.document).name for passage in end.answer.passages} == {name}
         only = list(engine.ask_each_file("What grows?", filters=Filters(paths=(str(files / "b.txt"),))))
-        assert [Path(one.document.path).name for one in only] == ["b.txt"]
+        assert [Path(one.path).name for one, _ in only] == ["b.txt"]
 
 
 @pytest.mark.expects_warnings
@@ -134,3 +134,13 @@ def test_what_cannot_be_asked_is_refused_at_once(tmp_path: Path) -> None:
             engine.ask_each_file("What?", "No such collection")
         with pytest.raises(RagdollError, match="no file to ask"):
             engine.ask_each_file("What?")
+
+
+def test_of_many_questions_those_that_are_due_are_told_before_the_others_are_asked(tmp_path: Path) -> None:
+    texts = [" "] * (2 * OPEN_AT_ONCE)
+    with Engine.open(tmp_path / "home") as engine, closing(engine.ask_in_turn(texts)) as ends:
+        asked = list[str]()
+        engine.submit = lambda question: asked.append(question.question_id) or engine.take(question)()
+        assert isinstance(next(ends), AnswerFailed)
+        assert len(asked) == OPEN_AT_ONCE
+        assert len(list(ends)) == len(texts) - 1

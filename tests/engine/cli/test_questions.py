@@ -1,0 +1,31 @@
+"""Tests for engine.cli.questions."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine import Engine
+from engine.cli import questions
+from engine.cli.output import Output
+from engine.cli.parser import make_parser
+from engine.errors import BadRequest
+from engine.events import AnswerEnded, AnswerFailed
+
+
+def test_whoever_stops_a_batch_has_what_was_answered_by_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def answer_one_and_stop(*_: object, **__: object) -> Iterator[AnswerEnded]:
+        yield AnswerFailed("1", BadRequest("The question is empty."))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Engine, "ask_in_turn", answer_one_and_stop)
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text('{"id": 1, "question": " "}\n{"id": 2, "question": "Who?"}\n')
+    told = io.BytesIO()
+    with pytest.raises(KeyboardInterrupt):
+        questions.ask(make_parser().parse_args(["ask", "--batch", str(batch)]), Output(told, is_json=True))
+    assert [json.loads(line)["id"] for line in told.getvalue().splitlines()] == [1]
