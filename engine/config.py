@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tomlkit.exceptions import TOMLKitError
 
 from engine.core import KVType, SamplingParams
-from engine.errors import BadRequest, DiskFull, first_fault, is_disk_full
+from engine.errors import BadRequest, DiskFull, HomeUnusable, first_fault, is_disk_full
 
 GIB = 2**30
 MIB = 2**20
@@ -235,11 +235,11 @@ class Home:
         return self.config / "engine.toml"
 
     def create(self) -> None:
-        """Makes our folders. Raises DiskFull, or the system's error where we may not.
+        """Makes our folders. Raises DiskFull, or HomeUnusable where we may not.
 
         What lies in them is no document, should they lie in a linked folder: reading it would write more of it.
         """
-        with _room_wanted(self.data):
+        with _ours(self.data):
             self.library.mkdir(parents=True, exist_ok=True)
             for folder in (self.data, self.config, self.cache, self.logs, self.runtime):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -271,10 +271,7 @@ class SettingsStore:
     def problem(self) -> str:
         """What of the file is not used, in a sentence; "" where all of it is."""
         if self._unreadable:
-            return (
-                f"{self._file} cannot be read ({self._unreadable}); defaults are used. "
-                f"It becomes {_aside(self._file).name} when a setting is changed."
-            )
+            return f"{self._file} cannot be read {self._unreadable}"
         if self._faults:
             # The file is left as it is until somebody mends it.
             return f"{self._file} has a wrong value ({self._faults[0].told}); the default is used until it is mended."
@@ -295,7 +292,7 @@ class SettingsStore:
 
         Raises:
             BadRequest: A name is unknown or a value out of range; the sentence says which.
-            DiskFull: They could not be saved; nothing has changed.
+            DiskFull, HomeUnusable: They could not be saved; nothing has changed.
         """
         with self._changing:
             return self._change(changes)
@@ -331,7 +328,7 @@ class SettingsStore:
                 section.pop(key, None)
             else:
                 section[key] = list(value) if isinstance(value, tuple) else value
-        with _room_wanted(self._file.parent):
+        with _ours(self._file.parent):
             if self._unreadable:
                 # For the user to look at. A copy: without room for what comes in its place, nothing is changed.
                 shutil.copyfile(self._file, _aside(self._file))
@@ -397,23 +394,28 @@ def _aside(file: Path) -> Path:
 
 
 def _read(file: Path) -> tuple[tomlkit.TOMLDocument, str]:
-    """What the file says, and why it cannot be read, "" where it can."""
+    """What the file says; and why it cannot be read and what comes of that, "" where it can."""
     try:
         return tomlkit.parse(file.read_text(encoding="utf-8")), ""
     except FileNotFoundError:
         return tomlkit.document(), ""
     except (TOMLKitError, UnicodeDecodeError) as error:
-        return tomlkit.document(), str(error)
+        return (
+            tomlkit.document(),
+            f"({error}); defaults are used. It becomes {_aside(file).name} when a setting is changed.",
+        )
+    except OSError as error:
+        return tomlkit.document(), f"({error.strerror}); defaults are used, and none can be changed until it can be."
 
 
 @contextmanager
-def _room_wanted(folder: Path) -> Iterator[None]:
-    """Says in a sentence that the disk is full."""
+def _ours(folder: Path) -> Iterator[None]:
+    """Says in a sentence that the disk is full, or that a folder of ours cannot be used."""
     try:
         yield
     except OSError as error:
         if not is_disk_full(error):
-            raise
+            raise HomeUnusable.by(error, folder) from error
         raise DiskFull(
             f"The disk that holds {folder} is full; nothing was changed.", "Free some space and try again."
         ) from error

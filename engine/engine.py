@@ -90,6 +90,7 @@ class Engine:
 
         Raises:
             LibraryHeld: Another Ragdoll process has the folder.
+            HomeUnusable: It cannot be made, or a file of ours in it cannot be used.
             CatalogBroken: The catalogue cannot be opened.
             DiskFull: There is no room for the little that a start needs.
         """

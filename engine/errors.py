@@ -8,6 +8,7 @@ RagdollError
 │   ├── LibraryHeld          another Ragdoll process holds this library
 │   ├── NothingThere         a path that was asked for does not exist
 │   ├── CatalogBroken        the catalogue cannot be opened or is from a newer version
+│   ├── HomeUnusable         our own folders, or a file in them, cannot be used
 │   ├── DiskFull             no room to write what must be durable
 │   ├── EmbedderUnavailable  the embedding model cannot be loaded
 │   ├── EmbedderMismatch     the library's vectors come from another embedding model
@@ -43,6 +44,8 @@ import errno
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pydantic import ValidationError
 
 
@@ -94,6 +97,18 @@ class NothingThere(LibraryError):
 
 class CatalogBroken(LibraryError):
     """The catalogue cannot be opened, or was written by a newer Ragdoll."""
+
+
+class HomeUnusable(LibraryError):
+    """One of our own folders cannot be made, or a file in it cannot be read or written by us."""
+
+    @classmethod
+    def by(cls, error: OSError, path: Path) -> HomeUnusable:
+        """`path` is named where the system's error names none."""
+        return cls(
+            f"Ragdoll cannot use {error.filename or path}: {error.strerror or error}.",
+            "Make it yours or move it away, or name another folder in RAGDOLL_HOME.",
+        )
 
 
 class DiskFull(LibraryError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import filelock
 
 from engine.config import Home
-from engine.errors import LibraryHeld
+from engine.errors import HomeUnusable, LibraryHeld
 
 
 def hold(home: Home, patience_seconds: float = 0.0) -> filelock.BaseFileLock:
@@ -13,12 +13,16 @@ def hold(home: Home, patience_seconds: float = 0.0) -> filelock.BaseFileLock:
 
     Raises:
         LibraryHeld: Another process has it.
+        HomeUnusable: Its file is not ours.
     """
-    lock = filelock.FileLock(home.library / "engine.lock")
+    file = home.library / "engine.lock"
+    lock = filelock.FileLock(file)
     try:
         lock.acquire(timeout=patience_seconds)
     except filelock.Timeout as error:
         raise LibraryHeld(
             "Ragdoll is already open and holds this library.", "Close the window, or do this in the window."
         ) from error
+    except OSError as error:
+        raise HomeUnusable.by(error, file) from error
     return lock

@@ -259,6 +259,15 @@ def _is_held(done: Done) -> None:
     assert "already open" in done.error
 
 
+def test_a_data_folder_that_cannot_be_used_is_told_with_a_way_out(tmp_path: Path):
+    (tmp_path / "a file").touch()
+    (tmp_path / "home" / "data" / "library" / "engine.lock").mkdir(parents=True)
+    for home in ("a file", "home"):
+        done = Ragdoll(tmp_path / home).run_here("status")
+        _is_told(done, FAILED)
+        assert "RAGDOLL_HOME" in done.error
+
+
 @pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root reads everything, without setpriv")
 def test_of_a_folder_with_every_kind_of_bad_file_all_others_are_indexed(tmp_path: Path, new_home: NewHome):
     folder = tmp_path / "mixed"

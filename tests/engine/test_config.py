@@ -11,7 +11,7 @@ import pytest
 
 from engine.config import IGNORE_FILE, GenerationSettings, Home, Settings, SettingsStore, write_atomically
 from engine.core import SamplingParams
-from engine.errors import BadRequest, DiskFull
+from engine.errors import BadRequest, DiskFull, HomeUnusable
 from engine.library.ignoring import ignored_below
 
 
@@ -134,6 +134,24 @@ def test_a_file_that_is_no_toml_is_set_aside(tmp_path: Path):
     store.change({"generation.seed": 4})
     assert store.problem == SettingsStore(file).problem == ""
     assert (tmp_path / "engine.broken.toml").read_text() == "{{{"
+
+
+def test_a_file_that_may_not_be_read_has_defaults_used_and_is_not_written_over(tmp_path: Path):
+    file = tmp_path / "engine.toml"
+    file.mkdir()
+    store = SettingsStore(file)
+    assert store.settings == Settings()
+    assert "none can be changed" in store.problem
+    assert not store.knows("embedder.model")
+    with pytest.raises(HomeUnusable, match=r"engine\.toml.*RAGDOLL_HOME"):
+        store.change({"generation.seed": 4})
+    assert store.settings == Settings()
+
+
+def test_folders_that_cannot_be_made_are_told_of_with_a_way_out(tmp_path: Path):
+    (tmp_path / "file").touch()
+    with pytest.raises(HomeUnusable, match=r"file.*RAGDOLL_HOME"):
+        Home.under(tmp_path / "file").create()
 
 
 def test_what_cannot_be_read_stays_so_where_nothing_can_be_written_in_its_place(tmp_path: Path, monkeypatch):
