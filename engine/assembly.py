@@ -74,6 +74,7 @@ class Parts:
     viewer: ParserPool
     stores: StoresOpener
     models: ModelPool
+    trials: LoadTrials
     generation: GenerationWorker
     sweep_costs: SweepCosts
     searching: SearcherOpener
@@ -143,6 +144,7 @@ def assemble(
     chosen_file = measuring(lambda: Path(settings().models.current) if settings().models.current else None)
     profile = KnownProfile(profile_file(home.data), chosen_file, delay_seconds=0.0)
     planner = ProfiledPlanner(profile)
+    trials = LoadTrials(home.data / "model-on-trial.json")
     loader = ModelLoader(
         LoadPlanner(
             settings,
@@ -150,7 +152,7 @@ def assemble(
             Premises(
                 home.cache / "kv",
                 ledger,
-                LoadTrials(home.data / "model-on-trial.json"),
+                trials,
                 tell_backends=lambda: profile.offloads_from(
                     tell_backends(profile(), _shape_of(settings().models.current))
                 ),
@@ -298,6 +300,7 @@ def assemble(
         viewer=viewer,
         stores=stores,
         models=models,
+        trials=trials,
         generation=generation,
         sweep_costs=sweep_costs,
         searching=searching,

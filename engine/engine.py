@@ -136,9 +136,14 @@ class Engine:
 
         Whatever goes wrong, nothing is left out; the first error is raised at the end.
         """
-        self.cancel_all()
+        self.begin_closing()
         ticker = () if self._ticker is None else (self._ticker.stop,)
         close_all(self._parts.stop, *ticker, self._parts.close, self._lock_file.release)
+
+    def begin_closing(self) -> None:
+        """Cancels what runs and waits for nothing; the load of a model that is under way is ended on purpose by now."""
+        self._parts.trials.note_closing()
+        self.cancel_all()
 
     def __enter__(self) -> Engine:
         return self

@@ -114,7 +114,7 @@ class Host:
         self._is_stopping.set()
         if self._engine is not None:
             # Requests that are being carried out may be waiting for what gives way to questions.
-            self._engine.cancel_all()
+            self._engine.begin_closing()
         self._viewer.shutdown(wait=False, cancel_futures=True)
         self._pool.shutdown(wait=True, cancel_futures=True)
         end_all(tuple(self._lanes.values()), LANE_SECONDS)

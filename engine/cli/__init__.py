@@ -2,15 +2,20 @@
 
 Scripts rely on this: with `--json` exactly one JSON document on stdout (one a line for `--batch`), logs on
 stderr, exit code 0 also when single documents or questions of a batch failed, 1 on failure, 2 for bad arguments,
-3 while the application holds the library, 4 when nothing is at a path. `RAGDOLL_HOME` moves all data.
+3 while the application holds the library, 4 when nothing is at a path, and 128 and the signal's number where one
+ended the command. `RAGDOLL_HOME` moves all data.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
 
 from engine.cli.output import Output
 from engine.cli.parser import make_parser
@@ -19,6 +24,8 @@ from engine.memory.heap import lean_heap
 from engine.stdio import take_stdout
 from engine.yielding import switch_often
 
+# Whoever presses Ctrl+C twice, or closes a terminal that tells all its processes so, has ended us once.
+_ONE_END_SECONDS = 2.0
 EXIT_OK, EXIT_FAILED, EXIT_BAD_ARGUMENTS, EXIT_HELD, EXIT_NOTHING_THERE = 0, 1, 2, 3, 4
 
 
@@ -30,16 +37,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
     switch_often()
     out = Output(take_stdout(), options.json)
     try:
-        options.run(options, out)
+        with _ended_in_order():
+            options.run(options, out)
     except RagdollError as error:
         print(f"ragdoll: {error}", file=sys.stderr)
         return _exit_code(error)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("ragdoll: stopped.", file=sys.stderr)
-        return 130
+        return 128 + (stop.number if isinstance(stop, _Ended) else signal.SIGINT)
     except BrokenPipeError:
         return EXIT_OK
     return EXIT_OK
+
+
+class _Ended(KeyboardInterrupt):
+    """We are to end; whoever takes Ctrl+C for that takes other signals for it, too."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Has signals unwind the main thread, so that the engine is closed; what they meant before is restored.
+
+    A model that is being loaded while a process is killed counts as one that ended it.
+    """
+    latest = float("-inf")
+
+    def end(number: int, frame: FrameType | None) -> None:
+        nonlocal latest
+        before, latest = latest, time.monotonic()
+        if latest - before < _ONE_END_SECONDS:
+            return
+        # Not print: the signal may have come in the middle of one.
+        with suppress(OSError):
+            os.write(2, "ragdoll: stopping…\n".encode())
+        raise _Ended(number)
+
+    # What is ignored (by nohup, or in the background of a script) stays so.
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    heard = {number: was for number in numbers if (was := signal.getsignal(number)) is not signal.SIG_IGN}
+    for number in heard:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, was in heard.items():
+            signal.signal(number, was)
 
 
 def _exit_code(error: RagdollError) -> int:

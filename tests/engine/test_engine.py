@@ -14,6 +14,7 @@ from engine.core import Question
 from engine.engine import Engine
 from engine.errors import BadRequest, ModelError, NothingThere
 from engine.events import AnswerCancelled, Event, LibraryChanged, ProblemFound
+from engine.generation.load_trials import LoadTrials
 from engine.generation.worker import GenerationWorker
 from tests.helpers.tiny_gguf import write_tiny_model
 
@@ -93,6 +94,15 @@ def test_parts_that_fail_to_close_keep_no_other_from_closing(tmp_path: Path, mon
     Engine.open(tmp_path / "home").close()
 
 
+def test_an_end_that_is_broken_off_at_once_counts_against_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    model = write_tiny_model(tmp_path / "tiny.gguf")
+    with Engine.open(tmp_path / "home") as engine, engine._parts.trials.of(model), monkeypatch.context() as patch:
+        patch.setattr(engine._parts.adapting, "stop", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.close()
+        assert LoadTrials(engine.home.data / "model-on-trial.json").deaths_of(model) == 0
+
+
 def test_a_file_that_vanishes_while_bytes_are_counted_counts_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch):
     before = engine.disk_bytes()
     vanishing = engine.home.library / "vanishing.lance"
@@ -115,6 +125,10 @@ def _failing_end(verb: str, end: Callable[[], None]) -> Callable[[], None]:
         raise RuntimeError(f"it would not {verb}")
 
     return failing
+
+
+def _interrupted() -> None:
+    raise KeyboardInterrupt
 
 
 def _failing_listener(event: Event) -> None:
