@@ -15,6 +15,7 @@ from engine.config import Settings
 from engine.core import Filters, SamplingParams
 from engine.engine import Engine, absolute
 from engine.errors import BadRequest
+from engine.library.parsers.sniff import FAMILY_OF_ENDING
 from engine.retrieval.kinds import formats_named
 
 # Lines of a batch that are searched before the first is written; the engine makes its own sweeps of them.
@@ -111,7 +112,7 @@ def _sampling(options: argparse.Namespace, settings: Settings) -> SamplingParams
 def _filters(options: argparse.Namespace) -> Filters:
     return Filters(
         paths=tuple(map(absolute, options.paths)),
-        formats=formats_named(options.types),
+        formats=formats_named(options.types, FAMILY_OF_ENDING),
         changed_since=options.since,
         changed_until=options.until,
         reads_question=not options.literal,

@@ -5,7 +5,9 @@ One table for the command line's `--type` and for what a question says of itself
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+from engine.errors import BadRequest
 
 _SPREADSHEETS = ("xlsx", "xls", "ods", "table", "csv", "tsv")
 _PRESENTATIONS = ("pptx", "ppt", "odp")
@@ -55,25 +57,51 @@ KIND_OF_WORD: dict[str, str] = {
 }  # fmt: skip
 
 
-def formats_named(words: Iterable[str]) -> tuple[str, ...]:
-    """The formats that some words for types mean: "pdf", ".pdf" and "PDFs" one, "spreadsheets" several."""
-    return tuple(dict.fromkeys(format_ for word in words for format_ in _formats(word.strip().casefold().lstrip("."))))
+def formats_named(words: Iterable[str], family_of_ending: Mapping[str, str]) -> tuple[str, ...]:
+    """The formats that some words for types mean: "pdf", ".pdf" and "PDFs" one, "spreadsheets" several.
+
+    `family_of_ending`: which parser reads texts whose names end so (".py").
+
+    Raises:
+        BadRequest: A word is no kind of files, no format and no ending.
+    """
+    plain = (word.strip().casefold().lstrip(".") for word in words)
+    return tuple(dict.fromkeys(format_ for word in plain for format_ in _formats(word, family_of_ending)))
 
 
-def _formats(word: str) -> tuple[str, ...]:
+def _formats(word: str, family_of_ending: Mapping[str, str]) -> tuple[str, ...]:
     kind = KIND_OF_WORD.get(word) or KIND_OF_WORD.get(f"{word}s")
     if kind is not None:
         return FORMATS_OF_KIND[kind]
-    return _FORMAT_OF_ENDING.get(word, (word,))
+    if word in _FORMATS_OF_WORD:
+        return _FORMATS_OF_WORD[word]
+    if (family := family_of_ending.get(f".{word}")) is not None:
+        return (_FORMAT_OF_FAMILY.get(family, family),)
+    if word in _FORMATS:
+        return (word,)
+    raise BadRequest(
+        f"No type of files is called {word!r}.",
+        f"There are {', '.join(FORMATS_OF_KIND)}, {', '.join(_OTHER_FORMATS)}, and the endings of files' names.",
+    )
 
 
+_OTHER_FORMATS = ("archive", "code", "json", "notebook", "org", "picture", "rst", "tex", "text", "xml", "yaml")
+_FORMATS = {*_OTHER_FORMATS, *(format_ for formats in FORMATS_OF_KIND.values() for format_ in formats)}
 # Where parsers have another name for what lies in a file.
-_FORMAT_OF_ENDING = {
-    **dict.fromkeys(("md", "mkd", "mdx", "qmd"), ("markdown",)),
-    **dict.fromkeys(("txt", "log"), ("text",)),
-    **dict.fromkeys(("htm", "xhtml"), ("html",)),
-    **dict.fromkeys(("csv", "tsv", "tab"), ("table",)),
-    **dict.fromkeys(("eml", "emlx", "msg", "mht", "mhtml"), ("mail",)),
+_FORMAT_OF_FAMILY = {"ipynb": "notebook", "json_lines": "json", "lines": "text"}
+# What is told by the content of a file, not by its name; and other names of formats.
+_FORMATS_OF_WORD = {
+    **dict.fromkeys(("docm", "dotx", "dotm"), ("docx",)),
+    "dot": ("doc",),
+    "ott": ("odt",),
+    **dict.fromkeys(("pptm", "ppsx", "ppsm", "potx", "potm"), ("pptx",)),
+    **dict.fromkeys(("pps", "pot"), ("ppt",)),
+    "otp": ("odp",),
+    **dict.fromkeys(("xlsm", "xlsb", "xltx", "xltm"), ("xlsx",)),
+    "xlt": ("xls",),
+    "ots": ("ods",),
+    "txt": ("text",),
+    "msg": ("mail",),
     **dict.fromkeys(("mbox", "mailbox"), ("mailbox", "mail")),
     **dict.fromkeys(("zip", "tar", "gz", "tgz", "bz2", "xz"), ("archive",)),
     **dict.fromkeys(("png", "jpg", "jpeg", "tif", "tiff", "gif", "webp", "bmp", "picture"), ("picture",)),
@@ -81,9 +109,4 @@ _FORMAT_OF_ENDING = {
     "excel": _SPREADSHEETS,
     "powerpoint": _PRESENTATIONS,
     "ipynb": ("notebook",),
-    "jsonl": ("json",),
-    "ndjson": ("json",),
-    "yml": ("yaml",),
-    "latex": ("tex",),
-    **dict.fromkeys(("py", "js", "ts", "java", "c", "cpp", "h", "rs", "go", "rb", "sh", "sql"), ("code",)),
 }

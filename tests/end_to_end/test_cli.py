@@ -202,6 +202,7 @@ FAILURES = [
     (["remove", ""], BAD_ARGUMENTS),
     (["settle", "", "--remove"], BAD_ARGUMENTS),
     (["search", "x", "--in", ""], BAD_ARGUMENTS),
+    (["search", "x", "--type", "pfd"], BAD_ARGUMENTS),
     (["search", "x", "--since", "yesterday"], BAD_ARGUMENTS),
     (["search"], BAD_ARGUMENTS),
     (["search", "x", "--top-k", "0"], BAD_ARGUMENTS),
@@ -226,7 +227,7 @@ def test_failures_have_their_exit_codes_and_a_sentence(library, arguments: list[
     _is_told(ragdoll.run_here(*arguments), code)
 
 
-@pytest.mark.parametrize(("arguments", "code"), [FAILURES[0], FAILURES[10], FAILURES[13]])
+@pytest.mark.parametrize(("arguments", "code"), [FAILURES[0], FAILURES[11], FAILURES[14]])
 def test_exit_codes_reach_the_shell(library, arguments: list[str], code: int):
     ragdoll, _, _ = library
     _is_told(ragdoll.run(*arguments), code)

@@ -29,7 +29,7 @@ def parse_json(path: Path, limits: Limits) -> ParsedDocument:
     try:
         value = json.loads(text)
     except ValueError:
-        return by_lines("code", text, code.definitions(text))
+        return by_lines("json", text, code.definitions(text))
     return ParsedDocument("json", "", (flattening.page([_node("", value)]),))
 
 
@@ -45,10 +45,10 @@ def parse_yaml(path: Path, limits: Limits) -> ParsedDocument:
     try:
         roots = [_yaml_node("", root) for root in yaml.compose_all(text, Loader=_Loader) if root is not None]
     except (yaml.YAMLError, ValueError, RecursionError):
-        return by_lines("code", text, code.definitions(text))
+        return by_lines("yaml", text, code.definitions(text))
     if all(root.is_leaf for root in roots):
         # A sentence is YAML as well.
-        return by_lines("code", text, code.definitions(text))
+        return by_lines("yaml", text, code.definitions(text))
     return ParsedDocument("yaml", "", (flattening.page(roots),), "line")
 
 

@@ -6,6 +6,7 @@ Pure: no file is opened here. `sniff` knows more formats than we read, so that a
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -221,6 +222,15 @@ _MAILBOX_START = re.compile(
 _LENGTH_LINE = re.compile(r"\A\d+\s*\n")
 _MAIL_HEAD_BYTES = 16 * 2**10
 _MAIL_NAMES = {".eml", ".emlx", ".mbox", ".mht", ".mhtml"}
+# The families of texts by the endings that tell them, for people who name a type by its ending.
+FAMILY_OF_ENDING: Mapping[str, str] = {
+    **dict.fromkeys(_MARKDOWN_NAMES, MARKDOWN.family),
+    **dict.fromkeys(_HTML_NAMES, HTML.family),
+    **dict.fromkeys(_LINES_NAMES, LINES.family),
+    **dict.fromkeys(_CODE_NAMES, CODE.family),
+    **dict.fromkeys(_MAIL_NAMES, "mail"),
+    **{ending: kind.family for ending, kind in _NAMED_TEXTS.items()},
+}
 # A text with such a name may quote a mail, but is none.
 _TEXT_NAMES = {".txt", ".text", ".log", *_LINES_NAMES, *_NAMED_TEXTS, *_MARKDOWN_NAMES, *_HTML_NAMES, *_CODE_NAMES}
 

@@ -32,7 +32,7 @@ def parse(path: Path, limits: Limits) -> ParsedDocument:
         root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError):
         text = decode(data)
-        return by_lines("code", text, code.definitions(text))
+        return by_lines("xml", text, code.definitions(text))
     return ParsedDocument("xml", _title(root), (flattening.page([_node(root)]),), "line")
 
 

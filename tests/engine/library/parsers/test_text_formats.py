@@ -343,7 +343,7 @@ def test_long_texts_in_json_are_paragraphs(parsed):
 
 def test_what_is_nearly_json_is_read_as_it_is(parsed):
     document = parsed("a.json", '// settings\n{"a": 1,}\n')
-    assert (document.format, document.line_word) == ("code", "line")
+    assert (document.format, document.line_word) == ("json", "line")
 
 
 def test_json_under_another_name_is_told_by_its_content(parsed):
@@ -391,8 +391,8 @@ def test_a_bomb_of_references_is_refused(parsed, monkeypatch):
 
 
 def test_yaml_that_is_none_is_read_as_it_is(parsed):
-    assert parsed("a.yml", "{{ template }}\n  - : :\n").format == "code"
-    assert parsed("b.yml", "Only a sentence.").format == "code"
+    assert parsed("a.yml", "{{ template }}\n  - : :\n").format == "yaml"
+    assert parsed("b.yml", "Only a sentence.").format == "yaml"
 
 
 def test_xml_data_keeps_its_paths_and_prose_its_sentences(parsed):
@@ -433,4 +433,4 @@ def test_no_entity_of_xml_is_resolved(parsed, tmp_path):
 
 
 def test_broken_xml_is_read_as_it_is(parsed):
-    assert parsed("a.xml", "<a><b>text</a>").format == "code"
+    assert parsed("a.xml", "<a><b>text</a>").format == "xml"
