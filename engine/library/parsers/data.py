@@ -5,7 +5,11 @@ What only looks like one of them, or is a dialect of it, is read as the text tha
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,7 @@ from engine.library.parsers.text import by_lines
 
 # libyaml where PyYAML was built with it: ten times as fast.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_COMMENT = re.compile(r"(?<!\S)#[^\n]*")
 
 
 def parse_json(path: Path, limits: Limits) -> ParsedDocument:
@@ -42,14 +47,57 @@ def parse_json_lines(path: Path, limits: Limits) -> ParsedDocument:
 
 def parse_yaml(path: Path, limits: Limits) -> ParsedDocument:
     text = decode(path.read_bytes())
+    values = itertools.count(1)
     try:
-        roots = [_yaml_node("", root) for root in yaml.compose_all(text, Loader=_Loader) if root is not None]
+        roots = [_yaml_node("", root, values) for root in yaml.compose_all(text, Loader=_Loader) if root is not None]
+        comments = deque(_comments(text))
     except (yaml.YAMLError, ValueError, RecursionError):
         return by_lines("yaml", text, code.definitions(text))
     if all(root.is_leaf for root in roots):
         # A sentence is YAML as well.
         return by_lines("yaml", text, code.definitions(text))
-    return ParsedDocument("yaml", "", (flattening.page(roots),), "line")
+    _remark(roots, comments)
+    return ParsedDocument("yaml", "", (flattening.page([*roots, Node(remarks=[*comments])]),), "line")
+
+
+def _comments(text: str) -> Iterator[Node]:
+    """What comments say: those of adjacent lines together, and none that only rule a line."""
+    found: list[Node] = []
+    line, reached = 1, 0
+    for comment in _comment_signs(text):
+        line += text.count("\n", reached, comment.start())
+        reached = comment.start()
+        if found and line > found[-1].line + 1:
+            yield from _joined(found)
+            found = []
+        found.append(Node(text=comment.group().rstrip(), line=line))
+    yield from _joined(found)
+
+
+def _comment_signs(text: str) -> Iterator[re.Match[str]]:
+    """The comments, which stand between what is said."""
+    if not _COMMENT.search(text):
+        return
+    at = 0
+    for token in yaml.scan(text, Loader=_Loader):
+        if isinstance(token, yaml.ScalarToken):
+            yield from _COMMENT.finditer(text, at, token.start_mark.index)
+            at = token.end_mark.index
+    yield from _COMMENT.finditer(text, at)
+
+
+def _joined(lines: Sequence[Node]) -> Iterator[Node]:
+    said = "\n".join(line.text for line in lines)
+    if any(map(str.isalnum, said)):
+        yield Node(text=said, line=lines[0].line)
+
+
+def _remark(nodes: Iterable[Node], comments: deque[Node]) -> None:
+    """Gives each comment to the value on its line, or else to the one that follows; what is left stands at the end."""
+    for node in nodes:
+        while comments and comments[0].line <= node.line:
+            node.remarks.append(comments.popleft())
+        _remark(node.children, comments)
 
 
 def _record(block: Block, text: str) -> Node:
@@ -76,11 +124,15 @@ def _node(name: str, value: Any) -> Node:
     return Node(name, text=value if isinstance(value, str) else "" if value is None else json.dumps(value))
 
 
-def _yaml_node(name: str, node: Any) -> Node:
+def _yaml_node(name: str, node: Any, values: Iterator[int]) -> Node:
+    """The node and all below it; `values` counts them, because a few references make billions."""
     line = node.start_mark.line + 1
+    if isinstance(node, yaml.ScalarNode) or not node.value:
+        flattening.check_values(next(values))
     if isinstance(node, yaml.MappingNode):
-        pairs = [_yaml_node(str(key.value), value) for key, value in node.value]
-        return Node(name, children=pairs, line=line)
+        # A key that is a list or an object is no name, and said in full it may be as large as a bomb.
+        pairs = [(str(key.value) if isinstance(key, yaml.ScalarNode) else "", value) for key, value in node.value]
+        return Node(name, children=[_yaml_node(key, value, values) for key, value in pairs], line=line)
     if isinstance(node, yaml.SequenceNode):
-        return Node(name, children=[_yaml_node("", inner) for inner in node.value], line=line, is_list=True)
+        return Node(name, children=[_yaml_node("", inner, values) for inner in node.value], line=line, is_list=True)
     return Node(name, text=str(node.value), line=line)

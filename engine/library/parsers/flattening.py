@@ -24,7 +24,7 @@ MAX_VALUES = 1_000_000
 class Node:
     """A value and where it stands; with `children` it is an object or a list, else `text` is what it says.
 
-    `name` is its key in the object around it, "" in a list. `line` as in `Block`.
+    `name` is its key in the object around it, "" in a list. `line` as in `Block`. `remarks` stand before it.
     """
 
     name: str = ""
@@ -32,6 +32,7 @@ class Node:
     children: list[Node] = field(default_factory=list)
     line: int = 0
     is_list: bool = False
+    remarks: list[Node] = field(default_factory=list)
 
     @property
     def is_leaf(self) -> bool:
@@ -50,20 +51,34 @@ def page(roots: Iterable[Node]) -> ParsedPage:
     return writer.builder.page()
 
 
+def check_values(num_values: int) -> None:
+    if num_values > MAX_VALUES:
+        raise DocumentTooLarge(f"The file holds more than {MAX_VALUES:,} values.")
+
+
 class _Writer:
     def __init__(self) -> None:
         self.builder = PageBuilder()
         self._num_values = 0
 
     def write(self, node: Node, path: str) -> None:
-        """The node's own values as a row, then its inner objects."""
+        """The node's own values as a row, or more where something is remarked on one; then its inner objects."""
+        self._remarks(node)
         if node.is_leaf:
             self._row(path, [node], node.line)
             return
-        leaves = [child for child in node.children if child.is_leaf and len(child.text) <= _PROSE_CHARACTERS]
-        self._row(path, leaves, next((leaf.line for leaf in leaves), node.line))
+        leaves: list[Node] = []
+        for child in node.children:
+            if child.is_leaf and len(child.text) <= _PROSE_CHARACTERS:
+                if child.remarks:
+                    self._row(path, leaves, node.line)
+                    leaves = []
+                    self._remarks(child)
+                leaves.append(child)
+        self._row(path, leaves, node.line)
         for index, child in enumerate(node.children):
             if child.is_leaf and len(child.text) > _PROSE_CHARACTERS:
+                self._remarks(child)
                 self._count()
                 label = f"{child.name}: " if child.name else ""
                 self.builder.add("paragraph", label + child.text, line=child.line)
@@ -75,12 +90,17 @@ class _Writer:
             self._count()
         cells = [*_cells(leaves)]
         if cells:
-            self.builder.add("table_row", CELL_SEPARATOR.join(filter(None, [path, *cells])), line=line)
+            self.builder.add(
+                "table_row", CELL_SEPARATOR.join(filter(None, [path, *cells])), line=leaves[0].line or line
+            )
+
+    def _remarks(self, node: Node) -> None:
+        for remark in node.remarks:
+            self.builder.add("paragraph", remark.text, line=remark.line)
 
     def _count(self) -> None:
         self._num_values += 1
-        if self._num_values > MAX_VALUES:
-            raise DocumentTooLarge(f"The file holds more than {MAX_VALUES:,} values.")
+        check_values(self._num_values)
 
 
 def _cells(leaves: Iterable[Node]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from engine.core import ParsedDocument
 from engine.errors import DocumentTooLarge, DocumentUnreadable
 from engine.library.chunker import chunk, estimate_tokens
-from engine.library.parsers import flattening
+from engine.library.parsers import data, flattening
+from engine.library.parsers.flattening import Node
 from engine.library.parsers.table import delimiter_of, is_header
 from engine.library.parsers.tex_words import readable
 from engine.library.places import Places
@@ -376,18 +378,64 @@ def test_a_record_that_is_shown_on_many_lines_is_one_line_of_its_file(parsed):
 def test_yaml_is_cited_by_line(parsed):
     document = parsed("a.yaml", "# settings\nname: web\nservers:\n  - host: a\n    port: 80\n---\nother: doc\n")
     assert said(document) == [
+        ("paragraph", "# settings"),
         ("table_row", "name: web"),
         ("table_row", "servers[0] | host: a | port: 80"),
         ("table_row", "other: doc"),
     ]
-    assert lines(document) == [2, 4, 7]
+    assert lines(document) == [1, 2, 4, 7]
 
 
-def test_a_bomb_of_references_is_refused(parsed, monkeypatch):
+def test_comments_of_yaml_stand_before_what_they_are_about(parsed):
+    document = parsed(
+        "a.yaml",
+        """# ------
+# Für alle: doubled because
+# the mirror is slow.
+
+timeout: 60
+retries: 3  # never more
+"odd # key": 'no # comment'
+note: |
+  # no comment either
+hosts:
+  # The old one.
+  - a#1
+# The end.
+""",
+    )
+    assert said(document) == [
+        ("paragraph", "# ------\n# Für alle: doubled because\n# the mirror is slow."),
+        ("table_row", "timeout: 60"),
+        ("paragraph", "# never more"),
+        ("table_row", "retries: 3 | odd # key: no # comment | note: # no comment either"),
+        ("paragraph", "# The old one."),
+        ("table_row", "hosts | a#1"),
+        ("paragraph", "# The end."),
+    ]
+    assert lines(document) == [1, 5, 6, 6, 11, 12, 13]
+
+
+@pytest.mark.parametrize("first", ["[a, b]", "[[], []]"])
+def test_a_bomb_of_references_is_refused_before_it_goes_off(parsed, monkeypatch, first):
+    num_made = itertools.count()
+
+    def made(*values, **more):
+        next(num_made)
+        return Node(*values, **more)
+
     monkeypatch.setattr(flattening, "MAX_VALUES", 1000)
-    levels = "\n".join(f"l{level}: &l{level} [{', '.join([f'*l{level - 1}'] * 9)}]" for level in range(1, 6))
+    monkeypatch.setattr(data, "Node", made)
+    levels = "\n".join(f"l{level}: &l{level} [{', '.join([f'*l{level - 1}'] * 9)}]" for level in range(1, 5))
     with pytest.raises(DocumentTooLarge, match="values"):
-        parsed("a.yaml", f"l0: &l0 [a, b]\n{levels}\n")
+        parsed("a.yaml", f"l0: &l0 {first}\n{levels}\n")
+    assert next(num_made) < 2000
+
+
+def test_a_list_that_is_a_key_is_not_said_in_full(parsed):
+    levels = "\n".join(f"l{level}: &l{level} [*l{level - 1}, *l{level - 1}]" for level in range(1, 7))
+    bomb = f"l0: &l0 [a]\n{levels}\n? *l6\n: the value\n"
+    assert parsed("a.yaml", bomb).pages[0].text.startswith("the value")
 
 
 def test_yaml_that_is_none_is_read_as_it_is(parsed):
