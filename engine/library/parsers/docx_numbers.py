@@ -16,6 +16,7 @@ from engine.library.parsers.docx_styles import Style
 from engine.library.parsers.elements import attribute, child, children, descendants
 
 _PLACE = re.compile(r"%([1-9])")
+_LAST_LEVEL = 8
 _UNSHOWN = ("none", "bullet")
 _ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"),
           (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
@@ -80,10 +81,9 @@ def _place(paragraph: etree._Element, styles: Mapping[str, Style], lists: Mappin
     style = styles.get(style_id, Style())
     number_id = attribute(child(own, "numId")) or style.number_id
     level = attribute(child(own, "ilvl"))
-    if level.isdigit():
-        return number_id, int(level)
     levels = lists[number_id].levels if number_id in lists else {}
-    return number_id, next((at for at, of in levels.items() if of.style == style_id != ""), style.number_level)
+    of_style = next((at for at, of in levels.items() if of.style == style_id != ""), style.number_level)
+    return number_id, min(_LAST_LEVEL, _whole(level, of_style))
 
 
 def _advance(count: dict[int, int], level: int, numbering: _List) -> None:
@@ -153,7 +153,7 @@ def _lists(root: etree._Element | None) -> dict[str, _List]:
 
 
 def _level(element: etree._Element) -> tuple[int, _Level]:
-    at = _whole(attribute(element, "ilvl"), 0)
+    at = min(_LAST_LEVEL, _whole(attribute(element, "ilvl"), 0))
     return at, _Level(
         attribute(child(element, "lvlText")),
         attribute(child(element, "numFmt")) or "decimal",

@@ -236,6 +236,13 @@ def test_a_level_that_only_some_levels_begin_anew_counts_on_after_others(parsed)
     ]
 
 
+def test_a_level_that_word_does_not_have_is_its_last(parsed):
+    lists = f'<w:abstractNum w:abstractNumId="1">{numbering(8, "lowerRoman", "%9)")}</w:abstractNum>'
+    lists += '<w:num w:numId="1"><w:abstractNumId w:val="1"/></w:num>'
+    body = numbered("nine", 8) + numbered("none", 10**9)
+    assert [text for _, text in said(parsed("a.docx", archive(body, numbering=lists)))] == ["i) nine", "ii) none"]
+
+
 def test_what_stands_in_the_margins_of_pages_is_read_once(tmp_path: Path):
     document = docx.Document()
     section = document.sections[0]
