@@ -14,6 +14,7 @@ from engine.cli.output import Output
 from engine.cli.progress import progress
 from engine.config import Home
 from engine.engine import Engine
+from engine.errors import RagdollError
 from engine.events import IndexFailed, IndexFinished
 
 
@@ -34,12 +35,18 @@ def rescan(options: argparse.Namespace, out: Output) -> None:
 
 
 def watch(options: argparse.Namespace, out: Output) -> None:
-    """Runs until it is interrupted; tells of each change that the library took in."""
+    """Runs until it is interrupted, or nobody hears it; tells of each change that the library took in."""
+    unheard, is_unheard = list[Exception](), threading.Event()
 
     def tell(event: object) -> None:
         if isinstance(event, IndexFinished):
-            _tell_index(event, out)
-            out.flush()
+            try:
+                _tell_index(event, out)
+                out.flush()
+            except (OSError, RagdollError) as error:
+                # On a thread of the engine, which it does not concern.
+                unheard.append(error)
+                is_unheard.set()
         elif isinstance(event, IndexFailed):
             print(f"ragdoll: {event.error}", file=sys.stderr)
 
@@ -48,7 +55,8 @@ def watch(options: argparse.Namespace, out: Output) -> None:
         if not out.is_json:
             out.line("Keeping the library in step with its folders; Ctrl+C ends it.")
             out.flush()
-        threading.Event().wait()
+        is_unheard.wait()
+        raise unheard[0]
 
 
 def prioritise(options: argparse.Namespace, out: Output) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import select
 from typing import BinaryIO
+
+from engine.errors import RagdollError
 
 
 class Output:
@@ -18,13 +21,31 @@ class Output:
 
     def json(self, document: object) -> None:
         """One JSON document, one line; names that are not UTF-8 stay as escapes."""
-        self._stream.write(json.dumps(document).encode("ascii") + b"\n")
+        self._write(json.dumps(document).encode("ascii") + b"\n")
 
     def text(self, text: str) -> None:
-        self._stream.write(text.encode("utf-8", "backslashreplace"))
+        self._write(text.encode("utf-8", "backslashreplace"))
 
     def flush(self) -> None:
         self._stream.flush()
 
     def line(self, text: str = "") -> None:
         self.text(text + "\n")
+
+    def _write(self, content: bytes) -> None:
+        """All of it: a stream without a buffer takes what fits, and nothing (None) where it may not wait for a reader.
+
+        Raises:
+            BrokenPipeError: Nobody reads any more.
+            RagdollError: It cannot be written.
+        """
+        rest = memoryview(content)
+        try:
+            while rest:
+                rest = rest[self._stream.write(rest) or 0 :]
+                if rest:
+                    select.select((), (self._stream,), ())
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise RagdollError(f"The output cannot be written: {error.strerror}.") from error

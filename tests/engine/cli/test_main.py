@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from engine import cli
 from engine.cli import library
 from engine.cli.output import Output
 from tests.helpers.ragdoll_command import Done, Ragdoll
@@ -52,3 +55,32 @@ def test_what_whoever_started_us_has_us_ignore_is_ignored(run, monkeypatch: pyte
         assert run(lambda options, out: signal.raise_signal(signal.SIGHUP)).code == 0
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_reader_that_lets_us_wait_gets_all_of_it(monkeypatch: pytest.MonkeyPatch):
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    read = list[bytes]()
+
+    def read_all() -> None:
+        while block := os.read(reads, 1 << 16):
+            read.append(block)
+
+    reading = threading.Thread(target=read_all)
+    with os.fdopen(writes, "wb", buffering=0) as stream:
+        out = Output(stream, is_json=False)
+        # More than a pipe holds.
+        threading.Timer(0.05, reading.start).start()
+        out.text("word " * 100_000)
+    reading.join()
+    os.close(reads)
+    assert b"".join(read) == b"word " * 100_000
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a disk that is always full is there on Linux only")
+def test_a_disk_with_no_room_for_the_output_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+    monkeypatch.setattr(library, "status", lambda options, out: out.line("Documents"))
+    with open("/dev/full", "wb", buffering=0) as full:
+        monkeypatch.setattr(cli, "take_stdout", lambda: full)
+        assert cli.main(["status"]) == cli.EXIT_FAILED
+    assert capsys.readouterr().err == "ragdoll: The output cannot be written: No space left on device.\n"
