@@ -262,6 +262,7 @@ class SettingsStore:
     def __init__(self, file: Path) -> None:
         """`problem` is what of the file is not used, in a sentence."""
         self._file = file
+        self._stamp = _stamp(file)
         self._document, self._unreadable = _read(file)
         self._changing = threading.Lock()
         self._assumed: dict[str, Any] = {}
@@ -290,6 +291,8 @@ class SettingsStore:
     def change(self, changes: Mapping[str, Any]) -> Settings:
         """Applies changes by dotted name (`{"generation.temperature": 0.7}`); all of them, or none. From any thread.
 
+        What somebody has written into the file meanwhile comes into force with them.
+
         Raises:
             BadRequest: A name is unknown or a value out of range; the sentence says which.
             DiskFull, HomeUnusable: They could not be saved; nothing has changed.
@@ -298,11 +301,25 @@ class SettingsStore:
             return self._change(changes)
 
     def _change(self, changes: Mapping[str, Any]) -> Settings:
+        self._take_in()
         settings = self._changed(changes)
         self._write({**self._assumed, **changes})
         self.settings, self._assumed = settings, {}
         _, self._faults = _without_faults(self._document.unwrap())
         return settings
+
+    def _take_in(self) -> None:
+        """Follows a file that is another than we read or wrote: somebody mended it, or is about to."""
+        stamp = _stamp(self._file)
+        if stamp in (self._stamp, None):
+            return
+        document, self._unreadable = _read(self._file)
+        self._stamp = stamp
+        if not self._unreadable:
+            self._document = document
+            self.settings, self._faults = _without_faults(document.unwrap())
+            self._assumed = {name: value for name, value in self._assumed.items() if not self.knows(name)}
+            self.settings = self._changed(self._assumed)
 
     def _changed(self, changes: Mapping[str, Any]) -> Settings:
         tables = self.settings.model_dump()
@@ -333,7 +350,7 @@ class SettingsStore:
                 # For the user to look at. A copy: without room for what comes in its place, nothing is changed.
                 shutil.copyfile(self._file, _aside(self._file))
             write_atomically(self._file, tomlkit.dumps(document).encode())
-        self._document, self._unreadable = document, ""
+        self._document, self._unreadable, self._stamp = document, "", _stamp(self._file)
 
 
 def write_atomically(file: Path, content: bytes) -> None:
@@ -391,6 +408,15 @@ def _drop(tables: Any, place: tuple[int | str, ...]) -> bool:
 
 def _aside(file: Path) -> Path:
     return file.with_suffix(".broken.toml")
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    """Differs once somebody has written the file; None where there is none."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 def _read(file: Path) -> tuple[tomlkit.TOMLDocument, str]:

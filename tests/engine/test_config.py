@@ -96,6 +96,30 @@ def test_wrong_values_cost_only_themselves_and_are_told_until_they_are_mended(tm
     assert store.problem == ""
 
 
+def test_what_is_mended_while_we_run_is_kept_and_comes_into_force_with_the_next_change(tmp_path: Path):
+    file = tmp_path / "engine.toml"
+    file.write_text("[generation]\ntemperature = 99\n[embedder]\nmodel = 7\n")
+    store = SettingsStore(file)
+    store.assume({"embedder.model": "the library's"})
+    file.write_text('[generation]\ntemperature = 0.7\ninstructions = "In German."\n[embedder]\nmodel = "mine"\n')
+    settings = store.change({"memory.may_lose": True})
+    assert (settings.generation.temperature, settings.generation.instructions) == (0.7, "In German.")
+    assert (settings.embedder.model, settings.memory.may_lose) == ("mine", True)
+    assert store.problem == ""
+    assert SettingsStore(file).settings == settings
+
+
+def test_what_is_garbled_while_we_run_is_set_aside_and_costs_no_setting(tmp_path: Path):
+    file = tmp_path / "engine.toml"
+    store = SettingsStore(file)
+    store.change({"generation.seed": 4})
+    file.write_text("{{{")
+    settings = store.change({"memory.may_lose": True})
+    assert SettingsStore(file).settings == settings
+    assert settings.generation.seed == 4
+    assert (tmp_path / "engine.broken.toml").read_text() == "{{{"
+
+
 def test_a_table_that_is_none_costs_that_table(tmp_path: Path):
     file = tmp_path / "engine.toml"
     file.write_text('generation = "hot"\n[models]\ncurrent = "/a.gguf"\n')
