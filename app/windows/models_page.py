@@ -17,6 +17,7 @@ from app.windows.page import Page
 
 if TYPE_CHECKING:
     from app.models.model_picker import ModelPickerModel
+    from engine.protocol import ModelEntry
 
 
 class ModelsPage(Page):
@@ -123,7 +124,8 @@ class ModelsPage(Page):
             is_current = entry.path == self._picker.current and bool(self._picker.current)
             state = self._state_word(entry.path, is_current)
             row = known.pop(entry.path, None) or self._make_row()
-            row.show_entry(entry, is_current, state, self._picker.file_of(entry.path))
+            shown = _without_forecast(entry) if is_current and not state else entry
+            row.show_entry(shown, is_current, state, self._picker.file_of(entry.path))
             if self._column.indexOf(row) != position:
                 self._column.removeWidget(row)
                 self._column.insertWidget(position, row)
@@ -145,3 +147,8 @@ class ModelsPage(Page):
         if is_current:
             return words.get(state, self.tr("Chosen") if state == "none" else "")
         return words.get(state, self.tr("Loaded") if state == "loaded" else "")
+
+
+def _without_forecast(entry: ModelEntry) -> ModelEntry:
+    """A model that is there: how it lies and runs is told above, as it was decided when it was loaded."""
+    return entry.model_copy(update={"fit": "", "fits": True, "tokens_per_s": 0.0})

@@ -421,6 +421,19 @@ def test_a_chosen_model_that_is_not_loaded_yet_is_no_reason_for_quotes(window, c
     assert page.banner_text == "Tiny loads with the next question."
 
 
+def test_of_a_model_that_is_loaded_one_speed_is_told(window, client):
+    page = window.go_to("models")
+    fast = TINY.model_copy(update={"fit": "All in memory: about 10 tokens/s.", "tokens_per_s": 10.0})
+    tell_models(client, fast, current=TINY.path)
+    assert "about 10 tokens/s" in shown_words(page.rows()[0])
+    sentence = "4 layers on the GPU: about 14 tokens/s."
+    client.tell(protocol.ModelState(state="loaded", path=TINY.path, name="Tiny", sentence=sentence))
+    assert page.banner_text == sentence
+    assert not any("tokens/s" in words.replace("\u2060", "") for words in shown_words(page.rows()[0]))
+    client.tell(protocol.ModelState(state="none"))
+    assert "about 10 tokens/s" in shown_words(page.rows()[0])
+
+
 def test_the_page_marks_models_that_chats_of_their_own_use(window, client):
     page = window.go_to("models")
     other = TINY.model_copy(update={"path": "/m/other.gguf", "name": "Other"})
